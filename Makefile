@@ -1,0 +1,64 @@
+# make build | install PREFIX=/usr/local | test | bench | evaluate | nightly | clean
+#
+# Every target prepares the machine first (setup/machine): it installs the packages that are
+# missing if it may, and says which if it may not.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CARGO   ?= cargo
+# Where rustup installs, for shells that have not read their profile since.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export CARGO
+
+RELEASE   := target/release
+LIBRARIES := $(RELEASE)/lib
+RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
+
+.PHONY: build install test bench evaluate nightly clean libraries
+
+build: libraries
+
+libraries:
+	@setup/machine build
+	$(CARGO) build --release
+	@mkdir -p $(LIBRARIES)
+	crates/ibverbs/link.sh
+	crates/librfio/link.sh
+	install -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
+
+install: build
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/verbena
+	install -d $(DESTDIR)$(PREFIX)/share/doc/verbena
+	install -m 755 $(RELEASE)/verbena $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(LIBRARIES)/libibverbs.so.1 $(LIBRARIES)/libverbena_shim.so \
+		$(DESTDIR)$(PREFIX)/lib/verbena/
+	install -d $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(addprefix $(RELEASE)/,$(RFIO)) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(LIBRARIES)/librfio.so.2 $(LIBRARIES)/libshift.so.2 $(DESTDIR)$(PREFIX)/lib/
+	ln -sfn librfio.so.2 $(DESTDIR)$(PREFIX)/lib/librfio.so
+	ln -sfn libshift.so.2 $(DESTDIR)$(PREFIX)/lib/libshift.so
+	install -m 644 crates/librfio/include/rfio_api.h $(DESTDIR)$(PREFIX)/include/
+	$(RELEASE)/rfio-manual $(DESTDIR)$(PREFIX)/share
+	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
+		$(DESTDIR)$(PREFIX)/share/doc/verbena/
+
+bench: build
+	@setup/machine test
+	benches/run
+
+# QUICK=1 for an evaluation of 90 seconds, ON='hardware:mlx5_0' for another adapter.
+evaluate: build
+	$(RELEASE)/verbena evaluate $(if $(QUICK),--quick) $(foreach target,$(ON),--on $(target)) \
+		$(if $(OUT),--out $(OUT))
+
+test: build
+	@setup/machine test
+	tests/everything
+
+clean:
+	$(CARGO) clean
+
+# Sanitizers over the C interface, properties and models at length.
+nightly: build
+	@setup/machine test
+	tests/nightly
