@@ -1,0 +1,68 @@
+//! Asks the official headers: compiles a C program against them with `cc`, runs it, and returns
+//! what it printed.
+
+use std::format;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::string::String;
+
+const PREAMBLE: &str = "\
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+#include <infiniband/verbs.h>
+#include <infiniband/sa.h>
+#include <infiniband/tm_types.h>
+";
+
+/// Runs `body` as the body of a C `main` and returns its output, or `None` where the machine has
+/// no C compiler or no verbs headers (a clear line says so). A program that does not compile
+/// although the headers are there is a failure.
+pub(crate) fn ask(test: &str, body: &str) -> Option<String> {
+    if !run_probe(test) {
+        std::eprintln!(
+            "SKIPPED {test}: `cc` cannot compile #include <infiniband/verbs.h>; \
+             install a C compiler and libibverbs-dev"
+        );
+        return None;
+    }
+    let source = format!("{PREAMBLE}int main(void) {{\n{body}\nreturn 0;\n}}\n");
+    let program = compile(test, &source).unwrap_or_else(|e| panic!("{test}: cc refused:\n{e}"));
+    let output = Command::new(&program)
+        .output()
+        .expect("run the compiled program");
+    assert!(
+        output.status.success(),
+        "{test}: the compiled program failed: {output:?}"
+    );
+    Some(String::from_utf8(output.stdout).expect("the program prints ASCII"))
+}
+
+fn run_probe(test: &str) -> bool {
+    compile(
+        &format!("{test}-probe"),
+        &format!("{PREAMBLE}int main(void) {{ return 0; }}\n"),
+    )
+    .is_ok()
+}
+
+fn compile(name: &str, source: &str) -> Result<PathBuf, String> {
+    let directory = std::env::temp_dir().join(format!("verbena-abi-{}-{name}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a scratch directory");
+    let c = directory.join("ask.c");
+    let program = directory.join("ask");
+    fs::write(&c, source).expect("write the C program");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let output = Command::new(compiler)
+        .args(["-std=gnu11", "-w", "-o"])
+        .arg(&program)
+        .arg(&c)
+        .output()
+        .map_err(|e| format!("{e}"))?;
+    if output.status.success() {
+        Ok(program)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
