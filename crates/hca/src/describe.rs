@@ -1,0 +1,105 @@
+//! What a process is doing, in words: for `verbena info`.
+
+use crate::errno::Result;
+use crate::process::{Process, connect};
+use crate::shm::registry::Registry;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use verbena_abi::*;
+
+/// Longest description, in bytes. Queue pairs that do not fit are counted only.
+pub const MAX_LENGTH: usize = 128 << 10;
+
+/// Every process in the registry at `directory`: its id, and its description as a JSON object or why there is none.
+///
+/// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`),
+/// `queue_pairs_in_all` and `counters`.
+pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
+    let registry = Registry::open_existing(directory)?;
+    let ask = |identity| connect::ask_description(&registry.connect(identity)?);
+    Ok(registry
+        .processes()
+        .into_iter()
+        .map(|(identity, pid)| (pid, ask(identity)))
+        .collect())
+}
+
+/// Reclaims what dead processes left in the registry at `directory`; removes it when nobody lives.
+pub fn sweep(directory: &Path) {
+    if let Ok(registry) = Registry::open_existing(directory) {
+        registry.sweep();
+    }
+}
+
+/// This process.
+pub fn process(process: &Process) -> String {
+    let command = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let mut text = format!(
+        "{{\"pid\":{},\"command\":\"{}\",\"peers\":[",
+        std::process::id(),
+        command.trim().replace(['"', '\\'], "?")
+    );
+    let channels = process.channels();
+    let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
+    let peers: BTreeMap<i32, &str> = peers
+        .chain(channels.inbound.iter().map(|inbound| &inbound.peer))
+        .filter(|peer| peer.socket().is_some())
+        .map(|peer| (peer.pid, peer.path_name()))
+        .collect();
+    for (index, (pid, path)) in peers.into_iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(text, "{comma}{{\"pid\":{pid},\"path\":\"{path}\"}}");
+    }
+    text.push_str("],\"queue_pairs\":[");
+    let queue_pairs = process.queue_pairs.all();
+    for (index, queue_pair) in queue_pairs.iter().enumerate() {
+        if text.len() > MAX_LENGTH - 8192 {
+            break;
+        }
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(
+            text,
+            "{comma}{{\"number\":{},\"type\":\"{}\",\"state\":\"{}\",\"destination\":{}}}",
+            queue_pair.number(),
+            type_name(queue_pair.kind()),
+            state_name(queue_pair.state()),
+            queue_pair.destination(),
+        );
+    }
+    let _ = write!(
+        text,
+        "],\"queue_pairs_in_all\":{},\"counters\":{{",
+        queue_pairs.len()
+    );
+    for (index, (name, value)) in process.counters.all().into_iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(text, "{comma}\"{name}\":{value}");
+    }
+    text.push_str("}}");
+    text
+}
+
+fn type_name(kind: ibv_qp_type) -> &'static str {
+    match kind {
+        IBV_QPT_RC => "RC",
+        IBV_QPT_UC => "UC",
+        IBV_QPT_UD => "UD",
+        IBV_QPT_XRC_SEND => "XRC_SEND",
+        IBV_QPT_XRC_RECV => "XRC_RECV",
+        _ => "?",
+    }
+}
+
+fn state_name(state: ibv_qp_state) -> &'static str {
+    match state {
+        IBV_QPS_RESET => "RESET",
+        IBV_QPS_INIT => "INIT",
+        IBV_QPS_RTR => "RTR",
+        IBV_QPS_RTS => "RTS",
+        IBV_QPS_SQD => "SQD",
+        IBV_QPS_SQE => "SQE",
+        IBV_QPS_ERR => "ERR",
+        _ => "?",
+    }
+}

@@ -1,0 +1,135 @@
+//! What the software adapter is: its name, identifiers and limits (ibv_query_device(3), ibv_query_port(3)).
+
+use crate::cq;
+use crate::receive::{MAX_SGE, MAX_SRQ_WR};
+use crate::shm::desk::KEYS;
+use verbena_abi::*;
+
+/// The device's name.
+pub const NAME: &str = "verbena0";
+/// Vendor, as an organisation's 24 bits would be: with the local bit, so that it is nobody's. Programs take 0 for a
+/// device that failed to answer.
+pub const VENDOR: u32 = 0x02_5642;
+/// Its only port.
+pub const PORT: u8 = 1;
+/// Entries of the GID table. Only the first holds a GID.
+pub const GIDS: usize = 8;
+/// Entries of the partition key table.
+pub const PKEYS: usize = 1;
+/// The default partition, full membership.
+pub const PKEY: u16 = 0xffff;
+/// Local identifier of the host's port. There is one subnet a host, with one port, which is its own subnet manager.
+pub const LID: u16 = 1;
+/// Most work requests in a send or receive queue.
+pub const MAX_QP_WR: u32 = 1 << 15;
+/// Most inline data.
+pub const MAX_INLINE: u32 = 1024;
+/// Longest message, as the architecture has it.
+pub const MAX_MESSAGE: u32 = 1 << 31;
+/// Most reads and atomics in flight a queue pair.
+pub const MAX_RD_ATOMIC: u8 = 128;
+/// Bytes of a path MTU and of the longest datagram.
+pub const MTU_BYTES: u32 = 4096;
+
+/// Identifier of the node and its port: the same for all processes of a host, in the range for local use.
+pub fn guid() -> u64 {
+    let id = std::fs::read_to_string("/etc/machine-id")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .unwrap_or_default();
+    // FNV-1a (Fowler, Noll, Vo): any spread will do, and it never changes.
+    let hash = id
+        .trim()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    // EUI-64 with the local bit, so that it cannot be anybody's assigned number.
+    (hash & 0x00ff_ffff_ffff_ffff) | 0x0200_0000_0000_0000
+}
+
+/// The port's GID: the default subnet prefix and the port's GUID.
+pub fn gid() -> ibv_gid {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&0xfe80_0000_0000_0000_u64.to_be_bytes());
+    bytes[8..].copy_from_slice(&guid().to_be_bytes());
+    ibv_gid::from_bytes(bytes)
+}
+
+/// The GID at an index of the table, if there is one.
+pub fn gid_at(index: usize) -> Option<ibv_gid> {
+    (index == 0).then(gid)
+}
+
+/// The device's attributes.
+pub fn attributes() -> ibv_device_attr {
+    let mut attributes = ibv_device_attr {
+        node_guid: guid().to_be(),
+        sys_image_guid: guid().to_be(),
+        max_mr_size: u64::MAX,
+        page_size_cap: 0xffff_ffff_ffff_f000,
+        vendor_id: VENDOR,
+        hw_ver: 1,
+        max_qp: 1 << 20,
+        max_qp_wr: MAX_QP_WR as i32,
+        device_cap_flags: IBV_DEVICE_MEM_WINDOW
+            | IBV_DEVICE_MEM_WINDOW_TYPE_2B
+            | IBV_DEVICE_MEM_MGT_EXTENSIONS
+            | IBV_DEVICE_RC_RNR_NAK_GEN
+            | IBV_DEVICE_SRQ_RESIZE
+            | IBV_DEVICE_XRC
+            | IBV_DEVICE_SYS_IMAGE_GUID
+            | IBV_DEVICE_CURR_QP_STATE_MOD
+            | IBV_DEVICE_N_NOTIFY_CQ,
+        max_sge: MAX_SGE as i32,
+        max_sge_rd: MAX_SGE as i32,
+        max_cq: 1 << 20,
+        max_cqe: cq::MAX_ENTRIES as i32,
+        max_mr: KEYS as i32 - 1,
+        max_pd: 1 << 20,
+        max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),
+        max_res_rd_atom: 1 << 20,
+        max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
+        atomic_cap: IBV_ATOMIC_GLOB,
+        max_mw: KEYS as i32 - 1,
+        max_mcast_grp: 8192,
+        max_mcast_qp_attach: 1024,
+        max_total_mcast_qp_attach: 1 << 20,
+        max_ah: 1 << 20,
+        max_srq: 1 << 16,
+        max_srq_wr: MAX_SRQ_WR as i32,
+        max_srq_sge: MAX_SGE as i32,
+        max_pkeys: PKEYS as u16,
+        phys_port_cnt: PORT,
+        ..ibv_device_attr::default()
+    };
+    for (place, byte) in attributes
+        .fw_ver
+        .iter_mut()
+        .zip(env!("CARGO_PKG_VERSION").bytes())
+    {
+        *place = byte as core::ffi::c_char;
+    }
+    attributes
+}
+
+/// The port's attributes: active, of the width and speed of 4X EDR (the pair that most programs know how to print; the
+/// software adapter has no wire).
+pub fn port_attributes() -> ibv_port_attr {
+    ibv_port_attr {
+        state: IBV_PORT_ACTIVE,
+        max_mtu: IBV_MTU_4096,
+        active_mtu: IBV_MTU_4096,
+        gid_tbl_len: GIDS as i32,
+        port_cap_flags: 0,
+        max_msg_sz: MAX_MESSAGE,
+        pkey_tbl_len: PKEYS as u16,
+        lid: LID,
+        sm_lid: LID,
+        max_vl_num: 1,
+        active_width: 2,
+        active_speed: 32,
+        phys_state: 5,
+        link_layer: IBV_LINK_LAYER_INFINIBAND,
+        ..ibv_port_attr::default()
+    }
+}

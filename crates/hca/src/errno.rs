@@ -1,0 +1,65 @@
+//! The error number that a verb answers with (errno.h), as a type of its own.
+
+use std::fmt;
+use std::io;
+
+/// An `errno` value. Every verb of this crate fails with one, because that is all that the C ABI can carry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub libc::c_int);
+
+/// What a verb answers.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+impl Errno {
+    /// An argument or a combination of arguments is not allowed.
+    pub const EINVAL: Errno = Errno(libc::EINVAL);
+    /// No room: a queue is full or a limit of the device is reached.
+    pub const ENOMEM: Errno = Errno(libc::ENOMEM);
+    /// The device does not have the feature, and advertises so.
+    pub const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
+    /// The object is still used by others.
+    pub const EBUSY: Errno = Errno(libc::EBUSY);
+    /// A memory range is not mapped, or not with the rights asked for.
+    pub const EFAULT: Errno = Errno(libc::EFAULT);
+    /// Nothing there now; ask again.
+    pub const EAGAIN: Errno = Errno(libc::EAGAIN);
+    /// No such object.
+    pub const ENOENT: Errno = Errno(libc::ENOENT);
+    /// The object exists already.
+    pub const EEXIST: Errno = Errno(libc::EEXIST);
+    /// Not allowed for this caller.
+    pub const EPERM: Errno = Errno(libc::EPERM);
+    /// The peer does not speak this protocol.
+    pub const EPROTO: Errno = Errno(libc::EPROTO);
+    /// The adapter's own state could not be set up.
+    pub const EIO: Errno = Errno(libc::EIO);
+
+    /// The calling thread's `errno`.
+    pub fn last() -> Errno {
+        Errno(
+            io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO),
+        )
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", io::Error::from_raw_os_error(self.0))
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Errno {}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Errno {
+        Errno(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}

@@ -1,0 +1,27 @@
+//! The software channel adapter: memory, queues, queue pairs, transports, paths to peers, events.
+//!
+//! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered pages lie in an
+//! arena of shared memory ([`memory`]), so peers read, write and update them by themselves ([`path`]); messages, and what
+//! cannot be done so, go through a channel between the two processes ([`shm`]). Queue pairs ([`qp`]) turn work requests
+//! into these.
+//!
+//! The vocabulary (states, opcodes, statuses, attribute structures) is that of the C interface, from `verbena_abi`.
+
+pub mod ah;
+pub mod context;
+pub mod counters;
+pub mod cq;
+pub mod describe;
+pub mod device;
+pub mod errno;
+pub mod event;
+pub mod memory;
+pub mod moderation;
+pub mod path;
+pub mod process;
+pub mod qp;
+pub mod receive;
+pub mod shm;
+mod sync;
+pub mod sys;
+pub mod xrcd;

@@ -1,0 +1,64 @@
+//! Advice about memory that is paged in on demand: ibv_advise_mr(3).
+
+use crate::context::Pd;
+use crate::errno::{Errno, Result};
+use crate::memory::place::{Claim, Refusal, grant};
+use crate::sys::populate::{Use, populate};
+use std::sync::atomic::Ordering::SeqCst;
+use verbena_abi::*;
+
+impl Pd {
+    /// Brings in the pages of these ranges, which must lie in on-demand regions of the domain. The pages are the
+    /// process's own, so they are there when this returns, whether or not the caller asked to wait.
+    ///
+    /// # Errors
+    /// ENOTSUP for advice that is not known; EFAULT for a key that does not exist and a range that leaves its region or
+    /// the address space; EINVAL for a region that is not on demand; EPERM for a region of another domain, and for
+    /// writing where the region does not allow it.
+    pub fn advise(&self, advice: ibv_advise_mr_advice, ranges: &[ibv_sge]) -> Result<()> {
+        let intent = match advice {
+            IBV_ADVISE_MR_ADVICE_PREFETCH => Some(Use::Read),
+            IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => Some(Use::Write),
+            // What is in memory is in reach of the adapter already.
+            IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => None,
+            _ => return Err(Errno(libc::ENOTSUP)),
+        };
+        for range in ranges {
+            let address = self.demanded(range, intent)?;
+            if let Some(intent) = intent {
+                populate(address, u64::from(range.length), intent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the range is, if it may be advised about.
+    fn demanded(&self, range: &ibv_sge, intent: Option<Use>) -> Result<u64> {
+        let record = self.process().keys.record(range.lkey);
+        let claim = Claim {
+            key: range.lkey,
+            pd: self.number(),
+            queue_pair: 0,
+            access: 0,
+        };
+        let length = u64::from(range.length);
+        let place = match grant(record, claim, range.addr, length) {
+            Ok(place) => place,
+            Err(Refusal::Key) if range.lkey != 0 && record.key.load(SeqCst) == range.lkey => {
+                return Err(Errno::EPERM);
+            }
+            Err(_) => return Err(Errno::EFAULT),
+        };
+        let allows = |access| {
+            let claim = Claim { access, ..claim };
+            grant(record, claim, range.addr, length).is_ok()
+        };
+        if !allows(IBV_ACCESS_ON_DEMAND) {
+            return Err(Errno::EINVAL);
+        }
+        if intent == Some(Use::Write) && !allows(IBV_ACCESS_LOCAL_WRITE) {
+            return Err(Errno::EPERM);
+        }
+        Ok(place.address())
+    }
+}

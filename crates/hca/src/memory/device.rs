@@ -1,0 +1,88 @@
+//! Device memory: ibv_alloc_dm(3). The software adapter's own memory is a piece of its arena.
+
+use crate::errno::{Errno, Result};
+use crate::memory::arena::PAGE;
+use crate::process::Process;
+use std::sync::Arc;
+
+/// Device memory that a process can have in all, as advertised.
+pub const CAPACITY: u64 = 1 << 20;
+
+/// A piece of device memory, given back when dropped.
+pub struct DeviceMemory {
+    process: Arc<Process>,
+    offset: u64,
+    length: u64,
+}
+
+impl DeviceMemory {
+    /// Allocates `length` bytes, zeroed.
+    ///
+    /// # Errors
+    /// EINVAL for nothing, ENOMEM beyond the device's capacity.
+    pub fn allocate(process: &Arc<Process>, length: u64) -> Result<DeviceMemory> {
+        if length == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if length > CAPACITY {
+            return Err(Errno::ENOMEM);
+        }
+        let arena = process.arena.as_ref().ok_or(Errno::ENOMEM)?;
+        let offset = arena.allocate(length.next_multiple_of(PAGE))?;
+        Ok(DeviceMemory {
+            process: process.clone(),
+            offset,
+            length,
+        })
+    }
+
+    /// Copies into device memory (ibv_memcpy_to_dm).
+    pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
+        let target = self.range(offset, source.len())?;
+        // SAFETY: `range` checked that the target lies inside our piece of the arena.
+        unsafe { target.copy_from(source.as_ptr(), source.len()) };
+        Ok(())
+    }
+
+    /// Copies out of device memory (ibv_memcpy_from_dm).
+    pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        let source = self.range(offset, target.len())?;
+        // SAFETY: `range` checked that the source lies inside our piece of the arena.
+        unsafe { source.copy_to(target.as_mut_ptr(), target.len()) };
+        Ok(())
+    }
+
+    /// Bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where the adapter itself sees the memory; not an address for the application.
+    pub(crate) fn address(&self) -> u64 {
+        self.process
+            .arena
+            .as_ref()
+            .map_or(0, |arena| arena.base() + self.offset)
+    }
+
+    fn range(&self, offset: u64, length: usize) -> Result<*mut u8> {
+        let end = offset.checked_add(length as u64).ok_or(Errno::EINVAL)?;
+        if end > self.length {
+            return Err(Errno::EINVAL);
+        }
+        let arena = self.process.arena.as_ref().ok_or(Errno::EIO)?;
+        Ok(arena.pointer(self.offset + offset))
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        if let Some(arena) = self.process.arena.as_ref() {
+            arena.free(self.offset);
+        }
+    }
+}

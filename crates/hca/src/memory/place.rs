@@ -1,0 +1,323 @@
+//! Where the bytes named by a key and an address are: the one check of keys, bounds, domains and rights.
+
+use crate::shm::desk::{KeyRecord, SegmentRecord};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
+pub const ACCESS_NULL: u32 = 1 << 31;
+
+/// Why an access is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No such key, or not for this protection domain or queue pair.
+    Key,
+    /// The key does not allow the operation.
+    Rights,
+    /// The range is not inside the region.
+    Bounds,
+}
+
+/// Who asks, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// The key that was presented.
+    pub key: u32,
+    /// Protection domain of the queue pair through which it was.
+    pub pd: u32,
+    /// That queue pair, for windows that are bound to one.
+    pub queue_pair: u32,
+    /// Rights that the operation needs, all of them.
+    pub access: u32,
+}
+
+/// A range of an owner's memory that a claim was granted.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    record: &'a KeyRecord,
+    address: u64,
+    length: u64,
+    null: bool,
+}
+
+/// A piece of a [`Place`], by how it can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// In the owner's arena, at this offset.
+    Arena {
+        /// Offset in the arena's file.
+        offset: u64,
+        /// Bytes.
+        length: usize,
+    },
+    /// Only at this address of the owner.
+    Address {
+        /// Virtual address in the owner.
+        address: u64,
+        /// Bytes.
+        length: usize,
+    },
+    /// Nowhere: reads as zeros, swallows writes.
+    Null {
+        /// Bytes.
+        length: usize,
+    },
+}
+
+impl Piece {
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        match *self {
+            Piece::Arena { length, .. }
+            | Piece::Address { length, .. }
+            | Piece::Null { length } => length,
+        }
+    }
+}
+
+/// Checks a claim to `[address, address + length)` against the record of its key.
+///
+/// The caller is inside an access section, or the record is its own and cannot change under it.
+#[inline]
+pub fn grant<'a>(
+    record: &'a KeyRecord,
+    claim: Claim,
+    address: u64,
+    length: u64,
+) -> Result<Place<'a>, Refusal> {
+    if claim.key == 0 || record.key.load(SeqCst) != claim.key || record.pd.load(Relaxed) != claim.pd
+    {
+        return Err(Refusal::Key);
+    }
+    let bound = record.queue_pair.load(Relaxed);
+    if bound != 0 && bound != claim.queue_pair {
+        return Err(Refusal::Key);
+    }
+    let access = record.access.load(Relaxed);
+    if access & claim.access != claim.access {
+        return Err(Refusal::Rights);
+    }
+    let from = address
+        .checked_sub(record.iova.load(Relaxed))
+        .ok_or(Refusal::Bounds)?;
+    let to = from.checked_add(length).ok_or(Refusal::Bounds)?;
+    if to > record.length.load(Relaxed) {
+        return Err(Refusal::Bounds);
+    }
+    let address = record.address.load(Relaxed).wrapping_add(from);
+    Ok(Place {
+        record,
+        address,
+        length,
+        null: access & ACCESS_NULL != 0,
+    })
+}
+
+impl<'a> Place<'a> {
+    /// Virtual address in the owner.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The pieces in order. Offsets come from the owner's desk: whoever is not the owner checks them against the
+    /// arena's length.
+    #[inline]
+    pub fn pieces(self) -> Pieces<'a> {
+        Pieces {
+            place: self,
+            segment: 0,
+        }
+    }
+}
+
+/// Iterator over the pieces of a [`Place`].
+pub struct Pieces<'a> {
+    place: Place<'a>,
+    segment: usize,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece> {
+        let place = &mut self.place;
+        if place.length == 0 {
+            return None;
+        }
+        if place.null {
+            let length = std::mem::take(&mut place.length) as usize;
+            return Some(Piece::Null { length });
+        }
+        let at = place.address;
+        let end = at.saturating_add(place.length);
+        while let Some(segment) = place.record.segments.get(self.segment) {
+            let (first, last, offset) = load(segment);
+            if last <= at {
+                self.segment += 1;
+                continue;
+            }
+            if first >= end {
+                break;
+            }
+            let (stop, arena) = if first <= at {
+                (last.min(end), true)
+            } else {
+                (first, false)
+            };
+            let length = stop - at;
+            place.address = stop;
+            place.length -= length;
+            let length = length as usize;
+            return Some(if arena {
+                Piece::Arena {
+                    offset: offset.wrapping_add(at - first),
+                    length,
+                }
+            } else {
+                Piece::Address {
+                    address: at,
+                    length,
+                }
+            });
+        }
+        self.segment = place.record.segments.len();
+        let length = std::mem::take(&mut place.length) as usize;
+        Some(Piece::Address {
+            address: at,
+            length,
+        })
+    }
+}
+
+fn load(segment: &SegmentRecord) -> (u64, u64, u64) {
+    (
+        segment.start.load(Relaxed),
+        segment.end.load(Relaxed),
+        segment.offset.load(Relaxed),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, AtomicU64};
+
+    fn segment(start: u64, end: u64, offset: u64) -> SegmentRecord {
+        SegmentRecord {
+            start: AtomicU64::new(start),
+            end: AtomicU64::new(end),
+            offset: AtomicU64::new(offset),
+        }
+    }
+
+    fn record(segments: [SegmentRecord; 3]) -> KeyRecord {
+        KeyRecord {
+            key: AtomicU32::new(0x101),
+            pd: AtomicU32::new(5),
+            access: AtomicU32::new(3),
+            queue_pair: AtomicU32::new(0),
+            iova: AtomicU64::new(0x10_0000),
+            length: AtomicU64::new(0x3000),
+            address: AtomicU64::new(0x7000_0100),
+            segments,
+        }
+    }
+
+    fn none() -> SegmentRecord {
+        segment(0, 0, 0)
+    }
+
+    const CLAIM: Claim = Claim {
+        key: 0x101,
+        pd: 5,
+        queue_pair: 9,
+        access: 2,
+    };
+
+    #[test]
+    fn every_wrong_claim_is_refused_for_its_own_reason() {
+        let record = record([none(), none(), none()]);
+        let ask = |claim, address, length| grant(&record, claim, address, length).err();
+        assert_eq!(ask(CLAIM, 0x10_0000, 0x3000), None);
+        assert_eq!(
+            ask(
+                Claim {
+                    key: 0x102,
+                    ..CLAIM
+                },
+                0x10_0000,
+                1
+            ),
+            Some(Refusal::Key)
+        );
+        assert_eq!(
+            ask(Claim { key: 0, ..CLAIM }, 0x10_0000, 1),
+            Some(Refusal::Key)
+        );
+        assert_eq!(
+            ask(Claim { pd: 6, ..CLAIM }, 0x10_0000, 1),
+            Some(Refusal::Key)
+        );
+        assert_eq!(
+            ask(Claim { access: 4, ..CLAIM }, 0x10_0000, 1),
+            Some(Refusal::Rights)
+        );
+        assert_eq!(ask(CLAIM, 0x0f_ffff, 1), Some(Refusal::Bounds));
+        assert_eq!(ask(CLAIM, 0x10_0000, 0x3001), Some(Refusal::Bounds));
+        assert_eq!(ask(CLAIM, 0x10_0001, u64::MAX), Some(Refusal::Bounds));
+        record.queue_pair.store(8, SeqCst);
+        assert_eq!(ask(CLAIM, 0x10_0000, 1), Some(Refusal::Key));
+    }
+
+    #[test]
+    fn a_place_falls_into_arena_and_address_pieces_in_order() {
+        let record = record([
+            segment(0x7000_1000, 0x7000_2000, 0x8000),
+            segment(0x7000_2000, 0x7000_3000, 0x20_0000),
+            none(),
+        ]);
+        let place = grant(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
+        let pieces: Vec<Piece> = place.pieces().collect();
+        assert_eq!(
+            pieces,
+            [
+                Piece::Address {
+                    address: 0x7000_0100,
+                    length: 0xf00
+                },
+                Piece::Arena {
+                    offset: 0x8000,
+                    length: 0x1000
+                },
+                Piece::Arena {
+                    offset: 0x20_0000,
+                    length: 0x1000
+                },
+                Piece::Address {
+                    address: 0x7000_3000,
+                    length: 0x100
+                },
+            ]
+        );
+        let inside = grant(&record, CLAIM, 0x10_0f10, 8).unwrap();
+        assert_eq!(
+            inside.pieces().collect::<Vec<_>>(),
+            [Piece::Arena {
+                offset: 0x8010,
+                length: 8
+            }]
+        );
+    }
+
+    #[test]
+    fn nothing_has_no_pieces() {
+        let record = record([none(), none(), none()]);
+        assert_eq!(
+            grant(&record, CLAIM, 0x10_3000, 0)
+                .unwrap()
+                .pieces()
+                .count(),
+            0
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Event moderation: gathering completions before an event is raised (ibv_modify_cq(3)).
+//!
+//! Pure: time comes in as an argument. An event is due as soon as `count` completions were gathered or `period` has
+//! passed since the first of them, whichever comes first; so a count of 0 or 1, or a period of 0, moderates nothing.
+
+/// What becomes of a completion that would raise an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Raise the event.
+    Raise,
+    /// Wait for more, at most until this time. Said once for each gathering.
+    WaitUntil(u64),
+    /// Wait for more; the time is known already.
+    Wait,
+}
+
+/// How a queue gathers, and what it has gathered. Times are nanoseconds of one clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moderation {
+    count: u32,
+    period: u64,
+    gathered: u32,
+    deadline: u64,
+}
+
+impl Moderation {
+    /// Gathers `count` completions, for at most `period` nanoseconds.
+    pub fn new(count: u16, period: u64) -> Moderation {
+        Moderation {
+            count: u32::from(count),
+            period,
+            ..Moderation::default()
+        }
+    }
+
+    /// A completion came that would raise an event.
+    #[inline]
+    pub fn gather(&mut self, now: impl FnOnce() -> u64) -> Verdict {
+        if self.count <= 1 || self.period == 0 {
+            return Verdict::Raise;
+        }
+        self.gathered += 1;
+        if self.gathered >= self.count {
+            self.gathered = 0;
+            return Verdict::Raise;
+        }
+        if self.gathered > 1 {
+            return Verdict::Wait;
+        }
+        self.deadline = now() + self.period;
+        Verdict::WaitUntil(self.deadline)
+    }
+
+    /// Time has passed: whether the event is due now.
+    pub fn expire(&mut self, now: u64) -> bool {
+        let due = self.gathered > 0 && now >= self.deadline;
+        if due {
+            self.gathered = 0;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_count_or_a_period_nothing_is_held_back() {
+        for mut moderation in [
+            Moderation::default(),
+            Moderation::new(1, 1000),
+            Moderation::new(10, 0),
+        ] {
+            assert_eq!(moderation.gather(|| 5), Verdict::Raise);
+            assert!(!moderation.expire(u64::MAX));
+        }
+    }
+
+    #[test]
+    fn the_count_raises_before_the_time_is_over() {
+        let mut moderation = Moderation::new(3, 1000);
+        for _ in 0..2 {
+            assert_eq!(moderation.gather(|| 50), Verdict::WaitUntil(1050));
+            assert_eq!(moderation.gather(|| 60), Verdict::Wait);
+            assert_eq!(moderation.gather(|| 70), Verdict::Raise);
+        }
+        assert!(!moderation.expire(u64::MAX));
+    }
+
+    #[test]
+    fn the_time_raises_once_for_what_was_gathered() {
+        let mut moderation = Moderation::new(3, 1000);
+        assert_eq!(moderation.gather(|| 50), Verdict::WaitUntil(1050));
+        assert!(!moderation.expire(1049));
+        assert!(moderation.expire(1050));
+        assert!(!moderation.expire(2000));
+        assert_eq!(moderation.gather(|| 2000), Verdict::WaitUntil(3000));
+    }
+}

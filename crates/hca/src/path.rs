@@ -1,0 +1,308 @@
+//! How a process reaches a peer's memory.
+//!
+//! The contract, equal for every path: an operation has the same effects, the same order and the same completion status
+//! whichever path it takes; only its cost differs. Paths, best first:
+//! - `mapped`: the peer's arena is in our address space; an operation is a memory copy or a CPU atomic;
+//! - `cma`: the kernel copies (`process_vm_readv`, `process_vm_writev`);
+//! - `ring`: the bytes go through the channel and the peer copies.
+//!
+//! What a path cannot do for a range (an atomic by `cma`, a page outside the arena by `mapped`), the next one does.
+
+use crate::errno::{Errno, Result};
+use crate::memory::arena::Arena;
+use crate::memory::place::Piece;
+use crate::shm::desk::Desk;
+use crate::shm::registry::Identity;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::memfd::Memfd;
+use crate::sys::process_vm;
+use crate::sys::socket::Socket;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The path that `VERBENA_PATH` forces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// Shared pages, and the ring for what is not shared.
+    Mapped,
+    /// The kernel's copies, and the ring for atomics.
+    Cma,
+    /// The ring alone.
+    Ring,
+}
+
+impl Forced {
+    /// What the environment says.
+    ///
+    /// # Errors
+    /// EINVAL, after a line on standard error, for a word that is no path.
+    pub fn from_environment() -> Result<Option<Forced>> {
+        match std::env::var("VERBENA_PATH").as_deref() {
+            Err(_) | Ok("") => Ok(None),
+            Ok("mapped") => Ok(Some(Forced::Mapped)),
+            Ok("cma") => Ok(Some(Forced::Cma)),
+            Ok("ring") => Ok(Some(Forced::Ring)),
+            Ok(other) => {
+                eprintln!("verbena: VERBENA_PATH is `{other}`; use mapped, cma or ring");
+                Err(Errno::EINVAL)
+            }
+        }
+    }
+}
+
+/// Another process, or this one.
+pub struct Peer {
+    /// Which.
+    pub identity: Identity,
+    /// Its queue pairs and keys.
+    pub desk: Arc<Desk>,
+    /// Its process id in our namespace.
+    pub pid: i32,
+    doorbell: Doorbell,
+    reach: Reach,
+    dead: AtomicBool,
+    /// Kept open: its end tells of the peer's death.
+    socket: Option<Socket>,
+}
+
+/// How its memory is reached.
+struct Reach {
+    forced: Option<Forced>,
+    arena: Option<ArenaView>,
+    /// Where the peer itself sees its arena.
+    arena_base: u64,
+    /// process_vm_* was probed and works.
+    cma: bool,
+    /// The peer is this very process.
+    own: bool,
+}
+
+enum ArenaView {
+    Mapped(Mapping),
+    Own { base: usize, length: usize },
+}
+
+/// A piece of a peer's memory, by how we get there.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// It is in our address space.
+    Pointer(*mut u8),
+    /// The kernel copies to or from this address of process `pid`.
+    Kernel {
+        /// The process.
+        pid: i32,
+        /// The address there.
+        address: u64,
+    },
+    /// Reads as zeros, swallows writes.
+    Null,
+    /// Only the peer itself gets there.
+    Unreachable,
+}
+
+/// What a peer handed over when the connection was made.
+pub struct Introduction {
+    /// Who it is.
+    pub identity: Identity,
+    /// Length of its arena, 0 for none.
+    pub arena_length: usize,
+    /// Where it sees its arena itself.
+    pub arena_base: u64,
+    /// Address and value of a word in its memory, to try process_vm_readv on.
+    pub probe: (u64, u64),
+    /// Desk, doorbell, arena.
+    pub desk: OwnedFd,
+    /// Its doorbell.
+    pub doorbell: OwnedFd,
+    /// Its arena, if it has one.
+    pub arena: Option<OwnedFd>,
+}
+
+impl Peer {
+    /// Probes the paths to a peer that has introduced itself over `socket`.
+    pub fn meet(
+        introduction: Introduction,
+        socket: Socket,
+        pid: i32,
+        forced: Option<Forced>,
+    ) -> Result<Peer> {
+        let arena = match introduction.arena {
+            Some(fd) if matches!(forced, None | Some(Forced::Mapped)) => {
+                // No address space left, say under a limit: the other paths do.
+                Memfd::adopt(fd, introduction.arena_length)
+                    .and_then(|memfd| Mapping::of(&memfd, Rights::ReadWrite))
+                    .ok()
+                    .map(ArenaView::Mapped)
+            }
+            _ => None,
+        };
+        let arena_base = introduction.arena_base;
+        let cma = matches!(forced, None | Some(Forced::Cma)) && probe(pid, introduction.probe);
+        Ok(Peer {
+            identity: introduction.identity,
+            desk: Arc::new(Desk::of_peer(introduction.desk)?),
+            pid,
+            doorbell: Doorbell::from_fd(introduction.doorbell),
+            reach: Reach {
+                forced,
+                arena,
+                arena_base,
+                cma,
+                own: false,
+            },
+            dead: AtomicBool::new(false),
+            socket: Some(socket),
+        })
+    }
+
+    /// This process as a peer of itself.
+    pub fn own(
+        identity: Identity,
+        desk: Arc<Desk>,
+        arena: Option<&Arena>,
+        doorbell: OwnedFd,
+        forced: Option<Forced>,
+    ) -> Peer {
+        let arena_base = arena.map_or(0, Arena::base);
+        let arena = arena.map(|arena| ArenaView::Own {
+            base: arena.base() as usize,
+            length: arena.length(),
+        });
+        Peer {
+            identity,
+            desk,
+            pid: std::process::id() as i32,
+            doorbell: Doorbell::from_fd(doorbell),
+            reach: Reach {
+                forced,
+                arena,
+                arena_base,
+                cma: true,
+                own: true,
+            },
+            dead: AtomicBool::new(false),
+            socket: None,
+        }
+    }
+
+    /// How to get to a piece of the peer's memory.
+    #[inline]
+    pub fn way(&self, piece: Piece) -> Way {
+        match (piece, self.reach.forced) {
+            (Piece::Null { .. }, _) => Way::Null,
+            (_, Some(Forced::Ring)) => Way::Unreachable,
+            (Piece::Arena { offset, length }, forced) => {
+                match self.arena_pointer(offset, length) {
+                    Some(pointer) if forced != Some(Forced::Cma) => Way::Pointer(pointer),
+                    // Where the peer itself sees its arena: these pages stay when the application unmaps its range.
+                    _ => self.kernel(self.reach.arena_base.wrapping_add(offset)),
+                }
+            }
+            (Piece::Address { address, .. }, forced) => {
+                if self.reach.own && forced != Some(Forced::Cma) {
+                    Way::Pointer(address as *mut u8)
+                } else {
+                    self.kernel(address)
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn kernel(&self, address: u64) -> Way {
+        if self.reach.cma && self.reach.forced != Some(Forced::Mapped) {
+            Way::Kernel {
+                pid: self.pid,
+                address,
+            }
+        } else {
+            Way::Unreachable
+        }
+    }
+
+    fn arena_pointer(&self, offset: u64, length: usize) -> Option<*mut u8> {
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(length)?;
+        match self.reach.arena.as_ref()? {
+            ArenaView::Mapped(mapping) if end <= mapping.length() => {
+                // SAFETY: the range lies inside the mapping, just checked; offsets from the peer's desk get no further.
+                Some(unsafe { mapping.base().add(offset) })
+            }
+            ArenaView::Own { base, length } if end <= *length => Some((base + offset) as *mut u8),
+            _ => None,
+        }
+    }
+
+    /// Whether large payloads in this peer's memory can be fetched by us: which paths, as bits ([`PULL_ARENA`],
+    /// [`PULL_ANY`]).
+    pub fn pull_ability(&self) -> u32 {
+        let arena = u32::from(self.reach.arena.is_some()) * PULL_ARENA;
+        let any = u32::from(self.reach.cma || self.reach.own) * PULL_ANY;
+        match self.reach.forced {
+            None => arena | any,
+            Some(Forced::Mapped) => arena | (u32::from(self.reach.own) * PULL_ANY),
+            Some(Forced::Cma) => any,
+            Some(Forced::Ring) => 0,
+        }
+    }
+
+    /// Name of the path that most operations take.
+    pub fn path_name(&self) -> &'static str {
+        match self.reach.forced {
+            Some(Forced::Ring) => "ring",
+            Some(Forced::Cma) if self.reach.cma => "cma",
+            None | Some(Forced::Mapped) if self.reach.arena.is_some() => "mapped",
+            None if self.reach.cma => "cma",
+            _ => "ring",
+        }
+    }
+
+    /// Wakes the peer's progress thread if it sleeps. SYNC POINT doorbell: what it is woken for was stored before with
+    /// SeqCst or is followed by a fence here; the peer arms (SeqCst) and then looks once more before it sleeps.
+    #[inline]
+    pub fn wake(&self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if self.desk.is_armed() {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Whether the peer is known to be gone.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// Notes that the peer is gone, or is treated as such because it breaks the protocol.
+    pub fn declare_dead(&self) {
+        self.dead.store(true, Ordering::Release);
+    }
+
+    /// Address and length of what of the peer is mapped here, its desk and arena.
+    pub fn shared_mappings(&self) -> Vec<(usize, usize)> {
+        let mut ranges = vec![self.desk.range()];
+        if let Some(ArenaView::Mapped(mapping)) = &self.reach.arena {
+            ranges.push((mapping.base() as usize, mapping.length()));
+        }
+        ranges
+    }
+
+    /// The connection whose end is the peer's death; None for this process itself.
+    pub fn socket(&self) -> Option<&Socket> {
+        self.socket.as_ref()
+    }
+}
+
+/// In [`Peer::pull_ability`]: pages in the arena.
+pub const PULL_ARENA: u32 = 1;
+/// In [`Peer::pull_ability`]: any page.
+pub const PULL_ANY: u32 = 2;
+
+fn probe(pid: i32, (address, value): (u64, u64)) -> bool {
+    let mut word = [0u8; 8];
+    // SAFETY: 8 writable bytes.
+    let read = unsafe { process_vm::read(pid, address, word.as_mut_ptr(), 8) };
+    read.is_ok() && u64::from_ne_bytes(word) == value
+}

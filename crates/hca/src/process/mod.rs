@@ -1,0 +1,450 @@
+//! What a process is on the software adapter: its keys and queue pairs, its channels to peers, and who moves things on.
+//!
+//! Work is done by whoever is there. A thread that posts executes what it can at once; a thread that polls serves
+//! incoming requests and completes outgoing ones ([`progress`]); and one thread of the adapter's own, asleep unless
+//! something comes while nobody polls, does the same ([`thread`]).
+//!
+//! Lock order, outermost first: `connecting`; an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s `completing`;
+//! a queue pair's attributes, its send queue, its receive queue; an outbound's `sending`; a completion queue; an event
+//! queue. No thread waits for a peer while it holds any but `connecting`.
+
+pub mod connect;
+pub mod link;
+pub mod progress;
+pub mod tables;
+pub mod thread;
+pub mod timers;
+
+use crate::counters::Counters;
+use crate::errno::{Errno, Result};
+use crate::memory::arena::Arena;
+use crate::memory::fork::{self, ForkMutex};
+use crate::memory::key::Keys;
+use crate::memory::window::Window;
+use crate::path::{Forced, Peer};
+use crate::qp::Qp;
+use crate::qp::multicast::Groups;
+use crate::qp::responder::Arrival;
+use crate::receive::Srq;
+use crate::shm::desk::Desk;
+use crate::shm::registry::{self, BLOCK, Identity, Registry};
+use crate::sys::doorbell::Doorbell;
+use crate::sys::memfd::Memfd;
+use link::{Inbound, Outbound};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::time::Duration;
+use tables::{Directory, ModeratedQueues, NumberTable};
+use timers::Timers;
+
+/// The adapter of this process, made when the device is opened first.
+pub static CURRENT: Current = Current {
+    process: AtomicPtr::new(std::ptr::null_mut()),
+};
+
+/// Holds the process's adapter, and can lose it without a lock in a forked child.
+pub struct Current {
+    process: AtomicPtr<Process>,
+}
+
+impl Current {
+    /// The adapter, if the device was opened.
+    pub fn get(&self) -> Option<Arc<Process>> {
+        let process = self.process.load(Ordering::Acquire);
+        if process.is_null() {
+            return None;
+        }
+        // SAFETY: a pointer stored here comes from Arc::into_raw and is never given back, so the count is positive.
+        unsafe {
+            Arc::increment_strong_count(process);
+            Some(Arc::from_raw(process))
+        }
+    }
+
+    fn set(&self, process: Arc<Process>) {
+        self.process
+            .store(Arc::into_raw(process).cast_mut(), Ordering::Release);
+    }
+
+    /// Forgets the adapter without freeing it.
+    pub fn abandon(&self) {
+        self.process.store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// All that the adapter keeps for this process.
+pub struct Process {
+    /// Our public records.
+    pub desk: Arc<Desk>,
+    desk_file: Memfd,
+    /// Where registered pages live; None where the system refuses so much address space.
+    pub arena: Option<Arena>,
+    /// Memory keys.
+    pub keys: Keys,
+    /// Memory windows by key.
+    pub windows: Directory<Window>,
+    /// Held while pages change their home.
+    pub registration: ForkMutex,
+    /// The path that the environment forces.
+    pub forced: Option<Forced>,
+    /// Queue pairs by number.
+    pub queue_pairs: NumberTable<Qp>,
+    /// XRC shared receive queues by number.
+    pub srqs: Directory<Srq>,
+    /// Multicast groups that our queue pairs are attached to.
+    pub groups: Groups,
+    /// Where messages for XRC shared receive queues stand, by the sending queue pair.
+    pub(crate) xrc_arrivals: Mutex<HashMap<u32, Arrival>>,
+    /// Completion queues that moderate their events.
+    pub(crate) moderated: ModeratedQueues,
+    /// Deadlines.
+    pub timers: Timers,
+    /// What was done, for `verbena run --stats`.
+    pub counters: Counters,
+    /// What our progress thread sleeps on.
+    pub(crate) doorbell: Doorbell,
+    pub(crate) member: OnceLock<Member>,
+    joining: Mutex<()>,
+    numbers: Mutex<Vec<u32>>,
+    pub(crate) channels: RwLock<Arc<Channels>>,
+    outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
+    pub(crate) connecting: Mutex<()>,
+    newcomers: Mutex<Vec<Arc<Peer>>>,
+    /// Completion queues armed for an event: then the progress thread must not stay away.
+    pub(crate) armed_queues: AtomicUsize,
+    /// How often somebody polled; the progress thread stays away while this grows.
+    pub(crate) polls: AtomicU64,
+    pub(crate) probe: Box<AtomicU64>,
+    fork_generation: u64,
+    pub(crate) stopping: AtomicBool,
+}
+
+/// Our membership in the host's registry.
+pub struct Member {
+    /// The registry.
+    pub registry: Registry,
+    /// Which process we are.
+    pub identity: Identity,
+    /// Where peers connect.
+    pub listener: crate::sys::socket::Socket,
+}
+
+/// The channels of the moment.
+#[derive(Default, Clone)]
+pub struct Channels {
+    /// To those we request from.
+    pub outbound: Vec<Arc<Outbound>>,
+    /// From those who request from us.
+    pub inbound: Vec<Arc<Inbound>>,
+}
+
+impl Process {
+    /// The adapter of this process; makes it if there is none yet.
+    pub fn current() -> Result<Arc<Process>> {
+        static MAKING: Mutex<()> = Mutex::new(());
+        if let Some(process) = CURRENT.get() {
+            return Ok(process);
+        }
+        let _making = MAKING.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(process) = CURRENT.get() {
+            return Ok(process);
+        }
+        let process = Arc::new(Process::create()?);
+        fork::watch();
+        CURRENT.set(process.clone());
+        Ok(process)
+    }
+
+    fn create() -> Result<Process> {
+        let forced = Forced::from_environment()?;
+        let (desk, desk_file) = Desk::create()?;
+        let desk = Arc::new(desk);
+        Ok(Process {
+            desk_file,
+            arena: Arena::create().ok(),
+            keys: Keys::new(desk.clone()),
+            windows: Directory::default(),
+            registration: ForkMutex::new(),
+            forced,
+            queue_pairs: NumberTable::default(),
+            srqs: Directory::default(),
+            groups: Groups::default(),
+            xrc_arrivals: Mutex::default(),
+            moderated: ModeratedQueues::default(),
+            timers: Timers::default(),
+            counters: Counters::default(),
+            doorbell: Doorbell::new()?,
+            member: OnceLock::new(),
+            joining: Mutex::default(),
+            numbers: Mutex::default(),
+            channels: RwLock::default(),
+            outbound: RwLock::default(),
+            connecting: Mutex::default(),
+            newcomers: Mutex::default(),
+            armed_queues: AtomicUsize::new(0),
+            polls: AtomicU64::new(0),
+            probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
+            fork_generation: fork::GENERATION.load(Ordering::SeqCst),
+            stopping: AtomicBool::new(false),
+            desk,
+        })
+    }
+
+    /// Whether this adapter belongs to an ancestor of the calling process.
+    pub fn is_inherited(&self) -> bool {
+        self.fork_generation != fork::GENERATION.load(Ordering::Relaxed)
+    }
+
+    /// Joins the host's registry and starts the progress thread, if that is not done yet.
+    pub fn join(self: &Arc<Process>) -> Result<&Member> {
+        if let Some(member) = self.member.get() {
+            return Ok(member);
+        }
+        let _joining = self.joining.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(member) = self.member.get() {
+            return Ok(member);
+        }
+        let registry = Registry::open(&registry::directory()).inspect_err(|error| {
+            eprintln!(
+                "verbena: the registry {} cannot be used: {error}; set VERBENA_RUNTIME_DIR to a directory of your own",
+                registry::directory().display()
+            );
+        })?;
+        let (identity, listener) = registry.join()?;
+        let member = self.member.get_or_init(|| Member {
+            registry,
+            identity,
+            listener,
+        });
+        self.meet_self(member)?;
+        thread::start(self)?;
+        // SAFETY: the handler is a function of this library, which stays loaded.
+        unsafe { libc::atexit(leave_at_exit) };
+        Ok(member)
+    }
+
+    /// Where the registry lies, joined or not.
+    pub fn directory(self: &Arc<Process>) -> Result<PathBuf> {
+        Ok(self.join()?.registry.path().to_owned())
+    }
+
+    /// The channel to ourselves needs no handshake.
+    fn meet_self(&self, member: &Member) -> Result<()> {
+        let doorbell = self.doorbell.as_fd().try_clone_to_owned()?;
+        let peer = Arc::new(Peer::own(
+            member.identity,
+            self.desk.clone(),
+            self.arena.as_ref(),
+            doorbell,
+            self.forced,
+        ));
+        let (channel, file) = crate::shm::channel::Channel::create()?;
+        let other_end = crate::shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
+        let can_pull = peer.pull_ability();
+        self.add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
+        self.add_outbound(
+            member.identity,
+            Arc::new(Outbound::new(peer, channel, can_pull)),
+        );
+        Ok(())
+    }
+
+    /// A new queue pair or XRC SRQ number, unique on the host.
+    pub fn allocate_number(self: &Arc<Process>) -> Result<u32> {
+        let member = self.join()?;
+        let mut numbers = self.numbers.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(number) = numbers.pop() {
+            return Ok(number);
+        }
+        let first = member.registry.allocate_block(member.identity)?;
+        numbers.extend((first..first + BLOCK).rev());
+        numbers.pop().ok_or(Errno::ENOMEM)
+    }
+
+    /// Gives a number back. It is used again last, so that late messages to it find nobody.
+    pub fn release_number(&self, number: u32) {
+        self.numbers
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .insert(0, number);
+    }
+
+    /// Has the progress thread watch for a peer's death.
+    pub(crate) fn watch(&self, peer: Arc<Peer>) {
+        self.newcomers
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .push(peer);
+        self.doorbell.ring();
+    }
+
+    pub(crate) fn take_newcomers(&self) -> Vec<Arc<Peer>> {
+        std::mem::take(&mut *self.newcomers.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// A completion queue wants an event: peers ring from now on.
+    pub(crate) fn queue_armed(&self) {
+        self.armed_queues.fetch_add(1, Ordering::SeqCst);
+        self.desk.set_armed(true);
+    }
+
+    /// It has had it, or is gone.
+    pub(crate) fn queue_disarmed(&self) {
+        self.armed_queues.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The channels of the moment.
+    #[inline]
+    pub fn channels(&self) -> Arc<Channels> {
+        self.channels
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+            .clone()
+    }
+
+    pub(crate) fn add_inbound(&self, inbound: Arc<Inbound>) {
+        let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
+        let mut next = Channels::clone(&channels);
+        next.inbound.push(inbound);
+        *channels = Arc::new(next);
+    }
+
+    pub(crate) fn add_outbound(&self, identity: Identity, outbound: Arc<Outbound>) {
+        self.outbound
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .insert(identity, outbound.clone());
+        let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
+        let mut next = Channels::clone(&channels);
+        next.outbound.push(outbound);
+        *channels = Arc::new(next);
+    }
+
+    /// Drops the channels to and from a dead peer.
+    pub(crate) fn remove_dead(&self) {
+        self.outbound
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .retain(|_, outbound| !outbound.peer.is_dead());
+        let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
+        let mut next = Channels::clone(&channels);
+        next.inbound.retain(|inbound| !inbound.peer.is_dead());
+        next.outbound.retain(|outbound| !outbound.peer.is_dead());
+        *channels = Arc::new(next);
+    }
+
+    /// The channel to a process, if there is one.
+    pub(crate) fn outbound_to(&self, identity: Identity) -> Option<Arc<Outbound>> {
+        self.outbound
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+            .get(&identity)
+            .cloned()
+    }
+
+    /// The channel to the owner of a queue pair number, if there is one.
+    pub(crate) fn outbound_to_number(&self, number: u32) -> Option<Arc<Outbound>> {
+        self.outbound_to(self.member.get()?.registry.owner(number)?)
+    }
+
+    /// Waits until nobody touches memory by a key that was revoked before: neither peers nor threads of ours.
+    pub fn wait_for_accesses(&self) {
+        self.wait_for_peers();
+        for inbound in &self.channels().inbound {
+            drop(inbound.serving.lock().unwrap_or_else(|e| e.into_inner()));
+        }
+    }
+
+    /// Waits until nobody is inside an access section that began before: peers that touch our memory, and threads of
+    /// ours that touch it on the way to theirs.
+    pub fn wait_for_peers(&self) {
+        if self.is_inherited() {
+            return;
+        }
+        let patience = Duration::from_secs(2);
+        let channels = self.channels();
+        for inbound in &channels.inbound {
+            let peer = &inbound.peer;
+            if !inbound
+                .channel
+                .slots()
+                .wait_idle(patience, || peer.is_dead())
+            {
+                peer.declare_dead();
+            }
+        }
+        for outbound in &channels.outbound {
+            outbound.channel.slots().wait_idle(patience, || false);
+        }
+    }
+
+    /// Ranges that a forked child must not touch.
+    pub(crate) fn shared_mappings(&self) -> Vec<(usize, usize)> {
+        let mut ranges = vec![self.desk.range()];
+        ranges.extend(
+            self.arena
+                .as_ref()
+                .map(|arena| (arena.base() as usize, arena.length())),
+        );
+        let channels = self.channels();
+        ranges.extend(
+            channels
+                .outbound
+                .iter()
+                .map(|outbound| outbound.channel.range()),
+        );
+        ranges.extend(
+            channels
+                .inbound
+                .iter()
+                .map(|inbound| inbound.channel.range()),
+        );
+        let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
+        for peer in peers.chain(channels.inbound.iter().map(|inbound| &inbound.peer)) {
+            ranges.extend(peer.shared_mappings());
+        }
+        ranges.sort_unstable();
+        ranges.dedup();
+        ranges
+    }
+
+    /// Descriptors whose other end tells of our death.
+    pub(crate) fn sockets(&self) -> Vec<i32> {
+        let channels = self.channels();
+        let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
+        peers
+            .chain(channels.inbound.iter().map(|inbound| &inbound.peer))
+            .filter_map(|peer| peer.socket())
+            .map(|socket| socket.as_fd().as_raw_fd())
+            .chain(
+                self.member
+                    .get()
+                    .map(|member| member.listener.as_fd().as_raw_fd()),
+            )
+            .collect()
+    }
+
+    pub(crate) fn desk_file(&self) -> &Memfd {
+        &self.desk_file
+    }
+
+    /// Leaves the host: writes the counters and gives the slot back.
+    pub fn leave(&self) {
+        if self.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.counters.write_file();
+        if let Some(member) = self.member.get() {
+            member.registry.leave(member.identity);
+        }
+    }
+}
+
+extern "C" fn leave_at_exit() {
+    if let Some(process) = CURRENT.get() {
+        process.leave();
+    }
+}

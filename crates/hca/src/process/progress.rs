@@ -1,0 +1,224 @@
+//! Moving things on: serving what peers request, completing what they answered, waking what waited long enough.
+
+use crate::process::Process;
+use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
+use crate::process::tables::ModeratedQueues;
+use crate::qp::responder::{self, Progress};
+use crate::sys::clock;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+/// Requests served before others get their turn.
+const BATCH: usize = 64;
+
+impl Process {
+    /// What a thread does that polled an empty completion queue.
+    #[inline]
+    pub fn poll_progress(&self) {
+        self.polls.store(
+            self.polls.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
+        self.progress();
+    }
+
+    /// Serves, completes and wakes once. Returns whether there was anything to do.
+    pub fn progress(&self) -> bool {
+        let channels = self.channels();
+        let mut worked = false;
+        for inbound in &channels.inbound {
+            worked |= self.serve(inbound);
+        }
+        for outbound in &channels.outbound {
+            worked |= self.complete(outbound);
+        }
+        worked | self.wake_due()
+    }
+
+    fn wake_due(&self) -> bool {
+        if self.timers.next() == u64::MAX {
+            return false;
+        }
+        let due = self.timers.take_due(clock::now());
+        for number in &due {
+            if ModeratedQueues::is_queue(*number) {
+                if let Some(queue) = self.moderated.find(*number) {
+                    queue.wake();
+                }
+            } else if let Some(queue_pair) = self.queue_pairs.find(*number) {
+                queue_pair.wake();
+            }
+        }
+        !due.is_empty()
+    }
+
+    fn serve(&self, inbound: &Arc<Inbound>) -> bool {
+        // Another thread that serves the same peer does it for us.
+        let Ok(mut serving) = inbound.serving.try_lock() else {
+            return false;
+        };
+        let serving: &mut Serving = &mut serving;
+        let requests = inbound.channel.requests();
+        let mut served = 0;
+        let mut published = false;
+        while served < BATCH {
+            match serving.requests.peek(&requests) {
+                Ok(Some(record)) => {
+                    self.complete_before(inbound);
+                    match responder::serve(self, inbound, serving, &record) {
+                        Progress::Done(delivered) => {
+                            serving.requests.advance(&record);
+                            if let Some(delivered) = delivered {
+                                // First the requester can see it, then our application can answer.
+                                published |= serving.requests.publish(&requests);
+                                delivered.push();
+                            }
+                        }
+                        Progress::Blocked => break,
+                    }
+                    served += 1;
+                }
+                Ok(None) => break,
+                Err(corrupt) => {
+                    self.cut_off(&inbound.peer, corrupt);
+                    break;
+                }
+            }
+        }
+        published |= serving.requests.publish(&requests);
+        if published {
+            inbound.peer.wake();
+        }
+        served > 0
+    }
+
+    /// Completes what the peer dealt with before it sent what we are about to serve.
+    fn complete_before(&self, inbound: &Arc<Inbound>) {
+        if inbound.reverse.get().is_none()
+            && let Some(outbound) = self.outbound_to(inbound.peer.identity)
+        {
+            let _ = inbound.reverse.set(outbound);
+        }
+        if let Some(outbound) = inbound.reverse.get().filter(|outbound| !outbound.is_idle()) {
+            let completing = outbound
+                .completing
+                .lock()
+                .unwrap_or_else(|e| e.into_inner());
+            self.complete_with(outbound, completing);
+        }
+    }
+
+    fn complete(&self, outbound: &Arc<Outbound>) -> bool {
+        if outbound.is_idle() {
+            return false;
+        }
+        match outbound.completing.try_lock() {
+            Ok(completing) => self.complete_with(outbound, completing),
+            Err(_) => false,
+        }
+    }
+
+    fn complete_with(
+        &self,
+        outbound: &Arc<Outbound>,
+        mut completing: MutexGuard<'_, Completing>,
+    ) -> bool {
+        let requests = outbound.channel.requests();
+        // SYNC POINT answers: the responder answers a request before its position passes it. So the position is loaded
+        // first, and what was answered up to there is seen below.
+        let head = crate::shm::ring::Store::head(&requests).load(Ordering::Acquire);
+        let answers = outbound.channel.answers();
+        let mut worked = false;
+        loop {
+            match completing.answers.peek(&answers) {
+                Ok(Some(record)) => {
+                    worked = true;
+                    if let Some(queue_pair) = self.queue_pairs.find(record.header.destination) {
+                        queue_pair.answered(outbound, &record);
+                    }
+                    completing.answers.advance(&record);
+                }
+                Ok(None) => break,
+                Err(corrupt) => {
+                    self.cut_off(&outbound.peer, corrupt);
+                    return worked;
+                }
+            }
+        }
+        if completing.answers.publish(&answers) {
+            outbound.peer.wake();
+        }
+        if outbound.has_news(head) {
+            let mut done = std::mem::take(&mut completing.done);
+            let Some(starving) = outbound.take_acknowledged(head, &mut done) else {
+                self.cut_off(&outbound.peer, crate::shm::ring::Corrupt);
+                return worked;
+            };
+            for InFlight {
+                queue_pair,
+                index,
+                epoch,
+                ..
+            } in done.drain(..)
+            {
+                queue_pair.acknowledged(index, epoch);
+            }
+            completing.done = done;
+            for queue_pair in starving {
+                queue_pair.wake();
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    /// Treats a peer that breaks the protocol as dead.
+    fn cut_off(&self, peer: &crate::path::Peer, _reason: crate::shm::ring::Corrupt) {
+        peer.declare_dead();
+        self.doorbell.ring();
+    }
+
+    /// Completes everything that a dead peer will not, and forgets it.
+    pub(crate) fn bury_dead(&self) {
+        let channels = self.channels();
+        let is_dead = |peer: &crate::path::Peer| peer.is_dead();
+        if !channels
+            .outbound
+            .iter()
+            .any(|outbound| is_dead(&outbound.peer))
+            && !channels
+                .inbound
+                .iter()
+                .any(|inbound| is_dead(&inbound.peer))
+        {
+            return;
+        }
+        for outbound in channels
+            .outbound
+            .iter()
+            .filter(|outbound| is_dead(&outbound.peer))
+        {
+            // What it still answered counts.
+            self.complete(outbound);
+            let _completing = outbound
+                .completing
+                .lock()
+                .unwrap_or_else(|e| e.into_inner());
+            let (in_flight, starving) = outbound.take_all();
+            for lost in in_flight {
+                lost.queue_pair.peer_died(lost.index, lost.epoch);
+            }
+            for queue_pair in starving {
+                queue_pair.wake();
+            }
+        }
+        self.remove_dead();
+        if let Some(member) = self.member.get() {
+            let dead = channels.outbound.iter().map(|outbound| &outbound.peer);
+            let dead = dead.chain(channels.inbound.iter().map(|inbound| &inbound.peer));
+            for peer in dead.filter(|peer| is_dead(peer)) {
+                member.registry.reclaim(peer.identity);
+            }
+        }
+    }
+}

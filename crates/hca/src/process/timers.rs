@@ -1,0 +1,67 @@
+//! Deadlines of queue pairs that wait: for a receiver to be ready, or for a lost peer.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What waits for which time (nanoseconds of [`crate::sys::clock`]).
+pub struct Timers {
+    next: AtomicU64,
+    waiting: Mutex<BTreeSet<(u64, u32)>>,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers {
+            next: AtomicU64::new(u64::MAX),
+            waiting: Mutex::default(),
+        }
+    }
+}
+
+impl Timers {
+    /// The earliest deadline, u64::MAX for none.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// Wants `number` to be woken at `deadline`. Returns whether that is now the earliest.
+    pub fn set(&self, deadline: u64, number: u32) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(|e| e.into_inner());
+        waiting.insert((deadline, number));
+        let first = waiting.first().map_or(u64::MAX, |(first, _)| *first);
+        self.next.store(first, Ordering::SeqCst);
+        first == deadline
+    }
+
+    /// Takes everybody whose deadline has come.
+    pub fn take_due(&self, now: u64) -> Vec<u32> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(|e| e.into_inner());
+        let later = waiting.split_off(&(now + 1, 0));
+        let due = std::mem::replace(&mut *waiting, later);
+        let first = waiting.first().map_or(u64::MAX, |(first, _)| *first);
+        self.next.store(first, Ordering::SeqCst);
+        due.into_iter().map(|(_, number)| number).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_are_due_come_once_and_in_order() {
+        let timers = Timers::default();
+        assert_eq!(timers.next(), u64::MAX);
+        assert!(timers.set(50, 1));
+        assert!(timers.set(20, 2));
+        assert!(!timers.set(30, 3));
+        assert_eq!(timers.next(), 20);
+        assert_eq!(timers.take_due(30), [2, 3]);
+        assert_eq!(timers.next(), 50);
+        assert_eq!(timers.take_due(49), []);
+        assert_eq!(timers.take_due(50), [1]);
+        assert_eq!(timers.next(), u64::MAX);
+    }
+}

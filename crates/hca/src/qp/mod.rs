@@ -1,0 +1,576 @@
+//! Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3).
+//!
+//! The law:
+//! - `state` changes in [`Qp::set_state`] alone, under the send queue's lock, and is published on the desk there.
+//! - What a requester needs is in the send queue, what a responder needs in the receive queue; each under its lock.
+//! - Completions of one queue are pushed in the order of its work requests.
+
+mod atomic;
+mod datagram;
+pub mod message;
+pub mod multicast;
+mod requester;
+pub mod responder;
+mod send;
+mod transition;
+
+pub use send::{Bind, Poster, SendRequest};
+
+use crate::ah;
+use crate::context::{Context, Pd};
+use crate::cq::{Completion, Cq};
+use crate::device;
+use crate::errno::{Errno, Result};
+use crate::event::AsyncEvent;
+use crate::process::Process;
+use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
+use crate::shm::desk::QpRecord;
+use crate::xrcd::Xrcd;
+use responder::Arrival;
+use send::SendQueue;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use verbena_abi::*;
+
+/// What a queue pair is made of.
+pub struct QpInit {
+    /// IBV_QPT_*.
+    pub kind: ibv_qp_type,
+    /// Protection domain; none for the receiving side of XRC.
+    pub pd: Option<Arc<Pd>>,
+    /// Where sends complete.
+    pub send_cq: Option<Arc<Cq>>,
+    /// Where receives complete.
+    pub recv_cq: Option<Arc<Cq>>,
+    /// Where receives are taken from, instead of an own receive queue.
+    pub srq: Option<Arc<Srq>>,
+    /// XRC domain of the receiving side of XRC.
+    pub xrcd: Option<Arc<Xrcd>>,
+    /// Sizes wished for.
+    pub cap: ibv_qp_cap,
+    /// Every send completes, signalled or not.
+    pub signal_all: bool,
+}
+
+/// A queue pair.
+pub struct Qp {
+    context: Arc<Context>,
+    process: Arc<Process>,
+    number: u32,
+    kind: ibv_qp_type,
+    pd: Option<Arc<Pd>>,
+    send_cq: Option<Arc<Cq>>,
+    recv_cq: Option<Arc<Cq>>,
+    srq: Option<Arc<Srq>>,
+    xrcd: Option<Arc<Xrcd>>,
+    cap: ibv_qp_cap,
+    signal_all: bool,
+    state: AtomicU32,
+    cookie: AtomicUsize,
+    established: AtomicBool,
+    destroyed: AtomicBool,
+    attributes: Mutex<ibv_qp_attr>,
+    send: Mutex<SendQueue>,
+    receive: Mutex<ReceiveQueue>,
+}
+
+/// The responder's side.
+struct ReceiveQueue {
+    ring: ReceiveRing,
+    arrival: Arrival,
+    qkey: u32,
+    rnr_timer: u8,
+}
+
+impl Qp {
+    /// A queue pair in the reset state.
+    ///
+    /// # Errors
+    /// EINVAL for what contradicts itself or exceeds the device; EOPNOTSUPP for types that the device lacks.
+    pub fn create(context: &Arc<Context>, init: QpInit) -> Result<Arc<Qp>> {
+        let cap = check(&init)?;
+        let process = context.process.clone();
+        let number = process.allocate_number()?;
+        let queue_pair = Arc::new(Qp {
+            context: context.clone(),
+            process: process.clone(),
+            number,
+            kind: init.kind,
+            pd: init.pd,
+            send_cq: init.send_cq,
+            recv_cq: init.recv_cq,
+            srq: init.srq,
+            xrcd: init.xrcd,
+            cap,
+            signal_all: init.signal_all,
+            state: AtomicU32::new(IBV_QPS_RESET),
+            cookie: AtomicUsize::new(0),
+            established: AtomicBool::new(false),
+            destroyed: AtomicBool::new(false),
+            attributes: Mutex::new(ibv_qp_attr {
+                cap,
+                ..ibv_qp_attr::default()
+            }),
+            send: Mutex::new(SendQueue::new(cap.max_send_wr)),
+            receive: Mutex::new(ReceiveQueue {
+                ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
+                arrival: Arrival::default(),
+                qkey: 0,
+                rnr_timer: 0,
+            }),
+        });
+        queue_pair.for_each_cq(Cq::retain);
+        if let Some(pd) = &queue_pair.pd {
+            pd.retain();
+        }
+        if let Some(srq) = &queue_pair.srq {
+            srq.retain();
+        }
+        if let Some(xrcd) = &queue_pair.xrcd {
+            xrcd.retain();
+        }
+        process.queue_pairs.set(number, Some(queue_pair.clone()));
+        Ok(queue_pair)
+    }
+
+    fn for_each_cq(&self, action: impl Fn(&Cq)) {
+        self.send_cq
+            .iter()
+            .chain(&self.recv_cq)
+            .for_each(|cq| action(cq));
+    }
+
+    /// The queue pair number, unique on the host.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// IBV_QPT_*.
+    pub fn kind(&self) -> ibv_qp_type {
+        self.kind
+    }
+
+    /// Sizes as granted.
+    pub fn cap(&self) -> ibv_qp_cap {
+        self.cap
+    }
+
+    /// The state now.
+    #[inline]
+    pub fn state(&self) -> ibv_qp_state {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// XRC domain, for the receiving side of XRC.
+    pub fn xrcd(&self) -> Option<&Arc<Xrcd>> {
+        self.xrcd.as_ref()
+    }
+
+    /// Queue pair number that it is connected to.
+    pub fn destination(&self) -> u32 {
+        self.lock_attributes().dest_qp_num
+    }
+
+    /// What events of this queue pair carry.
+    pub fn set_cookie(&self, cookie: usize) {
+        self.cookie.store(cookie, Ordering::Release);
+    }
+
+    pub(crate) fn pd_number(&self) -> u32 {
+        self.pd.as_ref().map_or(0, |pd| pd.number())
+    }
+
+    /// Changes state and attributes: all of `mask` or nothing.
+    ///
+    /// # Errors
+    /// EINVAL as ibv_modify_qp(3) says.
+    pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
+        {
+            let mut attributes = self.lock_attributes();
+            let from = self.state();
+            if mask & IBV_QP_CUR_STATE != 0 && new.cur_qp_state != from {
+                return Err(Errno::EINVAL);
+            }
+            let to = if mask & IBV_QP_STATE != 0 {
+                new.qp_state
+            } else {
+                from
+            };
+            transition::check(self.kind, from, to, mask)?;
+            check_values(new, mask)?;
+            if to == IBV_QPS_RESET {
+                *attributes = ibv_qp_attr {
+                    cap: self.cap,
+                    ..ibv_qp_attr::default()
+                };
+            } else {
+                take(&mut attributes, new, mask);
+            }
+            self.apply(&attributes, from, to, mask);
+        }
+        if matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND)
+            && mask & IBV_QP_DEST_QPN != 0
+        {
+            self.seek_peer();
+        }
+        Ok(())
+    }
+
+    fn apply(
+        self: &Arc<Qp>,
+        attributes: &ibv_qp_attr,
+        from: ibv_qp_state,
+        to: ibv_qp_state,
+        mask: c_int,
+    ) {
+        let mut send = self.lock_send();
+        send.configure(attributes);
+        if mask & IBV_QP_SQ_PSN != 0 {
+            send.set_psn(attributes.sq_psn);
+        }
+        {
+            let mut receive = self.lock_receive();
+            receive.qkey = attributes.qkey;
+            receive.rnr_timer = attributes.min_rnr_timer;
+        }
+        let record = self.process.desk.queue_pair(self.number);
+        record
+            .destination
+            .store(attributes.dest_qp_num, Ordering::Relaxed);
+        record.pd.store(self.pd_number(), Ordering::Relaxed);
+        record
+            .access
+            .store(attributes.qp_access_flags, Ordering::Relaxed);
+        record
+            .receive_psn
+            .store(attributes.rq_psn, Ordering::Relaxed);
+        record.xrcd.store(
+            self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity()),
+            Ordering::Relaxed,
+        );
+        match to {
+            IBV_QPS_ERR => self.enter_error(&mut send),
+            IBV_QPS_RESET => {
+                self.set_state(&mut send, IBV_QPS_RESET);
+                self.clear(&mut send);
+            }
+            _ => self.set_state(&mut send, to),
+        }
+        if to == IBV_QPS_SQD && from == IBV_QPS_RTS {
+            send.notify_drained = attributes.en_sqd_async_notify != 0;
+            self.check_drained(&mut send);
+        }
+        if to == IBV_QPS_RTS && matches!(from, IBV_QPS_SQD | IBV_QPS_SQE) {
+            self.pump(&mut send);
+        }
+    }
+
+    /// The one place where the state changes. Peers that act on the queue pair by themselves have stopped when the new
+    /// state does not let them.
+    fn set_state(&self, _send: &mut SendQueue, state: ibv_qp_state) {
+        self.state.store(state, Ordering::Release);
+        let record = self.process.desk.queue_pair(self.number);
+        let word = QpRecord::PRESENT | self.kind << 8 | state;
+        record.state.store(word, Ordering::SeqCst);
+    }
+
+    /// Everything posted is forgotten, without completions (the reset state).
+    fn clear(&self, send: &mut SendQueue) {
+        send.clear();
+        {
+            let mut receive = self.lock_receive();
+            receive.ring.clear();
+            receive.arrival = Arrival::default();
+        }
+        self.established.store(false, Ordering::Relaxed);
+        self.for_each_cq(|cq| cq.clean(self.number));
+    }
+
+    /// The error state: everything posted completes as flushed.
+    fn enter_error(&self, send: &mut SendQueue) {
+        self.set_state(send, IBV_QPS_ERR);
+        for flushed in send.take_unfinished() {
+            self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
+        }
+        self.flush_receives();
+        if self.srq.is_some() || self.kind == IBV_QPT_XRC_RECV {
+            self.raise(IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
+    }
+
+    fn flush_receives(&self) {
+        let mut receive = self.lock_receive();
+        receive.arrival.discard_until = None;
+        let begun = receive
+            .arrival
+            .current
+            .take()
+            .map(|current| current.receive);
+        let mut posted: Vec<Receive> = begun.into_iter().collect();
+        while let Some(next) = receive.ring.take() {
+            posted.push(next);
+        }
+        for flushed in posted {
+            self.complete_flushed_receive(flushed.wr_id);
+        }
+    }
+
+    fn complete_flushed_receive(&self, wr_id: u64) {
+        let wc = ibv_wc {
+            wr_id,
+            status: IBV_WC_WR_FLUSH_ERR,
+            opcode: IBV_WC_RECV,
+            qp_num: self.number,
+            vendor_err: 0xf5,
+            ..ibv_wc::default()
+        };
+        if let Some(cq) = &self.recv_cq {
+            cq.push(
+                Completion {
+                    wc,
+                    timestamp: 0,
+                    retire: None,
+                },
+                true,
+            );
+        }
+    }
+
+    /// The responder found that the queue pair cannot go on.
+    pub(crate) fn fail_as_responder(&self, event: ibv_event_type) {
+        let mut send = self.lock_send();
+        if !matches!(self.state(), IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD) {
+            return;
+        }
+        self.enter_error(&mut send);
+        self.raise(event);
+    }
+
+    fn raise(&self, kind: ibv_event_type) {
+        let element = self.cookie.load(Ordering::Acquire);
+        if element != 0 {
+            self.context.events.push(AsyncEvent { kind, element });
+        }
+    }
+
+    /// Attributes now.
+    pub fn query(&self) -> ibv_qp_attr {
+        let mut attributes = *self.lock_attributes();
+        attributes.qp_state = self.state();
+        attributes.cur_qp_state = attributes.qp_state;
+        attributes.cap = self.cap;
+        let send = self.lock_send();
+        attributes.sq_draining =
+            u8::from(attributes.qp_state == IBV_QPS_SQD && send.has_outstanding());
+        attributes
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// EINVAL in the reset state, with a shared receive queue, or for too many buffers; ENOMEM when the queue is full.
+    #[inline]
+    pub fn post_receive(&self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
+        if self.srq.is_some() || matches!(self.kind, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV) {
+            return Err(Errno::EINVAL);
+        }
+        let mut receive = self.lock_receive();
+        match self.state() {
+            IBV_QPS_RESET => return Err(Errno::EINVAL),
+            IBV_QPS_ERR => {
+                if sges.len() > self.cap.max_recv_sge as usize {
+                    return Err(Errno::EINVAL);
+                }
+                self.complete_flushed_receive(wr_id);
+                return Ok(());
+            }
+            _ => (),
+        }
+        receive.ring.post(wr_id, sges)
+    }
+
+    /// Attaches to a multicast group.
+    pub fn attach(self: &Arc<Qp>, group: [u8; 16]) -> Result<()> {
+        if self.kind != IBV_QPT_UD {
+            return Err(Errno::EINVAL);
+        }
+        self.process.groups.attach(group, self)?;
+        self.show_multicast();
+        Ok(())
+    }
+
+    /// Detaches from a multicast group.
+    pub fn detach(&self, group: [u8; 16]) -> Result<()> {
+        self.process.groups.detach(group, self.number)?;
+        self.show_multicast();
+        Ok(())
+    }
+
+    fn show_multicast(&self) {
+        if let Some(member) = self.process.member.get() {
+            let flags = if self.process.groups.is_empty() {
+                0
+            } else {
+                crate::shm::registry::MULTICAST
+            };
+            member.registry.set_flags(member.identity, flags);
+        }
+    }
+
+    /// Ends the queue pair's life. When this returns no peer acts on it any more and no completion names it.
+    ///
+    /// # Errors
+    /// EBUSY while attached to a multicast group.
+    pub fn destroy(&self) -> Result<()> {
+        if self.process.groups.has(self.number) {
+            return Err(Errno::EBUSY);
+        }
+        if self.destroyed.swap(true, Ordering::SeqCst) {
+            return Err(Errno::EINVAL);
+        }
+        {
+            let mut send = self.lock_send();
+            self.set_state(&mut send, IBV_QPS_RESET);
+            self.process
+                .desk
+                .queue_pair(self.number)
+                .state
+                .store(0, Ordering::SeqCst);
+            send.clear();
+            send.forget_channel();
+        }
+        self.process.queue_pairs.set(self.number, None);
+        self.process.wait_for_accesses();
+        self.for_each_cq(|cq| {
+            cq.clean(self.number);
+            cq.release();
+        });
+        if let Some(pd) = &self.pd {
+            pd.release();
+        }
+        if let Some(srq) = &self.srq {
+            srq.release();
+        }
+        if let Some(xrcd) = &self.xrcd {
+            xrcd.release();
+        }
+        let cookie = self.cookie.swap(0, Ordering::SeqCst);
+        self.context.events.forget(|event| {
+            event.element == cookie
+                && matches!(
+                    event.kind,
+                    IBV_EVENT_QP_FATAL
+                        | IBV_EVENT_QP_REQ_ERR
+                        | IBV_EVENT_QP_ACCESS_ERR
+                        | IBV_EVENT_COMM_EST
+                        | IBV_EVENT_SQ_DRAINED
+                        | IBV_EVENT_QP_LAST_WQE_REACHED
+                )
+        });
+        self.process.release_number(self.number);
+        Ok(())
+    }
+
+    fn lock_attributes(&self) -> MutexGuard<'_, ibv_qp_attr> {
+        self.attributes.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn lock_send(&self) -> MutexGuard<'_, SendQueue> {
+        self.send.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn lock_receive(&self) -> MutexGuard<'_, ReceiveQueue> {
+        self.receive.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn check(init: &QpInit) -> Result<ibv_qp_cap> {
+    let mut cap = init.cap;
+    let sends = init.kind != IBV_QPT_XRC_RECV;
+    let receives = !matches!(init.kind, IBV_QPT_XRC_RECV | IBV_QPT_XRC_SEND);
+    match init.kind {
+        IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_UD | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV => (),
+        _ => return Err(Errno::EOPNOTSUPP),
+    }
+    let whole = (!sends || (init.pd.is_some() && init.send_cq.is_some()))
+        && (!receives || init.recv_cq.is_some())
+        && (init.kind != IBV_QPT_XRC_RECV || init.xrcd.is_some());
+    let shared_xrc = init.srq.as_ref().is_some_and(|srq| srq.xrc().is_some());
+    if !whole || shared_xrc || (init.srq.is_some() && !receives) {
+        return Err(Errno::EINVAL);
+    }
+    if !sends {
+        (cap.max_send_wr, cap.max_send_sge, cap.max_inline_data) = (0, 0, 0);
+    }
+    if !receives || init.srq.is_some() {
+        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+    }
+    if cap.max_send_wr > device::MAX_QP_WR
+        || cap.max_recv_wr > device::MAX_QP_WR
+        || cap.max_send_sge > MAX_SGE
+        || cap.max_recv_sge > MAX_SGE
+        || cap.max_inline_data > device::MAX_INLINE
+    {
+        return Err(Errno::EINVAL);
+    }
+    Ok(cap)
+}
+
+fn check_values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
+    let has = |bit| mask & bit != 0;
+    let wrong = (has(IBV_QP_PORT) && new.port_num != device::PORT)
+        || (has(IBV_QP_PKEY_INDEX) && usize::from(new.pkey_index) >= device::PKEYS)
+        || (has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=IBV_MTU_4096).contains(&new.path_mtu))
+        || (has(IBV_QP_MAX_QP_RD_ATOMIC) && new.max_rd_atomic > device::MAX_RD_ATOMIC)
+        || (has(IBV_QP_MAX_DEST_RD_ATOMIC) && new.max_dest_rd_atomic > device::MAX_RD_ATOMIC)
+        || (has(IBV_QP_TIMEOUT) && new.timeout > 31)
+        || (has(IBV_QP_RETRY_CNT) && new.retry_cnt > 7)
+        || (has(IBV_QP_RNR_RETRY) && new.rnr_retry > 7)
+        || (has(IBV_QP_MIN_RNR_TIMER) && new.min_rnr_timer > 31)
+        || (has(IBV_QP_ALT_PATH) && new.alt_port_num > device::PORT);
+    if wrong {
+        return Err(Errno::EINVAL);
+    }
+    if has(IBV_QP_AV) {
+        ah::check(&new.ah_attr)
+    } else {
+        Ok(())
+    }
+}
+
+fn take(attributes: &mut ibv_qp_attr, new: &ibv_qp_attr, mask: c_int) {
+    macro_rules! take {
+        ($($bit:ident => $($field:ident),+;)*) => {
+            $(if mask & $bit != 0 { $(attributes.$field = new.$field;)+ })*
+        };
+    }
+    take! {
+        IBV_QP_EN_SQD_ASYNC_NOTIFY => en_sqd_async_notify;
+        IBV_QP_ACCESS_FLAGS => qp_access_flags;
+        IBV_QP_PKEY_INDEX => pkey_index;
+        IBV_QP_PORT => port_num;
+        IBV_QP_QKEY => qkey;
+        IBV_QP_AV => ah_attr;
+        IBV_QP_PATH_MTU => path_mtu;
+        IBV_QP_TIMEOUT => timeout;
+        IBV_QP_RETRY_CNT => retry_cnt;
+        IBV_QP_RNR_RETRY => rnr_retry;
+        IBV_QP_MAX_QP_RD_ATOMIC => max_rd_atomic;
+        IBV_QP_ALT_PATH => alt_ah_attr, alt_pkey_index, alt_port_num, alt_timeout;
+        IBV_QP_MIN_RNR_TIMER => min_rnr_timer;
+        IBV_QP_MAX_DEST_RD_ATOMIC => max_dest_rd_atomic;
+        IBV_QP_PATH_MIG_STATE => path_mig_state;
+        IBV_QP_RATE_LIMIT => rate_limit;
+    }
+    // Numbers of 24 bits: what is above them is not part of the attribute.
+    if mask & IBV_QP_RQ_PSN != 0 {
+        attributes.rq_psn = new.rq_psn & 0xff_ffff;
+    }
+    if mask & IBV_QP_SQ_PSN != 0 {
+        attributes.sq_psn = new.sq_psn & 0xff_ffff;
+    }
+    if mask & IBV_QP_DEST_QPN != 0 {
+        attributes.dest_qp_num = new.dest_qp_num & 0xff_ffff;
+    }
+}

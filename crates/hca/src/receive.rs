@@ -1,0 +1,319 @@
+//! Receive work requests: the ring that a receive queue and a shared receive queue are made of (ibv_post_recv(3),
+//! ibv_post_srq_recv(3), ibv_create_srq(3)).
+
+use crate::context::{Context, Pd};
+use crate::cq::Cq;
+use crate::errno::{Errno, Result};
+use crate::event::AsyncEvent;
+use crate::shm::desk::QpRecord;
+use crate::xrcd::Xrcd;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use verbena_abi::*;
+
+/// A receive work request taken from its queue: where a message goes.
+#[derive(Clone, Debug, Default)]
+pub struct Receive {
+    /// The application's identifier.
+    pub wr_id: u64,
+    /// Buffers, in order.
+    pub sges: SgeList,
+}
+
+/// A gather or scatter list. Up to four entries need no allocation.
+#[derive(Clone, Debug)]
+pub struct SgeList {
+    count: u32,
+    few: [ibv_sge; 4],
+    many: Vec<ibv_sge>,
+}
+
+impl Default for SgeList {
+    fn default() -> SgeList {
+        SgeList {
+            count: 0,
+            few: [ibv_sge {
+                addr: 0,
+                length: 0,
+                lkey: 0,
+            }; 4],
+            many: Vec::new(),
+        }
+    }
+}
+
+impl SgeList {
+    /// A copy of the application's list.
+    #[inline]
+    pub fn of(sges: &[ibv_sge]) -> SgeList {
+        let mut list = SgeList {
+            count: sges.len() as u32,
+            ..SgeList::default()
+        };
+        if let Some(few) = list.few.get_mut(..sges.len()) {
+            few.copy_from_slice(sges);
+        } else {
+            list.many = sges.to_vec();
+        }
+        list
+    }
+
+    /// The entries.
+    #[inline]
+    pub fn as_slice(&self) -> &[ibv_sge] {
+        if self.many.is_empty() {
+            &self.few[..self.count as usize]
+        } else {
+            &self.many
+        }
+    }
+
+    /// Bytes in all.
+    pub fn length(&self) -> u64 {
+        self.as_slice()
+            .iter()
+            .map(|sge| u64::from(sge.length))
+            .sum()
+    }
+}
+
+/// A bounded queue of receive work requests.
+#[derive(Debug)]
+pub struct ReceiveRing {
+    entries: VecDeque<Receive>,
+    capacity: usize,
+    max_sge: usize,
+}
+
+impl ReceiveRing {
+    /// An empty ring.
+    pub fn new(capacity: u32, max_sge: u32) -> ReceiveRing {
+        ReceiveRing {
+            entries: VecDeque::new(),
+            capacity: capacity as usize,
+            max_sge: max_sge as usize,
+        }
+    }
+
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// ENOMEM when full, EINVAL for too many buffers.
+    #[inline]
+    pub fn post(&mut self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
+        if self.entries.len() >= self.capacity {
+            return Err(Errno::ENOMEM);
+        }
+        if sges.len() > self.max_sge {
+            return Err(Errno::EINVAL);
+        }
+        self.entries.push_back(Receive {
+            wr_id,
+            sges: SgeList::of(sges),
+        });
+        Ok(())
+    }
+
+    /// Takes the oldest request.
+    #[inline]
+    pub fn take(&mut self) -> Option<Receive> {
+        self.entries.pop_front()
+    }
+
+    /// Forgets everything posted.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Requests waiting.
+    pub fn waiting(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Requests that fit.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+/// A shared receive queue.
+pub struct Srq {
+    context: Arc<Context>,
+    pd: Arc<Pd>,
+    number: u32,
+    xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
+    cookie: AtomicUsize,
+    users: AtomicUsize,
+    state: Mutex<SrqState>,
+}
+
+struct SrqState {
+    ring: ReceiveRing,
+    limit: u32,
+}
+
+/// Largest shared receive queue.
+pub const MAX_SRQ_WR: u32 = 1 << 16;
+/// Most buffers of a receive request.
+pub const MAX_SGE: u32 = 32;
+
+impl Srq {
+    /// A shared receive queue; with `xrc`, one that XRC senders can address by number, completing in the given queue.
+    pub fn create(
+        pd: &Arc<Pd>,
+        max_wr: u32,
+        max_sge: u32,
+        xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
+    ) -> Result<Arc<Srq>> {
+        if max_wr == 0 || max_wr > MAX_SRQ_WR || max_sge > MAX_SGE {
+            return Err(Errno::EINVAL);
+        }
+        let process = pd.process();
+        let number = if xrc.is_some() {
+            process.allocate_number()?
+        } else {
+            0
+        };
+        pd.retain();
+        if let Some((xrcd, cq)) = &xrc {
+            cq.retain();
+            xrcd.retain();
+        }
+        let srq = Arc::new(Srq {
+            context: pd.context().clone(),
+            pd: pd.clone(),
+            number,
+            xrc,
+            cookie: AtomicUsize::new(0),
+            users: AtomicUsize::new(0),
+            state: Mutex::new(SrqState {
+                ring: ReceiveRing::new(max_wr, max_sge.max(1)),
+                limit: 0,
+            }),
+        });
+        if number != 0 {
+            process.srqs.insert(number, &srq);
+            srq.publish();
+        }
+        Ok(srq)
+    }
+
+    /// Shows peers the domains that the queue stands for, on the desk under its number.
+    fn publish(&self) {
+        let record = self.context.process.desk.queue_pair(self.number);
+        let xrcd = self.xrc.as_ref().map_or(0, |(xrcd, _)| xrcd.identity());
+        record.pd.store(self.pd.number(), Ordering::Relaxed);
+        record.xrcd.store(xrcd, Ordering::Relaxed);
+        record.state.store(QpRecord::XRC_SRQ, Ordering::SeqCst);
+    }
+
+    /// What events of this queue carry.
+    pub fn set_cookie(&self, cookie: usize) {
+        self.cookie.store(cookie, Ordering::Release);
+    }
+
+    /// XRC SRQ number, by which senders name it; 0 for a basic one.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn pd(&self) -> u32 {
+        self.pd.number()
+    }
+
+    pub(crate) fn xrc(&self) -> Option<&(Arc<Xrcd>, Arc<Cq>)> {
+        self.xrc.as_ref()
+    }
+
+    /// Adds a receive request.
+    #[inline]
+    pub fn post(&self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
+        self.lock().ring.post(wr_id, sges)
+    }
+
+    /// Takes a request for a message that has come; raises the limit event when too few remain.
+    pub(crate) fn take(&self) -> Option<Receive> {
+        let mut state = self.lock();
+        let receive = state.ring.take()?;
+        if state.limit > 0 && state.ring.waiting() < state.limit as usize {
+            state.limit = 0;
+            drop(state);
+            let element = self.cookie.load(Ordering::Acquire);
+            self.context.events.push(AsyncEvent {
+                kind: IBV_EVENT_SRQ_LIMIT_REACHED,
+                element,
+            });
+        }
+        Some(receive)
+    }
+
+    /// Changes size or limit (ibv_modify_srq(3)): all or nothing.
+    ///
+    /// # Errors
+    /// EINVAL for a size below what is posted or beyond the device's, or a limit beyond the size.
+    pub fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<()> {
+        let mut state = self.lock();
+        let capacity = max_wr.map_or(state.ring.capacity(), |max_wr| max_wr as usize);
+        if capacity == 0 || capacity > MAX_SRQ_WR as usize || capacity < state.ring.waiting() {
+            return Err(Errno::EINVAL);
+        }
+        if limit.is_some_and(|limit| limit as usize > capacity) {
+            return Err(Errno::EINVAL);
+        }
+        state.ring.capacity = capacity;
+        if let Some(limit) = limit {
+            state.limit = limit;
+        }
+        Ok(())
+    }
+
+    /// Size, buffers a request, limit (ibv_query_srq(3)).
+    pub fn query(&self) -> ibv_srq_attr {
+        let state = self.lock();
+        ibv_srq_attr {
+            max_wr: state.ring.capacity as u32,
+            max_sge: state.ring.max_sge as u32,
+            srq_limit: state.limit,
+        }
+    }
+
+    pub(crate) fn retain(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self) {
+        self.users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Ends the queue's life for the application.
+    ///
+    /// # Errors
+    /// EBUSY while queue pairs use it.
+    pub fn destroy(&self) -> Result<()> {
+        if self.users.load(Ordering::Relaxed) > 0 {
+            return Err(Errno::EBUSY);
+        }
+        if self.number != 0 {
+            let record = self.context.process.desk.queue_pair(self.number);
+            record.state.store(0, Ordering::SeqCst);
+            self.context.process.srqs.remove(self.number);
+            self.context.process.release_number(self.number);
+        }
+        if let Some((xrcd, cq)) = &self.xrc {
+            cq.release();
+            xrcd.release();
+        }
+        self.pd.release();
+        let cookie = self.cookie.load(Ordering::Acquire);
+        self.context.events.forget(|event| {
+            matches!(event.kind, IBV_EVENT_SRQ_LIMIT_REACHED | IBV_EVENT_SRQ_ERR)
+                && event.element == cookie
+        });
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, SrqState> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}

@@ -1,0 +1,215 @@
+//! What a process tells its peers about its queue pairs and memory keys: written by it alone, mapped read-only by them.
+//!
+//! Queue pair records are indexed by queue pair number, key records by the upper part of the key. The file is sparse,
+//! so only what is used takes memory.
+//!
+//! The law: a record is filled in before its first word (`state`, `key`) is stored with SeqCst, and that word is zeroed
+//! before anything else of it changes. A peer that acts on a record does so inside an [`super::channel::AccessSlots`]
+//! section which it entered before it loaded the first word; whoever zeroes the word waits for these sections to end.
+
+use crate::errno::{Errno, Result};
+use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::memfd::Memfd;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"verbdesk");
+const QUEUE_PAIRS: usize = 1 << 24;
+/// Keys that one process can have.
+pub const KEYS: usize = 1 << 20;
+const HEADER: usize = 4096;
+const KEYS_AT: usize = HEADER + QUEUE_PAIRS * size_of::<QpRecord>();
+/// Length of the file.
+pub const LENGTH: usize = KEYS_AT + KEYS * size_of::<KeyRecord>();
+/// Pieces of a region that may lie in different places of the arena.
+pub const SEGMENTS: usize = 3;
+
+#[repr(C, align(64))]
+struct Front {
+    magic: AtomicU64,
+    _reserved: [u64; 7],
+    /// Not zero while the progress thread sleeps and wants to be rung for.
+    armed: AtomicU32,
+}
+
+/// A queue pair as peers see it.
+#[repr(C, align(64))]
+pub struct QpRecord {
+    /// 0: not there. Else [`QpRecord::PRESENT`] | type << 8 | state.
+    pub state: AtomicU32,
+    /// Queue pair number that it is connected to.
+    pub destination: AtomicU32,
+    /// Its protection domain.
+    pub pd: AtomicU32,
+    /// Remote access that it allows (IBV_ACCESS_*).
+    pub access: AtomicU32,
+    /// PSN that it expected first.
+    pub receive_psn: AtomicU32,
+    _reserved: u32,
+    /// Identity of its XRC domain, 0 for none.
+    pub xrcd: AtomicU64,
+}
+
+impl QpRecord {
+    /// Set in `state` of every record that is in use.
+    pub const PRESENT: u32 = 1 << 31;
+    /// The state of a record that is no queue pair but an XRC shared receive queue; then only `pd` and `xrcd` hold.
+    pub const XRC_SRQ: u32 = Self::PRESENT | 0xff00;
+
+    /// The protection domain of the XRC shared receive queue that this record is, if it is one of the XRC domain.
+    pub fn domain_of_srq(&self, xrcd: u64) -> Option<u32> {
+        let is_srq = self.state.load(Ordering::SeqCst) == Self::XRC_SRQ;
+        let matches = is_srq && xrcd != 0 && self.xrcd.load(Ordering::Relaxed) == xrcd;
+        matches.then(|| self.pd.load(Ordering::Relaxed))
+    }
+}
+
+/// A piece of a region that lies in the arena.
+#[repr(C)]
+pub struct SegmentRecord {
+    /// First virtual address in the owner.
+    pub start: AtomicU64,
+    /// One past the last.
+    pub end: AtomicU64,
+    /// Where `start` lies in the arena.
+    pub offset: AtomicU64,
+}
+
+/// A memory region or window as peers see it.
+#[repr(C, align(128))]
+pub struct KeyRecord {
+    /// The key while it is valid, else 0.
+    pub key: AtomicU32,
+    /// Protection domain.
+    pub pd: AtomicU32,
+    /// What is allowed (IBV_ACCESS_*).
+    pub access: AtomicU32,
+    /// The only queue pair that may use it (type 2 windows), or 0.
+    pub queue_pair: AtomicU32,
+    /// First address by which it is named.
+    pub iova: AtomicU64,
+    /// Bytes.
+    pub length: AtomicU64,
+    /// Virtual address in the owner of the byte named by `iova`.
+    pub address: AtomicU64,
+    /// Pieces in the arena, in order of address; unused ones are empty.
+    pub segments: [SegmentRecord; SEGMENTS],
+}
+
+const _: () = assert!(size_of::<QpRecord>() == 64 && size_of::<KeyRecord>() == 128);
+
+/// A desk, our own or a peer's.
+#[derive(Debug)]
+pub struct Desk {
+    mapping: Mapping,
+}
+
+impl Desk {
+    /// A new, empty desk of our own, and the file to hand to peers.
+    pub fn create() -> Result<(Desk, Memfd)> {
+        let memfd = Memfd::create(c"verbena-desk", LENGTH)?;
+        let desk = Desk {
+            mapping: Mapping::of(&memfd, Rights::ReadWrite)?,
+        };
+        memfd.seal_future_writes()?;
+        desk.front().magic.store(MAGIC, Ordering::Release);
+        Ok((desk, memfd))
+    }
+
+    /// The desk that a peer handed over.
+    pub fn of_peer(fd: OwnedFd) -> Result<Desk> {
+        let desk = Desk {
+            mapping: Mapping::of(&Memfd::adopt(fd, LENGTH)?, Rights::Read)?,
+        };
+        if desk.front().magic.load(Ordering::Acquire) != MAGIC {
+            return Err(Errno::EPROTO);
+        }
+        Ok(desk)
+    }
+
+    /// Address and length of the mapping.
+    pub fn range(&self) -> (usize, usize) {
+        (self.mapping.base() as usize, self.mapping.length())
+    }
+
+    /// Whether the owner's progress thread wants to be rung for.
+    pub fn is_armed(&self) -> bool {
+        self.front().armed.load(Ordering::SeqCst) != 0
+    }
+
+    /// Owner only: asks for, or no longer wants, rings. Whoever asks looks once more at what rings would be for; the
+    /// fence orders that look after the asking.
+    pub fn set_armed(&self, armed: bool) {
+        self.front().armed.store(u32::from(armed), Ordering::SeqCst);
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    /// The record of a queue pair number (its lower 24 bits).
+    #[inline]
+    pub fn queue_pair(&self, number: u32) -> &QpRecord {
+        let index = number as usize & (QUEUE_PAIRS - 1);
+        // SAFETY: masked to the table, which the mapping contains; aligned because the table starts on a page; the
+        // record consists of atomics only.
+        unsafe {
+            &*self
+                .mapping
+                .base()
+                .add(HEADER)
+                .cast::<QpRecord>()
+                .add(index)
+        }
+    }
+
+    /// The record of a key (its upper bits, masked to the table).
+    #[inline]
+    pub fn key(&self, key: u32) -> &KeyRecord {
+        let index = (key >> 8) as usize & (KEYS - 1);
+        // SAFETY: as above.
+        unsafe {
+            &*self
+                .mapping
+                .base()
+                .add(KEYS_AT)
+                .cast::<KeyRecord>()
+                .add(index)
+        }
+    }
+
+    fn front(&self) -> &Front {
+        // SAFETY: the file starts with a Front (page aligned, atomics only, inside the mapping).
+        unsafe { &*self.mapping.base().cast::<Front>() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_peer_sees_records_and_cannot_map_them_writable() {
+        let (own, memfd) = Desk::create().unwrap();
+        own.queue_pair(0x123456)
+            .state
+            .store(QpRecord::PRESENT | 3, Ordering::SeqCst);
+        own.key(0x500).length.store(99, Ordering::SeqCst);
+        let fd = memfd.as_fd().try_clone_to_owned().unwrap();
+        assert!(Mapping::of(&memfd, Rights::ReadWrite).is_err());
+        let seen = Desk::of_peer(fd).unwrap();
+        assert_eq!(
+            seen.queue_pair(0x123456).state.load(Ordering::SeqCst),
+            QpRecord::PRESENT | 3
+        );
+        assert_eq!(seen.key(0x5ff).length.load(Ordering::SeqCst), 99);
+    }
+
+    #[test]
+    fn a_file_that_is_no_desk_is_refused() {
+        let short = Memfd::create(c"x", 4096).unwrap();
+        let fd = short.as_fd().try_clone_to_owned().unwrap();
+        assert_eq!(Desk::of_peer(fd).unwrap_err(), Errno::EPROTO);
+        let empty = Memfd::create(c"x", LENGTH).unwrap();
+        let fd = empty.as_fd().try_clone_to_owned().unwrap();
+        assert_eq!(Desk::of_peer(fd).unwrap_err(), Errno::EPROTO);
+    }
+}

@@ -1,0 +1,248 @@
+//! A queue of variable-length records in shared memory, one producer and one consumer.
+//!
+//! The ring is an array of 64-byte cells. A record takes one or more neighbouring cells; its first cell starts with a
+//! 32-bit *stamp* that says in which lap over the ring it was written. The consumer looks at one cell only, so a short
+//! record costs a single cache-line transfer between the two cores.
+//!
+//! The law:
+//! - The producer alone writes cells between `head` and `head + CELLS`; the consumer alone advances `head`.
+//! - Before a record is published, the stamp of the cell *behind* it is zeroed (the guard), so that old payload can
+//!   never be taken for a record. Therefore a record of `k` cells needs `k + 1` free ones.
+//! - SYNC POINT publish: the stamp is stored with Release after everything else of the record; the consumer loads it
+//!   with Acquire before it reads anything else.
+//! - SYNC POINT release: the consumer stores `head` with Release after its last read of a record; the producer loads
+//!   it with Acquire before it writes into the cells.
+//! - Records do not wrap. What is left at the end of a lap is filled by a padding record.
+//! - `head` is also the acknowledgement: a record before it has been dealt with. An answer other than "done" has been
+//!   published on the answering ring before `head` passes the record.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a cell: a cache line.
+pub const CELL: usize = 64;
+/// Bytes of a record's header.
+pub const HEADER: usize = 48;
+/// The kind of a record that only fills up a lap.
+pub const PADDING: u8 = 0;
+
+/// What a record says, apart from its payload. Fields mean what `kind` makes them mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    /// What the record is.
+    pub kind: u8,
+    /// Modifiers of the kind.
+    pub flags: u8,
+    /// Cells that the record takes; filled in by the ring.
+    pub cells: u16,
+    /// Queue pair (or SRQ) that it is for.
+    pub destination: u32,
+    /// Queue pair that it is from.
+    pub source: u32,
+    /// Packet sequence number of the message's first packet.
+    pub psn: u32,
+    /// Bytes of payload in this record; filled in by the ring.
+    pub length: u32,
+    /// Immediate data, key to invalidate, or syndrome.
+    pub immediate: u32,
+    /// A remote address or an operand.
+    pub address: u64,
+    /// A key, a length or an operand.
+    pub word: u64,
+}
+
+const _: () = assert!(std::mem::size_of::<Header>() + 4 <= HEADER);
+/// Where in a cell the header lies.
+pub(super) const HEADER_AT: usize = 8;
+const _: () = assert!(HEADER_AT + std::mem::size_of::<Header>() <= HEADER);
+
+/// The memory that a ring lives in. `index` is always below `cells()`; `offset + bytes` may run over into the cells
+/// behind it, but never past the last.
+///
+/// # Safety
+/// `cells()` must be a power of two that never changes, and the accessors must stay inside memory of that many cells.
+pub unsafe trait Store {
+    /// Number of cells, a power of two.
+    fn cells(&self) -> u64;
+    /// The first word of a cell.
+    fn stamp(&self, index: u64) -> &AtomicU32;
+    /// The consumer's position.
+    fn head(&self) -> &AtomicU64;
+    /// First byte of a cell that is about to be read.
+    fn readable(&self, index: u64) -> *const u8;
+    /// First byte of a cell that is about to be written.
+    fn writable(&self, index: u64) -> *mut u8;
+}
+
+/// The producer's private side.
+#[derive(Debug, Default)]
+pub struct Producer {
+    tail: u64,
+    head_seen: u64,
+}
+
+/// The consumer's private side.
+#[derive(Debug, Default)]
+pub struct Consumer {
+    head: u64,
+    published: u64,
+}
+
+/// Why a ring cannot be read any more: the producer wrote what no correct producer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// A record found by the consumer. The header is a private copy; the payload lies in shared memory and may change.
+#[derive(Debug)]
+pub struct Record {
+    /// Copy of the header, with `cells` and `length` checked.
+    pub header: Header,
+    /// First byte of `header.length` bytes of payload.
+    pub payload: *const u8,
+}
+
+fn stamp_of(position: u64, cells: u64) -> u32 {
+    // Odd, so never zero; two laps with the same stamp are 2^31 laps apart.
+    ((position / cells) as u32).wrapping_mul(2).wrapping_add(1)
+}
+
+/// Cells that a record with `length` bytes of payload takes.
+pub fn cells_for(length: usize) -> u64 {
+    (HEADER + length).div_ceil(CELL) as u64
+}
+
+impl Producer {
+    /// Position behind everything published so far.
+    pub fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// Whether nothing published is still unread, as far as the consumer has told.
+    pub fn is_drained(&self, store: &impl Store) -> bool {
+        store.head().load(Ordering::Acquire) == self.tail
+    }
+
+    /// Whether a record of `length` bytes of payload fits now.
+    pub fn has_room(&mut self, store: &impl Store, length: usize) -> bool {
+        let cells = cells_for(length);
+        let need = cells + self.padding(store, cells) + 1;
+        if self.free(store) >= need {
+            return true;
+        }
+        let head = store.head().load(Ordering::Acquire);
+        // A head that goes backwards or past the tail is nonsense; believing it could overwrite unread records.
+        if head.wrapping_sub(self.head_seen) <= self.tail - self.head_seen {
+            self.head_seen = head;
+        }
+        self.free(store) >= need
+    }
+
+    /// Publishes a record whose payload `fill` writes (it gets the address of `length` writable bytes). Returns the
+    /// position behind the record, or None, with nothing done, when there is no room.
+    pub fn push(
+        &mut self,
+        store: &impl Store,
+        header: Header,
+        length: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> Option<u64> {
+        if !self.has_room(store, length) {
+            return None;
+        }
+        let cells = cells_for(length);
+        let padding = self.padding(store, cells);
+        if padding > 0 {
+            let filler = Header {
+                kind: PADDING,
+                cells: padding as u16,
+                ..Header::default()
+            };
+            self.publish(store, filler, padding, |_| ());
+        }
+        let header = Header {
+            cells: cells as u16,
+            length: length as u32,
+            ..header
+        };
+        self.publish(store, header, cells, fill);
+        Some(self.tail)
+    }
+
+    fn publish(
+        &mut self,
+        store: &impl Store,
+        header: Header,
+        cells: u64,
+        fill: impl FnOnce(*mut u8),
+    ) {
+        let mask = store.cells() - 1;
+        let index = self.tail & mask;
+        let guard = (self.tail + cells) & mask;
+        store.stamp(guard).store(0, Ordering::Relaxed);
+        let cell = store.writable(index);
+        // SAFETY: the record's cells are free (checked by push), in bounds, and ours until the stamp is published.
+        unsafe {
+            cell.add(HEADER_AT).cast::<Header>().write_unaligned(header);
+            fill(cell.add(HEADER));
+        }
+        store
+            .stamp(index)
+            .store(stamp_of(self.tail, store.cells()), Ordering::Release);
+        self.tail += cells;
+    }
+
+    /// Cells that must be skipped so that a record of `cells` does not wrap.
+    fn padding(&self, store: &impl Store, cells: u64) -> u64 {
+        let left = store.cells() - (self.tail & (store.cells() - 1));
+        if cells <= left { 0 } else { left }
+    }
+
+    fn free(&self, store: &impl Store) -> u64 {
+        store.cells() - (self.tail - self.head_seen)
+    }
+}
+
+impl Consumer {
+    /// The next record, if one is published. It stays the next until [`Consumer::advance`].
+    pub fn peek(&mut self, store: &impl Store) -> Result<Option<Record>, Corrupt> {
+        loop {
+            let cells = store.cells();
+            let index = self.head & (cells - 1);
+            if store.stamp(index).load(Ordering::Acquire) != stamp_of(self.head, cells) {
+                return Ok(None);
+            }
+            let cell = store.readable(index);
+            // SAFETY: the cell is in bounds, and the Acquire above makes the header readable; we look at the copy only.
+            let header = unsafe { cell.add(HEADER_AT).cast::<Header>().read_unaligned() };
+            let taken = u64::from(header.cells);
+            if taken == 0 || index + taken > cells {
+                return Err(Corrupt);
+            }
+            if header.kind == PADDING {
+                self.head += taken;
+                continue;
+            }
+            if cells_for(header.length as usize) != taken {
+                return Err(Corrupt);
+            }
+            // SAFETY: HEADER is inside the first cell.
+            let payload = unsafe { cell.add(HEADER) };
+            return Ok(Some(Record { header, payload }));
+        }
+    }
+
+    /// Is done with the record that [`Consumer::peek`] returned.
+    pub fn advance(&mut self, record: &Record) {
+        self.head += u64::from(record.header.cells);
+    }
+
+    /// Tells the producer how far we are. Returns whether that was news.
+    pub fn publish(&mut self, store: &impl Store) -> bool {
+        if self.head == self.published {
+            return false;
+        }
+        store.head().store(self.head, Ordering::Release);
+        self.published = self.head;
+        true
+    }
+}

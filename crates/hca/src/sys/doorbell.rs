@@ -1,0 +1,48 @@
+//! A descriptor that one thread rings and another waits on: eventfd(2).
+
+use crate::errno::{Errno, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// An eventfd that adds up rings until it is read.
+pub struct Doorbell {
+    fd: OwnedFd,
+}
+
+impl Doorbell {
+    /// A doorbell whose rings are answered all at once by [`Doorbell::clear`].
+    pub fn new() -> Result<Doorbell> {
+        // SAFETY: eventfd takes no pointers; the result is checked before it is owned.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: `fd` was just made by eventfd and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Doorbell { fd })
+    }
+
+    /// The doorbell behind a descriptor that a peer handed over.
+    pub fn from_fd(fd: OwnedFd) -> Doorbell {
+        Doorbell { fd }
+    }
+
+    /// Rings. A counter that is full is as good as rung, so no failure matters.
+    pub fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: `one` is 8 readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Forgets all rings so far.
+    pub fn clear(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: `count` is 8 writable bytes.
+        unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,102 @@
+//! A range of shared memory in our address space (mmap(2)).
+//!
+//! The law: nobody holds a Rust reference into a mapping except to atomics, because the other end may write at any
+//! time. Everything else is copied in or out through raw pointers, and the copy is what is looked at.
+
+use crate::errno::{Errno, Result};
+use crate::sys::memfd::Memfd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What may be done through a mapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Loads only.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// A shared mapping that is unmapped when dropped. A forked child does not inherit it.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a mapping is plain memory; all access to it goes through atomics or volatile-like raw copies.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps all of a memory file.
+    pub fn of(memfd: &Memfd, rights: Rights) -> Result<Mapping> {
+        Mapping::of_fd(memfd.as_fd(), memfd.length(), rights)
+    }
+
+    /// Maps the first `length` bytes of a file.
+    pub fn of_fd(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
+        let protection = match rights {
+            Rights::Read => libc::PROT_READ,
+            Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(Errno::last());
+        }
+        // A child that forks must neither keep our shared state alive nor write to it.
+        // SAFETY: the range was just mapped by us.
+        unsafe { libc::madvise(base, length, libc::MADV_DONTFORK) };
+        let base = NonNull::new(base.cast()).ok_or(Errno::EIO)?;
+        Ok(Mapping { base, length })
+    }
+
+    /// First byte. Valid for `len()` bytes as long as the mapping lives.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Length in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The 32-bit word at `offset`.
+    ///
+    /// # Panics
+    /// If the word is not aligned or not inside: offsets come from our own layout, never from the peer.
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
+        // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever accessed atomically.
+        unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU32>() }
+    }
+
+    /// The 64-bit word at `offset`.
+    ///
+    /// # Panics
+    /// As [`Mapping::word32`].
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
+        // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever accessed atomically.
+        unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours and nobody can hold a reference past the mapping's life.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}

@@ -1,0 +1,13 @@
+//! The operating system, a safe type for each thing asked of it. System calls and raw copies of this crate live here.
+
+pub mod clock;
+pub mod copy;
+pub mod doorbell;
+pub mod mapping;
+pub mod memfd;
+pub mod own_memory;
+pub mod populate;
+pub mod process_vm;
+pub mod socket;
+pub mod userfault;
+pub mod vma;

@@ -1,0 +1,109 @@
+//! Reading and writing our own memory where it may not be there: the application may have unmapped what it registered,
+//! and that must give an error instead of a signal.
+//!
+//! The kernel looks for us: process_vm_readv(2) on this very process, or, where a container's seccomp profile refuses
+//! that, `/proc/self/mem` (proc(5)). The file is opened each time, because a descriptor goes on meaning the memory of
+//! the process that opened it, after a fork that of the parent.
+
+use crate::errno::{Errno, Result};
+use crate::sys::process_vm;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+const MEMORY: &str = "/proc/self/mem";
+
+/// Copies `length` bytes at `address` to `target`.
+///
+/// # Errors
+/// EFAULT when something of the range is not mapped.
+///
+/// # Safety
+/// `target` must be valid for writes of `length` bytes.
+pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
+    // SAFETY: as the caller vouches; the kernel checks the other side.
+    match unsafe { process_vm::read(std::process::id() as i32, address, target, length) } {
+        Err(error) if is_refusal(error) => {
+            // SAFETY: the caller vouches for `length` bytes.
+            let target = unsafe { std::slice::from_raw_parts_mut(target, length) };
+            let memory = File::open(MEMORY)?;
+            memory
+                .read_exact_at(target, address)
+                .map_err(|error| not_there(&error))
+        }
+        answer => answer,
+    }
+}
+
+/// Copies `length` bytes at `source` to `address`.
+///
+/// # Errors
+/// EFAULT when something of the range is not mapped.
+///
+/// # Safety
+/// `source` must be valid for reads of `length` bytes; nothing but the registered memory that the application lets peers
+/// write may lie at `address`.
+pub unsafe fn store(address: u64, source: *const u8, length: usize) -> Result<()> {
+    // SAFETY: as the caller vouches; the kernel checks the other side.
+    match unsafe { process_vm::write(std::process::id() as i32, address, source, length) } {
+        Err(error) if is_refusal(error) => {
+            // SAFETY: the caller vouches for `length` bytes.
+            let source = unsafe { std::slice::from_raw_parts(source, length) };
+            let memory = OpenOptions::new().write(true).open(MEMORY)?;
+            memory
+                .write_all_at(source, address)
+                .map_err(|error| not_there(&error))
+        }
+        answer => answer,
+    }
+}
+
+/// The call itself is not to be had, whatever the range.
+fn is_refusal(error: Errno) -> bool {
+    matches!(error, Errno(libc::EPERM | libc::EACCES | libc::ENOSYS))
+}
+
+/// The file answers EIO, or nothing at all, where a page is not mapped.
+fn not_there(error: &std::io::Error) -> Errno {
+    match error.raw_os_error() {
+        None | Some(libc::EIO) => Errno::EFAULT,
+        Some(number) => Errno(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_and_says_what_is_not_there() {
+        let source = [7u8; 100];
+        let mut target = [0u8; 100];
+        // SAFETY: both arrays are 100 bytes long.
+        unsafe {
+            load(source.as_ptr() as u64, target.as_mut_ptr(), 100).unwrap();
+            assert_eq!(target, source);
+            store(target.as_mut_ptr() as u64, [9u8; 100].as_ptr(), 100).unwrap();
+            assert_eq!(target, [9; 100]);
+            assert_eq!(load(8, target.as_mut_ptr(), 8), Err(Errno::EFAULT));
+        }
+    }
+
+    #[test]
+    fn the_file_does_the_same_as_the_call() {
+        let source = [3u8; 50];
+        let mut target = [0u8; 50];
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(MEMORY)
+            .unwrap();
+        memory
+            .read_exact_at(&mut target, source.as_ptr() as u64)
+            .unwrap();
+        assert_eq!(target, source);
+        let error = memory.read_exact_at(&mut target, 8).unwrap_err();
+        assert_eq!(not_there(&error), Errno::EFAULT);
+        let error = memory.write_all_at(&target, 8).unwrap_err();
+        assert_eq!(not_there(&error), Errno::EFAULT);
+    }
+}

@@ -1,0 +1,54 @@
+//! Bringing pages in before they are needed: madvise(2) with MADV_POPULATE_READ and _WRITE (Linux 5.14).
+
+use crate::errno::{Errno, Result};
+
+const PAGE: u64 = 4096;
+
+/// What the pages will be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Reading.
+    Read,
+    /// Writing: private pages are copied now.
+    Write,
+}
+
+/// Brings in the pages of `[address, address + length)`. A kernel that cannot do it is no failure: the pages come in
+/// when they are touched.
+///
+/// # Errors
+/// EFAULT when part of the range is not mapped, or not for this use.
+pub fn populate(address: u64, length: u64, intent: Use) -> Result<()> {
+    let start = address & !(PAGE - 1);
+    let end = address
+        .checked_add(length)
+        .and_then(|end| end.checked_next_multiple_of(PAGE))
+        .ok_or(Errno::EFAULT)?;
+    let advice = match intent {
+        Use::Read => libc::MADV_POPULATE_READ,
+        Use::Write => libc::MADV_POPULATE_WRITE,
+    };
+    // SAFETY: populating changes no byte of any page; the kernel checks the range.
+    let result = unsafe { libc::madvise(start as *mut _, (end - start) as usize, advice) };
+    if result == 0 {
+        return Ok(());
+    }
+    match Errno::last().0 {
+        libc::ENOMEM | libc::EFAULT => Err(Errno::EFAULT),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_pages_come_in_and_a_hole_is_an_error() {
+        let page = vec![1u8; 8192];
+        assert_eq!(populate(page.as_ptr() as u64, 8192, Use::Write), Ok(()));
+        assert_eq!(populate(page.as_ptr() as u64 + 1, 10, Use::Read), Ok(()));
+        assert_eq!(populate(0x1000, 4096, Use::Read), Err(Errno::EFAULT));
+        assert_eq!(populate(u64::MAX - 1, 4096, Use::Read), Err(Errno::EFAULT));
+    }
+}

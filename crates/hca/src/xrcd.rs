@@ -1,0 +1,103 @@
+//! XRC domains: ibv_open_xrcd(3). Processes share a domain by opening it on the same file.
+
+use crate::errno::{Errno, Result};
+use crate::process::Process;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// An XRC domain as one open of it sees it.
+pub struct Xrcd {
+    identity: u64,
+    users: AtomicUsize,
+    /// Locked as long as the domain is open, so that the kernel counts the openers, dead ones not.
+    _presence: Option<File>,
+}
+
+static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1);
+
+impl Xrcd {
+    /// Opens the domain of the file behind `fd`; -1 makes one of this process alone.
+    ///
+    /// # Errors
+    /// ENOENT when nobody has it open and `flags` lacks O_CREAT; EEXIST when somebody has and `flags` has O_EXCL; EINVAL
+    /// for -1 without O_CREAT.
+    pub fn open(process: &Arc<Process>, fd: RawFd, flags: i32) -> Result<Arc<Xrcd>> {
+        let create = flags & libc::O_CREAT != 0;
+        if fd < 0 {
+            if !create {
+                return Err(Errno::EINVAL);
+            }
+            let count = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
+            let identity = 1 << 63 | u64::from(std::process::id()) << 32 | count;
+            return Ok(Arc::new(Xrcd {
+                identity,
+                users: AtomicUsize::new(0),
+                _presence: None,
+            }));
+        }
+        // SAFETY: an all-zero stat is a valid out-parameter.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `stat` is writable for the length of the call.
+        if unsafe { libc::fstat(fd, &mut stat) } != 0 {
+            return Err(Errno::last());
+        }
+        let name = format!("xrcd-{:x}-{:x}", stat.st_dev, stat.st_ino);
+        let path = process.directory()?.join(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        // SAFETY: plain system calls on a descriptor that we own.
+        let alone = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+        if alone && !create {
+            return Err(Errno::ENOENT);
+        }
+        if !alone && create && flags & libc::O_EXCL != 0 {
+            return Err(Errno::EEXIST);
+        }
+        // SAFETY: as above; turns the exclusive lock into a shared one.
+        unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH) };
+        let identity = (stat.st_dev.rotate_left(40) ^ stat.st_ino) & !(1 << 63) | 1 << 62;
+        Ok(Arc::new(Xrcd {
+            identity,
+            users: AtomicUsize::new(0),
+            _presence: Some(file),
+        }))
+    }
+
+    /// Whether this and `other` are opens of one domain.
+    pub fn is_same(&self, other: &Xrcd) -> bool {
+        self.identity == other.identity
+    }
+
+    /// What two opens of one domain have in common.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    pub(crate) fn retain(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self) {
+        self.users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Ends this open of the domain.
+    ///
+    /// # Errors
+    /// EBUSY while queue pairs or shared receive queues live in it.
+    pub fn close(&self) -> Result<()> {
+        if self.users.load(Ordering::Relaxed) > 0 {
+            Err(Errno::EBUSY)
+        } else {
+            Ok(())
+        }
+    }
+}

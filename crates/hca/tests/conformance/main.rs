@@ -1,0 +1,54 @@
+//! What every path must do alike: the same tests, run once a path in a process of its own (`VERBENA_PATH` is read once
+//! a process). Both ends are in one process here; `tests/` at the top has them in two.
+
+mod atomics;
+mod datagrams;
+mod messages;
+mod one_sided;
+mod rig;
+mod windows;
+
+use std::process::Command;
+
+/// The path under test, when this process is one of the children.
+fn path_under_test() -> Option<String> {
+    std::env::var("VERBENA_CONFORMANCE").ok()
+}
+
+fn run_on(path: &str) {
+    let directory =
+        std::env::temp_dir().join(format!("verbena-conf-{}-{path}", std::process::id()));
+    let forced = if path == "probed" { "" } else { path };
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--include-ignored", "case_"])
+        .env("VERBENA_CONFORMANCE", path)
+        .env("VERBENA_PATH", forced)
+        .env("VERBENA_RUNTIME_DIR", &directory)
+        .status()
+        .unwrap();
+    assert!(status.success(), "on path {path}");
+    assert!(
+        !directory.exists(),
+        "the registry is removed by the last process"
+    );
+}
+
+#[test]
+fn mapped() {
+    run_on("mapped");
+}
+
+#[test]
+fn cma() {
+    run_on("cma");
+}
+
+#[test]
+fn ring() {
+    run_on("ring");
+}
+
+#[test]
+fn probed() {
+    run_on("probed");
+}

@@ -1,0 +1,212 @@
+//! Two connected queue pairs and their memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use verbena_abi::*;
+use verbena_hca::context::{Context, Pd};
+use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::memory::region::Region;
+use verbena_hca::qp::{Qp, QpInit, SendRequest};
+
+/// Every right there is.
+pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_MW_BIND;
+
+/// One side.
+pub struct Side {
+    pub pd: Arc<Pd>,
+    pub cq: Arc<Cq>,
+    pub qp: Arc<Qp>,
+    pub region: Region,
+    pub buffer: &'static mut [u8],
+}
+
+pub const BUFFER: usize = 1 << 20;
+
+/// Page-aligned, zeroed memory that lives for ever.
+pub fn pages(length: usize) -> &'static mut [u8] {
+    let layout = std::alloc::Layout::from_size_align(length, 4096).unwrap();
+    // SAFETY: the layout has a size; the memory is never freed.
+    unsafe { std::slice::from_raw_parts_mut(std::alloc::alloc_zeroed(layout), length) }
+}
+
+impl Side {
+    pub fn new(kind: ibv_qp_type, access: u32) -> Side {
+        let context = Context::open().unwrap();
+        let pd = Pd::allocate(&context).unwrap();
+        let cq = Cq::create(&context, 256, None, Timestamps::Off).unwrap();
+        let cap = ibv_qp_cap {
+            max_send_wr: 64,
+            max_recv_wr: 64,
+            max_send_sge: 4,
+            max_recv_sge: 4,
+            max_inline_data: 256,
+        };
+        let init = QpInit {
+            kind,
+            pd: Some(pd.clone()),
+            send_cq: Some(cq.clone()),
+            recv_cq: Some(cq.clone()),
+            srq: None,
+            xrcd: None,
+            cap,
+            signal_all: false,
+        };
+        let qp = Qp::create(&context, init).unwrap();
+        let buffer = pages(BUFFER);
+        let address = buffer.as_ptr() as u64;
+        let region = Region::register(&pd, address, BUFFER as u64, address, access).unwrap();
+        Side {
+            pd,
+            cq,
+            qp,
+            region,
+            buffer,
+        }
+    }
+
+    pub fn address(&self, offset: usize) -> u64 {
+        self.buffer.as_ptr() as u64 + offset as u64
+    }
+
+    pub fn sge(&self, offset: usize, length: usize) -> ibv_sge {
+        ibv_sge {
+            addr: self.address(offset),
+            length: length as u32,
+            lkey: self.region.key(),
+        }
+    }
+
+    pub fn post(&self, request: &SendRequest<'_>) {
+        self.qp.poster().post(request).unwrap();
+    }
+
+    pub fn receive(&self, wr_id: u64, offset: usize, length: usize) {
+        self.qp
+            .post_receive(wr_id, &[self.sge(offset, length)])
+            .unwrap();
+    }
+
+    /// The next completion; panics when none comes.
+    pub fn wait(&self) -> ibv_wc {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(completion) = self.cq.take() {
+                return completion.wc;
+            }
+            assert!(Instant::now() < deadline, "no completion came");
+        }
+    }
+
+    pub fn wait_ok(&self) -> ibv_wc {
+        let wc = self.wait();
+        assert_eq!(wc.status, IBV_WC_SUCCESS);
+        wc
+    }
+
+    pub fn init(&self) {
+        let mut attributes = ibv_qp_attr {
+            qp_state: IBV_QPS_INIT,
+            port_num: 1,
+            ..Default::default()
+        };
+        let mut mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+        if self.qp.kind() == IBV_QPT_UD {
+            attributes.qkey = QKEY;
+            mask |= IBV_QP_QKEY;
+        } else {
+            attributes.qp_access_flags = ALL;
+            mask |= IBV_QP_ACCESS_FLAGS;
+        }
+        self.qp.modify(&attributes, mask).unwrap();
+    }
+
+    pub fn ready(&self, destination: u32, timeout: u8, rnr_retry: u8) {
+        let mut attributes = ibv_qp_attr {
+            qp_state: IBV_QPS_RTR,
+            path_mtu: IBV_MTU_1024,
+            dest_qp_num: destination,
+            rq_psn: 100,
+            max_dest_rd_atomic: 4,
+            min_rnr_timer: 1,
+            ..Default::default()
+        };
+        attributes.ah_attr.dlid = 1;
+        attributes.ah_attr.port_num = 1;
+        let connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        let reliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        let rtr = match self.qp.kind() {
+            IBV_QPT_UD => 0,
+            IBV_QPT_UC => connected,
+            _ => connected | reliable,
+        };
+        self.qp.modify(&attributes, IBV_QP_STATE | rtr).unwrap();
+        let attributes = ibv_qp_attr {
+            qp_state: IBV_QPS_RTS,
+            sq_psn: 100,
+            timeout,
+            retry_cnt: 1,
+            rnr_retry,
+            max_rd_atomic: 4,
+            ..Default::default()
+        };
+        let reliable =
+            IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+        let rts = match self.qp.kind() {
+            IBV_QPT_UD | IBV_QPT_UC => 0,
+            _ => reliable,
+        };
+        self.qp
+            .modify(&attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | rts)
+            .unwrap();
+    }
+}
+
+pub const QKEY: u32 = 0x1111;
+
+/// Two sides, connected.
+pub fn pair(kind: ibv_qp_type) -> (Side, Side) {
+    pair_with(kind, ALL, 14, 7)
+}
+
+pub fn pair_with(kind: ibv_qp_type, access: u32, timeout: u8, rnr_retry: u8) -> (Side, Side) {
+    let (a, b) = (Side::new(kind, ALL), Side::new(kind, access));
+    a.init();
+    b.init();
+    a.ready(b.qp.number(), timeout, rnr_retry);
+    b.ready(a.qp.number(), timeout, rnr_retry);
+    (a, b)
+}
+
+/// A signalled request without operands.
+pub fn request<'a>(opcode: ibv_wr_opcode, sges: &'a [ibv_sge]) -> SendRequest<'a> {
+    SendRequest {
+        wr_id: 7,
+        opcode,
+        flags: IBV_SEND_SIGNALED,
+        immediate: 0,
+        sges,
+        remote_address: 0,
+        rkey: 0,
+        compare_add: 0,
+        swap: 0,
+        srq: 0,
+        address: None,
+        remote_qpn: 0,
+        remote_qkey: 0,
+        bind: None,
+    }
+}
+
+/// Bytes that differ from place to place.
+pub fn pattern(buffer: &mut [u8], seed: u8) {
+    for (index, byte) in buffer.iter_mut().enumerate() {
+        *byte = (index as u8)
+            .wrapping_mul(31)
+            .wrapping_add((index >> 8) as u8)
+            .wrapping_add(seed);
+    }
+}
