@@ -1,0 +1,11 @@
+//! Model checks of the adapter's shared-memory algorithms: the very files of `hca`, compiled with loom's atomics.
+//!
+//! Run by `cargo test -p verbena-hca-loom --release`. Each test names the fault that it would find. Rings have four
+//! cells here instead of thousands, because the checker tries every interleaving.
+
+pub mod sync;
+
+#[path = "../../hca/src/shm/access.rs"]
+pub mod access;
+#[path = "../../hca/src/shm/ring.rs"]
+pub mod ring;

@@ -1,0 +1,8 @@
+//! Loom's atomics under the names that the algorithms use.
+
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Loom takes SeqCst operations for AcqRel (its documentation says so); this is the fence that they imply.
+pub fn model_fence() {
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}

@@ -1,0 +1,34 @@
+//! Going to sleep without missing a ring: the progress thread's side and a peer's, as `process/thread.rs` and
+//! `Peer::wake` do it.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use loom::thread;
+
+/// Would find: something stored for a process that then sleeps without having been rung.
+#[test]
+fn what_is_stored_before_the_sleep_is_seen_or_rung_for() {
+    loom::model(|| {
+        let stored = Arc::new(AtomicU32::new(0));
+        let armed = Arc::new(AtomicU32::new(0));
+        let rung = Arc::new(AtomicBool::new(false));
+        let peer = thread::spawn({
+            let (stored, armed, rung) = (stored.clone(), armed.clone(), rung.clone());
+            move || {
+                stored.store(1, Ordering::Release);
+                fence(Ordering::SeqCst);
+                if armed.load(Ordering::SeqCst) != 0 {
+                    rung.store(true, Ordering::SeqCst);
+                }
+            }
+        });
+        armed.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let seen = stored.load(Ordering::Acquire) == 1;
+        peer.join().unwrap();
+        assert!(
+            seen || rung.load(Ordering::SeqCst),
+            "the process would sleep for ever"
+        );
+    });
+}
