@@ -1,0 +1,228 @@
+//! Address handles: ibv_create_ah(3), ibv_init_ah_from_wc(3), ibv_create_ah_from_wc(3),
+//! ibv_resolve_eth_l2_from_gid.
+
+use std::sync::Arc;
+
+use libc::c_int;
+use verbena_abi::*;
+use verbena_hca::ah::AddressHandle;
+use verbena_hca::device;
+use verbena_hca::errno::{Errno, Result};
+
+use crate::handle::{Handle, Object};
+use crate::{context, door, outcome, pd};
+
+/// An address handle.
+pub struct AhObject {
+    ah: Arc<AddressHandle>,
+}
+
+impl Object for AhObject {
+    type C = ibv_ah;
+    const TAG: [u8; 4] = *b"ah  ";
+}
+
+/// The adapter's handle behind a pointer.
+///
+/// # Errors
+/// EINVAL for what is no address handle.
+///
+/// # Safety
+/// `ah` is null or a pointer from us, and stays one for as long as the result is used.
+#[inline]
+pub unsafe fn of<'a>(ah: *mut ibv_ah) -> Result<&'a Arc<AddressHandle>> {
+    // SAFETY: as promised to us.
+    unsafe { Handle::<AhObject>::of(ah) }.map(|handle| &handle.object.ah)
+}
+
+/// Makes an address handle.
+///
+/// # Safety
+/// `pd` is null or a pointer from us; `attributes` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_ah(
+    pd: *mut ibv_pd,
+    attributes: *mut ibv_ah_attr,
+) -> *mut ibv_ah {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        door::input(attributes).and_then(|attributes| create(pd, attributes))
+    })
+}
+
+unsafe fn create(pd: *mut ibv_pd, attributes: &ibv_ah_attr) -> Result<*mut ibv_ah> {
+    // SAFETY: a pointer from us, as promised to our callers.
+    let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
+    let ah = AddressHandle::create(domain, attributes)?;
+    Ok(Handle::create(
+        ibv_ah {
+            context,
+            pd,
+            handle: 0,
+        },
+        AhObject { ah },
+    ))
+}
+
+/// Ends an address handle.
+///
+/// # Safety
+/// `ah` is null or a pointer from us, and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(ah) }.map(|object| {
+        object.destroy();
+        // SAFETY: a pointer from us, in its last use.
+        unsafe { Handle::<AhObject>::destroy(ah) };
+    }))
+}
+
+/// Works out the way back to the sender of a message. Returns -1 on failure.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `wc` is null or valid, `grh` too if the completion says
+/// that there is one; `attributes` is null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_init_ah_from_wc(
+    context: *mut ibv_context,
+    port: u8,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    attributes: *mut ibv_ah_attr,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::minus_one(unsafe {
+        context::of(context).and_then(|_| {
+            let wc = door::input(wc)?;
+            let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
+            door::output(attributes, way_back(port, wc, grh)?)
+        })
+    })
+}
+
+/// Makes an address handle to the sender of a message.
+///
+/// # Safety
+/// `pd` is null or a pointer from us; `wc` is null or valid, `grh` too if the completion says that
+/// there is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_ah_from_wc(
+    pd: *mut ibv_pd,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    port: u8,
+) -> *mut ibv_ah {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        door::input(wc).and_then(|wc| {
+            let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
+            create(pd, &way_back(port, wc, grh)?)
+        })
+    })
+}
+
+/// The sender's address becomes the destination's, ours the source's. Fails if the message was not
+/// for a GID of ours.
+fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr> {
+    /// Far enough for any route: the hop limit of what comes in says nothing about the way back.
+    const HOP_LIMIT: u8 = 255;
+    let mut attributes = ibv_ah_attr {
+        dlid: wc.slid,
+        sl: wc.sl,
+        src_path_bits: wc.dlid_path_bits,
+        port_num: port,
+        ..Default::default()
+    };
+    if wc.wc_flags & IBV_WC_GRH != 0 {
+        let grh = grh.ok_or(Errno::EINVAL)?;
+        // A multicast message has the group's GID there; the way back starts at our own.
+        let multicast = grh.dgid.bytes()[0] == 0xff;
+        if !multicast && grh.dgid != device::gid() {
+            return Err(Errno::EINVAL);
+        }
+        // IBA 8.3: version in 4 bits, traffic class in 8, flow label in 20.
+        let word = u32::from_be(grh.version_tclass_flow);
+        attributes.is_global = 1;
+        attributes.grh = ibv_global_route {
+            dgid: grh.sgid,
+            flow_label: word & 0x000f_ffff,
+            sgid_index: 0,
+            hop_limit: HOP_LIMIT,
+            traffic_class: (word >> 20) as u8,
+        };
+    }
+    Ok(attributes)
+}
+
+/// The Ethernet address behind a GID: there is no Ethernet here.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_resolve_eth_l2_from_gid(
+    _context: *mut ibv_context,
+    _attributes: *mut ibv_ah_attr,
+    _mac: *mut u8,
+    _vlan: *mut u16,
+) -> c_int {
+    outcome::errno_value(Err(Errno::EOPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRH_TO: fn(ibv_gid) -> ibv_grh = |dgid| ibv_grh {
+        version_tclass_flow: (6u32 << 28 | 0xab << 20 | 0x12345).to_be(),
+        hop_limit: 3,
+        sgid: ibv_gid::from_bytes([7; 16]),
+        dgid,
+        ..ZERO
+    };
+    const ZERO: ibv_grh = ibv_grh {
+        version_tclass_flow: 0,
+        paylen: 0,
+        next_hdr: 0,
+        hop_limit: 0,
+        sgid: ibv_gid::from_bytes([0; 16]),
+        dgid: ibv_gid::from_bytes([0; 16]),
+    };
+
+    #[test]
+    fn source_and_destination_change_places() {
+        let wc = ibv_wc {
+            slid: 5,
+            sl: 2,
+            dlid_path_bits: 1,
+            ..Default::default()
+        };
+        let back = way_back(1, &wc, None).unwrap();
+        assert_eq!(
+            (back.dlid, back.sl, back.src_path_bits, back.port_num),
+            (5, 2, 1, 1)
+        );
+        assert_eq!(back.is_global, 0);
+    }
+
+    #[test]
+    fn the_route_of_a_grh_is_turned_round() {
+        let wc = ibv_wc {
+            wc_flags: IBV_WC_GRH,
+            ..Default::default()
+        };
+        let back = way_back(1, &wc, Some(&GRH_TO(device::gid()))).unwrap();
+        assert_eq!(back.is_global, 1);
+        assert_eq!(back.grh.dgid.bytes(), [7; 16]);
+        assert_eq!(back.grh.flow_label, 0x12345);
+        assert_eq!(back.grh.traffic_class, 0xab);
+    }
+
+    #[test]
+    fn a_message_for_another_gid_has_no_way_back() {
+        let wc = ibv_wc {
+            wc_flags: IBV_WC_GRH,
+            ..Default::default()
+        };
+        let other = GRH_TO(ibv_gid::from_bytes([9; 16]));
+        assert_eq!(way_back(1, &wc, Some(&other)).err(), Some(Errno::EINVAL));
+        assert_eq!(way_back(1, &wc, None).err(), Some(Errno::EINVAL));
+    }
+}

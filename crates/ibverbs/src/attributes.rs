@@ -1,0 +1,73 @@
+//! What the device can do, extended: the answer of ibv_query_device_ex(3). The plain attributes and
+//! the port's are the adapter's own; whatever it does not support has zero capability here.
+
+use verbena_abi::*;
+use verbena_hca::device::{self, PORT};
+use verbena_hca::memory::device::CAPACITY;
+
+/// The board's name.
+pub const BOARD: &str = "VERBENA_SOFTWARE";
+/// The port's rate in units of 100 Mb/s: 4X EDR, as its width and speed say.
+pub const PORT_SPEED: u64 = 1000;
+/// The adapter's clock counts nanoseconds: kilohertz.
+const CLOCK_KHZ: u64 = 1_000_000;
+
+/// Whatever a connected queue pair does, it does on memory that is paged in on demand.
+const ODP_CONNECTED: u32 = IBV_ODP_SUPPORT_SEND
+    | IBV_ODP_SUPPORT_RECV
+    | IBV_ODP_SUPPORT_WRITE
+    | IBV_ODP_SUPPORT_READ
+    | IBV_ODP_SUPPORT_ATOMIC
+    | IBV_ODP_SUPPORT_SRQ_RECV;
+const ODP_UNRELIABLE: u32 =
+    IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
+const ODP_DATAGRAM: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
+/// The device's extended attributes.
+pub fn device_ex() -> ibv_device_attr_ex {
+    let orig_attr = device::attributes();
+    ibv_device_attr_ex {
+        odp_caps: ibv_odp_caps {
+            general_caps: IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+            per_transport_caps: ibv_odp_per_transport_caps {
+                rc_odp_caps: ODP_CONNECTED,
+                uc_odp_caps: ODP_UNRELIABLE,
+                ud_odp_caps: ODP_DATAGRAM,
+            },
+        },
+        completion_timestamp_mask: u64::MAX,
+        hca_core_clock: CLOCK_KHZ,
+        device_cap_flags_ex: u64::from(orig_attr.device_cap_flags)
+            | IB_UVERBS_DEVICE_FLUSH_GLOBAL
+            | IB_UVERBS_DEVICE_ATOMIC_WRITE,
+        cq_mod_caps: ibv_cq_moderation_caps {
+            max_cq_count: u16::MAX,
+            max_cq_period: u16::MAX,
+        },
+        max_dm_size: CAPACITY,
+        xrc_odp_caps: ODP_CONNECTED,
+        phys_port_cnt_ex: u32::from(PORT),
+        orig_attr,
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_supported_has_no_capability() {
+        let device = device_ex();
+        assert_eq!(device.tso_caps.supported_qpts, 0);
+        assert_eq!(device.rss_caps.supported_qpts, 0);
+        assert_eq!(device.max_wq_type_rq, 0);
+        assert_eq!(device.raw_packet_caps, 0);
+        assert_eq!(device.tm_caps.max_num_tags, 0);
+        assert_eq!(device.orig_attr.max_raw_ethy_qp, 0);
+        assert_eq!(
+            device.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING,
+            0
+        );
+    }
+}

@@ -1,0 +1,358 @@
+//! Work requests in the making: what the extended posting interface (`qp_ex`) gathers between
+//! `ibv_wr_start` and `ibv_wr_complete`, and how all of it is posted, or nothing.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{hint, ptr, slice, thread};
+
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::qp::{Qp, SendRequest};
+
+use crate::{ah, post};
+
+/// Work requests in the making.
+pub struct Batch {
+    /// The operations that the queue pair was made for (IBV_QP_EX_WITH_*).
+    pub operations: u64,
+    taken: AtomicBool,
+    work: UnsafeCell<Work>,
+}
+
+// SAFETY: `work` is only touched by the thread that holds `taken`. The pointers in it are the
+// program's, and used by no other thread than that one.
+unsafe impl Sync for Batch {}
+// SAFETY: as above.
+unsafe impl Send for Batch {}
+
+/// The requests of a batch.
+#[derive(Default)]
+pub struct Work {
+    requests: Vec<Request>,
+    sges: Vec<ibv_sge>,
+    /// Window, new key and target of bind requests: rare, and too large to have a place in each.
+    binds: Vec<(*mut ibv_mw, u32, ibv_mw_bind_info)>,
+    /// Copies of inline data. While a batch is made, the address of an inline buffer is its offset
+    /// here, because the copies may move.
+    inline: Vec<u8>,
+    /// The first thing that was wrong.
+    failure: Option<Errno>,
+}
+
+/// A request. The fields are those of [`SendRequest`], with C's pointers in them.
+#[derive(Clone, Copy)]
+pub struct Request {
+    wr_id: u64,
+    opcode: ibv_wr_opcode,
+    flags: u32,
+    /// Immediate data or key to invalidate.
+    pub immediate: u32,
+    /// Address in the peer.
+    pub remote_address: u64,
+    /// Key of the peer.
+    pub rkey: u32,
+    /// Operand of an atomic; length of a flush.
+    pub compare_add: u64,
+    /// Second operand of compare-and-swap; placement and selectivity of a flush.
+    pub swap: u64,
+    /// XRC SRQ number.
+    pub srq: u32,
+    /// Destination of a datagram.
+    pub address: *mut ibv_ah,
+    /// Queue pair number of a datagram's destination.
+    pub remote_qpn: u32,
+    /// Its queue key.
+    pub remote_qkey: u32,
+    /// Its place among the binds, if it is one.
+    pub bind: u32,
+    /// Where its buffers begin and end in [`Work::sges`].
+    sges: (u32, u32),
+}
+
+impl Request {
+    /// A request that names nothing yet.
+    #[inline]
+    pub fn new(wr_id: u64, opcode: ibv_wr_opcode, flags: u32) -> Request {
+        Request {
+            wr_id,
+            opcode,
+            flags,
+            immediate: 0,
+            remote_address: 0,
+            rkey: 0,
+            compare_add: 0,
+            swap: 0,
+            srq: 0,
+            address: ptr::null_mut(),
+            remote_qpn: 0,
+            remote_qkey: 0,
+            bind: 0,
+            sges: (0, 0),
+        }
+    }
+}
+
+impl Batch {
+    /// For a queue pair that was made for these operations.
+    pub fn new(operations: u64) -> Batch {
+        Batch {
+            operations,
+            taken: AtomicBool::new(false),
+            work: UnsafeCell::default(),
+        }
+    }
+
+    /// Begins: waits for the right to make requests, and forgets those of the last time.
+    #[inline]
+    pub fn begin(&self) {
+        let mut tries = 0u32;
+        while self.taken.swap(true, Ordering::Acquire) {
+            tries += 1;
+            if tries.is_multiple_of(64) {
+                thread::yield_now()
+            } else {
+                hint::spin_loop()
+            }
+        }
+        // SAFETY: just taken.
+        unsafe { self.work() }.clear();
+    }
+
+    /// The requests so far.
+    ///
+    /// # Safety
+    /// The calling thread has begun and not ended, and uses no other result of this function.
+    #[expect(clippy::mut_from_ref, reason = "`taken` is what makes it exclusive")]
+    #[inline]
+    pub unsafe fn work(&self) -> &mut Work {
+        // SAFETY: as promised to us.
+        unsafe { &mut *self.work.get() }
+    }
+
+    /// Ends without posting anything.
+    #[inline]
+    pub fn abort(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+
+    /// Ends by posting all of it, or nothing and the reason.
+    ///
+    /// # Safety
+    /// The calling thread has begun and not ended; the pointers in the requests are null or from us.
+    #[inline]
+    pub unsafe fn complete(&self, qp: &Arc<Qp>) -> Result<()> {
+        // SAFETY: as promised to us.
+        let result = unsafe { self.work().post(qp) };
+        self.abort();
+        result
+    }
+}
+
+impl Work {
+    #[inline]
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.sges.clear();
+        self.binds.clear();
+        self.inline.clear();
+        self.failure = None;
+    }
+
+    /// Remembers the first thing that is wrong.
+    pub fn fail(&mut self, error: Errno) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// The request that setters complete. A setter without one is a mistake of the program's.
+    #[inline]
+    pub fn last(&mut self) -> Option<&mut Request> {
+        if self.requests.is_empty() {
+            self.fail(Errno::EINVAL);
+        }
+        self.requests.last_mut()
+    }
+
+    /// Appends a request.
+    #[inline]
+    pub fn push(&mut self, request: Request) {
+        self.requests.push(request);
+    }
+
+    /// Keeps what a bind request binds; returns its place, for [`Request::bind`].
+    pub fn add_bind(&mut self, window: *mut ibv_mw, key: u32, info: ibv_mw_bind_info) -> u32 {
+        self.binds.push((window, key, info));
+        (self.binds.len() - 1) as u32
+    }
+
+    /// Gives the last request its buffers.
+    #[inline]
+    pub fn set_buffers(&mut self, buffers: &[ibv_sge]) {
+        let start = self.sges.len() as u32;
+        self.sges.extend_from_slice(buffers);
+        let end = self.sges.len() as u32;
+        if let Some(last) = self.last() {
+            last.sges = (start, end);
+        }
+    }
+
+    /// Gives the last request inline data: copies it, as one buffer.
+    ///
+    /// # Safety
+    /// Each pair is readable memory.
+    pub unsafe fn set_inline(&mut self, buffers: impl Iterator<Item = (*const u8, usize)>) {
+        let start = self.inline.len();
+        for (address, length) in buffers.filter(|(_, length)| *length > 0) {
+            // SAFETY: as promised to us.
+            self.inline
+                .extend_from_slice(unsafe { slice::from_raw_parts(address, length) });
+        }
+        let length = u32::try_from(self.inline.len() - start);
+        let Ok(length) = length else {
+            return self.fail(Errno::EINVAL);
+        };
+        self.set_buffers(&[ibv_sge {
+            addr: start as u64,
+            length,
+            lkey: 0,
+        }]);
+        if let Some(last) = self.last() {
+            last.flags |= IBV_SEND_INLINE;
+        }
+    }
+
+    /// # Safety
+    /// The pointers in the requests are null or from us.
+    #[inline]
+    unsafe fn post(&mut self, qp: &Arc<Qp>) -> Result<()> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if !self.inline.is_empty() {
+            self.settle_inline();
+        }
+        let datagram = qp.kind() == IBV_QPT_UD;
+        let mut poster = qp.poster();
+        // SAFETY: as promised to us, throughout.
+        unsafe {
+            // One alone needs no look ahead.
+            if self.requests.len() > 1 {
+                poster.check_room(self.requests.len())?;
+                for request in &self.requests {
+                    with_whole(self, request, datagram, |whole| poster.check(whole))?;
+                }
+            }
+            for request in &self.requests {
+                with_whole(self, request, datagram, |whole| poster.post(whole))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns offsets of inline data into addresses, now that the copies move no more.
+    fn settle_inline(&mut self) {
+        let base = self.inline.as_ptr() as u64;
+        for request in &self.requests {
+            if request.flags & IBV_SEND_INLINE != 0 {
+                for sge in &mut self.sges[range(request.sges)] {
+                    sge.addr += base;
+                }
+            }
+        }
+    }
+}
+
+/// Where a request's buffers stand.
+#[inline]
+fn range(sges: (u32, u32)) -> std::ops::Range<usize> {
+    sges.0 as usize..sges.1 as usize
+}
+
+/// Calls `then` with the adapter's form of a request. (Returning it would copy it, and the copy's
+/// reads would wait for the writes to become visible.)
+///
+/// # Safety
+/// The pointers in it are null or from us.
+#[inline(always)]
+unsafe fn with_whole(
+    work: &Work,
+    request: &Request,
+    datagram: bool,
+    then: impl FnOnce(&SendRequest<'_>) -> Result<()>,
+) -> Result<()> {
+    // SAFETY: as promised to us.
+    let (address, bind) = unsafe {
+        let address = if datagram {
+            Some(ah::of(request.address)?)
+        } else {
+            None
+        };
+        let bind = if request.opcode == IBV_WR_BIND_MW {
+            let (window, key, info) = &work.binds[request.bind as usize];
+            Some(post::bind(*window, *key, info)?)
+        } else {
+            None
+        };
+        (address, bind)
+    };
+    then(&SendRequest {
+        wr_id: request.wr_id,
+        opcode: request.opcode,
+        flags: request.flags,
+        immediate: request.immediate,
+        sges: &work.sges[range(request.sges)],
+        remote_address: request.remote_address,
+        rkey: request.rkey,
+        compare_add: request.compare_add,
+        swap: request.swap,
+        srq: request.srq,
+        address,
+        remote_qpn: request.remote_qpn,
+        remote_qkey: request.remote_qkey,
+        bind,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request::new(0, IBV_WR_SEND, 0)
+    }
+
+    #[test]
+    fn inline_data_is_copied_when_it_is_set_and_found_when_it_is_posted() {
+        let mut work = Work::default();
+        for _ in 0..100 {
+            let mut data = *b"abcdef";
+            work.requests.push(request());
+            // SAFETY: both parts are inside `data`.
+            unsafe {
+                let parts = [(data.as_ptr(), 2), (data.as_ptr().add(4), 2)];
+                work.set_inline(parts.into_iter());
+            }
+            data.fill(b'x');
+        }
+        work.settle_inline();
+        for request in &work.requests {
+            let [sge] = work.sges[range(request.sges)] else {
+                panic!("one buffer")
+            };
+            assert_eq!(request.flags & IBV_SEND_INLINE, IBV_SEND_INLINE);
+            // SAFETY: points into `work.inline`.
+            let bytes =
+                unsafe { slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
+            assert_eq!(bytes, b"abef");
+        }
+    }
+
+    #[test]
+    fn a_setter_without_a_request_is_remembered_as_a_failure() {
+        let mut work = Work::default();
+        work.set_buffers(&[]);
+        assert_eq!(work.failure, Some(Errno::EINVAL));
+        work.clear();
+        assert_eq!(work.failure, None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Completion channels: ibv_create_comp_channel(3), ibv_get_cq_event(3).
+
+use std::sync::Arc;
+
+use libc::{c_int, c_void};
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::event::CompletionChannel;
+
+use crate::cq::CqObject;
+use crate::handle::{Handle, Object};
+use crate::{context, door, outcome};
+
+/// A completion channel.
+pub struct ChannelObject {
+    /// The adapter's side of it.
+    pub channel: Arc<CompletionChannel>,
+}
+
+impl Object for ChannelObject {
+    type C = ibv_comp_channel;
+    const TAG: [u8; 4] = *b"chan";
+}
+
+/// The adapter's channel behind a pointer.
+///
+/// # Errors
+/// EINVAL for what is no channel.
+///
+/// # Safety
+/// `channel` is null or a pointer from us, and stays one for as long as the result is used.
+pub unsafe fn of<'a>(channel: *mut ibv_comp_channel) -> Result<&'a Arc<CompletionChannel>> {
+    // SAFETY: as promised to us.
+    unsafe { Handle::<ChannelObject>::of(channel) }.map(|handle| &handle.object.channel)
+}
+
+/// Makes a channel.
+///
+/// # Safety
+/// `context` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_comp_channel(
+    context: *mut ibv_context,
+) -> *mut ibv_comp_channel {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe { context::of(context) }.and_then(|_| {
+        let channel = Arc::new(CompletionChannel::new()?);
+        let c = ibv_comp_channel {
+            context,
+            fd: channel.fd(),
+            refcnt: 0,
+        };
+        Ok(Handle::create(c, ChannelObject { channel }))
+    }))
+}
+
+/// Ends a channel. Fails while completion queues use it.
+///
+/// # Safety
+/// `channel` is null or a pointer from us, and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(channel) }.and_then(|_| {
+        // SAFETY: a pointer from us, in its last use; queues change the counter under no lock, but
+        // the program may not make queues of a channel that it destroys.
+        unsafe {
+            if (*channel).refcnt > 0 {
+                return Err(Errno::EBUSY);
+            }
+            Handle::<ChannelObject>::destroy(channel);
+        }
+        Ok(())
+    }))
+}
+
+/// Waits for the next event of the channel, or fails with EAGAIN where its descriptor does not
+/// block.
+///
+/// # Safety
+/// `channel` is null or a pointer from us; `cq` and `cq_context` are null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::minus_one(unsafe {
+        of(channel).and_then(|channel| {
+            // The cookie is the queue's pointer: it stays valid, because the queue's destruction
+            // takes its events out of the channel first and then waits for those counted here.
+            let cookie = channel.next_with(|cookie| {
+                if let Ok(handle) = Handle::<CqObject>::of(*cookie as *mut ibv_cq_ex) {
+                    handle.object.completion_events.count();
+                }
+            })?;
+            let queue = cookie as *mut ibv_cq_ex;
+            door::output(cq, queue.cast())?;
+            door::output(cq_context, (*queue).cq_context)
+        })
+    })
+}

@@ -1,0 +1,179 @@
+//! Opening the device: ibv_open_device(3), ibv_close_device(3), ibv_import_device(3).
+//!
+//! A program holds a pointer to the `ibv_context` that stands last in a `verbs_context`; the
+//! header's inline functions reach the slots in front of it from there. Every slot is filled, so
+//! that each answers in its own convention instead of the header guessing.
+
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use libc::c_int;
+use verbena_abi::*;
+use verbena_hca::context::Context;
+use verbena_hca::errno::{Errno, Result};
+
+use crate::handle::{Handle, Object};
+use crate::{device, outcome, table};
+
+/// An opened device.
+pub struct ContextObject {
+    /// The adapter's side of it.
+    pub context: Arc<Context>,
+    /// Held open for the program, and known as long as the device is open.
+    _command: Command,
+}
+
+impl Object for ContextObject {
+    type C = verbs_context;
+    const TAG: [u8; 4] = *b"ctx ";
+}
+
+/// Where the `ibv_context` stands in what [`Handle::create`] makes.
+const INNER: usize = offset_of!(verbs_context, context);
+
+/// The object behind a context pointer.
+///
+/// # Errors
+/// EINVAL for null, and for what the tag shows to be something else.
+///
+/// # Safety
+/// `context` is null or a pointer from us, and stays one for as long as the result is used.
+#[inline]
+pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObject>> {
+    if context.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: a context from us stands this far inside its handle.
+    unsafe { Handle::of(context.byte_sub(INNER).cast()) }
+}
+
+/// Opens the device.
+///
+/// # Safety
+/// `device` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    outcome::pointer(device::check(device).and_then(|()| open(Command::create()?)))
+}
+
+/// Opens the device that a context of this process has open, given a duplicate of its `cmd_fd`.
+///
+/// The software adapter's objects live in the process that made them; another process cannot
+/// import them, and gets EOPNOTSUPP.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
+    outcome::pointer(Command::import(cmd_fd).and_then(open))
+}
+
+fn open(command: Command) -> Result<*mut ibv_context> {
+    let context = Context::open()?;
+    let mut c = verbs_context {
+        sz: size_of::<verbs_context>(),
+        context: ibv_context {
+            device: device::the_device(),
+            cmd_fd: command.descriptor.as_raw_fd(),
+            async_fd: context.events.fd(),
+            num_comp_vectors: vectors(),
+            abi_compat: VERBS_ABI_IS_EXTENDED,
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    table::fill(&mut c);
+    // SAFETY: the structure is ours and its mutex not in use.
+    unsafe {
+        let mutex = (&raw mut c.context.mutex).cast::<libc::pthread_mutex_t>();
+        libc::pthread_mutex_init(mutex, ptr::null());
+    }
+    let handle = Handle::create(
+        c,
+        ContextObject {
+            context,
+            _command: command,
+        },
+    );
+    // SAFETY: inside the handle that was just made.
+    Ok(unsafe { &raw mut (*handle).context })
+}
+
+/// As many completion vectors as the host has processors: programs spread their queues over them.
+fn vectors() -> c_int {
+    thread::available_parallelism().map_or(1, |n| n.get().min(64) as c_int)
+}
+
+/// Closes the device. Objects that the program made of it and did not destroy stay as they are.
+///
+/// # Safety
+/// `context` is null or a pointer from us; nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    // SAFETY: null or a pointer from us, and its last use.
+    outcome::minus_one(unsafe {
+        of(context).map(|handle| drop(Handle::<ContextObject>::destroy(handle.c())))
+    })
+}
+
+/// The descriptor that stands for an open device (`cmd_fd`): an anonymous file, so that a duplicate
+/// of it is known by its inode.
+struct Command {
+    descriptor: OwnedFd,
+    inode: u64,
+}
+
+/// Inodes of the descriptors of open devices.
+static OPEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+fn open_devices() -> MutexGuard<'static, Vec<u64>> {
+    OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Command {
+    fn create() -> Result<Command> {
+        // SAFETY: a C string; the result is checked before it is owned.
+        let descriptor = unsafe { libc::memfd_create(c"verbena".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: just made, owned by nobody else.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let inode = inode(descriptor.as_raw_fd())?;
+        Ok(Command::register(descriptor, inode))
+    }
+
+    fn import(descriptor: RawFd) -> Result<Command> {
+        let inode = inode(descriptor)?;
+        if !open_devices().contains(&inode) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        // SAFETY: ibv_import_device(3): the program hands the duplicate over.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(Command::register(descriptor, inode))
+    }
+
+    fn register(descriptor: OwnedFd, inode: u64) -> Command {
+        open_devices().push(inode);
+        Command { descriptor, inode }
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        let mut open = open_devices();
+        if let Some(position) = open.iter().position(|inode| *inode == self.inode) {
+            open.swap_remove(position);
+        }
+    }
+}
+
+fn inode(descriptor: RawFd) -> Result<u64> {
+    // SAFETY: all-zero is a valid value of this structure of integers.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: writable for the length of the call.
+    if unsafe { libc::fstat(descriptor, &mut status) } != 0 {
+        return Err(Errno::last());
+    }
+    Ok(status.st_ino)
+}

@@ -1,0 +1,317 @@
+//! Completion queues: ibv_create_cq(3), ibv_resize_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3),
+//! ibv_modify_cq(3), ibv_ack_cq_events(3). Every queue is made with the extended structure; the
+//! extended interface to it stands in `cq_ex`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use libc::{c_int, c_uint, c_void};
+use verbena_abi::*;
+use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::errno::{Errno, Result};
+
+use crate::acknowledge::{Delivered, Guard};
+use crate::cq_ex::{self, Current};
+use crate::handle::{Handle, Object};
+use crate::{channel, context, door, outcome, pd};
+
+/// A completion queue.
+pub struct CqObject {
+    /// The adapter's side of it.
+    pub cq: Arc<Cq>,
+    /// Completion events that the program got.
+    pub completion_events: Delivered,
+    /// Asynchronous events that the program got.
+    pub asynchronous_events: Delivered,
+    /// The completion that the extended interface points to.
+    pub current: Current,
+}
+
+impl Object for CqObject {
+    type C = ibv_cq_ex;
+    const TAG: [u8; 4] = *b"cq  ";
+}
+
+/// The handle behind a queue's pointer.
+///
+/// # Errors
+/// EINVAL for what is no completion queue.
+///
+/// # Safety
+/// `cq` is null or a pointer from us, and stays one for as long as the result is used.
+#[inline]
+pub unsafe fn of<'a>(cq: *mut ibv_cq) -> Result<&'a Handle<CqObject>> {
+    // SAFETY: as promised to us; every queue of ours has the extended structure.
+    unsafe { Handle::of(cq.cast()) }
+}
+
+/// As [`of`], where null means that there is none.
+///
+/// # Errors
+/// EINVAL for what is neither null nor a completion queue.
+///
+/// # Safety
+/// As for [`of`].
+pub unsafe fn optional<'a>(cq: *mut ibv_cq) -> Result<Option<&'a Arc<Cq>>> {
+    if cq.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as promised to us.
+    unsafe { of(cq) }.map(|handle| Some(&handle.object.cq))
+}
+
+fn guard(c: *mut ibv_cq_ex) -> Guard {
+    // SAFETY: only addresses are computed; every caller has a pointer from us.
+    unsafe { Guard::of(&raw mut (*c).mutex, &raw mut (*c).cond) }
+}
+
+/// Makes a completion queue.
+///
+/// # Safety
+/// `context` is null or a pointer from us, `channel` too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> *mut ibv_cq {
+    let attributes = u32::try_from(cqe)
+        .map_err(|_| Errno::EINVAL)
+        .and_then(|cqe| {
+            let comp_vector = u32::try_from(comp_vector).map_err(|_| Errno::EINVAL)?;
+            Ok(ibv_cq_init_attr_ex {
+                cqe,
+                cq_context,
+                channel,
+                comp_vector,
+                ..Default::default()
+            })
+        });
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        attributes
+            .and_then(|attributes| create(context, &attributes))
+            .map(|cq| cq.cast())
+    })
+}
+
+/// The slot behind ibv_create_cq_ex.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+pub unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attributes: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    const KNOWN: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    const KNOWN_FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        door::input(attributes).and_then(|attributes| {
+            if attributes.comp_mask & !KNOWN != 0 {
+                return Err(Errno::EINVAL);
+            }
+            if attributes.wc_flags & !cq_ex::READABLE != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            let flags = attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0;
+            if flags && attributes.flags & !KNOWN_FLAGS != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
+                // Only checked: nothing of a queue lives in a domain.
+                pd::of(attributes.parent_domain)?;
+            }
+            create(context, attributes)
+        })
+    })
+}
+
+unsafe fn create(
+    context: *mut ibv_context,
+    attributes: &ibv_cq_init_attr_ex,
+) -> Result<*mut ibv_cq_ex> {
+    const TIMES: u64 =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    // SAFETY: as promised to our callers.
+    let (opened, vectors) = unsafe {
+        (
+            &context::of(context)?.object.context,
+            (*context).num_comp_vectors,
+        )
+    };
+    if i64::from(attributes.comp_vector) >= i64::from(vectors) {
+        return Err(Errno::EINVAL);
+    }
+    let channel = if attributes.channel.is_null() {
+        None
+    } else {
+        // SAFETY: as promised to our callers.
+        Some(unsafe { channel::of(attributes.channel) }?.clone())
+    };
+    let times = attributes.wc_flags & TIMES != 0;
+    let times = if times {
+        Timestamps::On
+    } else {
+        Timestamps::Off
+    };
+    let cq = Cq::create(opened, attributes.cqe, channel, times)?;
+    let mut c = ibv_cq_ex {
+        context,
+        channel: attributes.channel,
+        cq_context: attributes.cq_context,
+        cqe: cq.capacity() as c_int,
+        ..Default::default()
+    };
+    cq_ex::fill(&mut c);
+    let object = CqObject {
+        cq,
+        completion_events: Delivered::default(),
+        asynchronous_events: Delivered::default(),
+        current: Current::default(),
+    };
+    let pointer = Handle::create(c, object);
+    // SAFETY: just made; the channel was checked above.
+    unsafe {
+        guard(pointer).initialise();
+        Handle::<CqObject>::of(pointer)?
+            .object
+            .cq
+            .set_cookie(pointer as usize);
+        count_in_channel(attributes.channel, 1);
+    }
+    Ok(pointer)
+}
+
+/// Keeps `refcnt`, by which a channel knows that queues use it.
+///
+/// # Safety
+/// `channel` is null or a pointer from us.
+unsafe fn count_in_channel(channel: *mut ibv_comp_channel, change: i32) {
+    if !channel.is_null() {
+        // SAFETY: a pointer from us; several threads may come here at once, hence atomically.
+        unsafe { AtomicI32::from_ptr(&raw mut (*channel).refcnt) }
+            .fetch_add(change, Ordering::Relaxed);
+    }
+}
+
+/// Changes a queue's size.
+///
+/// # Safety
+/// `cq` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(cq) }.and_then(|handle| {
+        let entries = u32::try_from(cqe).map_err(|_| Errno::EINVAL)?;
+        handle.object.cq.resize(entries)?;
+        // SAFETY: a field that the program only reads.
+        unsafe { (&raw mut (*cq).cqe).write(handle.object.cq.capacity() as c_int) };
+        Ok(())
+    }))
+}
+
+/// Ends a queue, when all its events are acknowledged. Fails while queue pairs complete there.
+///
+/// # Safety
+/// `cq` is null or a pointer from us, and this is its last use but for acknowledgements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(cq) }.and_then(|handle| {
+        let object = &handle.object;
+        object.cq.destroy()?;
+        let c = handle.c();
+        // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+        unsafe {
+            let guard = guard(c);
+            guard.wait(
+                &raw const (*c).comp_events_completed,
+                &object.completion_events,
+            );
+            guard.wait(
+                &raw const (*c).async_events_completed,
+                &object.asynchronous_events,
+            );
+            count_in_channel((*c).channel, -1);
+            Handle::<CqObject>::destroy(c);
+        }
+        Ok(())
+    }))
+}
+
+/// Acknowledges completion events.
+///
+/// # Safety
+/// `cq` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if let Ok(handle) = of(cq) {
+            let c = handle.c();
+            guard(c).acknowledge(&raw mut (*c).comp_events_completed, events);
+        }
+    }
+}
+
+/// Acknowledges an asynchronous event.
+///
+/// # Safety
+/// `cq` is null or a pointer from us.
+pub unsafe fn acknowledge_asynchronous(cq: *mut ibv_cq) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if let Ok(handle) = of(cq) {
+            let c = handle.c();
+            guard(c).acknowledge(&raw mut (*c).async_events_completed, 1);
+        }
+    }
+}
+
+/// The slot behind ibv_poll_cq. A negative answer is an error.
+///
+/// # Safety
+/// `cq` is null or a pointer from us; `wc` has `count` elements.
+pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: as promised to us.
+    let result =
+        unsafe { of(cq).and_then(|handle| Ok(handle.object.cq.poll(door::array_mut(wc, count)?))) };
+    result.map_or_else(|error| -error.0, |polled| polled as c_int)
+}
+
+/// The slot behind ibv_req_notify_cq.
+///
+/// # Safety
+/// `cq` is null or a pointer from us.
+pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(cq) }.map(|handle| handle.object.cq.arm(solicited_only != 0)))
+}
+
+/// The slot behind ibv_modify_cq: event moderation.
+///
+/// # Safety
+/// `cq` is null or a pointer from us; `attributes` is null or valid.
+pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attributes: *mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(cq).and_then(|handle| {
+            let attributes = door::input(attributes)?;
+            if attributes.attr_mask >= IBV_CQ_ATTR_RESERVED {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if attributes.attr_mask & IBV_CQ_ATTR_MODERATE != 0 {
+                let period = Duration::from_micros(attributes.moderate.cq_period.into());
+                handle
+                    .object
+                    .cq
+                    .moderate(attributes.moderate.cq_count, period);
+            }
+            Ok(())
+        })
+    })
+}

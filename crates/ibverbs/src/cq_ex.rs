@@ -1,0 +1,204 @@
+//! The extended interface to a completion queue (ibv_create_cq_ex(3)): an iterator over
+//! completions, and a function for each field of the one that it points to. The functions stand in
+//! the queue's own structure; the header's inline functions call them there.
+
+use std::cell::UnsafeCell;
+use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use libc::{c_int, c_uint};
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+
+use crate::cq::CqObject;
+use crate::handle::Handle;
+
+/// The fields that can be asked for. VLAN, flow tag and tag matching belong to features that the
+/// adapter does not have.
+pub const READABLE: u64 = IBV_WC_STANDARD_FLAGS
+    | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
+    | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+/// The completion that the iterator points to, and the right to move it: between `start_poll` and
+/// `end_poll` the queue belongs to one thread.
+pub struct Current {
+    taken: AtomicBool,
+    place: UnsafeCell<Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    wc: ibv_wc,
+    timestamp: u64,
+}
+
+// SAFETY: `place` is only touched by the thread that holds `taken`.
+unsafe impl Sync for Current {}
+// SAFETY: plain data.
+unsafe impl Send for Current {}
+
+impl Default for Current {
+    fn default() -> Self {
+        Current {
+            taken: AtomicBool::new(false),
+            place: UnsafeCell::default(),
+        }
+    }
+}
+
+impl Current {
+    /// Waits for the right to move the iterator. Others hold it for a few completions only.
+    #[inline]
+    fn acquire(&self) {
+        let mut tries = 0u32;
+        while self.taken.swap(true, Ordering::Acquire) {
+            tries += 1;
+            if tries.is_multiple_of(64) {
+                thread::yield_now()
+            } else {
+                hint::spin_loop()
+            }
+        }
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+/// Fills in the functions.
+pub fn fill(c: &mut ibv_cq_ex) {
+    c.start_poll = Some(start_poll);
+    c.next_poll = Some(next_poll);
+    c.end_poll = Some(end_poll);
+    c.read_opcode = Some(read_opcode);
+    c.read_vendor_err = Some(read_vendor_err);
+    c.read_byte_len = Some(read_byte_len);
+    c.read_imm_data = Some(read_imm_data);
+    c.read_qp_num = Some(read_qp_num);
+    c.read_src_qp = Some(read_src_qp);
+    c.read_wc_flags = Some(read_wc_flags);
+    c.read_slid = Some(read_slid);
+    c.read_sl = Some(read_sl);
+    c.read_dlid_path_bits = Some(read_dlid_path_bits);
+    c.read_completion_ts = Some(read_completion_ts);
+    c.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
+    c.read_cvlan = Some(read_cvlan);
+    c.read_flow_tag = Some(read_flow_tag);
+    c.read_tm_info = Some(read_tm_info);
+}
+
+/// Moves the iterator to the next completion.
+///
+/// # Safety
+/// `cq` is a pointer from us, whose iterator this thread may move.
+#[inline]
+unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
+    let completion = object.cq.take().ok_or(Errno::ENOENT)?;
+    // SAFETY: as promised to us; nobody else touches the place or these two fields now.
+    unsafe {
+        (&raw mut (*cq).wr_id).write(completion.wc.wr_id);
+        (&raw mut (*cq).status).write(completion.wc.status);
+        *object.current.place.get() = Place {
+            wc: completion.wc,
+            timestamp: completion.timestamp,
+        };
+    }
+    Ok(())
+}
+
+/// Begins a batch with the first completion; ENOENT if there is none. Not through `errno`: an empty
+/// queue is no failure.
+unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
+    // SAFETY: the header calls this on the structure that holds it; `attr` is null or valid.
+    let (object, attr) = unsafe { (&Handle::<CqObject>::known(cq).object, attr.as_ref()) };
+    if attr.is_some_and(|attr| attr.comp_mask != 0) {
+        return libc::EINVAL;
+    }
+    object.current.acquire();
+    // SAFETY: acquired.
+    match unsafe { advance(cq, object) } {
+        Ok(()) => 0,
+        Err(error) => {
+            object.current.release();
+            error.0
+        }
+    }
+}
+
+/// Goes on to the next completion; ENOENT if there is none.
+unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: the header calls this on the structure that holds it, after `start_poll`.
+    unsafe { advance(cq, &Handle::<CqObject>::known(cq).object) }.map_or_else(|e| e.0, |()| 0)
+}
+
+/// Ends the batch.
+unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
+    // SAFETY: the header calls this on the structure that holds it.
+    unsafe { Handle::<CqObject>::known(cq) }
+        .object
+        .current
+        .release();
+}
+
+macro_rules! fields {
+    ($($name:ident -> $type:ty: |$place:ident| $value:expr;)*) => {$(
+        unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
+            // SAFETY: the header calls this on the structure that holds it, by the thread whose
+            // batch it is.
+            let $place = unsafe { &*Handle::<CqObject>::known(cq).object.current.place.get() };
+            $value
+        }
+    )*};
+}
+
+fields! {
+    read_opcode -> ibv_wc_opcode: |place| place.wc.opcode;
+    read_vendor_err -> u32: |place| place.wc.vendor_err;
+    read_byte_len -> u32: |place| place.wc.byte_len;
+    // SAFETY: both members of the union are a `u32`.
+    read_imm_data -> u32: |place| unsafe { place.wc.imm.imm_data };
+    read_qp_num -> u32: |place| place.wc.qp_num;
+    read_src_qp -> u32: |place| place.wc.src_qp;
+    read_wc_flags -> c_uint: |place| place.wc.wc_flags;
+    read_slid -> u32: |place| u32::from(place.wc.slid);
+    read_sl -> u8: |place| place.wc.sl;
+    read_dlid_path_bits -> u8: |place| place.wc.dlid_path_bits;
+    read_completion_ts -> u64: |place| place.timestamp;
+    read_completion_wallclock_ns -> u64: |place| wall_clock(place.timestamp);
+}
+
+/// Cannot be asked for (see [`READABLE`]), so has no value.
+unsafe extern "C" fn read_cvlan(_cq: *mut ibv_cq_ex) -> u16 {
+    0
+}
+
+/// Cannot be asked for (see [`READABLE`]), so has no value.
+unsafe extern "C" fn read_flow_tag(_cq: *mut ibv_cq_ex) -> u32 {
+    0
+}
+
+/// Cannot be asked for (see [`READABLE`]), so has no value.
+unsafe extern "C" fn read_tm_info(_cq: *mut ibv_cq_ex, tm_info: *mut ibv_wc_tm_info) {
+    // SAFETY: null or valid for writes, by the header's contract.
+    if let Some(tm_info) = unsafe { tm_info.as_mut() } {
+        *tm_info = ibv_wc_tm_info::default();
+    }
+}
+
+/// The time of day at a time of the adapter's clock, which is CLOCK_MONOTONIC.
+fn wall_clock(monotonic: u64) -> u64 {
+    let now = |clock| {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: valid for writes; both clocks exist on every Linux.
+        unsafe { libc::clock_gettime(clock, &mut time) };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    };
+    let ago = now(libc::CLOCK_MONOTONIC).saturating_sub(monotonic);
+    now(libc::CLOCK_REALTIME).saturating_sub(ago)
+}

@@ -1,0 +1,153 @@
+//! The device list: ibv_get_device_list(3), ibv_get_device_name(3), ibv_get_device_guid(3),
+//! ibv_get_device_index(3).
+
+use std::ptr;
+use std::sync::OnceLock;
+
+use libc::{c_char, c_int};
+use verbena_abi::*;
+use verbena_hca::device::{NAME, guid};
+use verbena_hca::errno::{Errno, Result};
+
+use crate::outcome;
+
+/// What providers compare to learn whether a device is theirs. It is nobody's, and readable.
+static NO_PROVIDER: [usize; 64] = [0; 64];
+
+/// A device as rdma-core shapes it, in one place for the whole process: a program may keep a
+/// pointer after it freed the list.
+struct Device(verbs_device);
+
+// SAFETY: never changed after it was made, and what its pointers point to is static.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+/// The software adapter, as the program sees it.
+pub fn the_device() -> *mut ibv_device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| {
+        let device = ibv_device {
+            node_type: IBV_NODE_CA,
+            transport_type: IBV_TRANSPORT_IB,
+            name: text(NAME),
+            dev_name: text(NAME),
+            dev_path: text(&format!("/sys/class/infiniband_verbs/{NAME}")),
+            ibdev_path: text(&format!("/sys/class/infiniband/{NAME}")),
+            ..Default::default()
+        };
+        Device(verbs_device {
+            device,
+            ops: NO_PROVIDER.as_ptr().cast(),
+            refcount: 1,
+            ..Default::default()
+        })
+    });
+    (&raw const device.0.device).cast_mut()
+}
+
+/// Whether a pointer is our device's.
+///
+/// # Errors
+/// EINVAL if not.
+pub fn check(device: *const ibv_device) -> Result<()> {
+    if ptr::eq(device, the_device()) {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+/// A text in a fixed array, with a final zero.
+fn text<const N: usize>(text: &str) -> [c_char; N] {
+    let mut array = [0; N];
+    for (target, byte) in array.iter_mut().take(N - 1).zip(text.bytes()) {
+        *target = byte as c_char;
+    }
+    array
+}
+
+/// All devices: a null-terminated array, and their number if the program wants it.
+///
+/// # Safety
+/// `number` is null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_list(number: *mut c_int) -> *mut *mut ibv_device {
+    let list = Box::new([the_device(), ptr::null_mut()]);
+    if !number.is_null() {
+        // SAFETY: valid by the caller's promise.
+        unsafe { number.write(1) };
+    }
+    Box::into_raw(list).cast()
+}
+
+/// Frees a list.
+///
+/// # Safety
+/// `list` is null or a list from [`ibv_get_device_list`] that was not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    if !list.is_null() {
+        // SAFETY: made from such a box, by the caller's promise.
+        drop(unsafe { Box::from_raw(list.cast::<[*mut ibv_device; 2]>()) });
+    }
+}
+
+/// The device's name, or NULL.
+///
+/// # Safety
+/// `device` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    if check(device).is_err() {
+        return ptr::null();
+    }
+    // SAFETY: our device, which lives forever.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+/// The device's GUID in network byte order, or 0.
+///
+/// # Safety
+/// `device` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+    check(device).map_or(0, |()| guid().to_be())
+}
+
+/// The kernel's index of the device: it has none.
+///
+/// # Safety
+/// `device` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
+    outcome::number(Err(Errno::EOPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn the_list_ends_with_null_and_outlives_its_freeing() {
+        let mut number = 0;
+        // SAFETY: the list is freed once, and the device is static.
+        unsafe {
+            let list = ibv_get_device_list(&mut number);
+            assert_eq!(number, 1);
+            let device = *list;
+            assert!((*list.add(1)).is_null());
+            ibv_free_device_list(list);
+            let name = CStr::from_ptr(ibv_get_device_name(device));
+            assert_eq!(name.to_str().unwrap(), NAME);
+            assert_eq!(ibv_get_device_guid(device), guid().to_be());
+        }
+    }
+
+    #[test]
+    fn a_text_always_ends() {
+        assert_eq!(text::<4>("ab"), [b'a' as c_char, b'b' as c_char, 0, 0]);
+        assert_eq!(text::<3>("abc"), [b'a' as c_char, b'b' as c_char, 0]);
+    }
+}

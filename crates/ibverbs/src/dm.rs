@@ -1,0 +1,191 @@
+//! Device memory: ibv_alloc_dm(3), ibv_reg_dm_mr, ibv_import_dm(3).
+
+use std::ptr;
+use std::sync::Arc;
+
+use libc::{c_int, c_uint, c_void};
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::memory::device::DeviceMemory;
+use verbena_hca::memory::region::Region;
+
+use crate::exports::Exports;
+use crate::handle::{Handle, Object};
+use crate::{context, door, mr, outcome, pd};
+
+/// A piece of device memory.
+pub struct DmObject {
+    memory: Arc<DeviceMemory>,
+}
+
+impl Object for DmObject {
+    type C = ibv_dm;
+    const TAG: [u8; 4] = *b"dm  ";
+}
+
+static MEMORIES: Exports<DeviceMemory> = Exports::empty();
+
+/// Allocations are whole pages, so any alignment up to this is met.
+const LOG_PAGE: u32 = 12;
+/// Device memory is read and written in words of four bytes, as on the adapters that have it.
+const WORD: u64 = 4;
+
+/// # Errors
+/// EINVAL for what is not whole words.
+fn whole_words(offset: u64, length: usize) -> Result<()> {
+    if offset.is_multiple_of(WORD) && (length as u64).is_multiple_of(WORD) {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+unsafe fn of<'a>(dm: *mut ibv_dm) -> Result<&'a Handle<DmObject>> {
+    // SAFETY: as promised to our callers.
+    unsafe { Handle::of(dm) }
+}
+
+/// The slot behind ibv_alloc_dm.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid.
+pub unsafe extern "C" fn alloc_dm(
+    context: *mut ibv_context,
+    attributes: *mut ibv_alloc_dm_attr,
+) -> *mut ibv_dm {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        context::of(context).and_then(|handle| {
+            let attributes = door::input(attributes)?;
+            if attributes.comp_mask != 0 || attributes.log_align_req > LOG_PAGE {
+                return Err(Errno::EINVAL);
+            }
+            let process = &handle.object.context.process;
+            let memory = Arc::new(DeviceMemory::allocate(process, attributes.length as u64)?);
+            let number = MEMORIES.add(&memory);
+            Ok(hand_out(context, memory, number))
+        })
+    })
+}
+
+fn hand_out(context: *mut ibv_context, memory: Arc<DeviceMemory>, handle: u32) -> *mut ibv_dm {
+    let c = ibv_dm {
+        context,
+        memcpy_to_dm: Some(memcpy_to_dm),
+        memcpy_from_dm: Some(memcpy_from_dm),
+        comp_mask: IBV_DM_MASK_HANDLE,
+        handle,
+    };
+    Handle::create(c, DmObject { memory })
+}
+
+/// The slot behind ibv_free_dm. Fails while a memory region is made of it.
+///
+/// # Safety
+/// `dm` is null or a pointer from us, and this is its last use.
+pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(dm) }.and_then(|handle| {
+        if Arc::strong_count(&handle.object.memory) > 1 {
+            return Err(Errno::EBUSY);
+        }
+        // SAFETY: a pointer from us, in its last use.
+        unsafe {
+            MEMORIES.remove((*dm).handle);
+            Handle::<DmObject>::destroy(dm);
+        }
+        Ok(())
+    }))
+}
+
+/// The slot behind ibv_reg_dm_mr.
+///
+/// # Safety
+/// `pd` and `dm` are null or pointers from us.
+pub unsafe extern "C" fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+    access: c_uint,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        pd::of(pd).and_then(|domain| {
+            let memory = &of(dm)?.object.memory;
+            let region = Region::of_device_memory(domain, memory, offset, length as u64, access)?;
+            Ok(mr::hand_out(pd, ptr::null_mut(), length, region))
+        })
+    })
+}
+
+/// The slot behind ibv_memcpy_to_dm.
+///
+/// # Safety
+/// `dm` is null or a pointer from us; `host` has `length` bytes.
+unsafe extern "C" fn memcpy_to_dm(
+    dm: *mut ibv_dm,
+    offset: u64,
+    host: *const c_void,
+    length: usize,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(dm).and_then(|handle| {
+            whole_words(offset, length)?;
+            handle
+                .object
+                .memory
+                .write(offset, door::array(host.cast::<u8>(), length)?)
+        })
+    })
+}
+
+/// The slot behind ibv_memcpy_from_dm.
+///
+/// # Safety
+/// `dm` is null or a pointer from us; `host` has `length` bytes.
+unsafe extern "C" fn memcpy_from_dm(
+    host: *mut c_void,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(dm).and_then(|handle| {
+            whole_words(offset, length)?;
+            handle
+                .object
+                .memory
+                .read(offset, door::array_mut(host.cast::<u8>(), length)?)
+        })
+    })
+}
+
+/// A second pointer to device memory of this process, by its handle number.
+///
+/// # Safety
+/// `context` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, number: u32) -> *mut ibv_dm {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe { context::of(context) }.and_then(|_| {
+        let memory = MEMORIES.find(number)?;
+        Ok(hand_out(context, memory, number))
+    }))
+}
+
+/// Gives such a pointer back; the memory lives on.
+///
+/// # Safety
+/// `dm` is null or a pointer from [`ibv_import_dm`], and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if of(dm).is_ok() {
+            Handle::<DmObject>::destroy(dm);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Objects by handle number, for the import verbs: ibv_import_pd(3), ibv_import_mr(3),
+//! ibv_import_dm(3). Numbers are unique in the process and never used twice.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use verbena_hca::errno::{Errno, Result};
+
+/// Objects of one kind that can be imported. It keeps none of them alive.
+pub struct Exports<T> {
+    table: Mutex<Table<T>>,
+}
+
+struct Table<T> {
+    next: u32,
+    objects: BTreeMap<u32, Weak<T>>,
+}
+
+impl<T> Exports<T> {
+    /// An empty table.
+    pub const fn empty() -> Self {
+        let table = Table {
+            next: 0,
+            objects: BTreeMap::new(),
+        };
+        Exports {
+            table: Mutex::new(table),
+        }
+    }
+
+    /// Gives an object its number.
+    pub fn add(&self, object: &Arc<T>) -> u32 {
+        let mut table = self.lock();
+        let number = table.next;
+        table.next += 1;
+        table.objects.insert(number, Arc::downgrade(object));
+        number
+    }
+
+    /// The object with a number.
+    ///
+    /// # Errors
+    /// EINVAL if there is none, or none any more.
+    pub fn find(&self, number: u32) -> Result<Arc<T>> {
+        self.lock()
+            .objects
+            .get(&number)
+            .and_then(Weak::upgrade)
+            .ok_or(Errno::EINVAL)
+    }
+
+    /// Forgets a number, as its object is destroyed.
+    pub fn remove(&self, number: u32) {
+        self.lock().objects.remove(&number);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table<T>> {
+        self.table
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_found_while_it_lives_and_its_number_is_not_used_again() {
+        let exports = Exports::empty();
+        let object = Arc::new(7);
+        let number = exports.add(&object);
+        assert_eq!(exports.find(number), Ok(object.clone()));
+        exports.remove(number);
+        assert_eq!(exports.find(number), Err(Errno::EINVAL));
+
+        let other = exports.add(&object);
+        assert_ne!(other, number);
+        drop(object);
+        assert_eq!(exports.find(other), Err(Errno::EINVAL));
+    }
+}

@@ -1,0 +1,141 @@
+//! What a program's pointer to a verbs object points to.
+//!
+//! The C structure that the program may read stands first, so that a pointer to one is a pointer
+//! to the other. Behind it stand a tag, which tells the kinds of object apart and is wiped when
+//! the object is freed, and the object itself.
+//!
+//! **Safety vocabulary of this crate.** "A pointer from us" is one that a function of this library
+//! returned and the program has not yet given to the matching destroy function. The verbs demand
+//! that of every object pointer. A null pointer and, as far as a tag can tell, a pointer to
+//! something else or to something freed are refused with EINVAL instead of being followed.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use verbena_hca::errno::{Errno, Result};
+
+/// A kind of object.
+pub trait Object: Sized {
+    /// What the program sees of it.
+    type C;
+    /// Four letters that no other kind has.
+    const TAG: [u8; 4];
+}
+
+/// An object with its C structure.
+#[repr(C)]
+pub struct Handle<T: Object> {
+    c: UnsafeCell<T::C>,
+    tag: AtomicU32,
+    /// The object.
+    pub object: T,
+}
+
+impl<T: Object> Handle<T> {
+    const LIVE: u32 = u32::from_ne_bytes(T::TAG);
+
+    /// Makes an object that the program will own.
+    pub fn create(c: T::C, object: T) -> *mut T::C {
+        let handle = Box::new(Handle {
+            c: UnsafeCell::new(c),
+            tag: AtomicU32::new(Self::LIVE),
+            object,
+        });
+        Box::into_raw(handle).cast()
+    }
+
+    /// The object behind a pointer.
+    ///
+    /// # Errors
+    /// EINVAL for null, and for what the tag shows to be something else.
+    ///
+    /// # Safety
+    /// `pointer` is null or a pointer from us, and stays one for as long as the result is used.
+    #[inline]
+    pub unsafe fn of<'a>(pointer: *mut T::C) -> Result<&'a Handle<T>> {
+        if pointer.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: a pointer from us points to the beginning of such a structure.
+        let handle = unsafe { &*pointer.cast::<Handle<T>>() };
+        if handle.tag.load(Ordering::Relaxed) != Self::LIVE {
+            return Err(Errno::EINVAL);
+        }
+        Ok(handle)
+    }
+
+    /// The object behind a pointer, without a look at the tag: for the slots of an object's own
+    /// structure, which can only be reached through the right kind of pointer.
+    ///
+    /// # Safety
+    /// `pointer` is a pointer from us of this kind, and stays one for as long as the result is
+    /// used.
+    #[inline]
+    pub unsafe fn known<'a>(pointer: *mut T::C) -> &'a Handle<T> {
+        // SAFETY: a pointer from us points to the beginning of such a structure.
+        let handle = unsafe { &*pointer.cast::<Handle<T>>() };
+        debug_assert_eq!(handle.tag.load(Ordering::Relaxed), Self::LIVE);
+        handle
+    }
+
+    /// Takes the object back from the program.
+    ///
+    /// # Safety
+    /// `pointer` is a pointer from us; nobody uses it, or what [`Handle::of`] made of it, any more.
+    pub unsafe fn destroy(pointer: *mut T::C) -> T {
+        // SAFETY: `create` made it from a box, and by the caller's promise this is the only use.
+        let handle = unsafe { Box::from_raw(pointer.cast::<Handle<T>>()) };
+        handle.tag.store(0, Ordering::Relaxed);
+        handle.object
+    }
+
+    /// The C structure. The program reads and, where the header says so, writes it.
+    #[inline]
+    pub fn c(&self) -> *mut T::C {
+        self.c.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct One(u32);
+    struct Other;
+
+    impl Object for One {
+        type C = u64;
+        const TAG: [u8; 4] = *b"one.";
+    }
+
+    impl Object for Other {
+        type C = u64;
+        const TAG: [u8; 4] = *b"othr";
+    }
+
+    #[test]
+    fn a_pointer_leads_back_to_its_object() {
+        let pointer = Handle::create(7, One(42));
+        // SAFETY: made just now, destroyed at the end.
+        unsafe {
+            assert_eq!(*pointer, 7);
+            assert_eq!(Handle::<One>::of(pointer).unwrap().object.0, 42);
+            assert_eq!(Handle::<One>::of(pointer).unwrap().c(), pointer);
+            assert_eq!(Handle::<One>::destroy(pointer).0, 42);
+        }
+    }
+
+    #[test]
+    fn null_and_other_kinds_are_refused() {
+        let other = Handle::create(7, Other);
+        // SAFETY: both kinds have the same layout here, so looking at the tag is sound.
+        unsafe {
+            assert_eq!(
+                Handle::<One>::of(std::ptr::null_mut()).err(),
+                Some(Errno::EINVAL)
+            );
+            assert_eq!(Handle::<One>::of(other).err(), Some(Errno::EINVAL));
+            Handle::<Other>::destroy(other);
+        }
+    }
+}

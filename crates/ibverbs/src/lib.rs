@@ -1,0 +1,50 @@
+//! libibverbs.so.1: the C ABI over the software channel adapter.
+//!
+//! Each exported function and each slot is a door, a call and a return convention: pointers become
+//! references or EINVAL ([`door`], [`handle`]), the adapter (`verbena_hca`) does the work, and its
+//! `Result` becomes what C expects ([`outcome`]). Semantics live in the adapter, layouts in
+//! `verbena_abi`; here is only the passage.
+//!
+//! **Contract.** Names and version nodes as in `libibverbs.map`; behaviour as in the man pages of
+//! libibverbs 44. What the adapter does not have answers EOPNOTSUPP ([`unsupported`], [`newer`]).
+//! The real providers of hardware can be loaded beside this library ([`private`]).
+//!
+//! **Build.** `cargo build` makes a static library; `link.sh` links it with the version script.
+//!
+//! An object a file: [`device`], [`context`], [`query`], [`pd`], [`mr`], [`mw`], [`dm`],
+//! [`channel`], [`cq`] with [`cq_ex`], [`srq`], [`qp`] with [`post`], [`qp_ex`] and its [`batch`], [`ah`],
+//! [`xrcd`], [`event`].
+
+pub mod acknowledge;
+pub mod ah;
+pub mod attributes;
+pub mod batch;
+pub mod channel;
+pub mod context;
+pub mod cq;
+pub mod cq_ex;
+pub mod device;
+pub mod dm;
+pub mod door;
+pub mod event;
+pub mod exports;
+pub mod fork;
+pub mod handle;
+pub mod marshal;
+pub mod mr;
+pub mod mw;
+pub mod newer;
+pub mod outcome;
+pub mod pd;
+pub mod post;
+pub mod private;
+pub mod qp;
+pub mod qp_ex;
+pub mod query;
+pub mod rate;
+pub mod srq;
+pub mod strings;
+pub mod sysfs;
+mod table;
+pub mod unsupported;
+pub mod xrcd;

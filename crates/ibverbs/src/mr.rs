@@ -1,0 +1,359 @@
+//! Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_advise_mr(3), ibv_alloc_null_mr(3),
+//! ibv_import_mr(3), ibv_reg_mr_ex.
+
+use std::ptr;
+use std::sync::Arc;
+
+use libc::{c_int, c_uint, c_void};
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::memory::region::{Change, Region};
+
+use crate::exports::Exports;
+use crate::handle::{Handle, Object};
+use crate::{door, outcome, pd};
+
+/// A memory region.
+pub struct MrObject {
+    /// The adapter's side of it.
+    pub region: Arc<Region>,
+}
+
+impl Object for MrObject {
+    type C = ibv_mr;
+    const TAG: [u8; 4] = *b"mr  ";
+}
+
+static REGIONS: Exports<Region> = Exports::empty();
+
+/// The adapter's region behind a pointer.
+///
+/// # Errors
+/// EINVAL for what is no region.
+///
+/// # Safety
+/// `mr` is null or a pointer from us, and stays one for as long as the result is used.
+pub unsafe fn of<'a>(mr: *mut ibv_mr) -> Result<&'a Arc<Region>> {
+    // SAFETY: as promised to us.
+    unsafe { Handle::<MrObject>::of(mr) }.map(|handle| &handle.object.region)
+}
+
+/// What the program gets for a region.
+///
+/// # Safety
+/// `pd` is a pointer from us.
+pub unsafe fn hand_out(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    region: Region,
+) -> *mut ibv_mr {
+    let region = Arc::new(region);
+    let number = REGIONS.add(&region);
+    // SAFETY: as promised to us.
+    unsafe { hand_out_shared(pd, address, length, region, number) }
+}
+
+unsafe fn hand_out_shared(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    region: Arc<Region>,
+    handle: u32,
+) -> *mut ibv_mr {
+    let key = region.key();
+    let c = ibv_mr {
+        // SAFETY: a pointer from us, as promised to us.
+        context: unsafe { pd::context_of(pd) },
+        pd,
+        addr,
+        length,
+        handle,
+        lkey: key,
+        rkey: key,
+    };
+    Handle::create(c, MrObject { region })
+}
+
+unsafe fn register(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to our callers.
+    outcome::pointer(unsafe {
+        pd::of(pd)
+            .and_then(|pd| Region::register(pd, address as u64, length as u64, iova, access))
+            .map(|region| hand_out(pd, address, length, region))
+    })
+}
+
+/// Registers memory under its own address.
+///
+/// # Safety
+/// `pd` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    unsafe { register(pd, address, length, address as u64, access as c_uint) }
+}
+
+/// Registers memory under an address of the program's choice.
+///
+/// # Safety
+/// `pd` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    unsafe { register(pd, address, length, iova, access as c_uint) }
+}
+
+/// As [`ibv_reg_mr_iova`], what the header calls when access flags may be optional ones.
+///
+/// # Safety
+/// `pd` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    unsafe { register(pd, address, length, iova, access) }
+}
+
+/// `struct ibv_mr_init_attr`, newer than v44.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MrInitAttr {
+    length: usize,
+    access: c_int,
+    comp_mask: u64,
+    iova: u64,
+    addr: *mut c_void,
+    fd: c_int,
+    fd_offset: u64,
+    dmah: *mut c_void,
+}
+
+/// Registers memory, with all the variants in one structure. Those of DMA buffers and DMA handles
+/// are not supported.
+///
+/// # Safety
+/// `pd` is null or a pointer from us; `attributes` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_ex(
+    pd: *mut ibv_pd,
+    attributes: *mut MrInitAttr,
+) -> *mut ibv_mr {
+    const IOVA: u64 = 1 << 0;
+    const ADDRESS: u64 = 1 << 1;
+    // SAFETY: as promised to us.
+    let attributes = match unsafe { door::input(attributes) } {
+        Ok(attributes) => attributes,
+        Err(error) => return outcome::pointer(Err(error)),
+    };
+    if attributes.comp_mask & !(IOVA | ADDRESS) != 0 {
+        return outcome::pointer(Err(Errno::EOPNOTSUPP));
+    }
+    if attributes.comp_mask & ADDRESS == 0 {
+        return outcome::pointer(Err(Errno::EINVAL));
+    }
+    let own = attributes.addr as u64;
+    let iova = if attributes.comp_mask & IOVA != 0 {
+        attributes.iova
+    } else {
+        own
+    };
+    // SAFETY: as promised to us.
+    unsafe {
+        register(
+            pd,
+            attributes.addr,
+            attributes.length,
+            iova,
+            attributes.access as c_uint,
+        )
+    }
+}
+
+/// Registers a DMA buffer: not supported, there is no device that could own one.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_reg_dmabuf_mr(
+    _pd: *mut ibv_pd,
+    _offset: u64,
+    _length: usize,
+    _iova: u64,
+    _fd: c_int,
+    _access: c_int,
+) -> *mut ibv_mr {
+    outcome::pointer(Err(Errno::EOPNOTSUPP))
+}
+
+/// Changes a region in place. Returns 0 or one of IBV_REREG_MR_ERR_*.
+///
+/// # Safety
+/// `mr` is null or a pointer from us, as is `pd` if it is to change.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    // SAFETY: as promised to us.
+    let change = unsafe { change(mr, flags, pd, address, length, access) };
+    let Ok((handle, change)) = change else {
+        return outcome::number(Err(Errno::EINVAL)).min(IBV_REREG_MR_ERR_INPUT);
+    };
+    if let Err(error) = handle.object.region.reregister(change) {
+        outcome::errno_value(Err(error));
+        return IBV_REREG_MR_ERR_CMD;
+    }
+    // SAFETY: the program's own structure, which it does not use while the call changes it.
+    unsafe {
+        let mr = &mut *handle.c();
+        if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
+            mr.addr = address;
+            mr.length = length;
+        }
+        if flags & IBV_REREG_MR_CHANGE_PD != 0 {
+            mr.pd = pd;
+            mr.context = pd::context_of(pd);
+        }
+        mr.lkey = handle.object.region.key();
+        mr.rkey = mr.lkey;
+    }
+    0
+}
+
+unsafe fn change<'a>(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> Result<(&'a Handle<MrObject>, Change)> {
+    // SAFETY: as promised to our caller.
+    let handle = unsafe { Handle::<MrObject>::of(mr) }?;
+    if flags == 0 || flags & !IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut change = Change::default();
+    if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
+        if address.is_null() || length == 0 {
+            return Err(Errno::EINVAL);
+        }
+        change.translation = Some((address as u64, length as u64));
+    }
+    if flags & IBV_REREG_MR_CHANGE_PD != 0 {
+        // SAFETY: as promised to our caller.
+        change.pd = Some(unsafe { pd::of(pd) }?.clone());
+    }
+    if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
+        change.access = Some(access as c_uint);
+    }
+    Ok((handle, change))
+}
+
+/// Ends a registration.
+///
+/// # Safety
+/// `mr` is null or a pointer from us, and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { Handle::<MrObject>::of(mr) }.and_then(|handle| {
+        handle.object.region.deregister()?;
+        // SAFETY: a pointer from us, in its last use.
+        unsafe {
+            REGIONS.remove((*mr).handle);
+            Handle::<MrObject>::destroy(mr);
+        }
+        Ok(())
+    }))
+}
+
+/// The slot behind ibv_alloc_null_mr.
+///
+/// # Safety
+/// `pd` is null or a pointer from us.
+pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        pd::of(pd)
+            .and_then(Region::null)
+            .map(|region| hand_out(pd, ptr::null_mut(), 0, region))
+    })
+}
+
+/// The slot behind ibv_advise_mr. Pages are wherever the kernel keeps them, and an operation on one
+/// that is not there brings it in, so the advice has been taken when its arguments are right.
+///
+/// # Safety
+/// `pd` is null or a pointer from us; `list` has `count` elements.
+pub unsafe extern "C" fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: ibv_advise_mr_advice,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        pd::of(pd).and_then(|pd| {
+            let list = door::array(list, count)?;
+            if flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 || list.is_empty() {
+                return Err(Errno::EINVAL);
+            }
+            pd.advise(advice, list)
+        })
+    })
+}
+
+/// A second pointer to a region of this process, by its handle number. Its address is NULL.
+///
+/// # Safety
+/// `pd` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, number: u32) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        pd::of(pd).and_then(|_| REGIONS.find(number)).map(|region| {
+            let length = region.length() as usize;
+            hand_out_shared(pd, ptr::null_mut(), length, region, number)
+        })
+    })
+}
+
+/// Gives such a pointer back; the region lives on.
+///
+/// # Safety
+/// `mr` is null or a pointer from [`ibv_import_mr`], and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if Handle::<MrObject>::of(mr).is_ok() {
+            Handle::<MrObject>::destroy(mr);
+        }
+    }
+}

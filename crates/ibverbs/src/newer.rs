@@ -1,0 +1,64 @@
+//! Verbs newer than v44 that the software adapter does not support: DMA handles and DMA buffers
+//! (there is no bus), buffers that a provider allocates, hardware completion counters. Each answers
+//! EOPNOTSUPP in its own convention. Those it does support stand with their objects.
+//!
+//! Source: rdma-core's man pages ibv_alloc_dmah(3), ibv_dm_export_dmabuf_fd(3), ibv_alloc_buf(3),
+//! ibv_create_comp_cntr(3), ibv_qp_attach_comp_cntr(3), ibv_query_comp_cntr_caps(3). Arguments are
+//! not looked at, so none is declared.
+
+use libc::{c_int, c_void};
+use verbena_abi::ibv_mr;
+use verbena_hca::errno::Errno;
+
+use crate::outcome;
+
+macro_rules! objects {
+    ($($name:ident -> $object:ty)*) => {
+        $(
+            /// Not supported: NULL with EOPNOTSUPP.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name() -> *mut $object {
+                outcome::pointer(Err(Errno::EOPNOTSUPP))
+            }
+        )*
+    };
+}
+
+objects! {
+    ibv_alloc_buf -> c_void
+    ibv_alloc_dmah -> c_void
+    ibv_create_comp_cntr -> c_void
+    ibv_reg_buf_mr -> ibv_mr
+}
+
+macro_rules! actions {
+    ($($name:ident)*) => {
+        $(
+            /// Not supported: EOPNOTSUPP.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name() -> c_int {
+                outcome::errno_value(Err(Errno::EOPNOTSUPP))
+            }
+        )*
+    };
+}
+
+actions! {
+    _ibv_query_comp_cntr_caps
+    ibv_dealloc_dmah
+    ibv_destroy_comp_cntr
+    ibv_free_buf
+    ibv_inc_comp_cntr
+    ibv_inc_err_comp_cntr
+    ibv_qp_attach_comp_cntr
+    ibv_read_comp_cntr
+    ibv_read_err_comp_cntr
+    ibv_set_comp_cntr
+    ibv_set_err_comp_cntr
+}
+
+/// Not supported: -1 with EOPNOTSUPP.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_dm_export_dmabuf_fd() -> c_int {
+    outcome::number(Err(Errno::EOPNOTSUPP))
+}

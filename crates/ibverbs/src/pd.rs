@@ -1,0 +1,213 @@
+//! Protection, parent and thread domains: ibv_alloc_pd(3), ibv_alloc_parent_domain(3),
+//! ibv_alloc_td(3), ibv_import_pd(3).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::c_int;
+use verbena_abi::*;
+use verbena_hca::context::Pd;
+use verbena_hca::errno::{Errno, Result};
+
+use crate::exports::Exports;
+use crate::handle::{Handle, Object};
+use crate::{context, door, outcome};
+
+/// A protection domain, or a parent domain.
+pub struct PdObject {
+    /// The adapter's side of it.
+    pub pd: Arc<Pd>,
+    parent: Option<Parent>,
+}
+
+/// What a parent domain is made of, and keeps busy.
+struct Parent {
+    pd: Arc<Pd>,
+    thread: Option<Arc<AtomicUsize>>,
+}
+
+impl Object for PdObject {
+    type C = ibv_pd;
+    const TAG: [u8; 4] = *b"pd  ";
+}
+
+/// A thread domain: a promise of the program's that we have no use for. Counts the parent domains
+/// that are made with it.
+pub struct TdObject {
+    users: Arc<AtomicUsize>,
+}
+
+impl Object for TdObject {
+    type C = ibv_td;
+    const TAG: [u8; 4] = *b"td  ";
+}
+
+static PDS: Exports<Pd> = Exports::empty();
+
+/// The adapter's domain behind a pointer.
+///
+/// # Errors
+/// EINVAL for what is no domain.
+///
+/// # Safety
+/// `pd` is null or a pointer from us, and stays one for as long as the result is used.
+pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Arc<Pd>> {
+    // SAFETY: as promised to us.
+    unsafe { Handle::<PdObject>::of(pd) }.map(|handle| &handle.object.pd)
+}
+
+/// The context that a domain belongs to.
+///
+/// # Safety
+/// `pd` is a pointer from us.
+pub unsafe fn context_of(pd: *mut ibv_pd) -> *mut ibv_context {
+    // SAFETY: a pointer from us is valid.
+    unsafe { (*pd).context }
+}
+
+/// Makes a protection domain.
+///
+/// # Safety
+/// `context` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe { context::of(context) }.and_then(|handle| {
+        let pd = Pd::allocate(&handle.object.context)?;
+        let c = ibv_pd {
+            context,
+            handle: PDS.add(&pd),
+        };
+        Ok(Handle::create(c, PdObject { pd, parent: None }))
+    }))
+}
+
+/// Ends a protection or parent domain.
+///
+/// # Safety
+/// `pd` is null or a pointer from us, and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { Handle::<PdObject>::of(pd) }.and_then(|handle| {
+        handle.object.pd.deallocate()?;
+        // SAFETY: a pointer from us, in its last use.
+        unsafe {
+            PDS.remove((*pd).handle);
+            let object = Handle::<PdObject>::destroy(pd);
+            if let Some(parent) = object.parent {
+                parent.pd.release();
+                if let Some(thread) = parent.thread {
+                    thread.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// The slot behind ibv_alloc_parent_domain. The adapter's queues are not made of memory that the
+/// program could provide, so custom allocators are accepted and never called.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+pub unsafe extern "C" fn alloc_parent_domain(
+    context: *mut ibv_context,
+    attributes: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd {
+    const KNOWN: u32 =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        context::of(context).and_then(|_| {
+            let attributes = door::input(attributes)?;
+            if attributes.comp_mask & !KNOWN != 0 {
+                return Err(Errno::EINVAL);
+            }
+            let inner = of(attributes.pd)?.clone();
+            let thread = if attributes.td.is_null() {
+                None
+            } else {
+                Some(Handle::<TdObject>::of(attributes.td)?.object.users.clone())
+            };
+            inner.retain();
+            if let Some(thread) = &thread {
+                thread.fetch_add(1, Ordering::Relaxed);
+            }
+            let pd = Pd::parent_of(&inner);
+            let c = ibv_pd {
+                context,
+                handle: PDS.add(&pd),
+            };
+            let parent = Some(Parent { pd: inner, thread });
+            Ok(Handle::create(c, PdObject { pd, parent }))
+        })
+    })
+}
+
+/// The slot behind ibv_alloc_td.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid.
+pub unsafe extern "C" fn alloc_td(
+    context: *mut ibv_context,
+    attributes: *mut ibv_td_init_attr,
+) -> *mut ibv_td {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        context::of(context).and_then(|_| {
+            if door::input(attributes)?.comp_mask != 0 {
+                return Err(Errno::EINVAL);
+            }
+            let users = Arc::new(AtomicUsize::new(0));
+            Ok(Handle::create(ibv_td { context }, TdObject { users }))
+        })
+    })
+}
+
+/// The slot behind ibv_dealloc_td.
+///
+/// # Safety
+/// `td` is null or a pointer from us, and this is its last use.
+pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { Handle::<TdObject>::of(td) }.and_then(|handle| {
+        if handle.object.users.load(Ordering::Relaxed) > 0 {
+            return Err(Errno::EBUSY);
+        }
+        // SAFETY: a pointer from us, in its last use.
+        unsafe { Handle::<TdObject>::destroy(td) };
+        Ok(())
+    }))
+}
+
+/// A second pointer to a domain of this process, by its handle number.
+///
+/// # Safety
+/// `context` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe { context::of(context) }.and_then(|_| {
+        let pd = PDS.find(number)?;
+        let c = ibv_pd {
+            context,
+            handle: number,
+        };
+        Ok(Handle::create(c, PdObject { pd, parent: None }))
+    }))
+}
+
+/// Gives such a pointer back; the domain lives on.
+///
+/// # Safety
+/// `pd` is null or a pointer from [`ibv_import_pd`], and this is its last use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if Handle::<PdObject>::of(pd).is_ok() {
+            Handle::<PdObject>::destroy(pd);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Posting work requests: the slots behind ibv_post_send(3), ibv_post_recv(3),
+//! ibv_post_srq_recv(3) and ibv_bind_mw(3). These are the fast paths: a look at the pointer's tag,
+//! one lock for the whole list, and per request a structure of references on the stack.
+
+use libc::c_int;
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::qp::{Bind, Poster, SendRequest};
+
+use crate::{ah, door, mr, mw, outcome, qp, srq};
+
+/// Posts a list of send requests. At the first that is refused it stops and says which.
+///
+/// # Safety
+/// `qp` is null or a pointer from us; `wr` is a list of valid requests, with pointers from us in
+/// them; `bad` is null or valid for writes.
+pub unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: as promised to us.
+    unsafe {
+        let handle = match qp::of(qp) {
+            Ok(handle) => handle,
+            Err(error) => return refuse(error, wr, bad),
+        };
+        let mut poster = handle.object.qp.poster();
+        let mut next = wr;
+        while let Some(request) = next.as_ref() {
+            if let Err(error) = post_one(&mut poster, handle.object.qp.kind(), request) {
+                return refuse(error, next, bad);
+            }
+            next = request.next;
+        }
+    }
+    0
+}
+
+/// Tells the program which request was refused, and why.
+#[cold]
+unsafe fn refuse<T>(error: Errno, wr: *mut T, bad: *mut *mut T) -> c_int {
+    // SAFETY: null or valid for writes, as our callers were promised. A program that gives no
+    // place for it does not want to know.
+    let _ = unsafe { door::output(bad, wr) };
+    outcome::errno_value(Err(error))
+}
+
+#[inline]
+unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr) -> Result<()> {
+    // SAFETY: lists and pointers in the request are valid, as the program promises; which member of
+    // a union holds follows from opcode and transport (ibv_post_send(3)).
+    unsafe {
+        let mut request = SendRequest {
+            wr_id: wr.wr_id,
+            opcode: wr.opcode,
+            flags: wr.send_flags,
+            immediate: wr.imm.imm_data,
+            sges: door::array(wr.sg_list, wr.num_sge)?,
+            remote_address: 0,
+            rkey: 0,
+            compare_add: 0,
+            swap: 0,
+            srq: 0,
+            address: None,
+            remote_qpn: 0,
+            remote_qkey: 0,
+            bind: None,
+        };
+        match wr.opcode {
+            IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+            | IBV_WR_RDMA_READ
+            | IBV_WR_ATOMIC_WRITE
+            | IBV_WR_FLUSH => {
+                request.remote_address = wr.wr.rdma.remote_addr;
+                request.rkey = wr.wr.rdma.rkey;
+            }
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                request.remote_address = wr.wr.atomic.remote_addr;
+                request.rkey = wr.wr.atomic.rkey;
+                request.compare_add = wr.wr.atomic.compare_add;
+                request.swap = wr.wr.atomic.swap;
+            }
+            IBV_WR_BIND_MW => {
+                let bind = &wr.extra.bind_mw;
+                request.bind = Some(self::bind(bind.mw, bind.rkey, &bind.bind_info)?);
+            }
+            _ => (),
+        }
+        match kind {
+            IBV_QPT_UD => {
+                request.address = Some(ah::of(wr.wr.ud.ah)?);
+                request.remote_qpn = wr.wr.ud.remote_qpn;
+                request.remote_qkey = wr.wr.ud.remote_qkey;
+            }
+            IBV_QPT_XRC_SEND => request.srq = wr.qp_type.xrc.remote_srqn,
+            _ => (),
+        }
+        poster.post(&request)
+    }
+}
+
+/// What a bind request binds to what.
+///
+/// # Errors
+/// EINVAL for what is no window or no region, and for a new key that is none of the window's: only
+/// its last eight bits are free to choose.
+///
+/// # Safety
+/// The window and the region are null or pointers from us.
+pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
+    // SAFETY: as promised to us.
+    let (window, region) = unsafe {
+        let region = if info.mr.is_null() {
+            None
+        } else {
+            Some(mr::of(info.mr)?)
+        };
+        (mw::of(window)?, region)
+    };
+    if (window.key() ^ key) >> 8 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Bind {
+        window,
+        region,
+        key,
+        address: info.addr,
+        length: info.length,
+        access: info.mw_access_flags,
+    })
+}
+
+/// Binds a type 1 window: posts the bind and gives the window its new key at once.
+///
+/// # Safety
+/// `qp` and `window` are null or pointers from us; `bind` is null or valid, with a region from us.
+pub unsafe extern "C" fn bind_mw(
+    qp: *mut ibv_qp,
+    window: *mut ibv_mw,
+    bind: *mut ibv_mw_bind,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        qp::of(qp).and_then(|handle| {
+            let bind = door::input(bind)?;
+            let object = mw::of(window)?;
+            if object.kind() != IBV_MW_TYPE_1 {
+                return Err(Errno::EINVAL);
+            }
+            let key = object.next_key();
+            let request = SendRequest {
+                wr_id: bind.wr_id,
+                opcode: IBV_WR_BIND_MW,
+                flags: bind.send_flags,
+                immediate: 0,
+                sges: &[],
+                remote_address: 0,
+                rkey: 0,
+                compare_add: 0,
+                swap: 0,
+                srq: 0,
+                address: None,
+                remote_qpn: 0,
+                remote_qkey: 0,
+                bind: Some(self::bind(window, key, &bind.bind_info)?),
+            };
+            handle.object.qp.poster().post(&request)?;
+            (&raw mut (*window).rkey).write(key);
+            Ok(())
+        })
+    })
+}
+
+/// Posts a list of receive requests. At the first that is refused it stops and says which.
+///
+/// # Safety
+/// `qp` is null or a pointer from us; `wr` is a list of valid requests; `bad` is null or valid for
+/// writes.
+pub unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: as promised to us.
+    unsafe {
+        match qp::of(qp) {
+            Ok(handle) => {
+                let qp = &handle.object.qp;
+                post_receives(wr, bad, |wr_id, sges| qp.post_receive(wr_id, sges))
+            }
+            Err(error) => refuse(error, wr, bad),
+        }
+    }
+}
+
+/// As [`post_recv`], to a shared receive queue.
+///
+/// # Safety
+/// As for [`post_recv`].
+pub unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: as promised to us.
+    unsafe {
+        match srq::of(srq) {
+            Ok(srq) => post_receives(wr, bad, |wr_id, sges| srq.post(wr_id, sges)),
+            Err(error) => refuse(error, wr, bad),
+        }
+    }
+}
+
+#[inline]
+unsafe fn post_receives(
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+    post: impl Fn(u64, &[ibv_sge]) -> Result<()>,
+) -> c_int {
+    let mut next = wr;
+    // SAFETY: a list of valid requests, as our callers were promised.
+    unsafe {
+        while let Some(request) = next.as_ref() {
+            let posted = door::array(request.sg_list, request.num_sge)
+                .and_then(|sges| post(request.wr_id, sges));
+            if let Err(error) = posted {
+                return refuse(error, next, bad);
+            }
+            next = request.next;
+        }
+    }
+    0
+}

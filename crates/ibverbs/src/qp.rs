@@ -1,0 +1,439 @@
+//! Queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_open_qp(3), ibv_modify_qp(3),
+//! ibv_query_qp(3), ibv_query_qp_data_in_order(3), ibv_attach_mcast(3), ibv_set_ece(3). Every queue
+//! pair is made with the extended structure; posting stands in `post` and `qp_ex`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use libc::c_int;
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::qp::{Qp, QpInit};
+
+use crate::acknowledge::{Delivered, Guard};
+use crate::batch::Batch;
+use crate::handle::{Handle, Object};
+use crate::{context, cq, door, outcome, pd, qp_ex, srq, xrcd};
+
+/// A queue pair.
+pub struct QpObject {
+    /// The adapter's side of it.
+    pub qp: Arc<Qp>,
+    /// Shared by all who opened the same queue pair; the last to destroy it ends it.
+    opened: Arc<Opened>,
+    signal_all: bool,
+    /// Asynchronous events that the program got.
+    pub asynchronous_events: Delivered,
+    /// Work requests in the making, if the program asked for that interface.
+    pub batch: Option<Box<Batch>>,
+}
+
+impl Object for QpObject {
+    type C = ibv_qp_ex;
+    const TAG: [u8; 4] = *b"qp  ";
+}
+
+struct Opened {
+    qp: Arc<Qp>,
+}
+
+/// Queue pairs that can be opened again, by number: the receiving sides of XRC.
+static OPEN: Mutex<BTreeMap<u32, Weak<Opened>>> = Mutex::new(BTreeMap::new());
+
+fn open_queue_pairs() -> MutexGuard<'static, BTreeMap<u32, Weak<Opened>>> {
+    OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The handle behind a queue pair's pointer.
+///
+/// # Errors
+/// EINVAL for what is no queue pair.
+///
+/// # Safety
+/// `qp` is null or a pointer from us, and stays one for as long as the result is used.
+#[inline]
+pub unsafe fn of<'a>(qp: *mut ibv_qp) -> Result<&'a Handle<QpObject>> {
+    // SAFETY: as promised to us; every queue pair of ours has the extended structure.
+    unsafe { Handle::of(qp.cast()) }
+}
+
+fn guard(qp: *mut ibv_qp) -> Guard {
+    // SAFETY: only addresses are computed; every caller has a pointer from us.
+    unsafe { Guard::of(&raw mut (*qp).mutex, &raw mut (*qp).cond) }
+}
+
+/// Makes a queue pair; its real sizes come back in the attributes.
+///
+/// # Safety
+/// `pd` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_qp(
+    pd: *mut ibv_pd,
+    attributes: *mut ibv_qp_init_attr,
+) -> *mut ibv_qp {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        door::in_out(attributes).and_then(|attributes| {
+            pd::of(pd)?;
+            let mut extended = extend(attributes);
+            extended.pd = pd;
+            extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+            let qp = create(pd::context_of(pd), &mut extended)?;
+            attributes.cap = extended.cap;
+            Ok(qp)
+        })
+    })
+}
+
+fn extend(plain: &ibv_qp_init_attr) -> ibv_qp_init_attr_ex {
+    ibv_qp_init_attr_ex {
+        qp_context: plain.qp_context,
+        send_cq: plain.send_cq,
+        recv_cq: plain.recv_cq,
+        srq: plain.srq,
+        cap: plain.cap,
+        qp_type: plain.qp_type,
+        sq_sig_all: plain.sq_sig_all,
+        ..Default::default()
+    }
+}
+
+/// The slot behind ibv_create_qp_ex.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+pub unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    attributes: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        door::in_out(attributes).and_then(|attributes| create(context, attributes))
+    })
+}
+
+/// # Safety
+/// `context` is null or a pointer from us, as are those in the attributes.
+unsafe fn create(
+    context: *mut ibv_context,
+    attributes: &mut ibv_qp_init_attr_ex,
+) -> Result<*mut ibv_qp> {
+    const KNOWN: u32 =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    let mask = attributes.comp_mask;
+    let has = |bit| mask & bit != 0;
+    // SAFETY: as promised to us.
+    let opened = unsafe { &context::of(context)?.object.context };
+    let no_creation_flags = has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attributes.create_flags == 0;
+    let allowed = if no_creation_flags {
+        KNOWN | IBV_QP_INIT_ATTR_CREATE_FLAGS
+    } else {
+        KNOWN
+    };
+    if mask & !allowed != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let extended = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
+    if extended {
+        qp_ex::check_operations(attributes.qp_type, attributes.send_ops_flags)?;
+        attributes.cap.max_inline_data = attributes
+            .cap
+            .max_inline_data
+            .max(qp_ex::inline_needed(attributes.send_ops_flags));
+    }
+    // SAFETY: as promised to us.
+    let init = unsafe {
+        QpInit {
+            kind: attributes.qp_type,
+            pd: if has(IBV_QP_INIT_ATTR_PD) {
+                Some(pd::of(attributes.pd)?.clone())
+            } else {
+                None
+            },
+            send_cq: cq::optional(attributes.send_cq)?.cloned(),
+            recv_cq: cq::optional(attributes.recv_cq)?.cloned(),
+            srq: srq::optional(attributes.srq)?.cloned(),
+            xrcd: if has(IBV_QP_INIT_ATTR_XRCD) {
+                Some(xrcd::of(attributes.xrcd)?.clone())
+            } else {
+                None
+            },
+            cap: attributes.cap,
+            signal_all: attributes.sq_sig_all != 0,
+        }
+    };
+    let qp = Qp::create(opened, init)?;
+    attributes.cap = qp.cap();
+    let opened = Arc::new(Opened { qp: qp.clone() });
+    if qp.kind() == IBV_QPT_XRC_RECV {
+        let mut queue_pairs = open_queue_pairs();
+        queue_pairs.retain(|_, opened| opened.strong_count() > 0);
+        queue_pairs.insert(qp.number(), Arc::downgrade(&opened));
+    }
+    let base = ibv_qp {
+        context,
+        qp_context: attributes.qp_context,
+        pd: if has(IBV_QP_INIT_ATTR_PD) {
+            attributes.pd
+        } else {
+            std::ptr::null_mut()
+        },
+        send_cq: attributes.send_cq,
+        recv_cq: attributes.recv_cq,
+        srq: attributes.srq,
+        handle: qp.number(),
+        qp_num: qp.number(),
+        state: IBV_QPS_RESET,
+        qp_type: attributes.qp_type,
+        ..Default::default()
+    };
+    let object = QpObject {
+        qp,
+        opened,
+        signal_all: attributes.sq_sig_all != 0,
+        asynchronous_events: Delivered::default(),
+        batch: extended.then(|| Box::new(Batch::new(attributes.send_ops_flags))),
+    };
+    let pointer = hand_out(base, object);
+    // SAFETY: just made.
+    unsafe {
+        of(pointer)?
+            .object
+            .qp
+            .set_cookie(pointer.expose_provenance())
+    };
+    Ok(pointer)
+}
+
+fn hand_out(qp_base: ibv_qp, object: QpObject) -> *mut ibv_qp {
+    let mut c = ibv_qp_ex {
+        qp_base,
+        ..Default::default()
+    };
+    qp_ex::fill(&mut c);
+    let pointer = Handle::create(c, object).cast::<ibv_qp>();
+    // SAFETY: just made, used by nobody yet.
+    unsafe { guard(pointer).initialise() };
+    pointer
+}
+
+/// The slot behind ibv_open_qp: another pointer to a queue pair that this process has, the
+/// receiving side of XRC. Its asynchronous events go to who made it.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+pub unsafe extern "C" fn open_qp(
+    context: *mut ibv_context,
+    attributes: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    const NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        context::of(context).and_then(|_| {
+            let attributes = door::input(attributes)?;
+            let mask = attributes.comp_mask;
+            if mask >= IBV_QP_OPEN_ATTR_RESERVED
+                || mask & NEEDED != NEEDED
+                || attributes.qp_type != IBV_QPT_XRC_RECV
+            {
+                return Err(Errno::EINVAL);
+            }
+            let domain = xrcd::of(attributes.xrcd)?;
+            let opened = open_queue_pairs()
+                .get(&attributes.qp_num)
+                .and_then(Weak::upgrade)
+                .filter(|opened| opened.qp.xrcd().is_some_and(|own| own.is_same(domain)))
+                .ok_or(Errno::ENOENT)?;
+            let has_context = mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
+            let base = ibv_qp {
+                context,
+                qp_context: if has_context {
+                    attributes.qp_context
+                } else {
+                    std::ptr::null_mut()
+                },
+                handle: attributes.qp_num,
+                qp_num: attributes.qp_num,
+                state: opened.qp.state(),
+                qp_type: attributes.qp_type,
+                ..Default::default()
+            };
+            let object = QpObject {
+                qp: opened.qp.clone(),
+                opened,
+                signal_all: false,
+                asynchronous_events: Delivered::default(),
+                batch: None,
+            };
+            Ok(hand_out(base, object))
+        })
+    })
+}
+
+/// The extended pointer of a queue pair that was made for it, else NULL.
+///
+/// # Safety
+/// `qp` is null or a pointer from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    // SAFETY: as promised to us.
+    match unsafe { of(qp) } {
+        Ok(handle) if handle.object.batch.is_some() => handle.c(),
+        _ => std::ptr::null_mut(),
+    }
+}
+
+/// Changes state and attributes: all or nothing.
+///
+/// # Safety
+/// `qp` is null or a pointer from us; `attributes` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_qp(
+    qp: *mut ibv_qp,
+    attributes: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(qp).and_then(|handle| {
+            let attributes = door::input(attributes)?;
+            handle.object.qp.modify(attributes, mask)?;
+            if mask & IBV_QP_STATE != 0 {
+                (&raw mut (*qp).state).write(attributes.qp_state);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// The attributes now, and those of its making. All are filled in, whatever the mask selects.
+///
+/// # Safety
+/// `qp` is null or a pointer from us; `attributes` and `init` are null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    attributes: *mut ibv_qp_attr,
+    _mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(qp).and_then(|handle| {
+            let now = handle.object.qp.query();
+            let made = ibv_qp_init_attr {
+                qp_context: (*qp).qp_context,
+                send_cq: (*qp).send_cq,
+                recv_cq: (*qp).recv_cq,
+                srq: (*qp).srq,
+                cap: handle.object.qp.cap(),
+                qp_type: (*qp).qp_type,
+                sq_sig_all: c_int::from(handle.object.signal_all),
+            };
+            door::output(attributes, now)?;
+            door::output(init, made)?;
+            (&raw mut (*qp).state).write(now.qp_state);
+            Ok(())
+        })
+    })
+}
+
+/// Ends a queue pair, when all its events are acknowledged. Fails while it is attached to a
+/// multicast group.
+///
+/// # Safety
+/// `qp` is null or a pointer from us, and this is its last use but for acknowledgements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(qp) }.and_then(|handle| {
+        {
+            // Under this lock nobody opens it again meanwhile.
+            let mut open = open_queue_pairs();
+            if Arc::strong_count(&handle.object.opened) == 1 {
+                handle.object.qp.destroy()?;
+                open.remove(&handle.object.qp.number());
+            }
+        }
+        // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+        unsafe {
+            let counter = &raw const (*qp).events_completed;
+            guard(qp).wait(counter, &handle.object.asynchronous_events);
+            Handle::<QpObject>::destroy(handle.c());
+        }
+        Ok(())
+    }))
+}
+
+/// Acknowledges an asynchronous event.
+///
+/// # Safety
+/// `qp` is null or a pointer from us.
+pub unsafe fn acknowledge_asynchronous(qp: *mut ibv_qp) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if of(qp).is_ok() {
+            guard(qp).acknowledge(&raw mut (*qp).events_completed, 1);
+        }
+    }
+}
+
+/// Whether data of one work request appears in memory in order: nobody promises that of the copies
+/// that the adapter makes.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_query_qp_data_in_order(
+    _qp: *mut ibv_qp,
+    _operation: ibv_wr_opcode,
+    _flags: u32,
+) -> c_int {
+    0
+}
+
+/// Attaches a datagram queue pair to a multicast group.
+///
+/// # Safety
+/// `qp` is null or a pointer from us; `gid` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_attach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    _lid: u16,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(qp).and_then(|handle| handle.object.qp.attach(door::input(gid)?.bytes()))
+    })
+}
+
+/// Detaches it.
+///
+/// # Safety
+/// `qp` is null or a pointer from us; `gid` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_detach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    _lid: u16,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(qp).and_then(|handle| handle.object.qp.detach(door::input(gid)?.bytes()))
+    })
+}
+
+/// Enhanced connection establishment has no options here.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
+    outcome::errno_value(Err(Errno::EOPNOTSUPP))
+}
+
+/// Enhanced connection establishment has no options here; a vendor of 0 says so too.
+///
+/// # Safety
+/// `ece` is null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: as promised to us.
+    let answered = unsafe { door::output(ece, ibv_ece::default()) };
+    outcome::errno_value(answered.and(Err(Errno::EOPNOTSUPP)))
+}

@@ -1,0 +1,258 @@
+//! Shared receive queues: ibv_create_srq(3), ibv_create_srq_ex(3), ibv_modify_srq(3),
+//! ibv_query_srq(3), ibv_get_srq_num(3), ibv_post_srq_ops(3). Posting receives stands in `post`.
+
+use std::sync::Arc;
+
+use libc::{c_int, c_void};
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::receive::Srq;
+
+use crate::acknowledge::{Delivered, Guard};
+use crate::handle::{Handle, Object};
+use crate::{context, cq, door, outcome, pd, xrcd};
+
+/// A shared receive queue.
+pub struct SrqObject {
+    /// The adapter's side of it.
+    pub srq: Arc<Srq>,
+    /// Asynchronous events that the program got.
+    pub asynchronous_events: Delivered,
+}
+
+impl Object for SrqObject {
+    type C = ibv_srq;
+    const TAG: [u8; 4] = *b"srq ";
+}
+
+/// The adapter's queue behind a pointer.
+///
+/// # Errors
+/// EINVAL for what is no shared receive queue.
+///
+/// # Safety
+/// `srq` is null or a pointer from us, and stays one for as long as the result is used.
+#[inline]
+pub unsafe fn of<'a>(srq: *mut ibv_srq) -> Result<&'a Arc<Srq>> {
+    // SAFETY: as promised to us.
+    unsafe { Handle::<SrqObject>::of(srq) }.map(|handle| &handle.object.srq)
+}
+
+/// As [`of`], where null means that there is none.
+///
+/// # Errors
+/// EINVAL for what is neither null nor a shared receive queue.
+///
+/// # Safety
+/// As for [`of`].
+pub unsafe fn optional<'a>(srq: *mut ibv_srq) -> Result<Option<&'a Arc<Srq>>> {
+    if srq.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as promised to us.
+    unsafe { of(srq) }.map(Some)
+}
+
+fn guard(c: *mut ibv_srq) -> Guard {
+    // SAFETY: only addresses are computed; every caller has a pointer from us.
+    unsafe { Guard::of(&raw mut (*c).mutex, &raw mut (*c).cond) }
+}
+
+/// Makes a basic queue; its real size comes back in the attributes.
+///
+/// # Safety
+/// `pd` is null or a pointer from us; `attributes` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_srq(
+    pd: *mut ibv_pd,
+    attributes: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        door::in_out(attributes)
+            .and_then(|attributes| create(pd, attributes.srq_context, &mut attributes.attr, None))
+    })
+}
+
+/// The slot behind ibv_create_srq_ex.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+pub unsafe extern "C" fn create_srq_ex(
+    context: *mut ibv_context,
+    attributes: *mut ibv_srq_init_attr_ex,
+) -> *mut ibv_srq {
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        context::of(context)
+            .and_then(|_| door::in_out(attributes))
+            .and_then(|attributes| create_ex(attributes))
+    })
+}
+
+unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_srq> {
+    const XRC: u32 = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    let mask = attributes.comp_mask;
+    let has = |bits| mask & bits == bits;
+    if mask >= IBV_SRQ_INIT_ATTR_RESERVED || !has(IBV_SRQ_INIT_ATTR_PD) {
+        return Err(Errno::EINVAL);
+    }
+    let kind = if has(IBV_SRQ_INIT_ATTR_TYPE) {
+        attributes.srq_type
+    } else {
+        IBV_SRQT_BASIC
+    };
+    let xrc = match kind {
+        IBV_SRQT_BASIC => None,
+        IBV_SRQT_XRC if has(XRC) => {
+            // SAFETY: pointers from us, as promised to our caller.
+            let (xrcd, cq) = unsafe {
+                (
+                    xrcd::of(attributes.xrcd)?,
+                    &cq::of(attributes.cq)?.object.cq,
+                )
+            };
+            Some((xrcd.clone(), cq.clone()))
+        }
+        IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
+        _ => return Err(Errno::EINVAL),
+    };
+    // SAFETY: as promised to our caller.
+    unsafe {
+        create(
+            attributes.pd,
+            attributes.srq_context,
+            &mut attributes.attr,
+            xrc,
+        )
+    }
+}
+
+type XrcParts = (Arc<verbena_hca::xrcd::Xrcd>, Arc<verbena_hca::cq::Cq>);
+
+unsafe fn create(
+    pd: *mut ibv_pd,
+    srq_context: *mut c_void,
+    attributes: &mut ibv_srq_attr,
+    xrc: Option<XrcParts>,
+) -> Result<*mut ibv_srq> {
+    // SAFETY: a pointer from us, as promised to our callers.
+    let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
+    let srq = Srq::create(domain, attributes.max_wr, attributes.max_sge, xrc)?;
+    let actual = srq.query();
+    attributes.max_wr = actual.max_wr;
+    attributes.max_sge = actual.max_sge;
+    let c = ibv_srq {
+        context,
+        srq_context,
+        pd,
+        handle: srq.number(),
+        ..Default::default()
+    };
+    let object = SrqObject {
+        srq,
+        asynchronous_events: Delivered::default(),
+    };
+    let pointer = Handle::create(c, object);
+    // SAFETY: just made.
+    unsafe {
+        guard(pointer).initialise();
+        of(pointer)?.set_cookie(pointer as usize);
+    }
+    Ok(pointer)
+}
+
+/// Changes size or limit.
+///
+/// # Safety
+/// `srq` is null or a pointer from us; `attributes` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_srq(
+    srq: *mut ibv_srq,
+    attributes: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(srq).and_then(|srq| {
+            let attributes = door::input(attributes)?;
+            if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
+                return Err(Errno::EINVAL);
+            }
+            let max_wr = (mask & IBV_SRQ_MAX_WR != 0).then_some(attributes.max_wr);
+            let limit = (mask & IBV_SRQ_LIMIT != 0).then_some(attributes.srq_limit);
+            srq.modify(max_wr, limit)
+        })
+    })
+}
+
+/// Size, buffers a request, limit.
+///
+/// # Safety
+/// `srq` is null or a pointer from us; `attributes` is null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attributes: *mut ibv_srq_attr) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(srq).and_then(|srq| door::output(attributes, srq.query())) })
+}
+
+/// The slot behind ibv_get_srq_num: the number by which XRC senders name the queue.
+///
+/// # Safety
+/// `srq` is null or a pointer from us; `number` is null or valid for writes.
+pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe {
+        of(srq).and_then(|srq| match srq.number() {
+            0 => Err(Errno::EINVAL),
+            of_srq => door::output(number, of_srq),
+        })
+    })
+}
+
+/// Ends a queue, when all its events are acknowledged. Fails while queue pairs use it.
+///
+/// # Safety
+/// `srq` is null or a pointer from us, and this is its last use but for acknowledgements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { Handle::<SrqObject>::of(srq) }.and_then(|handle| {
+        handle.object.srq.destroy()?;
+        // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+        unsafe {
+            let counter = &raw const (*srq).events_completed;
+            guard(srq).wait(counter, &handle.object.asynchronous_events);
+            Handle::<SrqObject>::destroy(srq);
+        }
+        Ok(())
+    }))
+}
+
+/// Acknowledges an asynchronous event.
+///
+/// # Safety
+/// `srq` is null or a pointer from us.
+pub unsafe fn acknowledge_asynchronous(srq: *mut ibv_srq) {
+    // SAFETY: as promised to us.
+    unsafe {
+        if of(srq).is_ok() {
+            guard(srq).acknowledge(&raw mut (*srq).events_completed, 1);
+        }
+    }
+}
+
+/// The slot behind ibv_post_srq_ops. Its operations are all of tag matching, which no queue of ours
+/// has: the first is refused.
+///
+/// # Safety
+/// `bad` is null or valid for writes.
+pub unsafe extern "C" fn post_srq_ops(
+    _srq: *mut ibv_srq,
+    operations: *mut ibv_ops_wr,
+    bad: *mut *mut ibv_ops_wr,
+) -> c_int {
+    // SAFETY: as promised to us.
+    let _ = unsafe { door::output(bad, operations) };
+    outcome::errno_value(Err(Errno::EOPNOTSUPP))
+}

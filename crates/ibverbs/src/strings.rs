@@ -1,0 +1,158 @@
+//! Values in words: ibv_node_type_str(3), ibv_port_state_str(3), ibv_event_type_str(3),
+//! ibv_wc_status_str. The words are the architecture's names for the values; programs print them,
+//! and people search for them.
+
+use std::ffi::CStr;
+
+use libc::{c_char, c_uint};
+use verbena_abi::*;
+
+const UNKNOWN: &CStr = c"unknown";
+
+/// A node type in words.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_node_type_str(node_type: ibv_node_type) -> *const c_char {
+    match node_type {
+        IBV_NODE_CA => c"InfiniBand channel adapter",
+        IBV_NODE_SWITCH => c"InfiniBand switch",
+        IBV_NODE_ROUTER => c"InfiniBand router",
+        IBV_NODE_RNIC => c"iWARP NIC",
+        IBV_NODE_USNIC => c"usNIC",
+        IBV_NODE_USNIC_UDP => c"usNIC UDP",
+        IBV_NODE_UNSPECIFIED => c"unspecified",
+        _ => UNKNOWN,
+    }
+    .as_ptr()
+}
+
+/// A port state in words.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_port_state_str(port_state: ibv_port_state) -> *const c_char {
+    const STATES: [&CStr; 6] = [
+        c"no state change (NOP)",
+        c"down",
+        c"init",
+        c"armed",
+        c"active",
+        c"active defer",
+    ];
+    name(&STATES, port_state)
+}
+
+/// An asynchronous event in words.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_event_type_str(event: ibv_event_type) -> *const c_char {
+    const EVENTS: [&CStr; 20] = [
+        c"CQ error",
+        c"local work queue catastrophic error",
+        c"invalid request local work queue error",
+        c"local access violation work queue error",
+        c"communication established",
+        c"send queue drained",
+        c"path migrated",
+        c"path migration request error",
+        c"local catastrophic error",
+        c"port active",
+        c"port error",
+        c"LID change",
+        c"P_Key change",
+        c"SM change",
+        c"SRQ catastrophic error",
+        c"SRQ limit reached",
+        c"last WQE reached",
+        c"client reregistration",
+        c"GID table change",
+        c"WQ fatal",
+    ];
+    name(&EVENTS, event)
+}
+
+/// A completion status in words.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char {
+    const STATUSES: [&CStr; 24] = [
+        c"success",
+        c"local length error",
+        c"local QP operation error",
+        c"local EE context operation error",
+        c"local protection error",
+        c"Work Request Flushed Error",
+        c"memory management operation error",
+        c"bad response error",
+        c"local access error",
+        c"remote invalid request error",
+        c"remote access error",
+        c"remote operation error",
+        c"transport retry counter exceeded",
+        c"RNR retry counter exceeded",
+        c"local RDD violation error",
+        c"remote invalid RD request",
+        c"aborted error",
+        c"invalid EE context number",
+        c"invalid EE context state",
+        c"fatal error",
+        c"response timeout error",
+        c"general error",
+        c"TM error",
+        c"TM software rendezvous",
+    ];
+    name(&STATUSES, status)
+}
+
+/// A work request's opcode in words (private to rdma-core's own libraries).
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wr_opcode_str(opcode: ibv_wr_opcode) -> *const c_char {
+    match opcode {
+        IBV_WR_RDMA_WRITE => c"rdma-write",
+        IBV_WR_RDMA_WRITE_WITH_IMM => c"rdma-write-with-imm",
+        IBV_WR_SEND => c"send",
+        IBV_WR_SEND_WITH_IMM => c"send-with-imm",
+        IBV_WR_RDMA_READ => c"rdma-read",
+        IBV_WR_ATOMIC_CMP_AND_SWP => c"atomic-cmp-and-swp",
+        IBV_WR_ATOMIC_FETCH_AND_ADD => c"atomic-fetch-and-add",
+        IBV_WR_LOCAL_INV => c"local-inv",
+        IBV_WR_BIND_MW => c"bind-mw",
+        IBV_WR_SEND_WITH_INV => c"send-with-inv",
+        IBV_WR_TSO => c"tso",
+        IBV_WR_DRIVER1 => c"driver1",
+        IBV_WR_FLUSH => c"flush",
+        IBV_WR_ATOMIC_WRITE => c"atomic-write",
+        _ => UNKNOWN,
+    }
+    .as_ptr()
+}
+
+fn name(names: &[&'static CStr], value: c_uint) -> *const c_char {
+    names.get(value as usize).unwrap_or(&UNKNOWN).as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(pointer: *const c_char) -> &'static str {
+        // SAFETY: the functions return C strings that live forever.
+        unsafe { CStr::from_ptr(pointer) }.to_str().unwrap()
+    }
+
+    #[test]
+    fn first_last_and_beyond() {
+        assert_eq!(text(ibv_wc_status_str(IBV_WC_SUCCESS)), "success");
+        assert_eq!(
+            text(ibv_wc_status_str(IBV_WC_TM_RNDV_INCOMPLETE)),
+            "TM software rendezvous"
+        );
+        assert_eq!(text(ibv_wc_status_str(24)), "unknown");
+        assert_eq!(text(ibv_event_type_str(IBV_EVENT_CQ_ERR)), "CQ error");
+        assert_eq!(text(ibv_event_type_str(IBV_EVENT_WQ_FATAL)), "WQ fatal");
+        assert_eq!(text(ibv_event_type_str(u32::MAX)), "unknown");
+        assert_eq!(text(ibv_port_state_str(IBV_PORT_ACTIVE)), "active");
+        assert_eq!(text(ibv_port_state_str(6)), "unknown");
+        assert_eq!(
+            text(ibv_node_type_str(IBV_NODE_CA)),
+            "InfiniBand channel adapter"
+        );
+        assert_eq!(text(ibv_node_type_str(IBV_NODE_UNKNOWN)), "unknown");
+        assert_eq!(text(ibv_wr_opcode_str(IBV_WR_FLUSH)), "flush");
+    }
+}

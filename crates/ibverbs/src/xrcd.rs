@@ -1,0 +1,73 @@
+//! XRC domains: ibv_open_xrcd(3).
+
+use std::sync::Arc;
+
+use libc::c_int;
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::xrcd::Xrcd;
+
+use crate::handle::{Handle, Object};
+use crate::{context, door, outcome};
+
+/// An XRC domain.
+pub struct XrcdObject {
+    xrcd: Arc<Xrcd>,
+}
+
+impl Object for XrcdObject {
+    type C = ibv_xrcd;
+    const TAG: [u8; 4] = *b"xrcd";
+}
+
+/// The adapter's domain behind a pointer.
+///
+/// # Errors
+/// EINVAL for what is no XRC domain.
+///
+/// # Safety
+/// `xrcd` is null or a pointer from us, and stays one for as long as the result is used.
+pub unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> Result<&'a Arc<Xrcd>> {
+    // SAFETY: as promised to us.
+    unsafe { Handle::<XrcdObject>::of(xrcd) }.map(|handle| &handle.object.xrcd)
+}
+
+/// The slot behind ibv_open_xrcd.
+///
+/// # Safety
+/// `context` is null or a pointer from us; `attributes` is null or valid.
+pub unsafe extern "C" fn open_xrcd(
+    context: *mut ibv_context,
+    attributes: *mut ibv_xrcd_init_attr,
+) -> *mut ibv_xrcd {
+    const NEEDED: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    // SAFETY: as promised to us.
+    outcome::pointer(unsafe {
+        context::of(context).and_then(|handle| {
+            let attributes = door::input(attributes)?;
+            if attributes.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if attributes.comp_mask & NEEDED != NEEDED {
+                return Err(Errno::EINVAL);
+            }
+            let process = &handle.object.context.process;
+            let xrcd = Xrcd::open(process, attributes.fd, attributes.oflags)?;
+            Ok(Handle::create(ibv_xrcd { context }, XrcdObject { xrcd }))
+        })
+    })
+}
+
+/// The slot behind ibv_close_xrcd. Fails while queue pairs or shared receive queues live in it.
+///
+/// # Safety
+/// `xrcd` is null or a pointer from us, and this is its last use.
+pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    // SAFETY: as promised to us.
+    outcome::errno_value(unsafe { of(xrcd) }.and_then(|domain| {
+        domain.close()?;
+        // SAFETY: a pointer from us, in its last use.
+        unsafe { Handle::<XrcdObject>::destroy(xrcd) };
+        Ok(())
+    }))
+}

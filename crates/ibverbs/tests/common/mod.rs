@@ -1,0 +1,83 @@
+//! What the tests of the linked library share: the library itself, and C programs that use it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The directory with `libibverbs.so.1`, linked as `link.sh` does it for users.
+pub fn library_directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        // Cargo builds no static library for a test, so the test asks for it.
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        run(Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "verbena-ibverbs"])
+            .current_dir(manifest));
+        // .../target/PROFILE/deps/this-test
+        let executable = env::current_exe().unwrap();
+        let profile = executable.ancestors().nth(3).unwrap().join("debug");
+        // One test process links, others wait for it and find the result.
+        run(Command::new("flock")
+            .arg(profile.join(".link-lock"))
+            .arg(manifest.join("link.sh"))
+            .arg(&profile));
+        profile.join("lib")
+    })
+}
+
+/// Compiles `tests/programs/NAME.c`.
+pub fn program(name: &str) -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    // Under a name of its own: other tests may be running what they compiled.
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let result = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("{name}-{}-{number}", process::id()));
+    run(Command::new(env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-parameter",
+            "-D_GNU_SOURCE",
+            "-o",
+        ])
+        .arg(&result)
+        .arg(source)
+        .args(libraries(name))
+        .args(["-ldl", "-lpthread"]));
+    result
+}
+
+/// What a program is linked against besides the C library. `take` and `beside` open ours themselves.
+fn libraries(name: &str) -> Vec<String> {
+    if name == "contract" {
+        let directory = library_directory().display();
+        vec![
+            format!("-L{directory}"),
+            "-libverbs".into(),
+            "-Wl,--as-needed".into(),
+        ]
+    } else {
+        vec![]
+    }
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+pub fn run(command: &mut Command) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let printed = String::from_utf8_lossy(&stdout).into_owned();
+    assert!(
+        status.success(),
+        "{command:?}: {status}\n{printed}{}",
+        String::from_utf8_lossy(&stderr)
+    );
+    printed
+}

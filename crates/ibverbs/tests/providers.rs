@@ -1,0 +1,43 @@
+//! Hardware providers load beside the linked library, and do not take our device for theirs.
+
+mod common;
+
+use std::process::Command;
+
+use common::{library_directory, program};
+
+fn loads(provider: &str) {
+    let directory = library_directory();
+    let output = Command::new(program("beside"))
+        .arg(directory.join("libibverbs.so.1"))
+        .arg(provider)
+        .env("LD_LIBRARY_PATH", directory)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.code() == Some(77) {
+        eprintln!("SKIPPED {provider}: not installed");
+        return;
+    }
+    assert!(output.status.success(), "{provider}: {said}");
+}
+
+#[test]
+fn mlx5() {
+    loads("libmlx5.so.1");
+}
+
+#[test]
+fn mlx4() {
+    loads("libmlx4.so.1");
+}
+
+#[test]
+fn efa() {
+    loads("libefa.so.1");
+}
+
+#[test]
+fn mana() {
+    loads("libmana.so.1");
+}

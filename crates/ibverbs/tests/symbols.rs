@@ -1,0 +1,116 @@
+//! Names and version nodes of the linked library: every name of the map can be taken at its node,
+//! nothing else is exported, and nothing that the official library has is missing.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{library_directory, program, run};
+
+/// Name and node, as `libibverbs.map` has them.
+fn map() -> BTreeSet<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("libibverbs.map");
+    let text = fs::read_to_string(path).unwrap();
+    let mut symbols = BTreeSet::new();
+    let mut node = String::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_suffix(" {") {
+            node = name.to_owned();
+        } else if let Some(name) = line.strip_suffix(';')
+            && !name.contains([' ', '*', '}'])
+        {
+            symbols.insert((name.to_owned(), node.clone()));
+        }
+    }
+    symbols
+}
+
+/// Name and node of what a library defines, and whether the node is the name's default.
+fn defined(library: &Path) -> BTreeSet<(String, String, bool)> {
+    let listing = run(Command::new("readelf")
+        .args(["--wide", "--dyn-syms"])
+        .arg(library));
+    let mut symbols = BTreeSet::new();
+    for line in listing.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, _, kind, _, _, section, name] = fields[..] else {
+            continue;
+        };
+        let Some((name, node)) = name.split_once('@') else {
+            continue;
+        };
+        if section != "UND" && section != "ABS" && matches!(kind, "FUNC" | "OBJECT") {
+            let default = node.starts_with('@');
+            let node = node.trim_start_matches('@');
+            symbols.insert((name.to_owned(), node.to_owned(), default));
+        }
+    }
+    symbols
+}
+
+#[test]
+fn every_name_can_be_taken_at_its_node() {
+    let map = map();
+    // 76 of v44 (with ibv_register_driver), 18 that came later.
+    let public = map
+        .iter()
+        .filter(|(_, node)| node.starts_with("IBVERBS_1."))
+        .count();
+    assert_eq!(public, 94);
+    let library = library_directory().join("libibverbs.so.1");
+    let mut take = Command::new(program("take"))
+        .arg(&library)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = take.stdin.take().unwrap();
+    for (name, node) in &map {
+        writeln!(input, "{name} {node}").unwrap();
+    }
+    drop(input);
+    let output = take.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.trim(), format!("taken: {}", map.len()));
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let ours = defined(&library_directory().join("libibverbs.so.1"));
+    let exported: BTreeSet<_> = ours
+        .iter()
+        .map(|(name, node, _)| (name.clone(), node.clone()))
+        .collect();
+    assert_eq!(exported, map());
+    assert!(ours.iter().all(|(_, _, default)| *default));
+}
+
+/// Where Debian, Fedora and SUSE put it.
+const OFFICIAL: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/libibverbs.so.1",
+    "/usr/lib/aarch64-linux-gnu/libibverbs.so.1",
+    "/usr/lib64/libibverbs.so.1",
+];
+
+#[test]
+fn the_official_library_has_no_name_that_we_lack() {
+    let Some(official) = OFFICIAL.iter().map(Path::new).find(|path| path.exists()) else {
+        eprintln!("SKIPPED: no official libibverbs.so.1 is installed");
+        return;
+    };
+    let ours = map();
+    let missing: Vec<_> = defined(official)
+        .into_iter()
+        .filter(|(name, node, default)| {
+            // Old twins of newer names, and private nodes of other versions than ours.
+            let private = node.starts_with("IBVERBS_PRIVATE") && node != "IBVERBS_PRIVATE_34";
+            *default && !private && !ours.contains(&(name.clone(), node.clone()))
+        })
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}

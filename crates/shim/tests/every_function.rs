@@ -1,0 +1,147 @@
+//! Every function that the shim exports, called by a C program that has it preloaded.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// What a run needs: the shim, the program, and a directory with a library that plays the device.
+struct Setup {
+    shim: PathBuf,
+    program: PathBuf,
+    library_directory: PathBuf,
+}
+
+fn setup() -> &'static Setup {
+    static SETUP: OnceLock<Setup> = OnceLock::new();
+    SETUP.get_or_init(|| {
+        let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let library_directory = place.join("lib");
+        fs::create_dir_all(&library_directory).unwrap();
+        let program = place.join("paths");
+        let library = library_directory.join("libibverbs.so.1");
+        compile(&sources.join("library.c"), &["-shared", "-fPIC"], &library);
+        compile(&sources.join("paths.c"), &[], &program);
+        Setup {
+            shim: shim(),
+            program,
+            library_directory,
+        }
+    })
+}
+
+fn compile(source: &Path, flags: &[&str], result: &Path) {
+    let output = Command::new(env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args(["-Wall", "-o"])
+        .arg(result)
+        .args(flags)
+        .arg(source)
+        .output()
+        .expect("a C compiler called `cc` is needed for this test");
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Cargo builds no shared object for a test that cannot link against it, so the test asks for it.
+fn shim() -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "verbena-shim"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    // .../target/PROFILE/deps/this-test
+    let executable = env::current_exe().unwrap();
+    let target = executable.ancestors().nth(3).unwrap();
+    let shim = target.join("debug/libverbena_shim.so");
+    assert!(shim.is_file(), "no {}", shim.display());
+    shim
+}
+
+fn check(name: &str) {
+    let setup = setup();
+    let output = Command::new(&setup.program)
+        .arg(name)
+        .env("LD_PRELOAD", &setup.shim)
+        .env("LD_LIBRARY_PATH", &setup.library_directory)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{name}: {said}");
+}
+
+macro_rules! functions {
+    ($($test:ident: $name:literal)*) => {
+        $(#[test]
+        fn $test() {
+            check($name);
+        })*
+
+        /// The functions that a test above covers.
+        const TESTED: &[&str] = &[$($name),*];
+    };
+}
+
+functions! {
+    stat: "stat"
+    stat64: "stat64"
+    lstat: "lstat"
+    lstat64: "lstat64"
+    fstatat: "fstatat"
+    fstatat64: "fstatat64"
+    statx: "statx"
+    xstat: "__xstat"
+    xstat64: "__xstat64"
+    lxstat: "__lxstat"
+    lxstat64: "__lxstat64"
+    fxstatat: "__fxstatat"
+    fxstatat64: "__fxstatat64"
+    access: "access"
+    eaccess: "eaccess"
+    euidaccess: "euidaccess"
+    faccessat: "faccessat"
+    open: "open"
+    open64: "open64"
+    openat: "openat"
+    openat64: "openat64"
+    open_2: "__open_2"
+    open64_2: "__open64_2"
+    openat_2: "__openat_2"
+    openat64_2: "__openat64_2"
+    fopen: "fopen"
+    fopen64: "fopen64"
+}
+
+#[test]
+fn before_constructors_and_after_fork() {
+    check("start-and-fork");
+}
+
+#[test]
+fn no_function_is_exported_untested() {
+    let output = Command::new("nm")
+        .args(["--dynamic", "--defined-only", "--format=posix"])
+        .arg(&setup().shim)
+        .output()
+        .expect("nm, from binutils, is needed for this test");
+    let listing = String::from_utf8(output.stdout).unwrap();
+    let mut exported: Vec<&str> = listing
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let mut tested = TESTED.to_vec();
+    exported.sort_unstable();
+    tested.sort_unstable();
+    assert_eq!(exported, tested);
+}
+
+#[test]
+fn without_the_shim_there_is_no_device() {
+    let setup = setup();
+    let output = Command::new(&setup.program).arg("stat").output().unwrap();
+    assert!(
+        !output.status.success(),
+        "the checks pass without the shim, so they check nothing"
+    );
+}

@@ -1,0 +1,286 @@
+/* Calls one function of the shim on every kind of path and says what is wrong.
+   Usage: paths FUNCTION (a name in the table at the end). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NODE "/dev/infiniband/verbena0"
+#define FIRST "/dev/infiniband/uverbs0"
+#define DIRECTORY "/sys/class/infiniband/verbena0"
+#define LID "/sys/class/infiniband/verbena0/ports/1/lid"
+#define IBDEV "/sys/class/infiniband_verbs/verbena0/ibdev"
+#define NOTHING "/sys/class/infiniband/verbena0/nothing"
+
+static int wrong;
+
+#define CHECK(what) do { if (!(what)) { wrong++; \
+	printf("%s:%d: not so: %s (errno %d)\n", __func__, __LINE__, #what, errno); } } while (0)
+
+/* Not in the headers any more, still in the library for old programs. */
+int __xstat(int, const char *, struct stat *);
+int __xstat64(int, const char *, struct stat64 *);
+int __lxstat(int, const char *, struct stat *);
+int __lxstat64(int, const char *, struct stat64 *);
+int __fxstatat(int, int, const char *, struct stat *, int);
+int __fxstatat64(int, int, const char *, struct stat64 *, int);
+int __open_2(const char *, int);
+int __open64_2(const char *, int);
+int __openat_2(int, const char *, int);
+int __openat64_2(int, const char *, int);
+
+typedef int (*stat_like)(const char *, struct stat *);
+typedef int (*access_like)(const char *, int);
+typedef int (*open_like)(const char *, int);
+
+static int call_stat64(const char *p, struct stat *s) { return stat64(p, (struct stat64 *)s); }
+static int call_lstat64(const char *p, struct stat *s) { return lstat64(p, (struct stat64 *)s); }
+static int call_fstatat(const char *p, struct stat *s) { return fstatat(AT_FDCWD, p, s, 0); }
+static int call_fstatat64(const char *p, struct stat *s)
+{
+	return fstatat64(AT_FDCWD, p, (struct stat64 *)s, 0);
+}
+static int call_xstat(const char *p, struct stat *s) { return __xstat(1, p, s); }
+static int call_xstat64(const char *p, struct stat *s)
+{
+	return __xstat64(1, p, (struct stat64 *)s);
+}
+static int call_lxstat(const char *p, struct stat *s) { return __lxstat(1, p, s); }
+static int call_lxstat64(const char *p, struct stat *s)
+{
+	return __lxstat64(1, p, (struct stat64 *)s);
+}
+static int call_fxstatat(const char *p, struct stat *s)
+{
+	return __fxstatat(1, AT_FDCWD, p, s, 0);
+}
+static int call_fxstatat64(const char *p, struct stat *s)
+{
+	return __fxstatat64(1, AT_FDCWD, p, (struct stat64 *)s, 0);
+}
+static int call_statx(const char *p, struct stat *s)
+{
+	struct statx x;
+	int result = statx(AT_FDCWD, p, 0, STATX_BASIC_STATS, &x);
+
+	memset(s, 0, sizeof *s);
+	s->st_mode = x.stx_mode;
+	s->st_ino = x.stx_ino;
+	s->st_size = x.stx_size;
+	return result;
+}
+static int call_faccessat(const char *p, int mode) { return faccessat(AT_FDCWD, p, mode, 0); }
+static int call_openat(const char *p, int flags) { return openat(AT_FDCWD, p, flags); }
+static int call_openat64(const char *p, int flags) { return openat64(AT_FDCWD, p, flags); }
+static int call_open(const char *p, int flags) { return open(p, flags); }
+static int call_open64(const char *p, int flags) { return open64(p, flags); }
+static int call_openat_2(const char *p, int flags) { return __openat_2(AT_FDCWD, p, flags); }
+static int call_openat64_2(const char *p, int flags) { return __openat64_2(AT_FDCWD, p, flags); }
+
+static void check_stat(stat_like call)
+{
+	struct stat s, kernel;
+
+	errno = 4711;
+	CHECK(call(NODE, &s) == 0);
+	CHECK(S_ISCHR(s.st_mode) && (s.st_mode & 0666) == 0666);
+	CHECK(call(FIRST, &s) == 0 && S_ISCHR(s.st_mode));
+	CHECK(call("/dev/infiniband", &s) == 0 && S_ISDIR(s.st_mode));
+	CHECK(call("/sys/class/infiniband", &s) == 0 && S_ISDIR(s.st_mode));
+	CHECK(call(DIRECTORY, &s) == 0 && S_ISDIR(s.st_mode));
+	CHECK(call(DIRECTORY "/", &s) == 0 && S_ISDIR(s.st_mode));
+	CHECK(call(LID, &s) == 0 && s.st_mode == (S_IFREG | 0444) && s.st_size == 4096);
+	CHECK(errno == 4711);
+
+	errno = 0;
+	CHECK(call(NOTHING, &s) == -1 && errno == ENOENT);
+	errno = 0;
+	CHECK(call("/no/such/file", &s) == -1 && errno == ENOENT);
+	errno = 0;
+	CHECK(call("", &s) == -1 && errno == ENOENT);
+
+	CHECK(call("/proc/self/exe", &s) == 0);
+	CHECK(call("/etc/passwd", &s) == 0);
+	CHECK(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &kernel, 0) == 0);
+	CHECK(s.st_ino == kernel.st_ino && s.st_mode == kernel.st_mode
+	      && s.st_size == kernel.st_size);
+}
+
+/* lstat shows the link, stat what it points to: the shim must not mix them up. */
+static void check_link(stat_like call, int follows)
+{
+	struct stat s;
+
+	CHECK(call("/proc/self/exe", &s) == 0);
+	CHECK(S_ISLNK(s.st_mode) == !follows);
+}
+
+static void check_access(access_like call)
+{
+	errno = 4711;
+	CHECK(call(NODE, R_OK | W_OK) == 0);
+	CHECK(call(FIRST, F_OK) == 0);
+	CHECK(call("/dev/infiniband", R_OK | X_OK) == 0);
+	CHECK(call(LID, F_OK) == 0 && call(LID, R_OK) == 0);
+	CHECK(errno == 4711);
+	CHECK(call(LID, W_OK) == -1 && errno == EACCES);
+	errno = 0;
+	CHECK(call(LID, X_OK) == -1 && errno == EACCES);
+	errno = 0;
+	CHECK(call(DIRECTORY, W_OK) == -1 && errno == EACCES);
+	errno = 0;
+	CHECK(call(NOTHING, F_OK) == -1 && errno == ENOENT);
+	errno = 0;
+	CHECK(call(LID, 0x4000) == call("/", 0x4000));
+	CHECK(call("/etc/passwd", R_OK) == 0);
+	errno = 0;
+	CHECK(call("/no/such/file", F_OK) == -1 && errno == ENOENT);
+}
+
+static void check_open(open_like call)
+{
+	char text[64] = "";
+	int fd;
+
+	errno = 4711;
+	fd = call(NODE, O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(write(fd, "x", 1) == 1);
+	close(fd);
+	fd = call(LID, O_RDONLY);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == 0);
+	CHECK(read(fd, text, sizeof text) == 4 && !strcmp(text, "0x1\n"));
+	close(fd);
+	fd = call(IBDEV, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	close(fd);
+	CHECK(errno == 4711);
+	CHECK(call(LID, O_RDWR) == -1 && errno == EACCES);
+	CHECK(call(NOTHING, O_RDONLY) == -1 && errno == ENOENT);
+	CHECK(call("/no/such/file", O_RDONLY) == -1 && errno == ENOENT);
+	fd = call("/etc/passwd", O_RDONLY);
+	CHECK(fd >= 0);
+	close(fd);
+}
+
+/* The third argument must arrive. */
+static void check_mode(int (*call)(const char *, int, ...))
+{
+	char path[] = "/tmp/verbena-shim-XXXXXX";
+	struct stat s;
+	int fd = mkstemp(path);
+
+	close(fd);
+	unlink(path);
+	umask(0);
+	fd = call(path, O_CREAT | O_EXCL | O_WRONLY, 0641);
+	CHECK(fd >= 0);
+	CHECK(fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0641);
+	close(fd);
+	unlink(path);
+}
+
+static void check_fopen(FILE *(*call)(const char *, const char *))
+{
+	char text[64] = "";
+	FILE *file;
+
+	errno = 4711;
+	file = call(IBDEV, "re");
+	CHECK(file && fgets(text, sizeof text, file) && !strcmp(text, "verbena0\n"));
+	CHECK(errno == 4711);
+	if (file)
+		fclose(file);
+	file = call(NODE, "r+");
+	CHECK(file != NULL);
+	if (file)
+		fclose(file);
+	CHECK(call(LID, "w") == NULL && errno == EACCES);
+	CHECK(call(LID, "r+") == NULL && errno == EACCES);
+	CHECK(call(NOTHING, "r") == NULL && errno == ENOENT);
+	file = call("/etc/passwd", "r");
+	CHECK(file && fgets(text, sizeof text, file));
+	if (file)
+		fclose(file);
+}
+
+static int early = 1;
+
+/* Before every other constructor of the program. */
+__attribute__((constructor(101))) static void before_constructors(void)
+{
+	struct stat s;
+
+	early = stat(NODE, &s) == 0 && S_ISCHR(s.st_mode) && access(NODE, R_OK | W_OK) == 0
+		&& stat("/etc/passwd", &s) == 0;
+}
+
+static void check_start_and_fork(void)
+{
+	int status = -1;
+
+	CHECK(early);
+	if (fork() == 0) {
+		check_stat(stat);
+		check_open(call_open);
+		_exit(wrong);
+	}
+	wait(&status);
+	CHECK(status == 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct { const char *name; stat_like call; int link; } stats[] = {
+		{ "stat", stat }, { "stat64", call_stat64 }, { "lstat", lstat, 1 },
+		{ "lstat64", call_lstat64, 1 }, { "fstatat", call_fstatat },
+		{ "fstatat64", call_fstatat64 }, { "statx", call_statx },
+		{ "__xstat", call_xstat }, { "__xstat64", call_xstat64 },
+		{ "__lxstat", call_lxstat, 1 }, { "__lxstat64", call_lxstat64, 1 },
+		{ "__fxstatat", call_fxstatat }, { "__fxstatat64", call_fxstatat64 },
+	};
+	static const struct { const char *name; access_like call; } accesses[] = {
+		{ "access", access }, { "eaccess", eaccess }, { "euidaccess", euidaccess },
+		{ "faccessat", call_faccessat },
+	};
+	static const struct { const char *name; open_like call; } opens[] = {
+		{ "open", call_open }, { "open64", call_open64 }, { "openat", call_openat },
+		{ "openat64", call_openat64 }, { "__open_2", __open_2 },
+		{ "__open64_2", __open64_2 }, { "__openat_2", call_openat_2 },
+		{ "__openat64_2", call_openat64_2 },
+	};
+	const char *name = argc == 2 ? argv[1] : "";
+	int ran = 0;
+
+	for (size_t i = 0; i < sizeof stats / sizeof *stats; i++)
+		if (!strcmp(name, stats[i].name)) {
+			check_stat(stats[i].call);
+			check_link(stats[i].call, !stats[i].link);
+			ran++;
+		}
+	for (size_t i = 0; i < sizeof accesses / sizeof *accesses; i++)
+		if (!strcmp(name, accesses[i].name))
+			check_access(accesses[i].call), ran++;
+	for (size_t i = 0; i < sizeof opens / sizeof *opens; i++)
+		if (!strcmp(name, opens[i].name))
+			check_open(opens[i].call), ran++;
+	if (!strcmp(name, "open"))
+		check_mode(open);
+	if (!strcmp(name, "open64"))
+		check_mode(open64);
+	if (!strcmp(name, "fopen"))
+		check_fopen(fopen), ran++;
+	if (!strcmp(name, "fopen64"))
+		check_fopen(fopen64), ran++;
+	if (!strcmp(name, "start-and-fork"))
+		check_start_and_fork(), ran++;
+	if (ran != 1)
+		printf("no check is called '%s'\n", name);
+	return wrong || ran != 1;
+}
