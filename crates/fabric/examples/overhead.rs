@@ -1,0 +1,31 @@
+//! Prints what the seam costs over bare verbs calls: `overhead [LIBRARY]`, by default the system's libibverbs.
+
+use std::time::Duration;
+use verbena_fabric::FabricKind;
+use verbena_fabric::verbs::{JobGroup, OpenRequest, Patience, VerbsProcess, overhead};
+use verbena_measure::clock::Clock;
+use verbena_measure::start::pin;
+use verbena_verbs::Library;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let name = std::env::args().nth(1);
+    let name = name
+        .as_deref()
+        .unwrap_or(verbena_verbs::library::SYSTEM_LIBRARY);
+    pin(0);
+    let (clock, patience) = (Clock::best(), Patience::new(Duration::from_secs(10)));
+    let group = JobGroup::alone(clock.clone(), patience.clone());
+    let request = OpenRequest {
+        kind: FabricKind::Software,
+        device: None,
+        port: 1,
+        gid_index: 0,
+    };
+    let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, patience)?;
+    let found = overhead(&process)?;
+    println!(
+        "a write of 8 bytes, posted and polled: bare {:.1} ns, through the seam {:.1} ns; the seam costs {:.1} ns",
+        found.bare, found.seam, found.difference
+    );
+    Ok(())
+}

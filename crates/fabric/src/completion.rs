@@ -1,0 +1,125 @@
+//! Completions and how to wait for them.
+
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// A completion's status, as the verbs number it (`enum ibv_wc_status`); unknown numbers survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Status(pub u32);
+
+impl Status {
+    /// Success.
+    pub const SUCCESS: Status = Status(0);
+    /// The local buffer is too small or out of bounds.
+    pub const LOCAL_LENGTH: Status = Status(1);
+    /// A local key or permission is wrong.
+    pub const LOCAL_PROTECTION: Status = Status(4);
+    /// Flushed because the queue pair is in the error state.
+    pub const FLUSHED: Status = Status(5);
+    /// The responder refused the request.
+    pub const REMOTE_INVALID: Status = Status(9);
+    /// The responder's key or bounds check failed.
+    pub const REMOTE_ACCESS: Status = Status(10);
+    /// No acknowledgement after all retries.
+    pub const RETRY_EXCEEDED: Status = Status(12);
+    /// The receiver was not ready after all retries.
+    pub const RNR_RETRY_EXCEEDED: Status = Status(13);
+
+    /// Whether the request did what it was asked.
+    pub fn is_success(self) -> bool {
+        self == Status::SUCCESS
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            0 => "success",
+            1 => "local length error",
+            2 => "local QP operation error",
+            4 => "local protection error",
+            5 => "work request flushed",
+            6 => "memory window bind error",
+            7 => "bad response",
+            8 => "local access error",
+            9 => "remote invalid request",
+            10 => "remote access error",
+            11 => "remote operation error",
+            12 => "transport retry counter exceeded",
+            13 => "RNR retry counter exceeded",
+            other => return write!(f, "status {other}"),
+        };
+        write!(f, "{name} (status {})", self.0)
+    }
+}
+
+/// Which kind of request completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CompletionKind {
+    /// A send-queue request: send, write, read or atomic.
+    #[default]
+    Initiated,
+    /// A receive request taken by a send.
+    Received,
+    /// A receive request taken by a write with immediate data.
+    ReceivedWrite,
+}
+
+/// A completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Completion {
+    /// The request's identifier.
+    pub id: u64,
+    /// How it went.
+    pub status: Status,
+    /// Which kind of request it was. Undefined when the status is not success.
+    pub kind: CompletionKind,
+    /// Bytes received (with the 40 bytes of a datagram's header space); undefined for initiated requests.
+    pub length: u32,
+    /// Immediate data, if any came.
+    pub immediate: Option<u32>,
+    /// The queue pair's number.
+    pub pair: u32,
+    /// For datagrams, the sender's queue pair.
+    pub source: u32,
+}
+
+impl Completion {
+    /// Itself, or the error that its status means.
+    pub fn check(self) -> Result<Completion> {
+        if self.status.is_success() {
+            Ok(self)
+        } else {
+            Err(Error::Completion {
+                id: self.id,
+                pair: self.pair,
+                status: self.status,
+            })
+        }
+    }
+}
+
+/// How to wait for completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wait {
+    /// Spin on the completion queue.
+    #[default]
+    Poll,
+    /// Arm the queue, poll once more, sleep until its event. Needs a queue created with events.
+    Event,
+}
+
+/// A completion queue.
+pub trait CompletionQueue {
+    /// Takes what is there, at most `into.len()` completions; may be none.
+    async fn poll(&self, into: &mut [Completion]) -> Result<usize>;
+    /// Waits for at least one completion. `into` must not be empty.
+    async fn wait(&self, into: &mut [Completion], how: Wait) -> Result<usize>;
+
+    /// Waits for one completion and checks its status.
+    async fn one(&self, how: Wait) -> Result<Completion> {
+        let mut into = [Completion::default()];
+        self.wait(&mut into, how).await?;
+        into[0].check()
+    }
+}

@@ -1,0 +1,24 @@
+//! The processes of a job: who is who, the exchange outside of the adapter, barriers and the synchronised start.
+
+use crate::clock::Ticks;
+use crate::error::Result;
+
+/// The job as one process sees it.
+///
+/// Every process of `members` must make the same calls in the same order. `members` is sorted and holds the caller.
+pub trait Group {
+    /// This process.
+    fn rank(&self) -> usize;
+    /// Number of processes.
+    fn size(&self) -> usize;
+    /// The node on which a process runs; nodes count from 0 in the order of their first process.
+    fn node_of(&self, rank: usize) -> usize;
+    /// Everybody's bytes, in the order of ranks: connection data and results. Not for what is timed.
+    async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
+    /// Nobody leaves before all of `members` came. As fine-grained as the fabric can: shared memory between processes
+    /// of a node (connectx_multicore, section 3.1), so that it may stand between timed exchanges.
+    async fn barrier(&self, members: &[usize]) -> Result<()>;
+    /// A barrier, then agreement on an instant shortly ahead, then a wait for it (measurement rule 11). Returns the
+    /// agreed instant on this process's clock; the skew is how much later the first operation starts.
+    async fn align(&self, members: &[usize]) -> Result<Ticks>;
+}

@@ -1,0 +1,510 @@
+//! The state that all processes of an in-process job share, and how it moves.
+
+use super::{Posted, Timing};
+use crate::completion::{Completion, CompletionKind, Status};
+use crate::operation::{Operation, Signal};
+use crate::region::Access;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+
+/// Bytes of header space in front of a datagram.
+const DATAGRAM_HEADER: usize = 40;
+/// Page size that timing policies are told about.
+const PAGE: usize = 4096;
+/// After so many rounds without any change and nothing left to happen, the job is stuck.
+const STUCK_ROUNDS: u32 = 3;
+
+/// The bytes of a region, shared by its owner's handle and the world.
+pub(super) type Memory = Rc<RefCell<Vec<u8>>>;
+
+pub(super) struct RegionState {
+    pub bytes: Memory,
+    pub address: u64,
+    pub access: Access,
+}
+
+/// A scatter/gather element by key.
+#[derive(Clone, Copy)]
+pub(super) struct Segment {
+    pub key: u32,
+    pub offset: usize,
+    pub length: usize,
+}
+
+pub(super) struct Request {
+    pub id: u64,
+    pub operation: Operation,
+    pub local: Vec<Segment>,
+    pub inline: Option<Vec<u8>>,
+    pub signal: Signal,
+    /// The receiving pair of a datagram; the shared receive queue of XRC.
+    pub target: Option<u32>,
+    pub ready: u64,
+}
+
+#[derive(Default)]
+pub(super) struct PairState {
+    pub rank: usize,
+    pub datagram: bool,
+    pub target_half: bool,
+    pub send_queue: usize,
+    pub receive_queue: usize,
+    pub shared_receive: Option<u32>,
+    pub peer: Option<u32>,
+    pub failed: bool,
+    pub depth: usize,
+    pub outgoing: VecDeque<Request>,
+    pub receives: VecDeque<(u64, Vec<Segment>)>,
+    pub last_ready: u64,
+}
+
+#[derive(Default)]
+pub(super) struct SharedState {
+    pub receives: VecDeque<(u64, Vec<Segment>)>,
+    pub completions: Option<usize>,
+}
+
+/// The shared state of an in-process job.
+pub struct World {
+    pub(super) now: u64,
+    pub(super) size: usize,
+    pub(super) stuck: bool,
+    changes: u64,
+    seen: u64,
+    idle_rounds: u32,
+    wake_ups: BTreeSet<u64>,
+    busy: Vec<u64>,
+    pub(super) regions: HashMap<u32, RegionState>,
+    pub(super) pairs: BTreeMap<u32, PairState>,
+    pub(super) shared: HashMap<u32, SharedState>,
+    pub(super) queues: Vec<VecDeque<Completion>>,
+    pub(super) gathers: HashMap<u64, Vec<Option<Vec<u8>>>>,
+    pub(super) barriers: HashMap<Vec<usize>, u64>,
+    pub(super) timing: Box<dyn Timing>,
+    next: u32,
+    next_address: u64,
+}
+
+enum Outcome {
+    Done(Status, u32),
+    NotReady,
+}
+
+impl World {
+    pub(super) fn shared(size: usize, timing: impl Timing + 'static) -> Rc<RefCell<World>> {
+        Rc::new(RefCell::new(World {
+            now: 0,
+            size,
+            stuck: false,
+            changes: 0,
+            seen: 0,
+            idle_rounds: 0,
+            wake_ups: BTreeSet::new(),
+            busy: vec![0; size],
+            regions: HashMap::new(),
+            pairs: BTreeMap::new(),
+            shared: HashMap::new(),
+            queues: Vec::new(),
+            gathers: HashMap::new(),
+            barriers: HashMap::new(),
+            timing: Box::new(timing),
+            next: 1,
+            next_address: 0x1000_0000,
+        }))
+    }
+
+    /// Something happened that a waiting process may see.
+    pub(super) fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// A number or key that was never used before.
+    pub(super) fn fresh(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn fresh_address(&mut self, length: usize) -> u64 {
+        let address = self.next_address;
+        self.next_address += (length as u64).next_multiple_of(PAGE as u64) + PAGE as u64;
+        address
+    }
+
+    pub(super) fn wake_at(&mut self, time: u64) {
+        self.wake_ups.insert(time);
+    }
+
+    /// Lets requests that are due take effect; if nothing happened since the last call, moves time to what is due next.
+    pub(super) fn advance(&mut self) {
+        if self.changes != self.seen {
+            self.seen = self.changes;
+            self.idle_rounds = 0;
+            return;
+        }
+        if self.execute_due() {
+            return;
+        }
+        let due = self
+            .pairs
+            .values()
+            .filter_map(|pair| pair.outgoing.front().map(|r| r.ready));
+        let next = due
+            .chain(self.wake_ups.iter().copied())
+            .filter(|&time| time > self.now)
+            .min();
+        match next {
+            Some(time) => {
+                self.now = time;
+                self.wake_ups = self.wake_ups.split_off(&(time + 1));
+                self.execute_due();
+                self.changed();
+            }
+            None => {
+                self.idle_rounds += 1;
+                self.stuck |= self.idle_rounds >= STUCK_ROUNDS;
+            }
+        }
+    }
+
+    /// Adds a request behind the others of its pair, at the time its cost says.
+    pub(super) fn enqueue(&mut self, number: u32, mut request: Request) {
+        let rank = self.pairs[&number].rank;
+        let pages = request.local.iter().flat_map(|s| {
+            let last = (s.offset + s.length.max(1) - 1) / PAGE;
+            (s.offset / PAGE..=last).map(|page| (s.key, page))
+        });
+        let returns = matches!(
+            request.operation,
+            Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
+        );
+        let posted = Posted {
+            rank,
+            pair: number,
+            length: request.local.iter().map(|s| s.length).sum(),
+            pages: pages.collect(),
+            returns,
+        };
+        let cost = self.timing.cost(&posted);
+        let start = self.now.max(self.busy[rank]);
+        self.busy[rank] = start + cost.occupancy;
+        let pair = self
+            .pairs
+            .get_mut(&number)
+            .expect("pair of a handle exists");
+        request.ready = (start + cost.occupancy + cost.latency).max(pair.last_ready);
+        pair.last_ready = request.ready;
+        pair.outgoing.push_back(request);
+        self.changed();
+    }
+
+    fn execute_due(&mut self) -> bool {
+        let numbers: Vec<u32> = self.pairs.keys().copied().collect();
+        let mut any = false;
+        for number in numbers {
+            while let Some(pair) = self.pairs.get_mut(&number) {
+                let failed = pair.failed;
+                let Some(request) = pair.outgoing.front() else {
+                    break;
+                };
+                if request.ready > self.now && !failed {
+                    break;
+                }
+                let request = pair.outgoing.pop_front().expect("front was there");
+                let outcome = if failed {
+                    Outcome::Done(Status::FLUSHED, 0)
+                } else {
+                    self.execute(number, &request)
+                };
+                match outcome {
+                    Outcome::NotReady => {
+                        let pair = self.pairs.get_mut(&number).expect("still there");
+                        pair.outgoing.push_front(request);
+                        break;
+                    }
+                    Outcome::Done(status, length) => {
+                        any = true;
+                        self.finish(number, &request, status, length);
+                    }
+                }
+            }
+        }
+        if any {
+            self.changed();
+        }
+        any
+    }
+
+    fn finish(&mut self, number: u32, request: &Request, status: Status, length: u32) {
+        let pair = self
+            .pairs
+            .get_mut(&number)
+            .expect("pair of a request exists");
+        if !status.is_success() {
+            pair.failed = true;
+        }
+        if request.signal != Signal::Silent || !status.is_success() {
+            let completion = Completion {
+                id: request.id,
+                status,
+                kind: CompletionKind::Initiated,
+                length,
+                immediate: None,
+                pair: number,
+                source: 0,
+            };
+            let queue = pair.send_queue;
+            self.queues[queue].push_back(completion);
+        }
+    }
+
+    fn execute(&mut self, number: u32, request: &Request) -> Outcome {
+        let payload = match self.gather(request) {
+            Ok(payload) => payload,
+            Err(status) => return Outcome::Done(status, 0),
+        };
+        let length = payload.len() as u32;
+        match request.operation {
+            Operation::Write { to } => {
+                let status = self.place(to.address, to.key, &payload);
+                Outcome::Done(status, length)
+            }
+            Operation::WriteImmediate { to, immediate } => {
+                if !self.receiver_ready(number, request) {
+                    return Outcome::NotReady;
+                }
+                let status = self.place(to.address, to.key, &payload);
+                if status.is_success() {
+                    self.deliver(number, request, &[], Some(immediate), Some(length));
+                }
+                Outcome::Done(status, length)
+            }
+            Operation::Send | Operation::SendImmediate { .. } => {
+                let immediate = match request.operation {
+                    Operation::SendImmediate { immediate } => Some(immediate),
+                    _ => None,
+                };
+                if !self.receiver_ready(number, request) {
+                    // A datagram without a receiver is lost, and that is success for its sender.
+                    return if self.pairs[&number].datagram {
+                        Outcome::Done(Status::SUCCESS, length)
+                    } else {
+                        Outcome::NotReady
+                    };
+                }
+                Outcome::Done(
+                    self.deliver(number, request, &payload, immediate, None),
+                    length,
+                )
+            }
+            Operation::Read { from } => {
+                let total: usize = request.local.iter().map(|s| s.length).sum();
+                let status =
+                    match self.remote_range(from.address, from.key, total, |a| a.remote_read) {
+                        Err(status) => status,
+                        Ok((bytes, at)) => {
+                            let data = bytes.borrow()[at..at + total].to_vec();
+                            self.scatter(&request.local, &data)
+                        }
+                    };
+                Outcome::Done(status, total as u32)
+            }
+            Operation::CompareSwap { at, compare, swap } => {
+                let status =
+                    self.atomic(request, at, |old| if old == compare { swap } else { old });
+                Outcome::Done(status, 8)
+            }
+            Operation::FetchAdd { at, add } => {
+                let status = self.atomic(request, at, |old| old.wrapping_add(add));
+                Outcome::Done(status, 8)
+            }
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        request: &Request,
+        at: crate::Remote,
+        change: impl Fn(u64) -> u64,
+    ) -> Status {
+        if !at.address.is_multiple_of(8) {
+            return Status::REMOTE_INVALID;
+        }
+        match self.remote_range(at.address, at.key, 8, |a| a.remote_atomic) {
+            Err(status) => status,
+            Ok((bytes, offset)) => {
+                let mut bytes = bytes.borrow_mut();
+                let place = &mut bytes[offset..offset + 8];
+                let old = u64::from_ne_bytes(place.try_into().expect("8 bytes"));
+                place.copy_from_slice(&change(old).to_ne_bytes());
+                drop(bytes);
+                self.scatter(&request.local, &old.to_ne_bytes())
+            }
+        }
+    }
+
+    fn gather(&self, request: &Request) -> Result<Vec<u8>, Status> {
+        if matches!(
+            request.operation,
+            Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
+        ) {
+            return Ok(Vec::new());
+        }
+        if let Some(bytes) = &request.inline {
+            return Ok(bytes.clone());
+        }
+        let mut payload = Vec::new();
+        for segment in &request.local {
+            let region = self
+                .regions
+                .get(&segment.key)
+                .ok_or(Status::LOCAL_PROTECTION)?;
+            let bytes = region.bytes.borrow();
+            let end = segment.offset + segment.length;
+            payload.extend(
+                bytes
+                    .get(segment.offset..end)
+                    .ok_or(Status::LOCAL_PROTECTION)?,
+            );
+        }
+        Ok(payload)
+    }
+
+    fn scatter(&self, local: &[Segment], data: &[u8]) -> Status {
+        let mut rest = data;
+        for segment in local {
+            let Some(region) = self.regions.get(&segment.key) else {
+                return Status::LOCAL_PROTECTION;
+            };
+            let (part, tail) = rest.split_at(rest.len().min(segment.length));
+            let mut bytes = region.bytes.borrow_mut();
+            match bytes.get_mut(segment.offset..segment.offset + part.len()) {
+                Some(place) => place.copy_from_slice(part),
+                None => return Status::LOCAL_PROTECTION,
+            }
+            rest = tail;
+        }
+        if rest.is_empty() {
+            Status::SUCCESS
+        } else {
+            Status::LOCAL_LENGTH
+        }
+    }
+
+    fn place(&self, address: u64, key: u32, data: &[u8]) -> Status {
+        if data.is_empty() {
+            return Status::SUCCESS;
+        }
+        match self.remote_range(address, key, data.len(), |a| a.remote_write) {
+            Err(status) => status,
+            Ok((bytes, at)) => {
+                bytes.borrow_mut()[at..at + data.len()].copy_from_slice(data);
+                Status::SUCCESS
+            }
+        }
+    }
+
+    fn remote_range(
+        &self,
+        address: u64,
+        key: u32,
+        length: usize,
+        allowed: impl Fn(Access) -> bool,
+    ) -> Result<(Memory, usize), Status> {
+        let region = self.regions.get(&key).ok_or(Status::REMOTE_ACCESS)?;
+        let offset = address
+            .checked_sub(region.address)
+            .ok_or(Status::REMOTE_ACCESS)?;
+        let end = offset
+            .checked_add(length as u64)
+            .ok_or(Status::REMOTE_ACCESS)?;
+        if !allowed(region.access) || end > region.bytes.borrow().len() as u64 {
+            return Err(Status::REMOTE_ACCESS);
+        }
+        Ok((Rc::clone(&region.bytes), offset as usize))
+    }
+
+    /// Where the request's message would be received: (the pair that reports it, its shared receive queue).
+    fn receiver(&self, number: u32, request: &Request) -> Option<(u32, Option<u32>)> {
+        let pair = &self.pairs[&number];
+        let peer = if pair.datagram {
+            request.target
+        } else {
+            pair.peer
+        }?;
+        let there = self.pairs.get(&peer)?;
+        let shared = if there.target_half {
+            request.target
+        } else {
+            there.shared_receive
+        };
+        Some((peer, shared))
+    }
+
+    fn receiver_ready(&self, number: u32, request: &Request) -> bool {
+        match self.receiver(number, request) {
+            Some((_, Some(shared))) => self
+                .shared
+                .get(&shared)
+                .is_some_and(|s| !s.receives.is_empty()),
+            Some((peer, None)) => !self.pairs[&peer].receives.is_empty(),
+            None => false,
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        number: u32,
+        request: &Request,
+        payload: &[u8],
+        immediate: Option<u32>,
+        written: Option<u32>,
+    ) -> Status {
+        let (peer, shared) = self
+            .receiver(number, request)
+            .expect("caller checked readiness");
+        let (taken, shared_queue) = match shared {
+            Some(shared) => {
+                let state = self
+                    .shared
+                    .get_mut(&shared)
+                    .expect("caller checked readiness");
+                (state.receives.pop_front(), state.completions)
+            }
+            None => {
+                let pair = self.pairs.get_mut(&peer).expect("caller checked readiness");
+                (pair.receives.pop_front(), None)
+            }
+        };
+        let (id, local) = taken.expect("caller checked readiness");
+        let datagram = self.pairs[&number].datagram;
+        let header = if datagram { DATAGRAM_HEADER } else { 0 };
+        let mut message = vec![0; header];
+        message.extend_from_slice(payload);
+        let status = self.scatter(&local, &message);
+        let queue = shared_queue.unwrap_or(self.pairs[&peer].receive_queue);
+        let kind = match written {
+            Some(_) => CompletionKind::ReceivedWrite,
+            None => CompletionKind::Received,
+        };
+        self.queues[queue].push_back(Completion {
+            id,
+            status,
+            kind,
+            length: written.unwrap_or(message.len() as u32),
+            immediate,
+            pair: peer,
+            source: number,
+        });
+        if status.is_success() {
+            return status;
+        }
+        // A message longer than its receive request fails both ends of a connection.
+        self.pairs.get_mut(&peer).expect("receiver exists").failed = true;
+        if datagram {
+            Status::SUCCESS
+        } else {
+            Status::REMOTE_INVALID
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The exchange outside of the adapter: a hub on TCP that collects bytes of a set of processes and gives each of them
+//! all, in the order of ranks.
+//!
+//! Frames: 4 bytes length, then the body. A process's first frame is its rank (4 bytes). Afterwards: count of members (4),
+//! their ranks (4 each, ascending), the process's bytes. A reply is a kind byte, then for `GATHERED` each member's bytes
+//! with a length in front, for `LOST` the rank that is gone. All numbers little-endian. Nothing that arrives is trusted:
+//! lengths are limited, ranks checked.
+
+use crate::error::{Error, Result};
+use crate::verbs::patience::Patience;
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longest frame taken; results of a point with all its samples stay far below.
+const LONGEST: usize = 256 << 20;
+const GATHERED: u8 = 1;
+const LOST: u8 = 2;
+
+/// The hub: one thread accepts, one a process reads.
+pub struct Hub {
+    address: SocketAddr,
+    state: Arc<Mutex<HubState>>,
+}
+
+#[derive(Default)]
+struct HubState {
+    size: usize,
+    writers: HashMap<usize, TcpStream>,
+    rounds: HashMap<Vec<usize>, HashMap<usize, Vec<u8>>>,
+    finished: bool,
+    lost: Option<usize>,
+}
+
+impl Hub {
+    /// Listens on `address` (port 0 for any) for a job of `size` processes.
+    pub fn listen(address: impl ToSocketAddrs, size: usize) -> io::Result<Hub> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(Mutex::new(HubState {
+            size,
+            ..HubState::default()
+        }));
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(size).flatten() {
+                let state = Arc::clone(&shared);
+                std::thread::spawn(move || serve(stream, &state));
+            }
+        });
+        Ok(Hub { address, state })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on a closed connection is the normal end of a process.
+    pub fn expect_ends(&self) {
+        self.state
+            .lock()
+            .expect("no panics under this lock")
+            .finished = true;
+    }
+
+    /// The process that was lost, if any.
+    pub fn lost(&self) -> Option<usize> {
+        self.state.lock().expect("no panics under this lock").lost
+    }
+
+    /// Tells all processes that `rank` is gone, as the launcher noticed.
+    pub fn declare_lost(&self, rank: usize) {
+        lose(&self.state, rank);
+    }
+}
+
+fn serve(mut stream: TcpStream, state: &Mutex<HubState>) {
+    let Some(rank) = greet(&mut stream, state) else {
+        return;
+    };
+    while let Ok(frame) = read_frame(&mut stream) {
+        if take(&frame, rank, state).is_none() {
+            break;
+        }
+    }
+    lose(state, rank);
+}
+
+fn greet(stream: &mut TcpStream, state: &Mutex<HubState>) -> Option<usize> {
+    stream.set_nodelay(true).ok()?;
+    let rank = word(&read_frame(stream).ok()?, 0)? as usize;
+    let writer = stream.try_clone().ok()?;
+    let mut state = state.lock().expect("no panics under this lock");
+    if rank >= state.size || state.writers.contains_key(&rank) {
+        return None;
+    }
+    state.writers.insert(rank, writer);
+    Some(rank)
+}
+
+/// Files a process's bytes; when its set is complete, answers all of it. `None` for a malformed frame.
+fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option<()> {
+    let count = word(frame, 0)? as usize;
+    let mut state = state.lock().expect("no panics under this lock");
+    if count == 0 || count > state.size {
+        return None;
+    }
+    let members: Option<Vec<usize>> = (0..count)
+        .map(|i| word(frame, 4 + 4 * i).map(|rank| rank as usize))
+        .collect();
+    let members = members?;
+    let sorted = members.windows(2).all(|two| two[0] < two[1]);
+    if !sorted || !members.contains(&rank) || members[count - 1] >= state.size {
+        return None;
+    }
+    if members.iter().any(|member| state.lost == Some(*member)) {
+        let lost = state.lost.expect("just seen");
+        reply(&mut state, rank, &lost_reply(lost));
+        return Some(());
+    }
+    let round = state.rounds.entry(members.clone()).or_default();
+    round.insert(rank, frame[4 + 4 * count..].to_vec());
+    if round.len() < count {
+        return Some(());
+    }
+    let round = state.rounds.remove(&members).expect("just filled");
+    let mut body = vec![GATHERED];
+    for member in &members {
+        let bytes = &round[member];
+        body.extend((bytes.len() as u32).to_le_bytes());
+        body.extend(bytes);
+    }
+    for &member in &members {
+        reply(&mut state, member, &body);
+    }
+    Some(())
+}
+
+fn lost_reply(rank: usize) -> Vec<u8> {
+    let mut body = vec![LOST];
+    body.extend((rank as u32).to_le_bytes());
+    body
+}
+
+fn reply(state: &mut HubState, rank: usize, body: &[u8]) {
+    if let Some(writer) = state.writers.get_mut(&rank)
+        && write_frame(writer, body).is_err()
+    {
+        state.writers.remove(&rank);
+    }
+}
+
+fn lose(state: &Mutex<HubState>, rank: usize) {
+    let mut state = state.lock().expect("no panics under this lock");
+    state.writers.remove(&rank);
+    if state.finished || state.lost.is_some() {
+        return;
+    }
+    state.lost = Some(rank);
+    let others: Vec<usize> = state.writers.keys().copied().collect();
+    for other in others {
+        reply(&mut state, other, &lost_reply(rank));
+    }
+}
+
+/// A process's end of the exchange.
+pub struct Connection {
+    stream: TcpStream,
+    replies: Receiver<Vec<u8>>,
+}
+
+/// Connects process `rank` to the hub at `address`, trying for a while, for the hub may start later.
+pub fn connect_to_hub(
+    address: impl ToSocketAddrs,
+    rank: usize,
+    patience: &Patience,
+) -> Result<Connection> {
+    let fail = |error: io::Error| Error::Adapter {
+        call: "connecting to the exchange".to_owned(),
+        reason: error.to_string(),
+    };
+    let since = Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect(&address) {
+            Ok(stream) => break stream,
+            Err(error) if since.elapsed() > patience.limit => return Err(fail(error)),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    stream.set_nodelay(true).map_err(fail)?;
+    write_frame(&mut stream, &(rank as u32).to_le_bytes()).map_err(fail)?;
+    let reader = stream.try_clone().map_err(fail)?;
+    let (sender, replies) = channel();
+    let lost = Arc::clone(&patience.lost);
+    std::thread::spawn(move || listen(reader, &sender, &lost));
+    Ok(Connection { stream, replies })
+}
+
+fn listen(mut stream: TcpStream, sender: &Sender<Vec<u8>>, lost: &std::sync::atomic::AtomicUsize) {
+    while let Ok(frame) = read_frame(&mut stream) {
+        if frame.first() == Some(&LOST) {
+            let rank = word(&frame, 1).map_or(0, |rank| rank as usize);
+            lost.store(rank + 1, Ordering::Relaxed);
+        } else if sender.send(frame).is_err() {
+            return;
+        }
+    }
+}
+
+impl Connection {
+    /// Everybody's bytes among `members`.
+    pub fn gather(
+        &mut self,
+        members: &[usize],
+        mine: &[u8],
+        patience: &Patience,
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut body = Vec::with_capacity(4 + 4 * members.len() + mine.len());
+        body.extend((members.len() as u32).to_le_bytes());
+        members
+            .iter()
+            .for_each(|&member| body.extend((member as u32).to_le_bytes()));
+        body.extend(mine);
+        let gone = |reason: String| Error::Adapter {
+            call: "the exchange".to_owned(),
+            reason,
+        };
+        write_frame(&mut self.stream, &body).map_err(|error| gone(error.to_string()))?;
+        let mut since = None;
+        let frame = loop {
+            match self.replies.recv_timeout(Duration::from_millis(20)) {
+                Ok(frame) => break frame,
+                Err(RecvTimeoutError::Timeout) => patience.look("the exchange", &mut since)?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    patience.look("the exchange", &mut since)?;
+                    return Err(gone("the hub closed the connection".to_owned()));
+                }
+            }
+        };
+        unpack(&frame, members.len()).ok_or_else(|| gone("a malformed reply".to_owned()))
+    }
+}
+
+fn unpack(frame: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
+    let (&kind, mut rest) = frame.split_first()?;
+    if kind != GATHERED {
+        return None;
+    }
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        let length = word(rest, 0)? as usize;
+        parts.push(rest.get(4..4 + length)?.to_vec());
+        rest = &rest[4 + length..];
+    }
+    rest.is_empty().then_some(parts)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
+}
+
+fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "frame too long"));
+    }
+    let mut frame = vec![0; length];
+    stream.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+fn write_frame(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
+    let mut frame = Vec::with_capacity(4 + body.len());
+    frame.extend((body.len() as u32).to_le_bytes());
+    frame.extend(body);
+    stream.write_all(&frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patience() -> Patience {
+        Patience::new(Duration::from_secs(20))
+    }
+
+    #[test]
+    fn sets_gather_apart_and_in_order() {
+        let hub = Hub::listen("127.0.0.1:0", 4).unwrap();
+        let address = hub.address();
+        std::thread::scope(|scope| {
+            for rank in 0..4usize {
+                scope.spawn(move || {
+                    let patience = patience();
+                    let mut end = connect_to_hub(address, rank, &patience).unwrap();
+                    let half = if rank < 2 { [0, 1] } else { [2, 3] };
+                    for turn in 0..50u8 {
+                        let got = end.gather(&half, &[rank as u8, turn], &patience).unwrap();
+                        assert_eq!(got[0], [half[0] as u8, turn]);
+                        assert_eq!(got[1], [half[1] as u8, turn]);
+                    }
+                    let all = end.gather(&[0, 1, 2, 3], &vec![rank as u8; rank], &patience);
+                    let lengths: Vec<usize> = all.unwrap().iter().map(Vec::len).collect();
+                    assert_eq!(lengths, [0, 1, 2, 3]);
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_lost_process_ends_the_others_wait() {
+        let hub = Hub::listen("127.0.0.1:0", 2).unwrap();
+        let patience = patience();
+        let mut first = connect_to_hub(hub.address(), 0, &patience).unwrap();
+        let second = connect_to_hub(hub.address(), 1, &self::patience()).unwrap();
+        second.stream.shutdown(std::net::Shutdown::Both).unwrap();
+        let outcome = first.gather(&[0, 1], b"x", &patience);
+        assert!(
+            matches!(outcome, Err(Error::PeerLost { rank: 1, .. })),
+            "{outcome:?}"
+        );
+        assert_eq!(hub.lost(), Some(1));
+    }
+
+    #[test]
+    fn garbage_to_the_hub_is_refused() {
+        let hub = Hub::listen("127.0.0.1:0", 2).unwrap();
+        let state = &hub.state;
+        for frame in [
+            &[][..],
+            &[255, 255, 255, 255],
+            &[1, 0, 0, 0],
+            &[1, 0, 0, 0, 9, 0, 0, 0],
+        ] {
+            assert_eq!(take(frame, 0, state), None, "{frame:?}");
+        }
+        // Descending members, and a set without the sender.
+        let two = |a: u32, b: u32| {
+            [2, a, b]
+                .iter()
+                .flat_map(|w| w.to_le_bytes())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(take(&two(1, 0), 0, state), None);
+        let one: Vec<u8> = [1u32, 1].iter().flat_map(|w| w.to_le_bytes()).collect();
+        assert_eq!(take(&one, 0, state), None);
+    }
+}

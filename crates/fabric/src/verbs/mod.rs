@@ -1,0 +1,40 @@
+//! The seam over whichever libibverbs is loaded: real adapters and the software adapter alike.
+//!
+//! Every future here spins and is ready at its first poll. What stands between a workload and the library is a bounds
+//! check, the filling of the C structures and a reading of the stop flags once in a thousand spins; the cost is
+//! measured by [`overhead`] (`cargo run --release --example overhead`) and must stay under 20 ns an operation.
+
+mod exchange;
+mod job;
+mod memory;
+mod overhead;
+mod patience;
+mod process;
+mod queues;
+
+pub use exchange::{Hub, connect_to_hub};
+pub use job::{JobGroup, Placement as JobPlacement};
+pub use memory::{VerbsBuffer, VerbsRegion};
+pub use overhead::{Overhead, overhead};
+pub use patience::{Patience, StopFlag};
+pub use process::{OpenRequest, VerbsProcess};
+pub use queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive};
+
+use crate::error::Error;
+
+impl From<verbena_verbs::Error> for Error {
+    fn from(error: verbena_verbs::Error) -> Self {
+        use verbena_verbs::Error as V;
+        match error {
+            V::Unsupported { call, object } => Error::Unsupported {
+                what: call.to_owned(),
+                fabric: object,
+            },
+            V::Invalid { call, reason } => Error::Invalid { call, reason },
+            other => Error::Adapter {
+                call: "verbs".to_owned(),
+                reason: other.to_string(),
+            },
+        }
+    }
+}

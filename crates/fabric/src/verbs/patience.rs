@@ -1,0 +1,105 @@
+//! Spinning with an end: after so long without progress, when asked to stop, or when a peer is gone (contract, rule 10).
+
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Spins between two looks at the flags and the time.
+const SPINS: u32 = 1024;
+
+/// Set by a signal handler or a launcher.
+pub type StopFlag = Arc<AtomicBool>;
+
+/// What waits of a process look at.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    /// How long to wait without progress.
+    pub limit: Duration,
+    /// The user's wish to stop.
+    pub stop: StopFlag,
+    /// Set when a process of the job is gone; its rank plus one.
+    pub lost: Arc<std::sync::atomic::AtomicUsize>,
+    /// More processes than cores: give the core away between looks.
+    pub yielding: bool,
+}
+
+impl Patience {
+    /// Waits so long, alone.
+    pub fn new(limit: Duration) -> Patience {
+        Patience {
+            limit,
+            stop: StopFlag::default(),
+            lost: Arc::default(),
+            yielding: false,
+        }
+    }
+
+    /// Spins until `ready` gives a value.
+    #[inline]
+    pub fn until<T>(&self, what: &'static str, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
+        let spins = if self.yielding { 64 } else { SPINS };
+        let mut since = None;
+        loop {
+            for _ in 0..spins {
+                if let Some(value) = ready() {
+                    return Ok(value);
+                }
+                std::hint::spin_loop();
+            }
+            self.look(what, &mut since)?;
+            if self.yielding {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The look itself: an error if the wait must end.
+    pub fn look(&self, what: &'static str, since: &mut Option<Instant>) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        match self.lost.load(Ordering::Relaxed) {
+            0 => {}
+            rank => {
+                let reason = "its connection to the exchange closed".to_owned();
+                return Err(Error::PeerLost {
+                    rank: rank - 1,
+                    reason,
+                });
+            }
+        }
+        let waited = since.get_or_insert_with(Instant::now).elapsed();
+        if waited > self.limit {
+            return Err(Error::Stalled { what, waited });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impatience_and_flags_end_a_wait() {
+        let mut patience = Patience::new(Duration::from_millis(1));
+        let stalled = patience.until::<()>("nothing", || None);
+        assert!(matches!(
+            stalled,
+            Err(Error::Stalled {
+                what: "nothing",
+                ..
+            })
+        ));
+        patience.limit = Duration::from_secs(3600);
+        patience.lost.store(3, Ordering::Relaxed);
+        let lost = patience.until::<()>("nothing", || None);
+        assert!(matches!(lost, Err(Error::PeerLost { rank: 2, .. })));
+        patience.stop.store(true, Ordering::Relaxed);
+        assert_eq!(
+            patience.until::<()>("nothing", || None),
+            Err(Error::Interrupted)
+        );
+    }
+}

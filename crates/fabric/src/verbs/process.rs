@@ -1,0 +1,390 @@
+//! A process with an adapter reached through verbs.
+
+use super::job::JobGroup;
+use super::memory::{VerbsBuffer, VerbsRegion};
+use super::patience::Patience;
+use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
+use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
+use crate::clock::{ClockSource, Ticks};
+use crate::completion::Wait;
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::pair::{Endpoint, PairRequest, SharedReceive, SharedReceiveRequest, Transport};
+use crate::region::{Access, BufferRequest, Location, Pages};
+use crate::seam::{Fabric, QueueRequest};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use verbena_measure::clock::Clock;
+use verbena_verbs as v;
+use verbena_verbs::qp::PairType;
+use verbena_verbs::qp::attributes::Change;
+use verbena_verbs::qp::builder::PairOptions;
+
+/// Inline sizes tried from the largest, for verbs do not say what a device can do.
+const INLINE_TRIED: [u32; 7] = [1024, 512, 256, 220, 128, 64, 32];
+/// Bytes around the payload of an InfiniBand packet: LRH 8, BTH 12, ICRC 4, VCRC 2.
+const INFINIBAND_OVERHEAD: u32 = 26;
+/// Of a RoCEv2 packet over IPv4: preamble and gap 20, Ethernet 18, IP 20, UDP 8, BTH 12, ICRC 4.
+const ROCE_OVERHEAD: u32 = 82;
+/// Queue key of all datagram pairs of the suite.
+const QUEUE_KEY: u32 = 0x1111_1111;
+
+/// What to open.
+#[derive(Debug, Clone)]
+pub struct OpenRequest {
+    /// What results call it.
+    pub kind: FabricKind,
+    /// Device name; the first device without.
+    pub device: Option<String>,
+    /// Port.
+    pub port: u8,
+    /// Index of the port's identifier used for global routes.
+    pub gid_index: u8,
+}
+
+/// A port in use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Port {
+    pub number: u8,
+    pub lid: u16,
+    pub gid: v::Gid,
+    pub gid_index: u8,
+    pub global: bool,
+    pub mtu_code: u32,
+    pub reads: u8,
+}
+
+/// A process with an adapter.
+pub struct VerbsProcess {
+    context: Arc<v::Context>,
+    domain: Arc<v::ProtectionDomain>,
+    xrc: OnceCell<Arc<v::XrcDomain>>,
+    port: Port,
+    capabilities: Capabilities,
+    clock: Clock,
+    source: ClockSource,
+    group: JobGroup,
+    patience: Patience,
+    psn: Cell<u32>,
+}
+
+impl VerbsProcess {
+    /// Opens a device of `library`.
+    pub fn open(
+        library: &Arc<v::Library>,
+        request: &OpenRequest,
+        group: JobGroup,
+        clock: Clock,
+        patience: Patience,
+    ) -> Result<VerbsProcess> {
+        let context = library.device(request.device.as_deref())?.open()?;
+        let attributes = context.attributes()?;
+        let port = context.port(request.port)?;
+        if !port.active {
+            let reason = format!("port {} is not active", request.port);
+            return Err(Error::Adapter {
+                call: format!("opening {}", context.name()),
+                reason,
+            });
+        }
+        let domain = context.protection_domain()?;
+        let probe = Probe {
+            context: &context,
+            domain: &domain,
+        };
+        let max_inline = probe.inline()?;
+        let link = (request.kind == FabricKind::Hardware).then(|| Link {
+            data_bits_per_second: f64::from(port.lanes) * f64::from(port.lane_megabits) * 1e6,
+            mtu: port.mtu,
+            packet_overhead: if port.ethernet {
+                ROCE_OVERHEAD
+            } else {
+                INFINIBAND_OVERHEAD
+            },
+        });
+        let capabilities = Capabilities {
+            kind: request.kind,
+            device: context.name().to_owned(),
+            version: attributes.firmware.clone(),
+            transports: Transports {
+                rc: true,
+                uc: probe.offers(PairType::Uc),
+                ud: probe.offers(PairType::Ud),
+                xrc: attributes.has_xrc(),
+            },
+            operations: Operations {
+                atomics: attributes.has_atomics(),
+                shared_receive: attributes.max_shared_receives > 0,
+                events: context.channel().is_ok(),
+                device_memory: false,
+            },
+            max_inline,
+            max_segments: attributes.max_segments,
+            max_depth: attributes.max_depth,
+            max_completions: attributes.max_completions,
+            max_pairs: attributes.max_pairs,
+            max_reads: attributes.max_reads_initiated.min(attributes.max_reads),
+            max_message: u64::from(port.max_message),
+            link,
+        };
+        let port = Port {
+            number: request.port,
+            lid: port.lid,
+            gid: context.gid(request.port, request.gid_index)?,
+            gid_index: request.gid_index,
+            global: port.ethernet || port.lid == 0,
+            mtu_code: port.mtu_code,
+            reads: u8::try_from(capabilities.max_reads).unwrap_or(u8::MAX),
+        };
+        let source = ClockSource {
+            name: clock.name(),
+            nanos_per_tick: clock.nanos_per_tick,
+            overhead_nanos: clock.overhead_nanos,
+        };
+        let psn = Cell::new(group.rank() as u32 * 0x1_0001 + 1);
+        Ok(VerbsProcess {
+            context,
+            domain,
+            xrc: OnceCell::new(),
+            port,
+            capabilities,
+            clock,
+            source,
+            group,
+            patience,
+            psn,
+        })
+    }
+
+    fn xrc_domain(&self) -> Result<&Arc<v::XrcDomain>> {
+        if let Some(domain) = self.xrc.get() {
+            return Ok(domain);
+        }
+        let domain = self.context.xrc_domain(None)?;
+        Ok(self.xrc.get_or_init(|| domain))
+    }
+
+    fn unsupported(&self, what: &str) -> Error {
+        Error::Unsupported {
+            what: what.to_owned(),
+            fabric: self.capabilities.device.clone(),
+        }
+    }
+}
+
+/// Questions that only trying answers.
+struct Probe<'a> {
+    context: &'a Arc<v::Context>,
+    domain: &'a Arc<v::ProtectionDomain>,
+}
+
+impl Probe<'_> {
+    fn inline(&self) -> Result<u32> {
+        let queue = self.context.completion_queue(4, None)?;
+        let try_one = |inline: u32| {
+            let small = PairOptions::new(self.domain, PairType::Rc, &queue);
+            PairOptions {
+                send_depth: 4,
+                receive_depth: 4,
+                inline,
+                ..small
+            }
+            .create()
+            .is_ok()
+        };
+        Ok(INLINE_TRIED
+            .into_iter()
+            .find(|&inline| try_one(inline))
+            .unwrap_or(0))
+    }
+
+    fn offers(&self, pair: PairType) -> bool {
+        let Ok(queue) = self.context.completion_queue(4, None) else {
+            return false;
+        };
+        let small = PairOptions::new(self.domain, pair, &queue);
+        PairOptions {
+            send_depth: 4,
+            receive_depth: 4,
+            ..small
+        }
+        .create()
+        .is_ok()
+    }
+}
+
+impl Fabric for VerbsProcess {
+    type Buffer = VerbsBuffer;
+    type Region = VerbsRegion;
+    type Completions = VerbsCompletions;
+    type SharedReceive = VerbsSharedReceive;
+    type Pair = VerbsPair;
+    type Address = VerbsAddress;
+    type Group = JobGroup;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn group(&self) -> &JobGroup {
+        &self.group
+    }
+
+    #[inline]
+    fn now(&self) -> Ticks {
+        Ticks(self.clock.now())
+    }
+
+    fn clock(&self) -> &ClockSource {
+        &self.source
+    }
+
+    async fn allocate(&self, request: BufferRequest) -> Result<VerbsBuffer> {
+        if request.location == Location::Device {
+            return Err(self.unsupported("memory on the adapter"));
+        }
+        let backing = match request.pages {
+            Pages::Base => v::Backing::Pages,
+            Pages::Huge => v::Backing::HugePages,
+        };
+        Ok(VerbsBuffer(v::Buffer::allocate(request.length, backing)?))
+    }
+
+    async fn register(&self, buffer: VerbsBuffer, access: Access) -> Result<VerbsRegion> {
+        let mut flags = v::AccessFlags::LOCAL;
+        if access.remote_write {
+            flags = flags.remote_write();
+        }
+        if access.remote_read {
+            flags = flags.remote_read();
+        }
+        if access.remote_atomic && self.capabilities.operations.atomics {
+            flags = flags.remote_atomic();
+        }
+        let inner = self.domain.register(buffer.0, flags)?;
+        Ok(VerbsRegion {
+            inner,
+            patience: self.patience.clone(),
+        })
+    }
+
+    async fn deregister(&self, region: VerbsRegion) -> Result<VerbsBuffer> {
+        Ok(VerbsBuffer(region.inner.deregister()?))
+    }
+
+    async fn completions(&self, request: QueueRequest) -> Result<VerbsCompletions> {
+        let channel = match request.wait {
+            Wait::Poll => None,
+            Wait::Event => Some(self.context.channel()?),
+        };
+        let inner = self
+            .context
+            .completion_queue(request.depth, channel.as_ref())?;
+        Ok(VerbsCompletions {
+            inner,
+            patience: self.patience.clone(),
+        })
+    }
+
+    async fn shared_receive(
+        &self,
+        request: SharedReceiveRequest<'_, Self>,
+    ) -> Result<VerbsSharedReceive> {
+        let (depth, segments) = (request.depth, request.segments);
+        let inner = match request.xrc_completions {
+            None => self.domain.shared_receive_queue(depth, segments)?,
+            Some(queue) => {
+                let domain = self.xrc_domain()?;
+                self.domain
+                    .xrc_shared_receive_queue(depth, segments, domain, &queue.inner)?
+            }
+        };
+        Ok(VerbsSharedReceive {
+            inner,
+            scratch: RefCell::default(),
+        })
+    }
+
+    async fn pair(&self, request: PairRequest<'_, Self>) -> Result<VerbsPair> {
+        let kind = pair_type(request.transport);
+        let xrc = match request.transport {
+            Transport::XrcTarget => Some(self.xrc_domain()?),
+            _ => None,
+        };
+        let shared = match request.transport {
+            // Neither half of XRC has a receive queue; senders name a shared one by number.
+            Transport::XrcInitiator | Transport::XrcTarget => None,
+            _ => request.shared_receive.map(|shared| &shared.inner),
+        };
+        let unused =
+            request.shared_receive.is_some() || request.transport == Transport::XrcInitiator;
+        let options = PairOptions {
+            domain: &self.domain,
+            pair_type: kind,
+            send_completions: &request.send_completions.inner,
+            receive_completions: &request.receive_completions.inner,
+            send_depth: request.send_depth,
+            receive_depth: if unused { 0 } else { request.receive_depth },
+            segments: request.segments,
+            inline: request.inline,
+            shared,
+            xrc,
+        };
+        let inner = options.create()?;
+        if inner.max_inline() < request.inline && request.transport != Transport::XrcTarget {
+            return Err(self.unsupported(&format!("{} bytes inline", request.inline)));
+        }
+        let mut access = v::AccessFlags::LOCAL.remote_write();
+        if matches!(request.transport, Transport::Rc | Transport::XrcTarget) {
+            access = access.remote_read();
+            if self.capabilities.operations.atomics {
+                access = access.remote_atomic();
+            }
+        }
+        inner.modify(&Change::to_init(kind, self.port.number, access, QUEUE_KEY))?;
+        let psn = self.psn.get() & 0xFF_FFFF;
+        self.psn.set(psn.wrapping_add(0x101));
+        let endpoint = Endpoint {
+            pair: inner.number(),
+            psn,
+            queue_key: QUEUE_KEY,
+            shared_receive: request.shared_receive.map_or(0, |shared| shared.number()),
+            lid: self.port.lid,
+            gid: self.port.gid.0,
+        };
+        Ok(VerbsPair {
+            inner,
+            transport: request.transport,
+            endpoint,
+            port: self.port,
+            scratch: RefCell::default(),
+        })
+    }
+
+    async fn address(&self, remote: &Endpoint) -> Result<VerbsAddress> {
+        Ok(VerbsAddress(
+            self.domain.address_handle(&self.port.path_to(remote))?,
+        ))
+    }
+
+    async fn compute(&self, time: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn host_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kilobytes * 1024)
+    }
+
+    fn stopping(&self) -> bool {
+        self.patience
+            .stop
+            .load(std::sync::atomic::Ordering::Relaxed)
+    }
+}

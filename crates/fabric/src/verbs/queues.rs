@@ -1,0 +1,309 @@
+//! Completion queues, queue pairs and shared receive queues over verbs.
+
+use super::memory::VerbsRegion;
+use super::patience::Patience;
+use super::process::VerbsProcess;
+use crate::completion::{Completion, CompletionKind, CompletionQueue, Status, Wait};
+use crate::error::{Error, Result};
+use crate::operation::{
+    Destination, Operation, Placement, ReceiveRequest, Signal, Slice, WorkRequest,
+};
+use crate::pair::{Endpoint, QueuePair, SharedReceive, Transport};
+use crate::region::Region;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+use verbena_verbs as v;
+use verbena_verbs::qp::PairType;
+use verbena_verbs::qp::attributes::{Change, Connection, Path};
+
+/// How long a wait for an event sleeps before it looks at the flags.
+const EVENT_SLICE: Duration = Duration::from_millis(50);
+
+/// A completion queue.
+pub struct VerbsCompletions {
+    pub(super) inner: Arc<v::CompletionQueue>,
+    pub(super) patience: Patience,
+}
+
+#[inline]
+fn convert(completion: &v::WorkCompletion) -> Completion {
+    let kind = match completion.opcode {
+        v::CompletionOpcode::RECEIVE => CompletionKind::Received,
+        v::CompletionOpcode::RECEIVE_WRITE => CompletionKind::ReceivedWrite,
+        _ => CompletionKind::Initiated,
+    };
+    Completion {
+        id: completion.id,
+        status: Status(completion.status.0),
+        kind,
+        length: completion.length,
+        immediate: completion.immediate,
+        pair: completion.pair,
+        source: completion.source,
+    }
+}
+
+impl VerbsCompletions {
+    fn wait_for_event(&self, into: &mut [Completion]) -> Result<usize> {
+        let Some(channel) = self.inner.channel() else {
+            let reason = "the queue was created without events";
+            return Err(Error::invalid("CompletionQueue::wait", reason));
+        };
+        let mut since = None;
+        loop {
+            let count = self.inner.poll(into, convert)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            self.inner.arm()?;
+            // What came between the poll and the arming gives no event.
+            let count = self.inner.poll(into, convert)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            while !channel.wait(EVENT_SLICE)? {
+                self.patience.look("a completion event", &mut since)?;
+            }
+        }
+    }
+}
+
+impl CompletionQueue for VerbsCompletions {
+    #[inline]
+    async fn poll(&self, into: &mut [Completion]) -> Result<usize> {
+        Ok(self.inner.poll(into, convert)?)
+    }
+
+    /// The usual case of latency tests, without the detour over a list.
+    #[inline]
+    async fn one(&self, how: Wait) -> Result<Completion> {
+        if how == Wait::Event {
+            let mut into = [Completion::default()];
+            self.wait_for_event(&mut into)?;
+            return into[0].check();
+        }
+        let arrived = || self.inner.poll_one().transpose();
+        let completion = self.patience.until("a completion", arrived)??;
+        convert(&completion).check()
+    }
+
+    #[inline]
+    async fn wait(&self, into: &mut [Completion], how: Wait) -> Result<usize> {
+        match how {
+            Wait::Event => self.wait_for_event(into),
+            Wait::Poll => {
+                let arrived = || match self.inner.poll(into, convert) {
+                    Ok(0) => None,
+                    other => Some(other),
+                };
+                Ok(self.patience.until("a completion", arrived)??)
+            }
+        }
+    }
+}
+
+/// A peer's address.
+pub struct VerbsAddress(pub(super) Arc<v::AddressHandle>);
+
+/// A queue pair.
+pub struct VerbsPair {
+    pub(super) inner: v::QueuePair,
+    pub(super) transport: Transport,
+    pub(super) endpoint: Endpoint,
+    pub(super) port: super::process::Port,
+    pub(super) scratch: RefCell<v::Scratch>,
+}
+
+pub(super) fn pair_type(transport: Transport) -> PairType {
+    match transport {
+        Transport::Rc => PairType::Rc,
+        Transport::Uc => PairType::Uc,
+        Transport::Ud => PairType::Ud,
+        Transport::XrcInitiator => PairType::XrcSend,
+        Transport::XrcTarget => PairType::XrcReceive,
+    }
+}
+
+#[inline]
+fn check(call: &'static str, local: &[Slice<'_, VerbsRegion>]) -> Result<()> {
+    for slice in local {
+        let have = slice.region.length();
+        if slice
+            .offset
+            .checked_add(slice.length)
+            .is_none_or(|end| end > have)
+        {
+            let reason = format!(
+                "{} bytes at {} of a region of {have}",
+                slice.length, slice.offset
+            );
+            return Err(Error::invalid(call, reason));
+        }
+    }
+    Ok(())
+}
+
+/// The segments of checked slices.
+#[inline]
+fn segments<'a>(
+    local: &'a [Slice<'a, VerbsRegion>],
+) -> impl Iterator<Item = v::Segment<'a>> + use<'a> {
+    local
+        .iter()
+        .filter_map(|slice| slice.region.inner.segment(slice.offset, slice.length).ok())
+}
+
+#[inline]
+fn opcode(operation: Operation) -> v::Opcode {
+    match operation {
+        Operation::Write { to } => v::Opcode::Write(to.address, to.key),
+        Operation::WriteImmediate { to, immediate } => {
+            v::Opcode::WriteImmediate(to.address, to.key, immediate)
+        }
+        Operation::Read { from } => v::Opcode::Read(from.address, from.key),
+        Operation::Send => v::Opcode::Send,
+        Operation::SendImmediate { immediate } => v::Opcode::SendImmediate(immediate),
+        Operation::CompareSwap { at, compare, swap } => {
+            v::Opcode::CompareSwap(at.address, at.key, compare, swap)
+        }
+        Operation::FetchAdd { at, add } => v::Opcode::FetchAdd(at.address, at.key, add),
+    }
+}
+
+#[inline]
+fn flags(signal: Signal, placement: Placement) -> v::SendFlags {
+    let flags = match signal {
+        Signal::Silent => v::SendFlags::SILENT,
+        Signal::Signalled => v::SendFlags::SIGNALED,
+        Signal::Solicited => v::SendFlags::SIGNALED.solicited(),
+    };
+    match placement {
+        Placement::Reference => flags,
+        Placement::Inline => flags.inline(),
+    }
+}
+
+#[inline]
+fn target<'a>(destination: &Destination<'a, VerbsProcess>) -> v::SendTarget<'a> {
+    match *destination {
+        Destination::Connected => v::SendTarget::Connected,
+        Destination::Datagram { address, pair, key } => {
+            v::SendTarget::Datagram(&address.0, pair, key)
+        }
+        Destination::SharedReceive(number) => v::SendTarget::SharedReceive(number),
+    }
+}
+
+#[cold]
+fn refused(call: &str, error: v::PostError) -> Error {
+    Error::Adapter {
+        call: call.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+impl QueuePair<VerbsProcess> for VerbsPair {
+    fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    async fn connect(&self, remote: &Endpoint) -> Result<()> {
+        let kind = pair_type(self.transport);
+        let connection = Connection {
+            path: self.port.path_to(remote),
+            peer: remote.pair,
+            peer_psn: remote.psn,
+            psn: self.endpoint.psn,
+            mtu_code: self.port.mtu_code,
+            reads_served: self.port.reads,
+            reads_initiated: self.port.reads,
+            timeout: 14,
+            retries: 7,
+            rnr_retries: 7,
+        };
+        self.inner.modify(&Change::to_rtr(kind, &connection))?;
+        self.inner.modify(&Change::to_rts(kind, &connection))?;
+        Ok(())
+    }
+
+    #[inline]
+    async fn post_send(&self, list: &[WorkRequest<'_, VerbsProcess>]) -> Result<()> {
+        // Latency tests post one request of one slice at a time.
+        if let [request] = list
+            && let [slice] = request.local
+        {
+            let segment = slice.region.inner.segment(slice.offset, slice.length)?;
+            let (id, opcode) = (request.id, opcode(request.operation));
+            let flags = flags(request.signal, request.placement);
+            return self
+                .inner
+                .post_one(id, opcode, flags, segment, target(&request.destination))
+                .map_err(|error| refused("ibv_post_send", error));
+        }
+        for request in list {
+            check("QueuePair::post_send", request.local)?;
+        }
+        let requests = list.iter().map(|request| v::SendWork {
+            id: request.id,
+            opcode: opcode(request.operation),
+            flags: flags(request.signal, request.placement),
+            segments: segments(request.local),
+            target: target(&request.destination),
+        });
+        self.inner
+            .post_send(&mut self.scratch.borrow_mut(), requests)
+            .map_err(|error| refused("ibv_post_send", error))
+    }
+
+    #[inline]
+    async fn post_receive(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
+        for request in list {
+            check("QueuePair::post_receive", request.local)?;
+        }
+        let requests = list.iter().map(|request| v::ReceiveWork {
+            id: request.id,
+            segments: segments(request.local),
+        });
+        self.inner
+            .post_receive(&mut self.scratch.borrow_mut(), requests)
+            .map_err(|error| refused("ibv_post_recv", error))
+    }
+}
+
+impl super::process::Port {
+    pub(super) fn path_to(&self, remote: &Endpoint) -> Path {
+        Path {
+            lid: remote.lid,
+            gid: self.global.then_some(v::Gid(remote.gid)),
+            source_gid: self.gid_index,
+            service_level: 0,
+            port: self.number,
+        }
+    }
+}
+
+/// A shared receive queue.
+pub struct VerbsSharedReceive {
+    pub(super) inner: Arc<v::SharedReceiveQueue>,
+    pub(super) scratch: RefCell<v::Scratch>,
+}
+
+impl SharedReceive<VerbsRegion> for VerbsSharedReceive {
+    fn number(&self) -> u32 {
+        self.inner.number()
+    }
+
+    async fn post_receive(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
+        for request in list {
+            check("SharedReceive::post_receive", request.local)?;
+        }
+        let requests = list.iter().map(|request| v::ReceiveWork {
+            id: request.id,
+            segments: segments(request.local),
+        });
+        self.inner
+            .post_receive(&mut self.scratch.borrow_mut(), requests)
+            .map_err(|error| refused("ibv_post_srq_recv", error))
+    }
+}

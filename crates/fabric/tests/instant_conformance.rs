@@ -1,0 +1,34 @@
+//! The in-process fabric keeps the seam's contract.
+
+use verbena_fabric::conformance::{CHECKS, Outcome, check};
+use verbena_fabric::instant::{NoTime, run_job};
+use verbena_fabric::planted::Planted;
+
+#[test]
+fn instant_keeps_every_rule() {
+    for name in CHECKS {
+        let outcomes = run_job(2, NoTime, async |process| check(&process, name).await);
+        assert_eq!(outcomes, [Ok(Outcome::Holds), Ok(Outcome::Holds)], "{name}");
+    }
+}
+
+#[test]
+fn planted_keeps_every_rule() {
+    for name in CHECKS {
+        let outcomes = Planted::default().run_job(2, async |process| check(&process, name).await);
+        assert_eq!(outcomes, [Ok(Outcome::Holds), Ok(Outcome::Holds)], "{name}");
+    }
+}
+
+#[test]
+fn a_wait_for_what_never_comes_ends() {
+    use verbena_fabric::{Access, Error, Fabric, Region};
+    let results = run_job(1, NoTime, async |process| {
+        let region = process.region(64, Access::ALL).await.expect("memory");
+        region.until_byte(0, 1).await
+    });
+    assert!(
+        matches!(results[0], Err(Error::Stalled { .. })),
+        "{results:?}"
+    );
+}

@@ -1,0 +1,40 @@
+//! A safe Rust client of whichever libibverbs is loaded at run time: the system's for real adapters, Verbena's own for
+//! the software adapter, or any other that exports the same ABI.
+//!
+//! [`Library::open`] loads it; from there objects follow the verbs: [`Device`] → [`Context`] → [`ProtectionDomain`],
+//! [`CompletionQueue`], [`QueuePair`] and so on. Every object keeps its parents alive and is destroyed on drop, so
+//! handles may be dropped in any order.
+//!
+//! **Contract.**
+//! - A [`Region`] owns its buffer. Its memory is reached by copies and single loads and stores, never by reference,
+//!   because the adapter and peers change it at any time; dropping it ends the adapter's access before the memory goes.
+//! - A [`Segment`] borrows its region while a request is being posted, so that inline data is read from live memory.
+//!   A region that is dropped while requests are in flight makes them fail, as the verbs define.
+//! - A call that failed names itself, its object, and the operating system's reason ([`Error`]).
+//! - Values from outside (statuses, opcodes) are newtypes that keep the unknown.
+//!
+//! **Source.** The manual pages `ibv_*(3)`; layouts from `verbena-abi`. `unsafe` is confined to [`library`] (loading,
+//! the function table) and `object` (a safe type for each C object); everything else forbids it.
+#![deny(unsafe_code)]
+
+mod error;
+#[allow(unsafe_code, reason = "the function table of the C library")]
+pub mod library;
+#[allow(unsafe_code, reason = "each file wraps one C object in a safe type")]
+mod object;
+pub mod qp;
+mod status;
+
+pub use error::{Error, Result};
+pub use library::Library;
+pub use object::address_handle::AddressHandle;
+pub use object::buffer::{Backing, Buffer};
+pub use object::channel::Channel;
+pub use object::completion_queue::{CompletionQueue, WorkCompletion};
+pub use object::context::{Context, Device, DeviceAttributes, Gid, PortAttributes};
+pub use object::domain::{ProtectionDomain, XrcDomain};
+pub use object::post::{Opcode, PostError, ReceiveWork, Scratch, SendFlags, SendTarget, SendWork};
+pub use object::queue_pair::QueuePair;
+pub use object::region::{AccessFlags, Region, Segment};
+pub use object::shared_receive::SharedReceiveQueue;
+pub use status::{CompletionOpcode, WorkStatus};

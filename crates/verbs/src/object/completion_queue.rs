@@ -1,0 +1,168 @@
+//! Completion queues: `ibv_create_cq(3)`, `ibv_poll_cq(3)`, `ibv_req_notify_cq(3)`.
+
+use crate::error::{Error, Result};
+use crate::object::channel::Channel;
+use crate::object::context::Context;
+use crate::object::thread_safe;
+use crate::status::{CompletionOpcode, WorkStatus};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use verbena_abi as abi;
+
+/// Most completions taken by one call of the library.
+const BATCH: usize = 16;
+
+/// A completion queue.
+pub struct CompletionQueue {
+    pub(crate) raw: NonNull<abi::ibv_cq>,
+    poll: abi::poll_cq_fn,
+    channel: Option<Arc<Channel>>,
+    context: Arc<Context>,
+}
+thread_safe!(CompletionQueue);
+
+/// A completion (`struct ibv_wc`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkCompletion {
+    /// The request's identifier.
+    pub id: u64,
+    /// How it went.
+    pub status: WorkStatus,
+    /// What completed; undefined unless the status is success.
+    pub opcode: CompletionOpcode,
+    /// The vendor's error number.
+    pub vendor_error: u32,
+    /// Bytes, for receives.
+    pub length: u32,
+    /// Immediate data in the host's order.
+    pub immediate: Option<u32>,
+    /// Queue pair.
+    pub pair: u32,
+    /// For datagrams, the sender's.
+    pub source: u32,
+    /// For datagrams, the sender's LID.
+    pub source_lid: u16,
+}
+
+impl Context {
+    /// `ibv_create_cq(3)`.
+    pub fn completion_queue(
+        self: &Arc<Self>,
+        depth: u32,
+        channel: Option<&Arc<Channel>>,
+    ) -> Result<Arc<CompletionQueue>> {
+        let object = || format!("{} with {depth} entries", self.name());
+        let entries = i32::try_from(depth)
+            .map_err(|_| Error::invalid("ibv_create_cq", format!("{depth} entries")))?;
+        let raw_channel = channel.map_or(std::ptr::null_mut(), |channel| channel.raw.as_ptr());
+        // SAFETY: the context is open; the channel is alive or null.
+        let raw = unsafe {
+            let user = std::ptr::null_mut();
+            (self.library.functions.create_cq)(self.raw.as_ptr(), entries, user, raw_channel, 0)
+        };
+        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_cq", object()))?;
+        // SAFETY: the context is open; its operations do not change.
+        let poll = unsafe { (*self.raw.as_ptr()).ops.poll_cq };
+        let queue = |poll| CompletionQueue {
+            raw,
+            poll,
+            channel: channel.cloned(),
+            context: Arc::clone(self),
+        };
+        match poll {
+            Some(poll) => Ok(Arc::new(queue(poll))),
+            None => {
+                // SAFETY: created above, used by nobody.
+                unsafe { (self.library.functions.destroy_cq)(raw.as_ptr()) };
+                Err(Error::call("ibv_poll_cq", object(), libc::EOPNOTSUPP))
+            }
+        }
+    }
+}
+
+impl CompletionQueue {
+    /// Takes completions, each turned by `convert`; gives how many. One call of the library, so at most 16.
+    #[inline]
+    pub fn poll<T>(&self, into: &mut [T], convert: impl Fn(&WorkCompletion) -> T) -> Result<usize> {
+        let mut entries = [const { std::mem::MaybeUninit::<abi::ibv_wc>::uninit() }; BATCH];
+        let room = into.len().min(BATCH);
+        // For a failed request the library fills only some fields; only what may be filled is cleared.
+        for entry in &mut entries[..room] {
+            entry.write(abi::ibv_wc::default());
+        }
+        // SAFETY: the queue is alive and `room` entries are writable.
+        let count =
+            unsafe { (self.poll)(self.raw.as_ptr(), room as i32, entries.as_mut_ptr().cast()) };
+        if count < 0 {
+            return Err(Error::call("ibv_poll_cq", self.context.name(), -count));
+        }
+        let count = (count as usize).min(room);
+        for (entry, place) in entries[..count].iter().zip(into) {
+            // SAFETY: written above.
+            let entry = unsafe { entry.assume_init_ref() };
+            *place = convert(&convert_entry(entry));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn poll_function(&self) -> abi::poll_cq_fn {
+        self.poll
+    }
+
+    /// Takes one completion, if there is one.
+    #[inline]
+    pub fn poll_one(&self) -> Result<Option<WorkCompletion>> {
+        let mut entry = abi::ibv_wc::default();
+        // SAFETY: the queue is alive and one entry is writable.
+        let count = unsafe { (self.poll)(self.raw.as_ptr(), 1, &mut entry) };
+        match count {
+            0 => Ok(None),
+            count if count < 0 => Err(Error::call("ibv_poll_cq", self.context.name(), -count)),
+            _ => Ok(Some(convert_entry(&entry))),
+        }
+    }
+
+    /// `ibv_req_notify_cq(3)`: the next completion gives an event.
+    pub fn arm(&self) -> Result<()> {
+        // SAFETY: the context is open.
+        let notify = unsafe { (*self.context.raw.as_ptr()).ops.req_notify_cq };
+        let errno = match notify {
+            // SAFETY: the queue is alive.
+            Some(notify) => unsafe { notify(self.raw.as_ptr(), 0) },
+            None => libc::EOPNOTSUPP,
+        };
+        if errno == 0 {
+            return Ok(());
+        }
+        Err(Error::call("ibv_req_notify_cq", self.context.name(), errno))
+    }
+
+    /// The channel it was created with.
+    pub fn channel(&self) -> Option<&Arc<Channel>> {
+        self.channel.as_ref()
+    }
+}
+
+#[inline]
+fn convert_entry(entry: &abi::ibv_wc) -> WorkCompletion {
+    let has_immediate = entry.wc_flags & abi::IBV_WC_WITH_IMM != 0;
+    WorkCompletion {
+        id: entry.wr_id,
+        status: WorkStatus(entry.status),
+        opcode: CompletionOpcode(entry.opcode),
+        vendor_error: entry.vendor_err,
+        length: entry.byte_len,
+        // SAFETY: both members of the union are a u32.
+        immediate: has_immediate.then(|| u32::from_be(unsafe { entry.imm.imm_data })),
+        pair: entry.qp_num,
+        source: entry.src_qp,
+        source_lid: entry.slid,
+    }
+}
+
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        // SAFETY: its queue pairs held it alive; all events were acknowledged when taken.
+        unsafe { (self.context.library.functions.destroy_cq)(self.raw.as_ptr()) };
+    }
+}

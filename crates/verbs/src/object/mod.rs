@@ -1,0 +1,25 @@
+//! One file for each C object: a safe type that owns it and its parents.
+
+pub mod address_handle;
+mod bare;
+pub mod buffer;
+pub mod channel;
+pub mod completion_queue;
+pub mod context;
+pub mod domain;
+pub mod post;
+pub mod queue_pair;
+pub mod region;
+pub mod shared_receive;
+
+/// Implements `Send` and `Sync` for an owner of a C object.
+macro_rules! thread_safe {
+    ($($type:ty),*) => {$(
+        // SAFETY: libibverbs' functions may be called from any thread, on the same object too (`ibv_*(3)`, rdma-core's
+        // thread-safety rule); the pointer is only used through them.
+        unsafe impl Send for $type {}
+        // SAFETY: as above.
+        unsafe impl Sync for $type {}
+    )*};
+}
+pub(crate) use thread_safe;

@@ -1,0 +1,348 @@
+//! Lists of work requests: `ibv_post_send(3)`, `ibv_post_recv(3)`.
+//!
+//! A [`Scratch`] holds the C structures of a list and is used again for the next, so that posting allocates nothing.
+//! Requests come as iterators; segments are converted once, straight into place.
+
+use crate::object::address_handle::AddressHandle;
+use crate::object::region::Segment;
+use crate::object::thread_safe;
+use std::io;
+use verbena_abi as abi;
+
+/// A list could not be posted as a whole; what stands before `index` was posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("posting request {index} of the list failed: {}", io::Error::from_raw_os_error(*errno))]
+pub struct PostError {
+    /// The first request that was refused.
+    pub index: usize,
+    /// The error number.
+    pub errno: i32,
+}
+
+/// What a send-queue request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opcode {
+    /// RDMA write to (address, key).
+    Write(u64, u32),
+    /// RDMA write to (address, key) with immediate data.
+    WriteImmediate(u64, u32, u32),
+    /// RDMA read from (address, key).
+    Read(u64, u32),
+    /// Send.
+    Send,
+    /// Send with immediate data.
+    SendImmediate(u32),
+    /// Compare-and-swap at (address, key): compare, swap.
+    CompareSwap(u64, u32, u64, u64),
+    /// Fetch-and-add at (address, key).
+    FetchAdd(u64, u32, u64),
+}
+
+/// `enum ibv_send_flags`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SendFlags(u32);
+
+impl SendFlags {
+    /// No completion on success.
+    pub const SILENT: SendFlags = SendFlags(0);
+    /// A completion on success.
+    pub const SIGNALED: SendFlags = SendFlags(abi::IBV_SEND_SIGNALED);
+
+    /// Adds: an event at the receiver if it asked for solicited ones.
+    pub fn solicited(self) -> Self {
+        SendFlags(self.0 | abi::IBV_SEND_SOLICITED)
+    }
+
+    /// Adds: the payload is taken at the call.
+    pub fn inline(self) -> Self {
+        SendFlags(self.0 | abi::IBV_SEND_INLINE)
+    }
+
+    /// Adds: waits for earlier reads and atomics.
+    pub fn fence(self) -> Self {
+        SendFlags(self.0 | abi::IBV_SEND_FENCE)
+    }
+}
+
+/// Who receives.
+#[derive(Clone, Copy, Default)]
+pub enum SendTarget<'a> {
+    /// The connected peer.
+    #[default]
+    Connected,
+    /// A datagram to this queue pair with this queue key.
+    Datagram(&'a AddressHandle, u32, u32),
+    /// Over XRC, the shared receive queue of this number.
+    SharedReceive(u32),
+}
+
+/// A send-queue request.
+pub struct SendWork<'a, S> {
+    /// Comes back in the completion.
+    pub id: u64,
+    /// What to do.
+    pub opcode: Opcode,
+    /// How.
+    pub flags: SendFlags,
+    /// Local bytes.
+    pub segments: S,
+    /// Who receives.
+    pub target: SendTarget<'a>,
+}
+
+/// A receive request.
+pub struct ReceiveWork<S> {
+    /// Comes back in the completion.
+    pub id: u64,
+    /// Where the message is scattered.
+    pub segments: S,
+}
+
+/// The C structures of a list, kept for the next one.
+#[derive(Default)]
+pub struct Scratch {
+    sends: Vec<abi::ibv_send_wr>,
+    receives: Vec<abi::ibv_recv_wr>,
+    entries: Vec<abi::ibv_sge>,
+}
+// The pointers inside are only followed during the call that set them.
+thread_safe!(Scratch);
+
+impl Scratch {
+    /// An empty one.
+    pub fn new() -> Self {
+        Scratch::default()
+    }
+
+    #[inline]
+    pub(crate) fn sends<'a, S>(
+        &mut self,
+        requests: impl IntoIterator<Item = SendWork<'a, S>>,
+        post: impl FnOnce(*mut abi::ibv_send_wr, *mut *mut abi::ibv_send_wr) -> i32,
+    ) -> Result<(), PostError>
+    where
+        S: IntoIterator<Item = Segment<'a>>,
+    {
+        self.entries.clear();
+        let mut total = 0;
+        for request in requests {
+            let before = self.entries.len();
+            for segment in request.segments {
+                self.entries.push(segment.entry);
+            }
+            // Structures of earlier lists are filled anew in place: a fresh one would cost two cache lines of zeros.
+            if total == self.sends.len() {
+                self.sends.push(abi::ibv_send_wr::default());
+            }
+            let raw = &mut self.sends[total];
+            raw.wr_id = request.id;
+            raw.num_sge = (self.entries.len() - before) as i32;
+            raw.send_flags = request.flags.0;
+            set_operation(raw, request.opcode);
+            set_target(raw, request.target);
+            total += 1;
+        }
+        if total == 0 {
+            return Ok(());
+        }
+        // Addresses are known only when both vectors are complete.
+        let base = self.sends.as_mut_ptr();
+        let mut entry = self.entries.as_mut_ptr();
+        for (i, send) in self.sends[..total].iter_mut().enumerate() {
+            send.sg_list = entry;
+            entry = entry.wrapping_add(send.num_sge as usize);
+            send.next = if i + 1 < total {
+                base.wrapping_add(i + 1)
+            } else {
+                std::ptr::null_mut()
+            };
+        }
+        let mut bad = std::ptr::null_mut();
+        let errno = post(base, &mut bad);
+        if errno == 0 {
+            return Ok(());
+        }
+        let index = (bad as usize).wrapping_sub(base as usize) / size_of::<abi::ibv_send_wr>();
+        Err(PostError {
+            index: index.min(total),
+            errno: errno.abs(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn receives<'a, S>(
+        &mut self,
+        requests: impl IntoIterator<Item = ReceiveWork<S>>,
+        post: impl FnOnce(*mut abi::ibv_recv_wr, *mut *mut abi::ibv_recv_wr) -> i32,
+    ) -> Result<(), PostError>
+    where
+        S: IntoIterator<Item = Segment<'a>>,
+    {
+        self.receives.clear();
+        self.entries.clear();
+        for request in requests {
+            let before = self.entries.len();
+            self.entries
+                .extend(request.segments.into_iter().map(|segment| segment.entry));
+            self.receives.push(abi::ibv_recv_wr {
+                wr_id: request.id,
+                num_sge: (self.entries.len() - before) as i32,
+                ..abi::ibv_recv_wr::default()
+            });
+        }
+        if self.receives.is_empty() {
+            return Ok(());
+        }
+        let base = self.receives.as_mut_ptr();
+        let mut entry = self.entries.as_mut_ptr();
+        let total = self.receives.len();
+        for (i, receive) in self.receives.iter_mut().enumerate() {
+            receive.sg_list = entry;
+            entry = entry.wrapping_add(receive.num_sge as usize);
+            receive.next = if i + 1 < total {
+                base.wrapping_add(i + 1)
+            } else {
+                std::ptr::null_mut()
+            };
+        }
+        let mut bad = std::ptr::null_mut();
+        let errno = post(base, &mut bad);
+        if errno == 0 {
+            return Ok(());
+        }
+        let index = (bad as usize).wrapping_sub(base as usize) / size_of::<abi::ibv_recv_wr>();
+        Err(PostError {
+            index: index.min(total),
+            errno: errno.abs(),
+        })
+    }
+}
+
+/// A request of its own, without segments yet.
+#[inline]
+pub(crate) fn single(
+    id: u64,
+    opcode: Opcode,
+    flags: SendFlags,
+    target: SendTarget<'_>,
+) -> abi::ibv_send_wr {
+    let mut raw = abi::ibv_send_wr {
+        wr_id: id,
+        send_flags: flags.0,
+        ..Default::default()
+    };
+    set_operation(&mut raw, opcode);
+    set_target(&mut raw, target);
+    raw
+}
+
+/// Sets what the opcode needs; the rest of the unions keeps what an earlier request left, which nobody reads.
+#[inline]
+fn set_operation(raw: &mut abi::ibv_send_wr, opcode: Opcode) {
+    let rdma = |remote_addr, rkey| abi::ibv_send_wr_wr {
+        rdma: abi::ibv_send_wr_rdma { remote_addr, rkey },
+    };
+    let immediate = |word: u32| abi::ibv_send_wr_imm {
+        imm_data: word.to_be(),
+    };
+    match opcode {
+        Opcode::Write(address, key) => {
+            raw.opcode = abi::IBV_WR_RDMA_WRITE;
+            raw.wr = rdma(address, key);
+        }
+        Opcode::WriteImmediate(address, key, word) => {
+            raw.opcode = abi::IBV_WR_RDMA_WRITE_WITH_IMM;
+            raw.wr = rdma(address, key);
+            raw.imm = immediate(word);
+        }
+        Opcode::Read(address, key) => {
+            raw.opcode = abi::IBV_WR_RDMA_READ;
+            raw.wr = rdma(address, key);
+        }
+        Opcode::Send => raw.opcode = abi::IBV_WR_SEND,
+        Opcode::SendImmediate(word) => {
+            raw.opcode = abi::IBV_WR_SEND_WITH_IMM;
+            raw.imm = immediate(word);
+        }
+        Opcode::CompareSwap(remote_addr, rkey, compare_add, swap) => {
+            raw.opcode = abi::IBV_WR_ATOMIC_CMP_AND_SWP;
+            raw.wr.atomic = abi::ibv_send_wr_atomic {
+                remote_addr,
+                compare_add,
+                swap,
+                rkey,
+            };
+        }
+        Opcode::FetchAdd(remote_addr, rkey, compare_add) => {
+            raw.opcode = abi::IBV_WR_ATOMIC_FETCH_AND_ADD;
+            raw.wr.atomic = abi::ibv_send_wr_atomic {
+                remote_addr,
+                compare_add,
+                swap: 0,
+                rkey,
+            };
+        }
+    }
+}
+
+#[inline]
+fn set_target(raw: &mut abi::ibv_send_wr, target: SendTarget<'_>) {
+    match target {
+        SendTarget::Connected => {}
+        SendTarget::Datagram(handle, remote_qpn, remote_qkey) => {
+            raw.wr.ud = abi::ibv_send_wr_ud {
+                ah: handle.raw.as_ptr(),
+                remote_qpn,
+                remote_qkey,
+            };
+        }
+        SendTarget::SharedReceive(remote_srqn) => {
+            raw.qp_type.xrc = abi::ibv_send_wr_xrc { remote_srqn };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(id: u64) -> SendWork<'static, [Segment<'static>; 0]> {
+        SendWork {
+            id,
+            opcode: Opcode::Send,
+            flags: SendFlags::SIGNALED,
+            segments: [],
+            target: SendTarget::Connected,
+        }
+    }
+
+    #[test]
+    fn a_list_is_linked_in_order_and_ends() {
+        let mut scratch = Scratch::new();
+        let outcome = scratch.sends((1..=3).map(empty), |first, _| {
+            // SAFETY: the list is valid during the call.
+            let (a, b, c) = unsafe { (&*first, &*(*first).next, &*(*(*first).next).next) };
+            assert_eq!([a.wr_id, b.wr_id, c.wr_id], [1, 2, 3]);
+            assert!(c.next.is_null());
+            0
+        });
+        assert_eq!(outcome, Ok(()));
+    }
+
+    #[test]
+    fn the_refused_request_is_named() {
+        let mut scratch = Scratch::new();
+        let outcome = scratch.sends((0..4).map(empty), |first, bad| {
+            // SAFETY: the list has four elements.
+            unsafe { *bad = first.add(2) };
+            libc::ENOMEM
+        });
+        assert_eq!(
+            outcome,
+            Err(PostError {
+                index: 2,
+                errno: libc::ENOMEM
+            })
+        );
+    }
+}

@@ -1,0 +1,265 @@
+//! Registered memory: `ibv_reg_mr(3)`, `ibv_alloc_dm(3)`.
+//!
+//! The adapter and peers may change the memory at any time. So it is reached by volatile copies and by atomic loads and
+//! stores only; no Rust reference to its bytes is ever made.
+
+use crate::error::{Error, Result};
+use crate::object::buffer::Buffer;
+use crate::object::domain::ProtectionDomain;
+use crate::object::thread_safe;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use verbena_abi as abi;
+
+/// `enum ibv_access_flags`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccessFlags(pub u32);
+
+impl AccessFlags {
+    /// The adapter may write on its owner's behalf.
+    pub const LOCAL: AccessFlags = AccessFlags(abi::IBV_ACCESS_LOCAL_WRITE);
+
+    /// Adds: peers may write.
+    pub fn remote_write(self) -> Self {
+        AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_WRITE | abi::IBV_ACCESS_LOCAL_WRITE)
+    }
+
+    /// Adds: peers may read.
+    pub fn remote_read(self) -> Self {
+        AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_READ)
+    }
+
+    /// Adds: peers may do atomics.
+    pub fn remote_atomic(self) -> Self {
+        AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_ATOMIC | abi::IBV_ACCESS_LOCAL_WRITE)
+    }
+}
+
+/// Registered memory with its buffer.
+pub struct Region {
+    raw: NonNull<abi::ibv_mr>,
+    // Copies of what every request needs, one load away.
+    address: u64,
+    local_key: u32,
+    // Dropped by hand: only after the adapter's access has ended.
+    buffer: ManuallyDrop<Buffer>,
+    domain: Arc<ProtectionDomain>,
+}
+thread_safe!(Region);
+
+impl ProtectionDomain {
+    /// `ibv_reg_mr(3)`. The region owns the buffer; on failure the buffer is freed.
+    pub fn register(self: &Arc<Self>, buffer: Buffer, access: AccessFlags) -> Result<Region> {
+        let functions = &self.context.library.functions;
+        let length = buffer.length();
+        // SAFETY: the domain is alive; the range is a mapping that the region owns until after deregistration.
+        let raw = unsafe {
+            let start = buffer.start().as_ptr().cast();
+            (functions.reg_mr)(self.raw.as_ptr(), start, length, access.0 as i32)
+        };
+        let raw = NonNull::new(raw).ok_or_else(|| {
+            let object = format!("{length} bytes on {}", self.context.name());
+            Error::last("ibv_reg_mr", object)
+        })?;
+        Ok(Region {
+            raw,
+            address: buffer.start().as_ptr() as u64,
+            // SAFETY: just registered; the library filled the structure.
+            local_key: unsafe { (*raw.as_ptr()).lkey },
+            buffer: ManuallyDrop::new(buffer),
+            domain: Arc::clone(self),
+        })
+    }
+}
+
+impl Region {
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        self.buffer.length()
+    }
+
+    /// Address of its first byte, for peers.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Key for peers.
+    pub fn remote_key(&self) -> u32 {
+        // SAFETY: the region is registered; its fields are plain data that nobody changes.
+        unsafe { (*self.raw.as_ptr()).rkey }
+    }
+
+    /// Key for this process's requests.
+    pub fn local_key(&self) -> u32 {
+        self.local_key
+    }
+
+    /// A part of it for a work request.
+    #[inline]
+    pub fn segment(&self, offset: usize, length: usize) -> Result<Segment<'_>> {
+        self.checked("Region::segment", offset, length)?;
+        // A request counts bytes in 32 bits.
+        let length = u32::try_from(length).map_err(|_| {
+            Error::invalid("Region::segment", format!("{length} bytes are too many"))
+        })?;
+        let entry = abi::ibv_sge {
+            addr: self.address() + offset as u64,
+            length,
+            lkey: self.local_key(),
+        };
+        Ok(Segment {
+            entry,
+            region: PhantomData,
+        })
+    }
+
+    /// Copies `bytes` in at `offset`.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        let to = self.checked("Region::write", offset, bytes.len())?;
+        // SAFETY: the range lies in the mapping, which `bytes` cannot overlap: no reference into it exists. The adapter
+        // may race; the bytes are then whatever hardware would leave, and nothing else depends on them.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies out from `offset`.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        let from = self.checked("Region::read", offset, into.len())?;
+        // SAFETY: as for `write`.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    /// The processor copies between regions, or within one when the ranges do not overlap.
+    pub fn copy_from(&self, to: usize, source: &Region, from: usize, length: usize) -> Result<()> {
+        let to = self.checked("Region::copy_from", to, length)?;
+        let from = source.checked("Region::copy_from", from, length)?;
+        // SAFETY: both ranges lie in mappings; `copy` allows overlap; races as for `write`.
+        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), length) };
+        Ok(())
+    }
+
+    /// One byte. Panics outside the region.
+    #[inline]
+    pub fn load_byte(&self, offset: usize) -> u8 {
+        self.byte(offset).load(Ordering::Acquire)
+    }
+
+    /// Sets one byte. Panics outside the region.
+    #[inline]
+    pub fn store_byte(&self, offset: usize, value: u8) {
+        self.byte(offset).store(value, Ordering::Release);
+    }
+
+    /// Eight aligned bytes. Panics outside the region or when not aligned.
+    #[inline]
+    pub fn load_word(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Sets eight aligned bytes. Panics outside the region or when not aligned.
+    #[inline]
+    pub fn store_word(&self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    /// Start and length, for system calls that fill or send the memory. Using them is as unsafe as any pointer.
+    pub fn as_raw_parts(&self) -> (*mut u8, usize) {
+        (self.buffer.start().as_ptr(), self.buffer.length())
+    }
+
+    /// Ends the adapter's access and gives the buffer back.
+    pub fn deregister(self) -> Result<Buffer> {
+        let mut this = ManuallyDrop::new(self);
+        let outcome = this.end_access();
+        // SAFETY: `this` is never dropped, so each field is taken exactly once. If the access did not end, the buffer
+        // is leaked below rather than freed under the adapter.
+        let (buffer, domain) = unsafe {
+            (
+                ManuallyDrop::take(&mut this.buffer),
+                std::ptr::read(&raw const this.domain),
+            )
+        };
+        drop(domain);
+        match outcome {
+            Ok(()) => Ok(buffer),
+            Err(error) => {
+                std::mem::forget(buffer);
+                Err(error)
+            }
+        }
+    }
+
+    fn end_access(&self) -> Result<()> {
+        // SAFETY: called once, by `deregister` or `drop`.
+        let errno = unsafe { (self.domain.context.library.functions.dereg_mr)(self.raw.as_ptr()) };
+        if errno == 0 {
+            return Ok(());
+        }
+        let object = format!("{} bytes on {}", self.length(), self.domain.context.name());
+        Err(Error::call("ibv_dereg_mr", object, errno))
+    }
+
+    #[inline]
+    fn checked(&self, call: &'static str, offset: usize, length: usize) -> Result<NonNull<u8>> {
+        let have = self.buffer.length();
+        if offset.checked_add(length).is_none_or(|end| end > have) {
+            let reason = format!("{length} bytes at {offset} of a region of {have}");
+            return Err(Error::invalid(call, reason));
+        }
+        // SAFETY: the offset lies within the mapping or at its end.
+        Ok(unsafe { self.buffer.start().add(offset) })
+    }
+
+    #[inline]
+    fn byte(&self, offset: usize) -> &AtomicU8 {
+        assert!(
+            offset < self.length(),
+            "byte {offset} of a region of {}",
+            self.length()
+        );
+        // SAFETY: within the mapping, which lives as long as self; everybody accesses it atomically or by raw copy.
+        unsafe { AtomicU8::from_ptr(self.buffer.start().as_ptr().add(offset)) }
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        let fits = offset
+            .checked_add(8)
+            .is_some_and(|end| end <= self.length());
+        assert!(
+            fits && offset.is_multiple_of(8),
+            "word {offset} of a region of {}",
+            self.length()
+        );
+        // SAFETY: as for `byte`; the mapping is page-aligned, so the word is aligned.
+        unsafe { AtomicU64::from_ptr(self.buffer.start().as_ptr().add(offset).cast()) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // Memory that the adapter still reaches is leaked, not freed.
+        if self.end_access().is_ok() {
+            // SAFETY: dropped here only; `deregister` forgets self.
+            unsafe { ManuallyDrop::drop(&mut self.buffer) };
+        }
+    }
+}
+
+/// A part of a live region, for a work request.
+#[derive(Clone, Copy)]
+pub struct Segment<'r> {
+    pub(crate) entry: abi::ibv_sge,
+    region: PhantomData<&'r Region>,
+}
+
+impl Segment<'_> {
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        self.entry.length as usize
+    }
+}

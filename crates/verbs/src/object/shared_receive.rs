@@ -1,0 +1,143 @@
+//! Shared receive queues: `ibv_create_srq(3)`, `ibv_create_srq_ex(3)` for XRC, `ibv_post_srq_recv(3)`.
+
+use crate::error::{Error, Result};
+use crate::object::completion_queue::CompletionQueue;
+use crate::object::domain::{ProtectionDomain, XrcDomain};
+use crate::object::post::{PostError, ReceiveWork, Scratch};
+use crate::object::region::Segment;
+use crate::object::thread_safe;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use verbena_abi as abi;
+
+/// A shared receive queue.
+pub struct SharedReceiveQueue {
+    pub(crate) raw: NonNull<abi::ibv_srq>,
+    number: u32,
+    domain: Arc<ProtectionDomain>,
+    _xrc: Option<(Arc<XrcDomain>, Arc<CompletionQueue>)>,
+}
+thread_safe!(SharedReceiveQueue);
+
+impl ProtectionDomain {
+    /// `ibv_create_srq(3)`.
+    pub fn shared_receive_queue(
+        self: &Arc<Self>,
+        depth: u32,
+        segments: u32,
+    ) -> Result<Arc<SharedReceiveQueue>> {
+        let attr = abi::ibv_srq_attr {
+            max_wr: depth,
+            max_sge: segments,
+            srq_limit: 0,
+        };
+        let mut attributes = abi::ibv_srq_init_attr {
+            srq_context: std::ptr::null_mut(),
+            attr,
+        };
+        // SAFETY: the domain is alive, the attributes are valid during the call.
+        let raw = unsafe {
+            (self.context.library.functions.create_srq)(self.raw.as_ptr(), &mut attributes)
+        };
+        let raw = NonNull::new(raw).ok_or_else(|| {
+            Error::last(
+                "ibv_create_srq",
+                format!("{} with {depth}", self.context.name()),
+            )
+        })?;
+        Ok(Arc::new(SharedReceiveQueue {
+            raw,
+            number: 0,
+            domain: Arc::clone(self),
+            _xrc: None,
+        }))
+    }
+
+    /// `ibv_create_srq_ex(3)` for XRC: receives complete on `completions`.
+    pub fn xrc_shared_receive_queue(
+        self: &Arc<Self>,
+        depth: u32,
+        segments: u32,
+        domain: &Arc<XrcDomain>,
+        completions: &Arc<CompletionQueue>,
+    ) -> Result<Arc<SharedReceiveQueue>> {
+        let extended = self.context.extended();
+        let slots = extended.and_then(|slots| slots.create_srq_ex.zip(slots.get_srq_num));
+        let Some((create, number_of)) = slots else {
+            return Err(Error::call(
+                "ibv_create_srq_ex",
+                self.context.name(),
+                libc::EOPNOTSUPP,
+            ));
+        };
+        let mut attributes = abi::ibv_srq_init_attr_ex {
+            attr: abi::ibv_srq_attr {
+                max_wr: depth,
+                max_sge: segments,
+                srq_limit: 0,
+            },
+            comp_mask: abi::IBV_SRQ_INIT_ATTR_TYPE
+                | abi::IBV_SRQ_INIT_ATTR_PD
+                | abi::IBV_SRQ_INIT_ATTR_XRCD
+                | abi::IBV_SRQ_INIT_ATTR_CQ,
+            srq_type: abi::IBV_SRQT_XRC,
+            pd: self.raw.as_ptr(),
+            xrcd: domain.raw.as_ptr(),
+            cq: completions.raw.as_ptr(),
+            ..abi::ibv_srq_init_attr_ex::default()
+        };
+        // SAFETY: context, domains and queue are alive; the attributes are valid during the call.
+        let raw = unsafe { create(self.context.raw.as_ptr(), &mut attributes) };
+        let raw = NonNull::new(raw)
+            .ok_or_else(|| Error::last("ibv_create_srq_ex", self.context.name()))?;
+        let mut queue = SharedReceiveQueue {
+            raw,
+            number: 0,
+            domain: Arc::clone(self),
+            _xrc: Some((Arc::clone(domain), Arc::clone(completions))),
+        };
+        // SAFETY: the queue is alive, the number is a valid place.
+        let errno = unsafe { number_of(raw.as_ptr(), &mut queue.number) };
+        if errno != 0 {
+            return Err(Error::call("ibv_get_srq_num", self.context.name(), errno));
+        }
+        Ok(Arc::new(queue))
+    }
+}
+
+impl SharedReceiveQueue {
+    /// The number that XRC senders name; 0 for others.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// `ibv_post_srq_recv(3)` of a list.
+    pub fn post_receive<'a, S>(
+        &self,
+        scratch: &mut Scratch,
+        requests: impl IntoIterator<Item = ReceiveWork<S>>,
+    ) -> std::result::Result<(), PostError>
+    where
+        S: IntoIterator<Item = Segment<'a>>,
+    {
+        // SAFETY: the context is open.
+        let post = unsafe { (*self.domain.context.raw.as_ptr()).ops.post_srq_recv };
+        let Some(post) = post else {
+            return Err(PostError {
+                index: 0,
+                errno: libc::EOPNOTSUPP,
+            });
+        };
+        // SAFETY: the queue is alive; the list is valid during the call.
+        scratch.receives(requests, |first, bad| unsafe {
+            post(self.raw.as_ptr(), first, bad)
+        })
+    }
+}
+
+impl Drop for SharedReceiveQueue {
+    fn drop(&mut self) {
+        // SAFETY: its queue pairs held it alive.
+        unsafe { (self.domain.context.library.functions.destroy_srq)(self.raw.as_ptr()) };
+    }
+}

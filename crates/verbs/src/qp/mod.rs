@@ -1,0 +1,80 @@
+//! What queue pairs are asked for: types, states, attributes, and which change of state needs which attributes.
+#![forbid(unsafe_code)]
+
+pub mod attributes;
+pub mod builder;
+pub mod transition;
+
+use std::fmt;
+use verbena_abi as abi;
+
+/// `enum ibv_qp_type`, those that work with this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PairType {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+    /// Sending half of an extended reliable connection.
+    XrcSend,
+    /// Receiving half.
+    XrcReceive,
+}
+
+impl PairType {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            PairType::Rc => abi::IBV_QPT_RC,
+            PairType::Uc => abi::IBV_QPT_UC,
+            PairType::Ud => abi::IBV_QPT_UD,
+            PairType::XrcSend => abi::IBV_QPT_XRC_SEND,
+            PairType::XrcReceive => abi::IBV_QPT_XRC_RECV,
+        }
+    }
+}
+
+impl fmt::Display for PairType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PairType::Rc => "RC",
+            PairType::Uc => "UC",
+            PairType::Ud => "UD",
+            PairType::XrcSend => "XRC initiator",
+            PairType::XrcReceive => "XRC target",
+        })
+    }
+}
+
+/// `enum ibv_qp_state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PairState(pub u32);
+
+impl PairState {
+    /// Just created.
+    pub const RESET: PairState = PairState(abi::IBV_QPS_RESET);
+    /// Receives may be posted.
+    pub const INIT: PairState = PairState(abi::IBV_QPS_INIT);
+    /// Ready to receive.
+    pub const RTR: PairState = PairState(abi::IBV_QPS_RTR);
+    /// Ready to send.
+    pub const RTS: PairState = PairState(abi::IBV_QPS_RTS);
+    /// Failed; everything is flushed.
+    pub const ERROR: PairState = PairState(abi::IBV_QPS_ERR);
+}
+
+impl fmt::Display for PairState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            abi::IBV_QPS_RESET => f.write_str("RESET"),
+            abi::IBV_QPS_INIT => f.write_str("INIT"),
+            abi::IBV_QPS_RTR => f.write_str("RTR"),
+            abi::IBV_QPS_RTS => f.write_str("RTS"),
+            abi::IBV_QPS_SQD => f.write_str("SQD"),
+            abi::IBV_QPS_SQE => f.write_str("SQE"),
+            abi::IBV_QPS_ERR => f.write_str("ERR"),
+            other => write!(f, "state {other}"),
+        }
+    }
+}
