@@ -1,0 +1,112 @@
+//! The clock of measured fabrics (rule 1): the processor's time-stamp counter where it is constant and non-stop and two
+//! calibrations agree, else `CLOCK_MONOTONIC_RAW` itself.
+
+mod calibrate;
+#[allow(unsafe_code, reason = "reads the counter and the system clock")]
+mod source;
+
+pub use calibrate::{Calibration, calibrate};
+
+/// A clock in use: readings are ticks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clock {
+    kind: Kind,
+    /// Length of a tick.
+    pub nanos_per_tick: f64,
+    /// Two readings back to back, the median of many, in nanoseconds.
+    pub overhead_nanos: f64,
+    /// Smallest difference seen between two readings that differ, in nanoseconds.
+    pub resolution_nanos: f64,
+    /// Why the counter is not used, if it is not.
+    pub refused_counter: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    System,
+}
+
+impl Clock {
+    /// The best clock of this machine. Takes about 0.2 s to calibrate.
+    pub fn best() -> Clock {
+        let calibration = match source::counter_is_usable() {
+            Ok(()) => calibrate(),
+            Err(reason) => Err(reason),
+        };
+        match calibration {
+            Ok(calibration) => Clock::describe(Kind::Counter, calibration.nanos_per_tick, None),
+            Err(reason) => Clock::describe(Kind::System, 1.0, Some(reason)),
+        }
+    }
+
+    /// The counter with a calibration made by another process of this machine, so that many processes need not repeat
+    /// it; `None` where the counter is not usable.
+    pub fn calibrated(nanos_per_tick: f64) -> Option<Clock> {
+        let usable = source::counter_is_usable().is_ok() && nanos_per_tick > 0.0;
+        usable.then(|| Clock::describe(Kind::Counter, nanos_per_tick, None))
+    }
+
+    /// `CLOCK_MONOTONIC_RAW`.
+    pub fn system() -> Clock {
+        Clock::describe(Kind::System, 1.0, Some("not asked for".to_owned()))
+    }
+
+    fn describe(kind: Kind, nanos_per_tick: f64, refused_counter: Option<String>) -> Clock {
+        let mut clock = Clock {
+            kind,
+            nanos_per_tick,
+            overhead_nanos: 0.0,
+            resolution_nanos: 0.0,
+            refused_counter,
+        };
+        let mut steps: Vec<u64> = (0..1000)
+            .map(|_| {
+                let first = clock.now();
+                clock.now().saturating_sub(first)
+            })
+            .collect();
+        steps.sort_unstable();
+        clock.overhead_nanos = steps[steps.len() / 2] as f64 * nanos_per_tick;
+        let smallest = steps.iter().copied().find(|&step| step > 0).unwrap_or(1);
+        clock.resolution_nanos = smallest as f64 * nanos_per_tick;
+        clock
+    }
+
+    /// A reading in ticks.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match self.kind {
+            Kind::Counter => source::counter(),
+            Kind::System => source::system_nanos(),
+        }
+    }
+
+    /// `tsc` or `monotonic-raw`.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Counter => "tsc",
+            Kind::System => "monotonic-raw",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_clock_goes_forward_and_knows_itself() {
+        let clock = Clock::best();
+        let first = clock.now();
+        let later = (0..1000).map(|_| clock.now()).max().unwrap();
+        assert!(later >= first);
+        assert!(clock.nanos_per_tick > 0.0 && clock.resolution_nanos > 0.0);
+    }
+
+    #[test]
+    fn a_senseless_calibration_is_refused() {
+        assert!(Clock::calibrated(0.0).is_none());
+        assert!(Clock::calibrated(f64::NAN).is_none());
+    }
+}

@@ -1,0 +1,53 @@
+//! Reading the time-stamp counter and the system clock.
+
+use std::fs;
+
+/// The counter, fenced: earlier loads are done before it is read, and later instructions wait for it.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn counter() -> u64 {
+    use core::arch::x86_64::{_mm_lfence, _rdtsc};
+    // SAFETY: both instructions exist on every x86-64 processor (lfence is part of SSE2).
+    unsafe {
+        _mm_lfence();
+        let ticks = _rdtsc();
+        _mm_lfence();
+        ticks
+    }
+}
+
+/// There is no counter to read; `counter_is_usable` says so.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn counter() -> u64 {
+    system_nanos()
+}
+
+/// Whether the kernel vouches for a constant and non-stop counter.
+pub fn counter_is_usable() -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err("not an x86-64 processor".to_owned());
+    }
+    let flags = fs::read_to_string("/proc/cpuinfo").map_err(|e| format!("/proc/cpuinfo: {e}"))?;
+    let flags = flags
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .unwrap_or("");
+    for flag in ["constant_tsc", "nonstop_tsc"] {
+        if !flags.split_whitespace().any(|word| word == flag) {
+            return Err(format!("the processor has no {flag}"));
+        }
+    }
+    Ok(())
+}
+
+/// `CLOCK_MONOTONIC_RAW` in nanoseconds.
+#[inline]
+pub fn system_nanos() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists on Linux, the structure is a valid place.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,20 @@
+//! Clocks, recorders, statistics and comparison for benchmarks.
+//!
+//! Pure but for [`clock`] and [`start`], which read the machine. The rules that this crate keeps are numbered in
+//! `docs/methods.md`; comments cite them as "rule N". No statistic panics on hostile input: too few samples give `None`,
+//! never 0 and never a guess (rule 6).
+#![deny(unsafe_code)]
+
+pub mod bound;
+pub mod clock;
+pub mod compare;
+pub mod converge;
+pub mod random;
+pub mod recorder;
+pub mod result;
+pub mod sample;
+#[allow(unsafe_code, reason = "a shared page between processes")]
+pub mod start;
+pub mod stats;
+pub mod unit;
+pub mod warning;

@@ -1,0 +1,77 @@
+//! Recording samples while the clock runs: every one up to a cap, a mergeable histogram past it (rule 3).
+
+mod histogram;
+
+pub use histogram::Histogram;
+
+/// A recorder of durations in ticks. Its memory is allocated and touched when it is made.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    samples: Vec<u64>,
+    cap: usize,
+    beyond: Histogram,
+}
+
+impl Recorder {
+    /// A recorder that keeps `cap` samples one by one.
+    pub fn new(cap: usize) -> Recorder {
+        // Written once, so that no page is first touched between two readings of the clock.
+        let mut samples = vec![u64::MAX; cap.max(1)];
+        samples.clear();
+        Recorder {
+            samples,
+            cap: cap.max(1),
+            beyond: Histogram::new(),
+        }
+    }
+
+    /// Records a duration.
+    #[inline]
+    pub fn record(&mut self, ticks: u64) {
+        if self.samples.len() < self.cap {
+            self.samples.push(ticks);
+        } else {
+            self.beyond.record(ticks);
+        }
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.samples.len() as u64 + self.beyond.count()
+    }
+
+    /// Those kept one by one, in the order of recording.
+    pub fn samples(&self) -> &[u64] {
+        &self.samples
+    }
+
+    /// All, as values with at most the histogram's error: the kept ones exactly, the others as the middle of their
+    /// bucket, at most `limit` of those (evenly thinned).
+    pub fn values(&self, limit: usize) -> Vec<u64> {
+        let mut values = self.samples.clone();
+        values.extend(self.beyond.representatives(limit));
+        values
+    }
+
+    /// Forgets everything; the memory stays.
+    pub fn clear(&mut self) {
+        self.samples.clear();
+        self.beyond = Histogram::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_the_cap_nothing_is_lost() {
+        let mut recorder = Recorder::new(10);
+        (0..100u64).for_each(|i| recorder.record(1000 + i));
+        assert_eq!(recorder.count(), 100);
+        assert_eq!(recorder.samples().len(), 10);
+        let values = recorder.values(1000);
+        assert_eq!(values.len(), 100);
+        assert!(values.iter().all(|&v| (990..=1110).contains(&v)));
+    }
+}

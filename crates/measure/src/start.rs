@@ -1,0 +1,148 @@
+//! Starting together (rule 11): a page shared by the processes of a node, with barriers that cost a cache line.
+//!
+//! The paper's authors used System V shared memory for the same purpose (connectx_multicore, section 3.1). The page is a
+//! file that all processes of the node map; every barrier has a counter of arrivals and is complete when a multiple of
+//! its members has arrived. Counters only grow, and each process knows how often it came, so there is nothing to reset.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters in a page, each on cache lines of its own.
+pub const COUNTERS: usize = 32;
+const SPACING: usize = 128;
+const LENGTH: usize = COUNTERS * SPACING;
+
+/// A page of counters shared by the processes of a node.
+pub struct SharedPage {
+    start: NonNull<u8>,
+}
+// SAFETY: the mapping is only reached through atomics.
+unsafe impl Send for SharedPage {}
+// SAFETY: as above.
+unsafe impl Sync for SharedPage {}
+
+impl SharedPage {
+    /// Maps the file at `path`, which is made and sized if need be.
+    pub fn open(path: &Path) -> io::Result<SharedPage> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        file.set_len(LENGTH as u64)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping of a file of at least this length; it touches no memory of others.
+        let start = unsafe {
+            let none = std::ptr::null_mut();
+            libc::mmap(
+                none,
+                LENGTH,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED) {
+            Some(start) => Ok(SharedPage { start }),
+            None => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The counter at `index`, below [`COUNTERS`].
+    pub fn counter(&self, index: usize) -> &AtomicU64 {
+        assert!(index < COUNTERS, "counter {index} of {COUNTERS}");
+        // SAFETY: within the mapping and aligned; everybody reaches it atomically.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(index * SPACING).cast()) }
+    }
+
+    /// Arrives at a barrier for the `turn`-th time (from 1) and gives the count at which it is complete.
+    pub fn arrive(&self, index: usize, turn: u64, members: usize) -> u64 {
+        self.counter(index).fetch_add(1, Ordering::AcqRel);
+        turn * members as u64
+    }
+
+    /// Whether a barrier is complete.
+    #[inline]
+    pub fn complete(&self, index: usize, count: u64) -> bool {
+        self.counter(index).load(Ordering::Acquire) >= count
+    }
+}
+
+impl Drop for SharedPage {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and whole.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), LENGTH) };
+    }
+}
+
+/// Binds this process to the `index`-th core that it may use, counted round; gives the core, or `None` if refused.
+pub fn pin(index: usize) -> Option<usize> {
+    // SAFETY: plain data that the call fills; the set is large enough for the kernel's mask of 1,024 cores.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
+            return None;
+        }
+        let cores: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
+            .filter(|&core| libc::CPU_ISSET(core, &allowed))
+            .collect();
+        let core = *cores.get(index % cores.len().max(1))?;
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut one);
+        (libc::sched_setaffinity(0, size, &one) == 0).then_some(core)
+    }
+}
+
+/// Lets this thread run on every core that the system allows it again, after it inherited a narrower choice.
+pub fn widen() {
+    // SAFETY: plain data; the kernel keeps of the set what the thread may use.
+    unsafe {
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        for core in 0..libc::CPU_SETSIZE as usize {
+            libc::CPU_SET(core, &mut all);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all);
+    }
+}
+
+/// Cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_leaves_before_all_came() {
+        let path = std::env::temp_dir().join(format!("verbena-start-test-{}", std::process::id()));
+        let inside = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (path, inside) = (&path, &inside);
+                scope.spawn(move || {
+                    let page = SharedPage::open(path).unwrap();
+                    for turn in 1..=50u64 {
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        let count = page.arrive(0, turn, 3);
+                        while !page.complete(0, count) {
+                            std::thread::yield_now();
+                        }
+                        assert!(inside.load(Ordering::SeqCst) >= 3 * turn);
+                    }
+                });
+            }
+        });
+        std::fs::remove_file(path).unwrap();
+    }
+}

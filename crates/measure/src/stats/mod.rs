@@ -1,0 +1,9 @@
+//! Statistics over samples. All are pure, and all take hostile input (rule 23).
+
+pub mod bootstrap;
+pub mod half_power;
+pub mod interval;
+pub mod knee;
+pub mod outlier;
+pub mod quantile;
+pub mod welch;

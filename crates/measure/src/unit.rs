@@ -1,0 +1,78 @@
+//! One unit in files, people's units on display (rule 15).
+
+/// Nanoseconds for people.
+pub fn time(nanos: f64) -> String {
+    match nanos.abs() {
+        v if v < 1e3 => format!("{} ns", short(nanos)),
+        v if v < 1e6 => format!("{} us", short(nanos / 1e3)),
+        v if v < 1e9 => format!("{} ms", short(nanos / 1e6)),
+        _ => format!("{} s", short(nanos / 1e9)),
+    }
+}
+
+/// Bytes a second for people; MB is 10^6 bytes.
+pub fn rate(bytes_per_second: f64) -> String {
+    match bytes_per_second.abs() {
+        v if v < 1e6 => format!("{} kB/s", short(bytes_per_second / 1e3)),
+        v if v < 1e9 => format!("{} MB/s", short(bytes_per_second / 1e6)),
+        _ => format!("{} GB/s", short(bytes_per_second / 1e9)),
+    }
+}
+
+/// A size for people; powers of two.
+pub fn size(bytes: f64) -> String {
+    match bytes {
+        v if v < 1024.0 => format!("{} B", short(v)),
+        v if v < 1048576.0 => format!("{} KiB", short(v / 1024.0)),
+        v if v < 1073741824.0 => format!("{} MiB", short(v / 1048576.0)),
+        v => format!("{} GiB", short(v / 1073741824.0)),
+    }
+}
+
+/// A count or number for people.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1e9 => format!("{} G", short(value / 1e9)),
+        v if v >= 1e6 => format!("{} M", short(value / 1e6)),
+        v if v >= 1e4 => format!("{} k", short(value / 1e3)),
+        _ => short(value),
+    }
+}
+
+/// Formats a value of a unit as files name it.
+pub fn display(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => time(value),
+        "bytes/s" => rate(value),
+        "bytes" => size(value),
+        "1/s" => format!("{}/s", number(value)),
+        "" => number(value),
+        other => format!("{} {other}", number(value)),
+    }
+}
+
+fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 || v == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_three_digits() {
+        assert_eq!(time(1234.0), "1.23 us");
+        assert_eq!(rate(985_600_000.0), "986 MB/s");
+        assert_eq!(size(65536.0), "64 KiB");
+        assert_eq!(display(2.5e6, "1/s"), "2.5 M/s");
+    }
+}

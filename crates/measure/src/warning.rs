@@ -1,0 +1,130 @@
+//! Warnings as data, each with what to do about it.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A warning that belongs to a result or to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum Warning {
+    /// More spinning processes than cores.
+    OversubscribedCores {
+        /// Processes on the node.
+        processes: usize,
+        /// Cores of the node.
+        cores: usize,
+    },
+    /// Processes were not bound to cores.
+    Unpinned,
+    /// The interval of the median did not become narrow enough before the cap (rule 9).
+    Unconverged {
+        /// Relative half-width reached; `None` for too few samples.
+        half_width: Option<f64>,
+    },
+    /// The pairs were all active for less than 0.9 of the union interval; the rate is refused (rule 10).
+    LowOverlap {
+        /// The share.
+        fraction: f64,
+    },
+    /// Reading the clock costs more than 1 % of the median; batches were timed (rule 2).
+    TimerOverhead {
+        /// Share of the median.
+        fraction: f64,
+        /// Operations a batch.
+        batch: u32,
+    },
+    /// The time-stamp counter is not used.
+    SystemClock {
+        /// Why.
+        reason: String,
+    },
+    /// Processor frequency may change during the run.
+    Governor {
+        /// The governor's name.
+        name: String,
+    },
+    /// The machine is a virtual one; its neighbours are in the figures.
+    Virtual,
+    /// Fewer launches than a comparison needs (rule 8).
+    FewLaunches {
+        /// How many there were.
+        launches: usize,
+    },
+    /// A pair is far slower than the median pair (rule 12).
+    Straggler {
+        /// The pair, from 0.
+        pair: usize,
+        /// Its median over the median pair's.
+        ratio: f64,
+    },
+    /// The start was ragged compared with what was measured (rule 11).
+    StartSkew {
+        /// Nanoseconds between the first and the last start.
+        nanos: f64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::OversubscribedCores { processes, cores } => {
+                write!(f, "{processes} processes on {cores} cores: they take turns")
+            }
+            Warning::Unpinned => f.write_str("processes were not bound to cores"),
+            Warning::Unconverged {
+                half_width: Some(width),
+            } => {
+                write!(f, "the median is known to {:.1} % only", width * 100.0)
+            }
+            Warning::Unconverged { half_width: None } => {
+                f.write_str("too few samples for an interval of the median")
+            }
+            Warning::LowOverlap { fraction } => {
+                write!(
+                    f,
+                    "all pairs were active for only {:.0} % of the time",
+                    fraction * 100.0
+                )
+            }
+            Warning::TimerOverhead { fraction, batch } => write!(
+                f,
+                "the clock costs {:.1} % of the median; {batch} operations were timed together",
+                fraction * 100.0
+            ),
+            Warning::SystemClock { reason } => write!(f, "time-stamp counter not used: {reason}"),
+            Warning::Governor { name } => write!(f, "the frequency governor is {name}"),
+            Warning::Virtual => f.write_str("this is a virtual machine"),
+            Warning::FewLaunches { launches } => {
+                write!(f, "{launches} launches are too few to compare")
+            }
+            Warning::Straggler { pair, ratio } => {
+                write!(
+                    f,
+                    "pair {pair} is {ratio:.2} times as slow as the median pair"
+                )
+            }
+            Warning::StartSkew { nanos } => {
+                write!(f, "the pairs started {} apart", crate::unit::time(*nanos))
+            }
+        }
+    }
+}
+
+impl Warning {
+    /// What to do.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Warning::OversubscribedCores { .. } => "use fewer pairs, or a machine with more cores",
+            Warning::Unpinned => "allow the processes to set their affinity",
+            Warning::Unconverged { .. } => "run longer (without --quick), or on a quieter machine",
+            Warning::LowOverlap { .. } => "run longer, so that the start matters less",
+            Warning::TimerOverhead { .. } => "nothing; percentiles are those of batches",
+            Warning::SystemClock { .. } => "short times carry the system clock's overhead",
+            Warning::Governor { .. } => "set the governor to performance",
+            Warning::Virtual => "compare only runs of the same machine, with many launches",
+            Warning::FewLaunches { .. } => "use at least 5 launches, 10 for a gate",
+            Warning::Straggler { .. } => "look at that pair's cores, cable or port",
+            Warning::StartSkew { .. } => "prefer `lockstep`, or run longer",
+        }
+    }
+}

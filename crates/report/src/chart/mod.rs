@@ -1,0 +1,15 @@
+//! Charts: data in, SVG out. Pure; colours and type come from the page's style sheet, so that light, dark and print are
+//! one drawing.
+
+pub mod line;
+pub mod matrix;
+pub mod ratio;
+pub mod scale;
+
+/// Text made safe for SVG and HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}

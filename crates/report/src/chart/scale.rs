@@ -1,0 +1,116 @@
+//! Scales and their ticks.
+
+/// How a dimension is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Evenly.
+    Linear,
+    /// By logarithm.
+    Log,
+}
+
+/// A scale from values to positions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    kind: Kind,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Over the values, drawn from `from` to `to`. A logarithmic scale leaves out values that are not positive.
+    pub fn over(kind: Kind, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
+        let usable = values.filter(|v| v.is_finite() && (kind == Kind::Linear || *v > 0.0));
+        let (low, high) = usable.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
+        let (low, high) = match (low <= high, kind) {
+            (false, _) => (1.0, 10.0),
+            (true, Kind::Linear) => (low.min(0.0), if high > 0.0 { high * 1.05 } else { 1.0 }),
+            (true, Kind::Log) if low == high => (low / 2.0, high * 2.0),
+            (true, Kind::Log) => (low, high),
+        };
+        Scale {
+            kind,
+            low,
+            high,
+            from,
+            to,
+        }
+    }
+
+    /// Widens a logarithmic scale to whole powers of ten.
+    pub fn to_decades(mut self) -> Scale {
+        if self.kind == Kind::Log {
+            self.low = 10f64.powf(self.low.log10().floor());
+            self.high = 10f64.powf(self.high.log10().ceil());
+            if self.low == self.high {
+                self.high *= 10.0;
+            }
+        }
+        self
+    }
+
+    /// The position of a value, within the drawing.
+    pub fn at(&self, value: f64) -> f64 {
+        let share = match self.kind {
+            Kind::Linear => (value - self.low) / (self.high - self.low),
+            Kind::Log => {
+                let value = value.max(f64::MIN_POSITIVE);
+                (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
+            }
+        };
+        self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    /// Values for ticks, at most about `most`.
+    pub fn ticks(&self, most: usize) -> Vec<f64> {
+        match self.kind {
+            Kind::Linear => {
+                let raw = (self.high - self.low) / most as f64;
+                let power = 10f64.powf(raw.log10().floor());
+                let step = [1.0, 2.0, 5.0, 10.0]
+                    .map(|factor| factor * power)
+                    .into_iter()
+                    .find(|step| *step >= raw)
+                    .unwrap_or(raw);
+                let first = (self.low / step).ceil() as i64;
+                let last = (self.high / step).floor() as i64;
+                (first..=last).map(|i| i as f64 * step).collect()
+            }
+            Kind::Log => {
+                // Powers of two for sizes and counts look odd in tens; the caller says which by its own ticks.
+                let first = self.low.log10().ceil() as i32;
+                let last = self.high.log10().floor() as i32;
+                let step = ((last - first) as usize / most.max(1)).max(1);
+                (first..=last)
+                    .step_by(step)
+                    .map(|i| 10f64.powi(i))
+                    .collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_values_and_one_value_still_draw() {
+        for kind in [Kind::Linear, Kind::Log] {
+            for values in [vec![], vec![5.0], vec![f64::NAN], vec![0.0]] {
+                let scale = Scale::over(kind, values.into_iter(), 0.0, 100.0);
+                assert!(scale.at(5.0).is_finite());
+                assert!(scale.ticks(5).len() < 50);
+            }
+        }
+    }
+
+    #[test]
+    fn a_decade_is_a_decade() {
+        let scale = Scale::over(Kind::Log, [3.0, 700.0].into_iter(), 0.0, 300.0).to_decades();
+        assert_eq!(scale.ticks(10), [1.0, 10.0, 100.0, 1000.0]);
+        assert!((scale.at(10.0) - 100.0).abs() < 1e-9);
+    }
+}

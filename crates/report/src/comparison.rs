@@ -1,0 +1,83 @@
+//! Two runs made ready for comparison: equal keys only, a figure a launch (rule 20), thresholds from a file.
+
+use crate::gather::{key, rows};
+use crate::run_directory::Loaded;
+use verbena_measure::compare::{Change, Paired, compare};
+
+/// Thresholds: a default and exceptions by benchmark or metric.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// The smallest relative effect that counts.
+    #[serde(default = "usual")]
+    pub default: f64,
+    /// For benchmarks whose name begins so; the longest match holds.
+    #[serde(default)]
+    pub benchmarks: std::collections::BTreeMap<String, f64>,
+}
+
+fn usual() -> f64 {
+    0.05
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds {
+            default: usual(),
+            benchmarks: Default::default(),
+        }
+    }
+}
+
+impl Thresholds {
+    fn of(&self, benchmark: &str) -> f64 {
+        self.benchmarks
+            .iter()
+            .filter(|(prefix, _)| benchmark.starts_with(prefix.as_str()))
+            .max_by_key(|(prefix, _)| prefix.len())
+            .map_or(self.default, |(_, threshold)| *threshold)
+    }
+}
+
+/// What two runs have in common, compared, and how many keys only one of them has.
+pub struct Compared {
+    /// A change for each key in both.
+    pub changes: Vec<Change>,
+    /// Keys in the first only.
+    pub only_first: usize,
+    /// Keys in the second only.
+    pub only_second: usize,
+}
+
+/// Compares two runs by their headline metrics.
+pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
+    let (first, second) = (rows(a), rows(b));
+    let find = |wanted: &str| {
+        second
+            .iter()
+            .find(|row| key(&row.benchmark, &row.parameters) == wanted)
+    };
+    let mut pairs = Vec::new();
+    for row in &first {
+        let wanted = key(&row.benchmark, &row.parameters);
+        let (Some(other), Some(mine)) = (find(&wanted), row.figures.first()) else {
+            continue;
+        };
+        let Some(theirs) = other.figures.iter().find(|f| f.name == mine.name) else {
+            continue;
+        };
+        pairs.push(Paired {
+            key: format!("{wanted}: {}", mine.name),
+            better: mine.better,
+            a: mine.launches.clone(),
+            b: theirs.launches.clone(),
+            threshold: thresholds.of(&row.benchmark),
+        });
+    }
+    let common = pairs.len();
+    Compared {
+        changes: compare(&pairs, a.run.seed ^ b.run.seed),
+        only_first: first.len() - common,
+        only_second: second.len().saturating_sub(common),
+    }
+}

@@ -1,0 +1,149 @@
+//! Combining the launches of a run: one row for each benchmark and set of parameters, with a figure a launch. The
+//! combined figure is the median over launches (rule 8).
+
+use crate::run_directory::Loaded;
+use std::collections::BTreeMap;
+use verbena_measure::compare::Better;
+use verbena_measure::result::{Metric, Parameters, Point, Summary, Value};
+use verbena_measure::sample::Sample;
+use verbena_measure::warning::Warning;
+
+/// A metric over all launches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it gets better.
+    pub better: Better,
+    /// Median over launches.
+    pub value: f64,
+    /// A figure a launch.
+    pub launches: Vec<f64>,
+    /// The distribution in the launch nearest to the median.
+    pub summary: Option<Summary>,
+    /// The bound and its reason.
+    pub bound: Option<(f64, String)>,
+}
+
+impl Figure {
+    /// Per cent of the bound; for times, the bound's share of the figure.
+    pub fn percent_of_bound(&self) -> Option<f64> {
+        let (bound, _) = self.bound.as_ref()?;
+        Some(match self.better {
+            Better::Higher => self.value / bound * 100.0,
+            Better::Lower => bound / self.value * 100.0,
+        })
+    }
+}
+
+/// A point over all launches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The benchmark.
+    pub benchmark: String,
+    /// Its parameters.
+    pub parameters: Parameters,
+    /// Its metrics; the first is the headline.
+    pub figures: Vec<Figure>,
+    /// Warnings of all launches, each once.
+    pub warnings: Vec<Warning>,
+    /// Whether the data was checked in every launch.
+    pub validated: bool,
+}
+
+impl Row {
+    /// A parameter as a number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        match self.parameters.get(name) {
+            Some(Value::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Its parameters but for some, for a legend.
+    pub fn label_without(&self, left_out: &[&str]) -> String {
+        let parts = self
+            .parameters
+            .iter()
+            .filter(|(name, _)| !left_out.contains(&name.as_str()));
+        let words: Vec<String> = parts.map(|(name, value)| label(name, value)).collect();
+        words.join(", ")
+    }
+}
+
+fn label(name: &str, value: &Value) -> String {
+    match (name, value) {
+        ("size", Value::Number(bytes)) => verbena_measure::unit::size(*bytes),
+        (_, Value::Word(word)) if name == "receive-queue" => format!("{word} receive queue"),
+        (_, Value::Word(word)) => word.clone(),
+        (_, Value::Number(number)) => format!("{number} {name}"),
+    }
+}
+
+/// A run's rows in the order of first appearance.
+pub fn rows(run: &Loaded) -> Vec<Row> {
+    let mut order: Vec<String> = Vec::new();
+    let mut groups: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
+    for point in &run.points {
+        let key = key(&point.benchmark, &point.parameters);
+        if !groups.contains_key(&key) {
+            order.push(key.clone());
+        }
+        groups.entry(key).or_default().push(point);
+    }
+    order.iter().map(|key| row(&groups[key])).collect()
+}
+
+/// What makes points the same: benchmark and parameters.
+pub fn key(benchmark: &str, parameters: &Parameters) -> String {
+    let words: Vec<String> = parameters.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    format!("{benchmark} {}", words.join(" "))
+}
+
+fn row(points: &[&Point]) -> Row {
+    let first = points[0];
+    let figures = first
+        .metrics
+        .iter()
+        .map(|metric| figure(points, metric))
+        .collect();
+    let mut warnings: Vec<Warning> = Vec::new();
+    for warning in points.iter().flat_map(|point| &point.warnings) {
+        let same = |w: &Warning| std::mem::discriminant(w) == std::mem::discriminant(warning);
+        if !warnings.iter().any(same) {
+            warnings.push(warning.clone());
+        }
+    }
+    Row {
+        benchmark: first.benchmark.clone(),
+        parameters: first.parameters.clone(),
+        figures,
+        warnings,
+        validated: points.iter().all(|point| point.conduct.validated),
+    }
+}
+
+fn figure(points: &[&Point], first: &Metric) -> Figure {
+    let of = |point: &&Point| point.metrics.iter().find(|m| m.name == first.name).cloned();
+    let metrics: Vec<Metric> = points.iter().filter_map(of).collect();
+    let launches: Vec<f64> = metrics.iter().map(|metric| metric.value).collect();
+    let value = Sample::new(launches.clone()).map_or(f64::NAN, |sample| sample.median());
+    let nearest = metrics
+        .iter()
+        .min_by(|a, b| (a.value - value).abs().total_cmp(&(b.value - value).abs()))
+        .unwrap_or(first);
+    Figure {
+        name: first.name.clone(),
+        unit: first.unit.clone(),
+        better: first.better,
+        value,
+        launches,
+        summary: nearest.summary.clone(),
+        bound: nearest
+            .bound
+            .as_ref()
+            .map(|bound| (bound.value, bound.reason.clone())),
+    }
+}

@@ -1,0 +1,171 @@
+//! The page: everything in its order.
+
+use super::Described;
+use super::section::{Shown, section};
+use super::theme::STYLE;
+use super::verdict::verdict;
+use crate::chart::{escape, ratio};
+use crate::comparison::{Thresholds, between};
+use crate::gather::rows;
+use crate::run_directory::Loaded;
+use std::fmt::Write as _;
+use verbena_measure::compare::Change;
+
+/// Ratios drawn at most; the table of `verbena compare` has all.
+const MOST_RATIOS: usize = 60;
+
+/// The report over one or several runs.
+pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
+    let shown: Vec<Shown<'_>> = runs
+        .iter()
+        .map(|run| Shown {
+            run,
+            rows: rows(run),
+        })
+        .collect();
+    let labels: Vec<&str> = runs.iter().map(|run| run.run.label.as_str()).collect();
+    let title = format!("Evaluation of {}", labels.join(" and "));
+    let mut out = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <title>{0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>",
+        escape(&title)
+    );
+    for run in runs {
+        let _ = write!(
+            out,
+            "<p class=\"lead\">{}: {} {}, {} launches, {}</p>{}",
+            escape(&run.run.label),
+            escape(&run.run.fabric),
+            escape(&run.run.device),
+            run.run.launches,
+            escape(&run.run.effort),
+            verdict(run)
+        );
+    }
+    let groups = groups(benchmarks);
+    out.push_str("<nav>");
+    for (i, group) in groups.iter().enumerate() {
+        let _ = write!(out, "<a href=\"#group{i}\">{}</a>", escape(group));
+    }
+    out.push_str("<a href=\"#environment\">Environment</a></nav>");
+    if let [first, second] = runs {
+        out.push_str(&ratios(first, second));
+    }
+    for (i, group) in groups.iter().enumerate() {
+        let sections: String = benchmarks
+            .iter()
+            .filter(|benchmark| benchmark.group == *group)
+            .map(|benchmark| section(benchmark, &shown))
+            .collect();
+        if !sections.is_empty() {
+            let _ = write!(out, "<h2 id=\"group{i}\">{}</h2>{sections}", escape(group));
+        }
+    }
+    for run in runs {
+        out.push_str(&failures(run));
+    }
+    out.push_str("<h2 id=\"environment\">Environment</h2>");
+    for run in runs {
+        out.push_str(&environment(run));
+    }
+    out.push_str(METHODS);
+    out.push_str("</body></html>\n");
+    out
+}
+
+const METHODS: &str = "<h2>Methods</h2><p>Every sample is kept and no slow one is dropped. Percentiles are nearest-rank, and \
+given only where ten samples lie beyond. One-way latency is half a round trip of a symmetric exchange; completion latency is a \
+round trip. Rates are taken over the union of all processes' intervals after a common start. Several launches are \
+combined by their median. The bound beside a figure says what limits it. All metrics are defined in docs/methods.md, all \
+fields of the records in docs/results-schema.md.</p>";
+
+fn groups(benchmarks: &[Described]) -> Vec<&str> {
+    let mut groups: Vec<&str> = Vec::new();
+    for benchmark in benchmarks {
+        if !groups.contains(&benchmark.group.as_str()) {
+            groups.push(&benchmark.group);
+        }
+    }
+    groups
+}
+
+fn ratios(first: &Loaded, second: &Loaded) -> String {
+    let compared = between(first, second, &Thresholds::default());
+    let mut order: Vec<&Change> = compared
+        .changes
+        .iter()
+        .filter(|change| change.ratio.is_finite())
+        .collect();
+    order.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    order.truncate(MOST_RATIOS);
+    if order.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h2>{} over {}</h2><p class=\"answers\">Ratio of medians, with 95 % intervals over launches where there are enough; \
+         the largest first.</p>{}",
+        escape(&second.run.label),
+        escape(&first.run.label),
+        ratio::svg(&order)
+    )
+}
+
+fn failures(run: &Loaded) -> String {
+    if run.failures.is_empty() {
+        return String::new();
+    }
+    let mut out = format!(
+        "<h2>Not measured: {}</h2><div class=\"wide\"><table><thead><tr><th>benchmark</th><th class=\"text\">parameters</th>\
+         <th class=\"text\">why</th></tr></thead><tbody>",
+        escape(&run.run.label)
+    );
+    for failure in &run.failures {
+        let parameters: Vec<String> = failure
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        let class = if failure.unsupported {
+            "text"
+        } else {
+            "text warning"
+        };
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"{class}\">{}</td></tr>",
+            escape(&failure.benchmark),
+            escape(&parameters.join(", ")),
+            escape(&failure.reason)
+        );
+    }
+    out.push_str("</tbody></table></div>");
+    out
+}
+
+fn environment(run: &Loaded) -> String {
+    let mut out = format!(
+        "<h3>{}</h3><p>Reproduce with <code>{}</code></p><table><tbody>",
+        escape(&run.run.label),
+        escape(&run.run.command)
+    );
+    for (name, value) in run.run.environment.iter().chain(&run.run.clock) {
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td class=\"text\">{}</td></tr>",
+            escape(name),
+            escape(value)
+        );
+    }
+    out.push_str("</tbody></table>");
+    for warning in &run.run.warnings {
+        let _ = write!(
+            out,
+            "<p class=\"warning\">{}: {}.</p>",
+            escape(&warning.to_string()),
+            escape(warning.advice())
+        );
+    }
+    out
+}

@@ -1,0 +1,260 @@
+//! A benchmark in the report: its question, its chart, and under it the table of its figures.
+
+use super::Described;
+use crate::chart::line::{LineChart, Mark, Series};
+use crate::chart::scale::Kind;
+use crate::chart::{escape, matrix};
+use crate::gather::Row;
+use crate::run_directory::Loaded;
+use std::fmt::Write as _;
+use verbena_measure::unit;
+
+/// Lines beyond which a legend can no longer be read; the table has the rest.
+const MOST_SERIES: usize = 12;
+
+/// A run with its rows.
+pub struct Shown<'a> {
+    pub run: &'a Loaded,
+    pub rows: Vec<Row>,
+}
+
+/// The section of a benchmark, over all runs; empty when none has points of it.
+pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
+    let any = runs
+        .iter()
+        .any(|shown| shown.rows.iter().any(|row| row.benchmark == described.name));
+    if !any {
+        return String::new();
+    }
+    let mut out = format!(
+        "<h3 id=\"{0}\">{0}</h3><p class=\"answers\">{1} <span class=\"note\">({2})</span></p>",
+        escape(&described.name),
+        escape(&described.answers),
+        escape(&described.source)
+    );
+    if described.name == "patterns.all-pairs" {
+        for shown in runs {
+            out.push_str(&heat_map(described, shown));
+        }
+    } else {
+        out.push_str(&line_chart(described, runs).svg());
+        if let Some(chart) = distribution(described, runs) {
+            out.push_str(&chart.svg());
+        }
+    }
+    out.push_str(&table(described, runs));
+    out
+}
+
+fn heat_map(described: &Described, shown: &Shown<'_>) -> String {
+    let rows = shown
+        .rows
+        .iter()
+        .filter(|row| row.benchmark == described.name);
+    let cells: Vec<(usize, usize, f64)> = rows
+        .filter_map(|row| {
+            let (from, to) = (row.number("from")?, row.number("to")?);
+            Some((from as usize, to as usize, row.figures[0].value))
+        })
+        .collect();
+    let title = format!("latency between processes, {}", shown.run.run.label);
+    matrix::svg(&title, &cells, "ns")
+}
+
+fn label(row: &Row, axis: &str, run: &str, several: bool) -> String {
+    let own = row.label_without(&[axis, "size-class", "rows", "columns"]);
+    // Sizes that only repeat the axis in other words say nothing.
+    match (several, own.is_empty()) {
+        (true, true) => run.to_owned(),
+        (true, false) => format!("{run}: {own}"),
+        (false, true) => "measured".to_owned(),
+        (false, false) => own,
+    }
+}
+
+fn line_chart(described: &Described, runs: &[Shown<'_>]) -> LineChart {
+    let axis = described.axis.as_str();
+    let mut series: Vec<Series> = Vec::new();
+    let mut bound = Vec::new();
+    let mut marks = Vec::new();
+    let mut unit_name = String::new();
+    for shown in runs {
+        for row in shown
+            .rows
+            .iter()
+            .filter(|row| row.benchmark == described.name)
+        {
+            let (Some(x), Some(figure)) = (row.number(axis), row.figures.first()) else {
+                continue;
+            };
+            if unit_name.is_empty() {
+                unit_name.clone_from(&figure.unit);
+            }
+            // One axis has one unit; figures of another are in the table.
+            if figure.unit != unit_name {
+                continue;
+            }
+            let hidden: &[&str] = if axis == "tiles" || axis == "queue-pairs" {
+                &["size", "used"]
+            } else {
+                &[]
+            };
+            let mut trimmed = row.clone();
+            trimmed.parameters.retain(|name, _| {
+                !(hidden.contains(&name.as_str()) && !(name == "size" && axis == "queue-pairs"))
+            });
+            let name = label(&trimmed, axis, &shown.run.run.label, runs.len() > 1);
+            let at = series.iter().position(|series| series.label == name);
+            let at = at.unwrap_or_else(|| {
+                series.push(Series {
+                    label: name,
+                    ..Series::default()
+                });
+                series.len() - 1
+            });
+            series[at].points.push((x, figure.value));
+            // Where too few samples support the percentile there is no band, rather than one of another meaning.
+            if let Some(summary) = figure.summary.as_ref().filter(|_| figure.unit == "ns")
+                && let Some(p99) = summary.p99
+            {
+                series[at].band.push((x, summary.min, p99));
+            }
+            if let Some((value, _)) = &figure.bound
+                && !bound.contains(&(x, *value))
+            {
+                bound.push((x, *value));
+            }
+        }
+        let findings = shown
+            .run
+            .findings
+            .iter()
+            .filter(|f| f.benchmark == described.name);
+        for finding in findings.filter(|f| f.launch == 0) {
+            let text = match finding.name.as_str() {
+                "half-power-size" => "N½",
+                "context-knee" | "translation-knee" => "knee",
+                _ => continue,
+            };
+            if let Some(x) = finding.value {
+                marks.push(Mark {
+                    x,
+                    label: text.to_owned(),
+                });
+            }
+        }
+    }
+    series.truncate(MOST_SERIES);
+    for one in &mut series {
+        one.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        one.band.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    // Many bands hide each other.
+    if series.len() > 3 {
+        series.iter_mut().for_each(|series| series.band.clear());
+    }
+    bound.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let linear = matches!(axis, "reuse-percent" | "connections");
+    LineChart {
+        title: format!("{} by {axis}", described.name),
+        x_name: axis.to_owned(),
+        x_unit: if axis == "size" {
+            "bytes".to_owned()
+        } else {
+            String::new()
+        },
+        x_kind: if linear { Kind::Linear } else { Kind::Log },
+        y_unit: unit_name,
+        y_kind: if linear { Kind::Linear } else { Kind::Log },
+        series,
+        bound,
+        marks,
+    }
+}
+
+/// The complement of the distribution at the smallest size: the share of operations that took longer.
+fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> {
+    if described.axis != "size" || !described.name.starts_with("latency.") {
+        return None;
+    }
+    let mut series = Vec::new();
+    for shown in runs {
+        let rows = shown
+            .rows
+            .iter()
+            .filter(|row| row.benchmark == described.name);
+        let row = rows.min_by(|a, b| {
+            let size = |row: &Row| row.number("size").unwrap_or(f64::MAX);
+            size(a).total_cmp(&size(b))
+        })?;
+        let quantiles = &row.figures.first()?.summary.as_ref()?.quantiles;
+        let last = quantiles.len().checked_sub(1).filter(|last| *last > 0)?;
+        let points = quantiles[..last]
+            .iter()
+            .enumerate()
+            .map(|(i, value)| (*value, (1.0 - i as f64 / last as f64) * 100.0));
+        series.push(Series {
+            label: label(row, "", &shown.run.run.label, runs.len() > 1),
+            points: points.collect(),
+            band: Vec::new(),
+        });
+    }
+    Some(LineChart {
+        title: format!("{}: share of operations that take longer", described.name),
+        x_name: "time; the curve is the share of operations that take longer".to_owned(),
+        x_unit: "ns".to_owned(),
+        x_kind: Kind::Log,
+        y_unit: "%".to_owned(),
+        y_kind: Kind::Log,
+        series,
+        bound: Vec::new(),
+        marks: Vec::new(),
+    })
+}
+
+fn table(described: &Described, runs: &[Shown<'_>]) -> String {
+    let mut out = String::from(
+        "<details open><summary>figures</summary><div class=\"wide\"><table><thead><tr><th>run</th>\
+         <th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th><th>min</th><th>p90</th>\
+         <th>p99</th><th>p99.9</th><th>max</th><th>n</th><th>launches</th><th>% of bound</th><th class=\"text\">notes</th></tr></thead><tbody>",
+    );
+    for shown in runs {
+        for row in shown
+            .rows
+            .iter()
+            .filter(|row| row.benchmark == described.name)
+        {
+            for figure in &row.figures {
+                let summary = figure.summary.as_ref();
+                let cell = |value: Option<f64>| {
+                    value.map_or("-".to_owned(), |v| escape(&unit::display(v, &figure.unit)))
+                };
+                let mut notes: Vec<String> = row.warnings.iter().map(ToString::to_string).collect();
+                if !row.validated {
+                    notes.push("data not checked".to_owned());
+                }
+                let percent = figure.percent_of_bound();
+                let _ = write!(
+                    out,
+                    "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                     <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>",
+                    escape(&shown.run.run.label),
+                    escape(&row.label_without(&[])),
+                    escape(&figure.name),
+                    cell(Some(figure.value)),
+                    cell(summary.map(|s| s.min)),
+                    cell(summary.and_then(|s| s.p90)),
+                    cell(summary.and_then(|s| s.p99)),
+                    cell(summary.and_then(|s| s.p999)),
+                    cell(summary.map(|s| s.max)),
+                    summary.map_or("-".to_owned(), |s| s.n.to_string()),
+                    figure.launches.len(),
+                    percent.map_or("-".to_owned(), |p| format!("{p:.0}")),
+                    escape(&notes.join("; "))
+                );
+            }
+        }
+    }
+    out.push_str("</tbody></table></div></details>");
+    out
+}

@@ -1,0 +1,18 @@
+//! Results in; JSON Lines, CSV and one HTML file out.
+//!
+//! A run directory holds `results.jsonl` (everything, one record a line, [`schema`]), `points.csv` (the same for
+//! spreadsheets) and `report.html` (for people). The report only draws what was computed: there is no statistic in it
+//! that is not in the records, but for the combination of launches ([`gather`]).
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod comparison;
+pub mod csv;
+pub mod gather;
+pub mod html;
+pub mod import;
+pub mod run_directory;
+pub mod schema;
+
+mod error;
+pub use error::{Error, Result};

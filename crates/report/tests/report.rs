@@ -1,0 +1,86 @@
+//! The report over synthetic runs: complete, offline, hostile names escaped.
+
+use verbena_measure::compare::Better;
+use verbena_measure::result::{Conduct, Metric, Point};
+use verbena_measure::sample::Sample;
+use verbena_report::html::{Described, page};
+use verbena_report::run_directory::Loaded;
+use verbena_report::schema::{Run, VERSION};
+
+fn run(label: &str, factor: f64) -> Loaded {
+    let points = (0..5).flat_map(|launch| {
+        [8.0, 64.0, 4096.0].map(|size: f64| {
+            let samples = (0..200).map(|i| factor * (300.0 + size / 10.0 + f64::from(i % 9)));
+            let sample = Sample::new(samples.collect()).unwrap();
+            Point {
+                benchmark: "latency.write".to_owned(),
+                launch,
+                parameters: [
+                    ("size".to_owned(), size.into()),
+                    ("transport".to_owned(), "rc".into()),
+                ]
+                .into(),
+                metrics: vec![
+                    Metric::time("one-way-latency", &sample),
+                    Metric::figure("worst-pair", "ns", Better::Lower, 1.0),
+                ],
+                pairs: vec![],
+                conduct: Conduct {
+                    validated: true,
+                    ..Conduct::default()
+                },
+                warnings: vec![],
+            }
+        })
+    });
+    Loaded {
+        run: Run {
+            schema: VERSION,
+            label: label.to_owned(),
+            launches: 5,
+            ..Run::default()
+        },
+        points: points.collect(),
+        ..Loaded::default()
+    }
+}
+
+fn described() -> Vec<Described> {
+    vec![Described {
+        name: "latency.write".to_owned(),
+        group: "Latency".to_owned(),
+        answers: "How long?".to_owned(),
+        source: "perftest".to_owned(),
+        axis: "size".to_owned(),
+    }]
+}
+
+#[test]
+fn a_report_is_whole_and_offline() {
+    let html = page(&[run("one <&> \"two\"", 1.0)], &described());
+    assert!(html.contains("</html>") && html.contains("<svg") && html.contains("<table>"));
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(
+            !html.contains(outside),
+            "the report refers outside: {outside}"
+        );
+    }
+    assert!(html.contains("one &lt;&amp;&gt; &quot;two&quot;"));
+    assert!(html.len() < 5_000_000);
+}
+
+#[test]
+fn two_runs_are_overlaid_with_ratios() {
+    let html = page(&[run("a", 1.0), run("b", 1.5)], &described());
+    assert!(html.contains("b over a"));
+    assert!(
+        html.contains("class=\"interval worse\""),
+        "a slow-down by half is a regression"
+    );
+}
+
+#[test]
+fn no_points_at_all_is_a_page_too() {
+    let html = page(&[Loaded::default()], &described());
+    assert!(html.contains("0 points of 0 benchmarks"));
+}

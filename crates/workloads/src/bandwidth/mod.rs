@@ -1,0 +1,5 @@
+//! Bandwidth and message rate.
+
+pub mod size;
+pub mod stream;
+pub mod sweep;

@@ -1,0 +1,67 @@
+//! A memory copy by one core, by size: the bound of every bandwidth through memory.
+
+use super::real_host;
+use crate::agreement::attempt;
+use crate::context::Context;
+use crate::parameters;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use verbena_fabric::{Fabric, Result};
+use verbena_measure::result::{Conduct, Metric};
+use verbena_measure::sample::Sample;
+
+/// Length of a timed batch.
+const BATCH: Duration = Duration::from_millis(3);
+/// Batches.
+const BATCHES: usize = 9;
+
+/// `baseline.memcpy`.
+pub async fn bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    let fine: Vec<usize> = (6..=26).step_by(2).map(|i| 1 << i).collect();
+    let chosen = context.choose(&[64, 4096, 65_536, 1 << 20, 1 << 24], &fine);
+    for size in context.options.sizes.clone().unwrap_or(chosen) {
+        let parameters = parameters! { "size" => size };
+        let point = async {
+            real_host(context)?;
+            if context.rank() != 0 {
+                return Ok(());
+            }
+            let Some(sample) = Sample::new(measure(size)) else {
+                return Ok(());
+            };
+            let metrics = vec![Metric::rate("bandwidth", "bytes/s", &sample)];
+            let conduct = Conduct {
+                warmup: 1,
+                batch: 1,
+                validated: true,
+                ..Conduct::default()
+            };
+            context.point(&parameters, metrics, Vec::new(), conduct, Vec::new(), 1);
+            Ok(())
+        };
+        attempt(context, &parameters, point).await?;
+    }
+    Ok(())
+}
+
+/// Bytes a second, a value a batch.
+pub fn measure(size: usize) -> Vec<f64> {
+    let (source, mut target) = (vec![7u8; size], vec![1u8; size]);
+    let mut copies = |count: u64| {
+        let start = Instant::now();
+        for _ in 0..count {
+            target.copy_from_slice(black_box(&source));
+            black_box(&mut target);
+        }
+        start.elapsed()
+    };
+    let mut count = 1;
+    while copies(count) < BATCH && count < 1 << 24 {
+        count *= 2;
+    }
+    (0..BATCHES)
+        .map(|_| copies(count).as_secs_f64())
+        .filter(|seconds| *seconds > 0.0)
+        .map(|seconds| count as f64 * size as f64 / seconds)
+        .collect()
+}

@@ -1,0 +1,223 @@
+//! TCP between the same two hosts: the alternative that every program has. Ping-pong by size, and a stream.
+
+use super::real_clock;
+use crate::agreement::{Outcome, agree, attempt};
+use crate::context::{Context, Mode};
+use crate::latency::ping_pong::emit;
+use crate::parameters;
+use crate::rates::rate;
+use crate::sampling::{Role, sample};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use verbena_fabric::{Error, Fabric, Group, Result};
+use verbena_measure::result::Parameters;
+
+/// How long a read may take; a lost peer must not hang the run.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// While nothing is there, an in-process job lets its other processes go on; a real process hardly notices.
+const GIVE_WAY: Duration = Duration::from_nanos(1);
+/// Message of the stream.
+const STREAM: usize = 65_536;
+
+/// `baseline.tcp`.
+pub async fn run<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    let pair = context.pairing()[0];
+    for size in context.choose(
+        &[8, 4096, 65_536],
+        &[1, 8, 64, 512, 4096, 16_384, 65_536, 1 << 18],
+    ) {
+        let parameters = parameters! { "size" => size, "flow" => "ping-pong" };
+        attempt(
+            context,
+            &parameters,
+            ping_pong(context, &parameters, size, pair),
+        )
+        .await?;
+    }
+    let parameters = parameters! { "size" => STREAM, "flow" => "stream" };
+    attempt(context, &parameters, stream(context, &parameters, pair)).await?;
+    Ok(())
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::Adapter {
+        call: "TCP".to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// A connection between the two processes of the pair; `None` elsewhere.
+async fn connect<F: Fabric>(
+    context: &Context<'_, F>,
+    pair: [usize; 2],
+) -> Outcome<Option<TcpStream>> {
+    real_clock(context)?;
+    let rank = context.rank();
+    let group = context.fabric.group();
+    let mut listener = None;
+    let mut told = Vec::new();
+    if rank == pair[1] {
+        let one = TcpListener::bind("0.0.0.0:0").map_err(failed)?;
+        let host = match group.node_of(pair[0]) == group.node_of(pair[1]) {
+            true => "127.0.0.1".to_owned(),
+            false => std::fs::read_to_string("/proc/sys/kernel/hostname").map_err(failed)?,
+        };
+        told = format!(
+            "{}:{}",
+            host.trim(),
+            one.local_addr().map_err(failed)?.port()
+        )
+        .into_bytes();
+        listener = Some(one);
+    }
+    let all = agree(context, &told).await?;
+    // In an in-process job both ends live on one thread: connecting completes through the listener's backlog.
+    let stream = match rank {
+        _ if rank == pair[0] => {
+            let address = String::from_utf8_lossy(&all[pair[1]]).into_owned();
+            Some(TcpStream::connect(address).map_err(failed)?)
+        }
+        _ => None,
+    };
+    agree(context, &[]).await?;
+    let stream = match listener {
+        Some(listener) => Some(listener.accept().map_err(failed)?.0),
+        None => stream,
+    };
+    if let Some(stream) = &stream {
+        stream.set_nodelay(true).map_err(failed)?;
+        stream.set_nonblocking(true).map_err(failed)?;
+    }
+    Ok(stream)
+}
+
+/// Reads all of `bytes`, giving way to other processes of an in-process job while nothing is there.
+async fn receive<F: Fabric>(fabric: &F, stream: &mut TcpStream, bytes: &mut [u8]) -> Result<()> {
+    let mut got = 0;
+    transfer(fabric, bytes.len(), async |_| {
+        let outcome = stream.read(&mut bytes[got..]);
+        if let Ok(count) = outcome {
+            got += count;
+        }
+        outcome
+    })
+    .await
+}
+
+async fn send<F: Fabric>(fabric: &F, stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
+    transfer(fabric, bytes.len(), async |done| {
+        stream.write(&bytes[done..])
+    })
+    .await
+}
+
+async fn transfer<F: Fabric>(
+    fabric: &F,
+    total: usize,
+    mut once: impl AsyncFnMut(usize) -> io::Result<usize>,
+) -> Result<()> {
+    let mut done = 0;
+    let mut since = None;
+    while done < total {
+        match once(done).await {
+            Ok(0) => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+            Ok(count) => {
+                done += count;
+                since = None;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    return Err(Error::Stalled {
+                        what: "TCP",
+                        waited: PATIENCE,
+                    });
+                }
+                fabric.compute(GIVE_WAY).await;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(())
+}
+
+async fn ping_pong<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    size: usize,
+    pair: [usize; 2],
+) -> Outcome<()> {
+    let mut stream = connect(context, pair).await?;
+    let mut bytes = vec![0u8; size];
+    let mut members = pair.to_vec();
+    members.sort_unstable();
+    let role = match context.rank() {
+        rank if rank == pair[0] => Role::Timed,
+        rank if rank == pair[1] => Role::Answering,
+        _ => Role::Idle,
+    };
+    let sampled = sample(context, &members, role, Mode::Free, async |i| {
+        let Some(stream) = stream.as_mut() else {
+            return Ok(());
+        };
+        if role == Role::Timed {
+            bytes.fill(i as u8);
+            send(context.fabric, stream, &bytes).await?;
+        }
+        receive(context.fabric, stream, &mut bytes).await?;
+        if bytes[size - 1] != i as u8 {
+            let reason = "wrong data arrived".to_owned();
+            return Err(Error::Adapter {
+                call: "verification".to_owned(),
+                reason,
+            });
+        }
+        if role == Role::Answering {
+            send(context.fabric, stream, &bytes).await?;
+        }
+        Ok(())
+    })
+    .await?
+    .scaled(0.5);
+    emit(context, parameters, sampled, &[pair], "one-way-latency", 2);
+    Ok(())
+}
+
+async fn stream<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    pair: [usize; 2],
+) -> Outcome<()> {
+    let mut stream = connect(context, pair).await?;
+    let mut bytes = vec![5u8; STREAM];
+    let mut members = pair.to_vec();
+    members.sort_unstable();
+    let role = match context.rank() {
+        rank if rank == pair[0] => Role::Answering,
+        rank if rank == pair[1] => Role::Timed,
+        _ => Role::Idle,
+    };
+    let rated = rate(context, &members, role, async |count| {
+        let Some(stream) = stream.as_mut() else {
+            return Ok(());
+        };
+        for _ in 0..count {
+            match role {
+                Role::Answering => send(context.fabric, stream, &bytes).await?,
+                _ => receive(context.fabric, stream, &mut bytes).await?,
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    let metrics = rated.metrics(STREAM, None);
+    context.point(
+        parameters,
+        metrics,
+        Vec::new(),
+        rated.conduct,
+        rated.warnings,
+        2,
+    );
+    Ok(())
+}

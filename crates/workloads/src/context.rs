@@ -1,0 +1,241 @@
+//! What a benchmark is given: the fabric, what the user asked for, how long it may take, where results go.
+
+use std::time::Duration;
+use verbena_fabric::{Fabric, Group};
+use verbena_measure::result::{Conduct, Failure, Finding, Metric, PairResult, Parameters, Point};
+use verbena_measure::warning::Warning;
+
+/// A result, as it arises.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// A measured point.
+    Point(Box<Point>),
+    /// A point that could not be measured.
+    Failure(Failure),
+    /// Something found by analysis.
+    Finding(Finding),
+}
+
+/// How several pairs run (rule 11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Pairs run on after a common start.
+    Free,
+    /// A barrier before each exchange.
+    Lockstep,
+}
+
+impl Mode {
+    /// The word in files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Free => "free",
+            Mode::Lockstep => "lockstep",
+        }
+    }
+}
+
+/// How long a point may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Warm-up doubles until it took so long.
+    pub warmup: Duration,
+    /// Length of a block of counted operations.
+    pub block: Duration,
+    /// Blocks at most; sampling stops earlier when the median is known well enough.
+    pub blocks: u32,
+    /// Relative half-width of the median's interval to reach.
+    pub target: f64,
+    /// Operations a block at most.
+    pub most: u64,
+    /// Whether sweeps are coarse.
+    pub sweep: Sweep,
+}
+
+/// How fine sweeps are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    /// A few points.
+    Coarse,
+    /// Every power of two.
+    Fine,
+}
+
+impl Budget {
+    /// For `--quick`.
+    pub fn quick() -> Budget {
+        Budget {
+            warmup: Duration::from_millis(4),
+            block: Duration::from_millis(12),
+            blocks: 3,
+            target: 0.02,
+            most: 20_000,
+            sweep: Sweep::Coarse,
+        }
+    }
+
+    /// For a full evaluation.
+    pub fn full() -> Budget {
+        Budget {
+            warmup: Duration::from_millis(20),
+            block: Duration::from_millis(50),
+            blocks: 8,
+            target: 0.02,
+            most: 100_000,
+            sweep: Sweep::Fine,
+        }
+    }
+
+    /// For tests in virtual time, where nothing varies.
+    pub fn virtual_time() -> Budget {
+        Budget {
+            warmup: Duration::from_micros(5),
+            block: Duration::from_micros(200),
+            blocks: 1,
+            target: 0.02,
+            most: 200,
+            sweep: Sweep::Coarse,
+        }
+    }
+}
+
+/// What the user asked for; `None` leaves it to the benchmark.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Options {
+    /// Message sizes.
+    pub sizes: Option<Vec<usize>>,
+    /// Numbers of pairs.
+    pub pairs: Option<Vec<usize>>,
+    /// How pairs run.
+    pub mode: Option<Mode>,
+    /// Transports by word.
+    pub transports: Option<Vec<String>>,
+    /// Seed of patterns and orders.
+    pub seed: u64,
+    /// Cache line from core to core on this host in nanoseconds, where measured: the floor of latencies through memory.
+    pub floor_latency: Option<f64>,
+    /// Memory copy on this host in bytes a second, where measured: the bound of bandwidths through memory.
+    pub copy_bandwidth: Option<f64>,
+    /// Cores of the node, where processes are real; `None` in virtual time.
+    pub cores: Option<usize>,
+}
+
+/// What a benchmark works with.
+pub struct Context<'a, F: Fabric> {
+    /// The adapter and the job.
+    pub fabric: &'a F,
+    /// The benchmark's name.
+    pub benchmark: &'static str,
+    /// The launch, from 0.
+    pub launch: u32,
+    /// What the user asked for.
+    pub options: &'a Options,
+    /// How long a point may take.
+    pub budget: Budget,
+    /// Takes results; called in process 0 only.
+    pub sink: &'a dyn Fn(Record),
+}
+
+impl<F: Fabric> Context<'_, F> {
+    /// This process.
+    pub fn rank(&self) -> usize {
+        self.fabric.group().rank()
+    }
+
+    /// Processes of the job.
+    pub fn size(&self) -> usize {
+        self.fabric.group().size()
+    }
+
+    /// All ranks.
+    pub fn everybody(&self) -> Vec<usize> {
+        (0..self.size()).collect()
+    }
+
+    /// Pairs of ranks: across the first two nodes where there are two, else neighbours.
+    pub fn pairing(&self) -> Vec<[usize; 2]> {
+        let group = self.fabric.group();
+        let on = |node: usize| (0..group.size()).filter(move |&rank| group.node_of(rank) == node);
+        let across: Vec<[usize; 2]> = on(0).zip(on(1)).map(|(a, b)| [a, b]).collect();
+        if !across.is_empty() {
+            return across;
+        }
+        (0..group.size() / 2).map(|k| [2 * k, 2 * k + 1]).collect()
+    }
+
+    /// The sizes to sweep: the user's, else the coarse or fine list, up to `largest`.
+    pub fn sizes(&self, largest: usize) -> Vec<usize> {
+        let limit = usize::try_from(self.fabric.capabilities().max_message).unwrap_or(usize::MAX);
+        let all: Vec<usize> = match (&self.options.sizes, self.budget.sweep) {
+            (Some(sizes), _) => sizes.clone(),
+            (None, Sweep::Coarse) => vec![1, 8, 64, 512, 4096, 65_536, 1 << 20],
+            (None, Sweep::Fine) => (0..=22).map(|i| 1 << i).collect(),
+        };
+        all.into_iter()
+            .filter(|&size| size >= 1 && size <= largest.min(limit))
+            .collect()
+    }
+
+    /// Either list by how fine sweeps are.
+    pub fn choose<T: Clone>(&self, coarse: &[T], fine: &[T]) -> Vec<T> {
+        match self.budget.sweep {
+            Sweep::Coarse => coarse.to_vec(),
+            Sweep::Fine => fine.to_vec(),
+        }
+    }
+
+    /// Whether the user wants this transport.
+    pub fn wants(&self, transport: &str) -> bool {
+        let wanted = self.options.transports.as_ref();
+        wanted.is_none_or(|list| list.iter().any(|word| word == transport))
+    }
+
+    /// Emits a record, in process 0.
+    pub fn emit(&self, record: Record) {
+        if self.rank() == 0 {
+            (self.sink)(record);
+        }
+    }
+
+    /// Emits a point; warnings that hold for every point of this job are added.
+    pub fn point(
+        &self,
+        parameters: &Parameters,
+        metrics: Vec<Metric>,
+        pairs: Vec<PairResult>,
+        conduct: Conduct,
+        mut warnings: Vec<Warning>,
+        active: usize,
+    ) {
+        if let Some(cores) = self.options.cores.filter(|&cores| active > cores) {
+            warnings.push(Warning::OversubscribedCores {
+                processes: active,
+                cores,
+            });
+        }
+        self.emit(Record::Point(Box::new(Point {
+            benchmark: self.benchmark.to_owned(),
+            launch: self.launch,
+            parameters: parameters.clone(),
+            metrics,
+            pairs,
+            conduct,
+            warnings,
+        })));
+    }
+
+    /// Nanoseconds of ticks.
+    pub fn nanos(&self, ticks: u64) -> f64 {
+        self.fabric.clock().nanos(ticks)
+    }
+}
+
+/// Parameters from pairs of names and values.
+#[macro_export]
+macro_rules! parameters {
+    ($($name:literal => $value:expr),* $(,)?) => {
+        verbena_measure::result::Parameters::from([
+            $(($name.to_owned(), verbena_measure::result::Value::from($value))),*
+        ])
+    };
+}

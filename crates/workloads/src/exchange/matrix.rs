@@ -1,0 +1,82 @@
+//! All pairs, one after the other: write latency between every two processes, as a host-by-host matrix. It shows a slow
+//! port, cable or core that every average hides.
+
+use crate::agreement::attempt;
+use crate::context::{Context, Mode, Record};
+use crate::latency::ping_pong::{Exchange, Inlining, PingPong, run};
+use crate::parameters;
+use crate::wiring::{Kind, Receives};
+use std::cell::RefCell;
+use verbena_fabric::*;
+use verbena_measure::result::{Finding, Parameters};
+use verbena_measure::sample::Sample;
+
+/// A pair is named when it is so much slower than the median pair.
+const SLOW: f64 = 1.5;
+
+/// `patterns.all-pairs`.
+pub async fn all_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    let medians = RefCell::new(Vec::new());
+    let sink = |record: Record| {
+        if let Record::Point(point) = &record {
+            let rank = |name: &str| point.parameters.get(name).map(ToString::to_string);
+            let label = (
+                rank("from").unwrap_or_default(),
+                rank("to").unwrap_or_default(),
+            );
+            medians.borrow_mut().push((label, point.metrics[0].value));
+        }
+        (context.sink)(record);
+    };
+    let watched = Context {
+        sink: &sink,
+        ..*context
+    };
+    let size = context
+        .options
+        .sizes
+        .as_ref()
+        .and_then(|s| s.first().copied())
+        .unwrap_or(8)
+        .max(1);
+    for from in 0..context.size() {
+        for to in from + 1..context.size() {
+            let parameters = parameters! {
+                "from" => from, "to" => to, "size" => size, "transport" => "rc",
+            };
+            let spec = PingPong {
+                exchange: Exchange::Write,
+                kind: Kind::Rc,
+                receives: Receives::Own,
+                size,
+                wait: Wait::Poll,
+                inlining: Inlining::Usual,
+            };
+            let pairs = [[from, to]];
+            let point = run(&watched, &parameters, spec, &pairs, Mode::Free);
+            attempt(&watched, &parameters, point).await?;
+        }
+    }
+    let medians = medians.into_inner();
+    let Some(all) = Sample::new(medians.iter().map(|(_, value)| *value).collect()) else {
+        return Ok(());
+    };
+    for ((from, to), value) in medians {
+        let ratio = value / all.median();
+        if ratio > SLOW {
+            context.emit(Record::Finding(Finding {
+                benchmark: context.benchmark.to_owned(),
+                launch: context.launch,
+                name: "slow-pair".to_owned(),
+                parameters: Parameters::new(),
+                value: Some(ratio),
+                unit: String::new(),
+                range: None,
+                text: format!(
+                    "processes {from} and {to} are {ratio:.1} times as slow as the median pair"
+                ),
+            }));
+        }
+    }
+    Ok(())
+}

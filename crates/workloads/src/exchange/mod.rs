@@ -1,0 +1,5 @@
+//! Patterns over many processes.
+
+pub mod flows;
+pub mod halo;
+pub mod matrix;

@@ -1,0 +1,191 @@
+//! Connection contexts (memfree, section 4.1): latency against the number of queue pairs used in turn. When the contexts
+//! no longer fit the adapter's cache, every operation misses, and the curve steps up. The suite looks for the step by a
+//! fit, then measures between its neighbours until it is narrow.
+//!
+//! Control: as many queue pairs created, one of them used. If that rises too, it is not the cache.
+
+use crate::agreement::{Outcome, attempt};
+use crate::context::{Context, Mode, Record, Sweep};
+use crate::latency::ping_pong::emit;
+use crate::parameters;
+use crate::pattern::{Checked, checking_pass};
+use crate::sampling::{Role, sample_rounds};
+use crate::wiring::{Kind, Setup, Wired, wire};
+use verbena_fabric::*;
+use verbena_measure::result::{Finding, Parameters};
+use verbena_measure::stats::interval::Interval;
+use verbena_measure::stats::knee;
+
+/// Payload.
+const SIZE: usize = 8;
+/// The knee is narrow enough when its ends differ by less.
+const NARROW: f64 = 1.06;
+
+/// `internals.contexts`.
+pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    let pair = context.pairing()[0];
+    let mut curve = Vec::new();
+    for number in numbers(context) {
+        if let Some(value) = measure(context, number, number, pair, "active").await? {
+            curve.push((number as f64, value));
+        }
+    }
+    let most = curve
+        .iter()
+        .map(|point| point.0 as usize)
+        .max()
+        .unwrap_or(1);
+    measure(context, most, 1, pair, "created").await?;
+    let mut knee = knee::find(&curve);
+    while let Some(found) = knee.filter(|found| found.high / found.low > NARROW) {
+        let middle = (found.low * found.high).sqrt().round() as usize;
+        if middle as f64 <= found.low || middle as f64 >= found.high {
+            break;
+        }
+        let Some(value) = measure(context, middle, middle, pair, "active").await? else {
+            break;
+        };
+        curve.push((middle as f64, value));
+        let before = knee;
+        knee = knee::find(&curve);
+        if knee == before {
+            break;
+        }
+    }
+    report(context, knee, "context-knee", "queue pairs");
+    Ok(())
+}
+
+fn numbers<F: Fabric>(context: &Context<'_, F>) -> Vec<usize> {
+    let highest = match context.budget.sweep {
+        Sweep::Coarse => 8,
+        Sweep::Fine => 12,
+    };
+    let limit = context.fabric.capabilities().max_pairs as usize;
+    (0..=highest)
+        .map(|i| 1 << i)
+        .filter(|&number| number < limit)
+        .collect()
+}
+
+async fn measure<F: Fabric>(
+    context: &Context<'_, F>,
+    created: usize,
+    used: usize,
+    pair: [usize; 2],
+    control: &str,
+) -> Result<Option<f64>> {
+    let parameters = parameters! {
+        "queue-pairs" => created, "used" => used, "size" => SIZE, "transport" => "rc",
+        "series" => control,
+    };
+    attempt(
+        context,
+        &parameters,
+        point(context, &parameters, created, used, pair),
+    )
+    .await
+}
+
+async fn point<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    created: usize,
+    used: usize,
+    pair: [usize; 2],
+) -> Outcome<f64> {
+    let rank = context.rank();
+    let peers = match pair.iter().position(|&member| member == rank) {
+        Some(side) => vec![pair[1 - side]; created],
+        None => Vec::new(),
+    };
+    let mut setup = Setup::new(Kind::Rc, 4096);
+    setup.depth = 4;
+    let wired = wire(context, &peers, setup).await?;
+    let link = (!peers.is_empty()).then_some(created - 1);
+    checking_pass(
+        context,
+        &wired,
+        link,
+        Checked::Write,
+        SIZE,
+        64,
+        Placement::Reference,
+    )
+    .await?;
+    let role = if rank == pair[0] {
+        Role::Timed
+    } else {
+        Role::Idle
+    };
+    let sampled = sample_rounds(
+        context,
+        &[pair[0]],
+        role,
+        Mode::Free,
+        used as u64,
+        async |i| one_write(&wired, (i % used as u64) as usize).await,
+    )
+    .await?;
+    let median = sampled
+        .together()
+        .map_or(f64::NAN, |sample| sample.median());
+    emit(
+        context,
+        parameters,
+        sampled,
+        &[pair],
+        "completion-latency",
+        1,
+    );
+    Ok(median)
+}
+
+#[inline]
+async fn one_write<F: Fabric>(wired: &Wired<F>, link: usize) -> Result<()> {
+    let to = wired.remotes[wired.links[link].peer].at(64);
+    let operation = Operation::Write { to };
+    wired
+        .post(
+            link,
+            operation,
+            (0, SIZE),
+            Signal::Signalled,
+            Placement::Reference,
+        )
+        .await?;
+    wired.sends.one(Wait::Poll).await.map(drop)
+}
+
+/// Emits what was found of a knee, also that there is none.
+pub fn report<F: Fabric>(
+    context: &Context<'_, F>,
+    knee: Option<knee::Knee>,
+    name: &str,
+    of_what: &str,
+) {
+    let text = match &knee {
+        None => format!("no knee over the {of_what} measured"),
+        Some(knee) => format!(
+            "{:.0} {of_what} fit (between {:.0} and {:.0}); beyond, {} instead of {}",
+            knee.at,
+            knee.low,
+            knee.high,
+            verbena_measure::unit::time(knee.after),
+            verbena_measure::unit::time(knee.before)
+        ),
+    };
+    context.emit(Record::Finding(Finding {
+        benchmark: context.benchmark.to_owned(),
+        launch: context.launch,
+        name: name.to_owned(),
+        parameters: Parameters::new(),
+        value: knee.map(|knee| knee.at),
+        unit: String::new(),
+        range: knee.map(|knee| Interval {
+            low: knee.low,
+            high: knee.high,
+        }),
+        text,
+    }));
+}

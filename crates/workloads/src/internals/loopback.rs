@@ -1,0 +1,106 @@
+//! Within one process: two queue pairs connected to each other, so that nothing but host, bus and adapter take part
+//! (memfree, section 3); and the same with buffers in the adapter's own memory, which tells the two memories apart.
+
+use crate::agreement::{Outcome, attempt};
+use crate::context::{Context, Mode};
+use crate::latency::ping_pong::emit;
+use crate::parameters;
+use crate::sampling::{Role, sample};
+use verbena_fabric::*;
+use verbena_measure::result::Parameters;
+
+/// `internals.loopback`.
+pub async fn bus<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    for size in context.sizes(1 << 20) {
+        let parameters = parameters! { "size" => size, "transport" => "rc", "memory" => "host" };
+        let point = point(context, &parameters, size, Location::Host);
+        attempt(context, &parameters, point).await?;
+    }
+    Ok(())
+}
+
+/// `internals.device-memory`.
+pub async fn device_memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    for (word, location) in [("host", Location::Host), ("adapter", Location::Device)] {
+        for size in context.sizes(4096) {
+            let parameters = parameters! { "size" => size, "transport" => "rc", "memory" => word };
+            let point = async {
+                let offered = context.fabric.capabilities().operations.device_memory;
+                if location == Location::Device && !offered {
+                    let fabric = context.fabric.capabilities().device.clone();
+                    let what = "memory on the adapter".to_owned();
+                    return Err(Error::Unsupported { what, fabric }.into());
+                }
+                point(context, &parameters, size, location).await
+            };
+            attempt(context, &parameters, point).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn point<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    size: usize,
+    location: Location,
+) -> Outcome<()> {
+    let fabric = context.fabric;
+    let length = size.next_multiple_of(4096);
+    let buffer = async || {
+        let request = BufferRequest {
+            length,
+            location,
+            pages: Pages::Base,
+        };
+        fabric
+            .register(fabric.allocate(request).await?, Access::READ_WRITE)
+            .await
+    };
+    let (source, target) = (buffer().await?, buffer().await?);
+    let queue = fabric
+        .completions(QueueRequest {
+            depth: 16,
+            wait: Wait::Poll,
+        })
+        .await?;
+    let request = || PairRequest {
+        send_depth: 8,
+        receive_depth: 8,
+        ..PairRequest::<F>::rc(&queue)
+    };
+    let (first, second) = (fabric.pair(request()).await?, fabric.pair(request()).await?);
+    first.connect(&second.endpoint()).await?;
+    second.connect(&first.endpoint()).await?;
+    crate::pattern::fill(&source, 0, size, 3)?;
+    let slices = [Slice::new(&source, 0, size)];
+    let list = [WorkRequest::new(
+        1,
+        Operation::Write {
+            to: target.remote().at(0),
+        },
+        &slices,
+    )];
+    first.post_send(&list).await?;
+    queue.one(Wait::Poll).await?;
+    crate::pattern::verify(&target, 0, size, 3)?;
+    let role = if context.rank() == 0 {
+        Role::Timed
+    } else {
+        Role::Idle
+    };
+    let sampled = sample(context, &[0], role, Mode::Free, async |_| {
+        first.post_send(&list).await?;
+        queue.one(Wait::Poll).await.map(drop)
+    })
+    .await?;
+    emit(
+        context,
+        parameters,
+        sampled,
+        &[[0, 0]],
+        "completion-latency",
+        1,
+    );
+    Ok(())
+}

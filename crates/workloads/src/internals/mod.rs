@@ -1,0 +1,8 @@
+//! Inside the adapter: memfree, sections 3 and 4.1 to 4.4, and what else a program pays for that no public tool measures.
+
+pub mod contexts;
+pub mod footprint;
+pub mod loopback;
+pub mod registration;
+pub mod scatter;
+pub mod translation;

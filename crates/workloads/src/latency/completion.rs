@@ -1,0 +1,173 @@
+//! From posting to completion: reads, atomics, and writes seen by the initiator. A round trip (rule 14); the other side
+//! does nothing, which is what one-sided means.
+
+use crate::agreement::{Outcome, agree, attempt};
+use crate::context::{Context, Mode};
+use crate::latency::ping_pong::emit;
+use crate::parameters;
+use crate::pattern::{Checked, checking_pass};
+use crate::sampling::{Role, sample};
+use crate::wiring::{Kind, Setup, wire};
+use verbena_fabric::*;
+use verbena_measure::result::Parameters;
+
+/// What is posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    Write,
+    Read,
+    FetchAdd,
+    CompareSwap,
+}
+
+/// `latency.read`.
+pub async fn read<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    by_size(context, Request::Read).await
+}
+
+/// `latency.write-completion`.
+pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    by_size(context, Request::Write).await
+}
+
+/// `latency.fetch-add`.
+pub async fn fetch_add<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    one_word(context, Request::FetchAdd).await
+}
+
+/// `latency.compare-swap`.
+pub async fn compare_swap<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    one_word(context, Request::CompareSwap).await
+}
+
+async fn by_size<F: Fabric>(context: &Context<'_, F>, request: Request) -> Result<()> {
+    let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
+    for size in context.sizes(1 << 22) {
+        let parameters = parameters! { "size" => size, "transport" => "rc" };
+        let point = run(context, &parameters, request, size, &pairs, Mode::Free);
+        attempt(context, &parameters, point).await?;
+    }
+    Ok(())
+}
+
+async fn one_word<F: Fabric>(context: &Context<'_, F>, request: Request) -> Result<()> {
+    let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
+    let parameters = parameters! { "size" => 8usize, "transport" => "rc" };
+    let point = run(context, &parameters, request, 8, &pairs, Mode::Free);
+    attempt(context, &parameters, point).await?;
+    Ok(())
+}
+
+/// Runs over all `pairs` at once (connectx_multicore, section 3.2, for reads) and emits the point.
+pub async fn run<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    request: Request,
+    size: usize,
+    pairs: &[[usize; 2]],
+    mode: Mode,
+) -> Outcome<()> {
+    let atomic = matches!(request, Request::FetchAdd | Request::CompareSwap);
+    if atomic && !context.fabric.capabilities().operations.atomics {
+        let fabric = context.fabric.capabilities().device.clone();
+        return Err(Error::Unsupported {
+            what: "an atomic".to_owned(),
+            fabric,
+        }
+        .into());
+    }
+    let rank = context.rank();
+    let mine = pairs.iter().find(|pair| pair.contains(&rank));
+    let peers: Vec<usize> = mine
+        .map(|pair| pair[usize::from(pair[0] == rank)])
+        .into_iter()
+        .collect();
+    let arrival = size.next_multiple_of(64) + 64;
+    let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
+    let (setup, placement) = match request {
+        Request::Write => setup.inline_up_to(size, context.fabric.capabilities()),
+        _ => (setup, Placement::Reference),
+    };
+    let wired = wire(context, &peers, setup).await?;
+    let checked = if request == Request::Write {
+        Checked::Write
+    } else {
+        Checked::Read
+    };
+    let pass = Placement::Reference;
+    checking_pass(
+        context,
+        &wired,
+        mine.map(|_| 0),
+        checked,
+        size,
+        arrival,
+        pass,
+    )
+    .await?;
+    if atomic && mine.is_some() {
+        wired.region.store_word(0, 0);
+    }
+    // The target's word must be set before anybody counts on it.
+    agree(context, &[]).await?;
+    let members: Vec<usize> = pairs.iter().map(|pair| pair[0]).collect();
+    let role = if members.contains(&rank) {
+        Role::Timed
+    } else {
+        Role::Idle
+    };
+    let mut count = 0u64;
+    let sampled = sample(context, &members, role, mode, async |_| {
+        let remote = wired.remotes[peers[0]];
+        let (operation, local) = match request {
+            Request::Write => (
+                Operation::Write {
+                    to: remote.at(arrival),
+                },
+                0,
+            ),
+            Request::Read => (Operation::Read { from: remote.at(0) }, arrival),
+            Request::FetchAdd => (
+                Operation::FetchAdd {
+                    at: remote.at(0),
+                    add: 1,
+                },
+                arrival,
+            ),
+            Request::CompareSwap => (
+                Operation::CompareSwap {
+                    at: remote.at(0),
+                    compare: count,
+                    swap: count + 1,
+                },
+                arrival,
+            ),
+        };
+        wired
+            .post(0, operation, (local, size), Signal::Signalled, placement)
+            .await?;
+        wired.sends.one(Wait::Poll).await?;
+        if atomic {
+            let old = wired.region.load_word(arrival);
+            if old != count {
+                let reason = format!("atomic {count} gave {old} as the old value");
+                return Err(Error::Adapter {
+                    call: "verification".to_owned(),
+                    reason,
+                });
+            }
+        }
+        count += 1;
+        Ok(())
+    })
+    .await?;
+    emit(
+        context,
+        parameters,
+        sampled,
+        pairs,
+        "completion-latency",
+        members.len(),
+    );
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! Ping-pong: how long a message takes one way. By size, transport, with shared receive queues.
+//!
+//! One way is half a round trip (rule 14), for both sides do the same. The receiver of a write polls the last byte in
+//! memory, that of a send or a write with immediate data its completion queue. Every message is signalled and its
+//! completion awaited, as perftest does, so that the figures can be laid side by side.
+//! Several pairs at once are connectx_multicore, section 3.1.
+
+use crate::agreement::{Outcome, agree, attempt};
+use crate::context::{Context, Mode};
+use crate::parameters;
+use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
+use crate::sampling::{Role, Sampled, sample};
+use crate::wiring::{Kind, Receives, Setup, Wired, wire};
+use verbena_fabric::*;
+use verbena_measure::bound::Bound;
+use verbena_measure::compare::Better;
+use verbena_measure::result::{Metric, PairResult, Parameters};
+use verbena_measure::sample::Sample;
+use verbena_measure::warning::Warning;
+
+/// What goes back and forth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exchange {
+    Write,
+    WriteImmediate,
+    Send,
+}
+
+/// Which messages go inline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inlining {
+    /// Those that fit the usual threshold.
+    Usual,
+    /// As said.
+    Fixed(Placement),
+}
+
+/// A ping-pong to run.
+#[derive(Debug, Clone, Copy)]
+pub struct PingPong {
+    pub exchange: Exchange,
+    pub kind: Kind,
+    pub receives: Receives,
+    pub size: usize,
+    pub wait: Wait,
+    pub inlining: Inlining,
+}
+
+/// Receives posted ahead; a ping-pong needs one, the others hide the reposting.
+const RECEIVES: usize = 16;
+/// Tags of consecutive messages differ, and none is the zero of fresh memory.
+const TAGS: u64 = 251;
+/// A pair is called a straggler when it is so much slower than the median pair.
+const STRAGGLER: f64 = 1.5;
+
+/// `latency.write`.
+pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    by_size(
+        context,
+        Exchange::Write,
+        &[(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)],
+    )
+    .await
+}
+
+/// `latency.write-immediate`.
+pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    let kinds = [(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)];
+    by_size(context, Exchange::WriteImmediate, &kinds).await
+}
+
+/// `latency.send`.
+pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    let kinds = [
+        (Kind::Rc, Receives::Own),
+        (Kind::Rc, Receives::Shared),
+        (Kind::Uc, Receives::Own),
+        (Kind::Ud, Receives::Own),
+        (Kind::Xrc, Receives::Shared),
+    ];
+    by_size(context, Exchange::Send, &kinds).await
+}
+
+async fn by_size<F: Fabric>(
+    context: &Context<'_, F>,
+    exchange: Exchange,
+    kinds: &[(Kind, Receives)],
+) -> Result<()> {
+    let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
+    for &(kind, receives) in kinds {
+        if !context.wants(kind.word()) {
+            continue;
+        }
+        let largest = if kind == Kind::Ud {
+            datagram_limit(context)
+        } else {
+            1 << 22
+        };
+        for size in context.sizes(largest) {
+            let shared = if receives == Receives::Shared {
+                "shared"
+            } else {
+                "own"
+            };
+            let parameters = parameters! {
+                "size" => size, "transport" => kind.word(), "receive-queue" => shared,
+            };
+            let inlining = Inlining::Usual;
+            let spec = PingPong {
+                exchange,
+                kind,
+                receives,
+                size,
+                wait: Wait::Poll,
+                inlining,
+            };
+            attempt(
+                context,
+                &parameters,
+                run(context, &parameters, spec, &pairs, Mode::Free),
+            )
+            .await?;
+            if !kind.offered(context.fabric.capabilities()) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A datagram is one packet.
+fn datagram_limit<F: Fabric>(context: &Context<'_, F>) -> usize {
+    context
+        .fabric
+        .capabilities()
+        .link
+        .map_or(1024, |link| link.mtu as usize)
+}
+
+/// Runs a ping-pong over all `pairs` at once and emits the point.
+pub async fn run<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    spec: PingPong,
+    pairs: &[[usize; 2]],
+    mode: Mode,
+) -> Outcome<()> {
+    let rank = context.rank();
+    let mine = pairs.iter().find(|pair| pair.contains(&rank));
+    let peers: Vec<usize> = mine
+        .map(|pair| pair[usize::from(pair[0] == rank)])
+        .into_iter()
+        .collect();
+    let header = if spec.kind == Kind::Ud {
+        DATAGRAM_HEADER
+    } else {
+        0
+    };
+    let arrival = spec.size.next_multiple_of(64) + 64;
+    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header);
+    setup.receives = spec.receives;
+    setup.wait = spec.wait;
+    let capabilities = context.fabric.capabilities();
+    let (setup, placement) = match spec.inlining {
+        Inlining::Usual => setup.inline_up_to(spec.size, capabilities),
+        Inlining::Fixed(Placement::Inline) => (
+            Setup {
+                inline: spec.size as u32,
+                ..setup
+            },
+            Placement::Inline,
+        ),
+        Inlining::Fixed(Placement::Reference) => (setup, Placement::Reference),
+    };
+    let wired = wire(context, &peers, setup).await?;
+    let checked = match spec.exchange {
+        Exchange::Write => Checked::Write,
+        Exchange::WriteImmediate => Checked::WriteImmediate,
+        Exchange::Send => Checked::Send,
+    };
+    let link = mine.map(|_| 0);
+    checking_pass(
+        context, &wired, link, checked, spec.size, arrival, placement,
+    )
+    .await?;
+    if mine.is_some() {
+        wired.region.store_byte(arrival + spec.size - 1, 0);
+        if spec.exchange != Exchange::Write {
+            wired
+                .post_receives(0, (arrival, spec.size + header), RECEIVES)
+                .await?;
+        }
+    }
+    agree(context, &[]).await?;
+    let members: Vec<usize> = {
+        let mut all: Vec<usize> = pairs.iter().flatten().copied().collect();
+        all.sort_unstable();
+        all
+    };
+    let role = match mine {
+        Some(pair) if pair[0] == rank => Role::Timed,
+        Some(_) => Role::Answering,
+        None => Role::Idle,
+    };
+    let table = Table {
+        wired: &wired,
+        spec,
+        placement,
+        arrival,
+        header,
+    };
+    let sampled = sample(context, &members, role, mode, async |i| match role {
+        Role::Timed => {
+            table.strike(i).await?;
+            table.awaited(i).await
+        }
+        Role::Answering => {
+            table.awaited(i).await?;
+            table.strike(i).await
+        }
+        Role::Idle => Ok(()),
+    })
+    .await?
+    .scaled(0.5);
+    emit(
+        context,
+        parameters,
+        sampled,
+        pairs,
+        "one-way-latency",
+        members.len(),
+    );
+    Ok(())
+}
+
+struct Table<'a, F: Fabric> {
+    wired: &'a Wired<F>,
+    spec: PingPong,
+    placement: Placement,
+    arrival: usize,
+    header: usize,
+}
+
+impl<F: Fabric> Table<'_, F> {
+    #[inline]
+    async fn strike(&self, i: u64) -> Result<()> {
+        let size = self.spec.size;
+        let peer = self.wired.links[0].peer;
+        let to = self.wired.remotes[peer].at(self.arrival);
+        let operation = match self.spec.exchange {
+            Exchange::Write => {
+                self.wired.region.store_byte(size - 1, tag(i));
+                Operation::Write { to }
+            }
+            Exchange::WriteImmediate => Operation::WriteImmediate {
+                to,
+                immediate: i as u32,
+            },
+            Exchange::Send => Operation::Send,
+        };
+        self.wired
+            .post(0, operation, (0, size), Signal::Signalled, self.placement)
+            .await?;
+        self.wired.sends.one(self.spec.wait).await.map(drop)
+    }
+
+    #[inline]
+    async fn awaited(&self, i: u64) -> Result<()> {
+        let size = self.spec.size;
+        if self.spec.exchange == Exchange::Write {
+            return self
+                .wired
+                .region
+                .until_byte(self.arrival + size - 1, tag(i))
+                .await;
+        }
+        self.wired.receives.one(self.spec.wait).await?;
+        self.wired
+            .post_receives(0, (self.arrival, size + self.header), 1)
+            .await
+    }
+}
+
+fn tag(i: u64) -> u8 {
+    (1 + i % TAGS) as u8
+}
+
+/// Emits a point from the samples of the first process of each pair; pairs that failed are failures of their own.
+pub fn emit<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    sampled: Sampled,
+    pairs: &[[usize; 2]],
+    metric: &str,
+    active: usize,
+) {
+    for (rank, reason) in &sampled.out {
+        let mut parameters = parameters.clone();
+        if let Some(pair) = pairs.iter().position(|pair| pair.contains(rank)) {
+            parameters.insert("pair".to_owned(), pair.into());
+        }
+        context.emit(crate::Record::Failure(verbena_measure::result::Failure {
+            benchmark: context.benchmark.to_owned(),
+            launch: context.launch,
+            parameters,
+            reason: format!("process {rank}: {reason}"),
+            unsupported: false,
+        }));
+    }
+    let out = |pair: &[usize; 2]| sampled.out.iter().any(|(rank, _)| pair.contains(rank));
+    let by_pair: Vec<(usize, [usize; 2], Sample)> = pairs
+        .iter()
+        .enumerate()
+        .filter(|(_, pair)| !out(pair))
+        .filter_map(|(k, pair)| sampled.of(pair[0]).map(|sample| (k, *pair, sample)))
+        .collect();
+    let values = by_pair
+        .iter()
+        .flat_map(|(_, _, sample)| sample.values().iter().copied());
+    let Some(together) = Sample::new(values.collect()) else {
+        return;
+    };
+    let mut warnings = sampled.warnings;
+    warnings.extend(Metric::unconverged(&together));
+    let mut metrics = vec![Metric::time(metric, &together).bounded(floor(context, metric))];
+    let results: Vec<PairResult> = by_pair
+        .iter()
+        .map(|(pair, ranks, sample)| PairResult {
+            pair: *pair,
+            ranks: *ranks,
+            value: sample.median(),
+            min: sample.min(),
+            max: sample.max(),
+        })
+        .collect();
+    if results.len() > 1 {
+        let worst = results
+            .iter()
+            .max_by(|a, b| a.value.total_cmp(&b.value))
+            .expect("several");
+        metrics.push(Metric::figure(
+            "worst-pair",
+            "ns",
+            Better::Lower,
+            worst.value,
+        ));
+        warnings.extend(straggler(&results));
+    }
+    let pair_results = if results.len() > 1 {
+        results
+    } else {
+        Vec::new()
+    };
+    let mut conduct = sampled.conduct;
+    conduct.validated = true;
+    context.point(parameters, metrics, pair_results, conduct, warnings, active);
+}
+
+/// The pair that is far slower than the median pair, if there is one.
+pub fn straggler(results: &[PairResult]) -> Option<Warning> {
+    let medians = Sample::new(results.iter().map(|result| result.value).collect())?;
+    let worst = results.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
+    // With two pairs the median lies between them; the other pair is the measure then.
+    let usual = if results.len() == 2 {
+        medians.min()
+    } else {
+        medians.median()
+    };
+    let ratio = worst.value / usual;
+    (ratio > STRAGGLER).then_some(Warning::Straggler {
+        pair: worst.pair,
+        ratio,
+    })
+}
+
+/// A message from one process to another cannot be faster than a cache line; an initiator that completes alone can.
+fn floor<F: Fabric>(context: &Context<'_, F>, metric: &str) -> Option<Bound> {
+    if metric != "one-way-latency" {
+        return None;
+    }
+    context.options.floor_latency.map(|value| Bound {
+        value,
+        reason: "a cache line from one core to another on this host".to_owned(),
+    })
+}

@@ -1,0 +1,326 @@
+//! Queue pairs between processes with all that belongs to them: regions, queues, addresses.
+
+use crate::agreement::{Outcome, agree};
+use crate::context::Context;
+use verbena_fabric::*;
+
+/// Which transport a link uses, seen from a benchmark: XRC is one word here and two halves below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Rc,
+    Uc,
+    Ud,
+    Xrc,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Rc => "rc",
+            Kind::Uc => "uc",
+            Kind::Ud => "ud",
+            Kind::Xrc => "xrc",
+        }
+    }
+
+    pub fn offered(self, capabilities: &Capabilities) -> bool {
+        let transports = capabilities.transports;
+        match self {
+            Kind::Rc => transports.rc,
+            Kind::Uc => transports.uc,
+            Kind::Ud => transports.ud,
+            Kind::Xrc => transports.xrc,
+        }
+    }
+
+    fn main(self) -> Transport {
+        match self {
+            Kind::Rc => Transport::Rc,
+            Kind::Uc => Transport::Uc,
+            Kind::Ud => Transport::Ud,
+            Kind::Xrc => Transport::XrcInitiator,
+        }
+    }
+}
+
+/// Where receive requests are posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receives {
+    /// To each queue pair.
+    Own,
+    /// To a shared receive queue of the process.
+    Shared,
+}
+
+/// What all links of a process have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    pub kind: Kind,
+    pub receives: Receives,
+    pub depth: u32,
+    pub segments: u32,
+    /// Bytes inline that queue pairs are asked for.
+    pub inline: u32,
+    pub wait: Wait,
+    /// Bytes of the process's region.
+    pub region: usize,
+    pub location: Location,
+}
+
+impl Setup {
+    pub fn new(kind: Kind, region: usize) -> Setup {
+        Setup {
+            kind,
+            receives: if kind == Kind::Xrc {
+                Receives::Shared
+            } else {
+                Receives::Own
+            },
+            depth: 128,
+            segments: 1,
+            inline: 0,
+            wait: Wait::Poll,
+            region,
+            location: Location::Host,
+        }
+    }
+
+    /// Asks for inline room for messages of `size` if the fabric has it; says how such messages are posted.
+    pub fn inline_up_to(mut self, size: usize, capabilities: &Capabilities) -> (Setup, Placement) {
+        if size as u64 <= u64::from(INLINE_BY_DEFAULT.min(capabilities.max_inline)) {
+            self.inline = size as u32;
+            (self, Placement::Inline)
+        } else {
+            (self, Placement::Reference)
+        }
+    }
+}
+
+const PAGE: usize = 4096;
+/// Messages up to this size go inline unless a benchmark sweeps it; perftest's default for write latency.
+const INLINE_BY_DEFAULT: u32 = 220;
+
+/// One end of a link.
+pub struct LinkEnd<F: Fabric> {
+    pub peer: usize,
+    pub pair: F::Pair,
+    /// Over XRC, the half that receives.
+    _target: Option<F::Pair>,
+    remote: Endpoint,
+    address: Option<F::Address>,
+    kind: Kind,
+}
+
+impl<F: Fabric> LinkEnd<F> {
+    pub fn destination(&self) -> Destination<'_, F> {
+        match (self.kind, &self.address) {
+            (Kind::Ud, Some(address)) => Destination::Datagram {
+                address,
+                pair: self.remote.pair,
+                key: self.remote.queue_key,
+            },
+            (Kind::Xrc, _) => Destination::SharedReceive(self.remote.shared_receive),
+            _ => Destination::Connected,
+        }
+    }
+}
+
+/// A process's links and what they share.
+pub struct Wired<F: Fabric> {
+    pub links: Vec<LinkEnd<F>>,
+    pub shared: Option<F::SharedReceive>,
+    pub region: F::Region,
+    /// Everybody's region by rank.
+    pub remotes: Vec<RemoteRegion>,
+    pub sends: F::Completions,
+    pub receives: F::Completions,
+    pub setup: Setup,
+}
+
+/// Connects this process to `peers`, in this order; a peer may occur often. All processes of the job call it, also with
+/// no peers. My k-th link to a process meets its k-th link to me.
+pub async fn wire<F: Fabric>(
+    context: &Context<'_, F>,
+    peers: &[usize],
+    setup: Setup,
+) -> Outcome<Wired<F>> {
+    let fabric = context.fabric;
+    let capabilities = fabric.capabilities();
+    let missing = |what: &str| Error::Unsupported {
+        what: what.to_owned(),
+        fabric: capabilities.device.clone(),
+    };
+    if !setup.kind.offered(capabilities) {
+        return Err(missing(setup.kind.word()).into());
+    }
+    if setup.receives == Receives::Shared && !capabilities.operations.shared_receive {
+        return Err(missing("a shared receive queue").into());
+    }
+    let access = if capabilities.operations.atomics {
+        Access::ALL
+    } else {
+        Access::READ_WRITE
+    };
+    let request = BufferRequest {
+        // Whole pages, as programs have them: an adapter may treat a page that it shares with other data differently.
+        length: setup.region.next_multiple_of(PAGE),
+        location: setup.location,
+        pages: Pages::Base,
+    };
+    let region = fabric
+        .register(fabric.allocate(request).await?, access)
+        .await?;
+    let queue = |links: usize| {
+        let wanted =
+            (setup.depth as usize * links.max(1)).min(capabilities.max_completions as usize);
+        QueueRequest {
+            depth: wanted as u32,
+            wait: setup.wait,
+        }
+    };
+    let sends = fabric.completions(queue(peers.len())).await?;
+    let receives = fabric.completions(queue(peers.len())).await?;
+    let shared = match setup.receives {
+        Receives::Own => None,
+        Receives::Shared => {
+            let request = SharedReceiveRequest {
+                depth: (setup.depth * peers.len().max(1) as u32).min(capabilities.max_depth),
+                segments: setup.segments,
+                xrc_completions: (setup.kind == Kind::Xrc).then_some(&receives),
+            };
+            Some(fabric.shared_receive(request).await?)
+        }
+    };
+    let mut ends = Vec::with_capacity(peers.len());
+    let mut told = region.remote().to_bytes().to_vec();
+    for &peer in peers {
+        let request = |transport| PairRequest {
+            transport,
+            send_completions: &sends,
+            receive_completions: &receives,
+            send_depth: setup.depth,
+            receive_depth: setup.depth,
+            segments: setup.segments,
+            inline: setup.inline,
+            shared_receive: shared.as_ref(),
+        };
+        let pair = fabric.pair(request(setup.kind.main())).await?;
+        let target = match setup.kind {
+            Kind::Xrc => Some(fabric.pair(request(Transport::XrcTarget)).await?),
+            _ => None,
+        };
+        told.extend((peer as u32).to_le_bytes());
+        told.extend(pair.endpoint().to_bytes());
+        told.extend(target.as_ref().unwrap_or(&pair).endpoint().to_bytes());
+        ends.push((peer, pair, target));
+    }
+    let all = agree(context, &told).await?;
+    let remotes: Result<Vec<RemoteRegion>> = all
+        .iter()
+        .map(|told| RemoteRegion::from_bytes(&told[..RemoteRegion::BYTES]))
+        .collect();
+    let mut links = Vec::with_capacity(ends.len());
+    let mut met = vec![0usize; context.size()];
+    for (peer, pair, target) in ends {
+        let (theirs, their_target) = nth_towards(&all[peer], context.rank(), met[peer])?;
+        met[peer] += 1;
+        pair.connect(&their_target).await?;
+        if let Some(target) = &target {
+            target.connect(&theirs).await?;
+        }
+        let address = match setup.kind {
+            Kind::Ud => Some(fabric.address(&theirs).await?),
+            _ => None,
+        };
+        let link = LinkEnd {
+            peer,
+            pair,
+            _target: target,
+            remote: their_target,
+            address,
+            kind: setup.kind,
+        };
+        links.push(link);
+    }
+    // Nobody may send before the other side is ready to receive.
+    agree(context, &[]).await?;
+    Ok(Wired {
+        links,
+        shared,
+        region,
+        remotes: remotes?,
+        sends,
+        receives,
+        setup,
+    })
+}
+
+/// From what a process told: its `n`-th link towards `rank`.
+fn nth_towards(told: &[u8], rank: usize, n: usize) -> Result<(Endpoint, Endpoint)> {
+    const ENTRY: usize = 4 + 2 * Endpoint::BYTES;
+    let found = told[RemoteRegion::BYTES..]
+        .chunks_exact(ENTRY)
+        .filter(|entry| entry[..4] == (rank as u32).to_le_bytes())
+        .nth(n);
+    let entry = found.ok_or_else(|| {
+        Error::invalid(
+            "wiring",
+            format!("the peer has no link {n} towards process {rank}"),
+        )
+    })?;
+    let second = 4 + Endpoint::BYTES;
+    Ok((
+        Endpoint::from_bytes(&entry[4..second])?,
+        Endpoint::from_bytes(&entry[second..])?,
+    ))
+}
+
+impl<F: Fabric> Wired<F> {
+    /// Posts one request on a link.
+    #[inline]
+    pub async fn post(
+        &self,
+        link: usize,
+        operation: Operation,
+        local: (usize, usize),
+        signal: Signal,
+        placement: Placement,
+    ) -> Result<()> {
+        let end = &self.links[link];
+        let slices = [Slice::new(&self.region, local.0, local.1)];
+        let destination = match operation {
+            // Only two-sided messages over XRC and UD say who receives.
+            Operation::Send
+            | Operation::SendImmediate { .. }
+            | Operation::WriteImmediate { .. } => end.destination(),
+            _ if self.setup.kind == Kind::Xrc => end.destination(),
+            _ => Destination::Connected,
+        };
+        let request = WorkRequest::new(link as u64, operation, &slices)
+            .signal(signal)
+            .placement(placement)
+            .to(destination);
+        end.pair.post_send(&[request]).await
+    }
+
+    /// Posts `count` receives of the bytes `local` for a link (or to the shared queue).
+    pub async fn post_receives(
+        &self,
+        link: usize,
+        local: (usize, usize),
+        count: usize,
+    ) -> Result<()> {
+        let slices = [Slice::new(&self.region, local.0, local.1)];
+        let list = vec![
+            ReceiveRequest {
+                id: link as u64,
+                local: &slices
+            };
+            count
+        ];
+        match &self.shared {
+            Some(shared) => shared.post_receive(&list).await,
+            None => self.links[link].pair.post_receive(&list).await,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Every benchmark runs over the in-process fabric, measures something, validates its data, and leaves no failure that
+//! is not "not supported".
+
+use std::cell::RefCell;
+use verbena_fabric::instant::run_job;
+use verbena_fabric::planted::Planted;
+use verbena_workloads::registry::ALL;
+use verbena_workloads::{Budget, Context, Options, Processes, Record, run};
+
+fn collect(name: &'static str, size: usize, options: Options, planted: Planted) -> Vec<Record> {
+    let results = planted.run_job(size, async |process| {
+        let records = RefCell::new(Vec::new());
+        let sink = |record| records.borrow_mut().push(record);
+        let budget = Budget::virtual_time();
+        let context = Context {
+            fabric: &process,
+            benchmark: name,
+            launch: 0,
+            options: &options,
+            budget,
+            sink: &sink,
+        };
+        let outcome = run(&context).await;
+        assert_eq!(outcome, Ok(()), "{name}");
+        records.into_inner()
+    });
+    results.into_iter().next().expect("process 0")
+}
+
+fn processes(wanted: Processes) -> usize {
+    match wanted {
+        Processes::One => 1,
+        Processes::Two => 2,
+        Processes::Pairs => 8,
+        Processes::AtLeast(number) => number.max(4),
+    }
+}
+
+fn even() -> Planted {
+    Planted {
+        straggler: None,
+        ..Planted::default()
+    }
+}
+
+fn small() -> Options {
+    Options {
+        sizes: Some(vec![8, 4096]),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn every_benchmark_measures_and_validates() {
+    for benchmark in ALL {
+        let records = collect(
+            benchmark.name,
+            processes(benchmark.processes),
+            small(),
+            even(),
+        );
+        let points: Vec<_> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Point(point) => Some(point),
+                _ => None,
+            })
+            .collect();
+        // Real connections have no place in virtual time.
+        let in_real_time = benchmark.name == "baseline.tcp";
+        assert!(
+            points.is_empty() == in_real_time,
+            "{} measured nothing: {records:?}",
+            benchmark.name
+        );
+        for point in &points {
+            assert!(
+                point
+                    .metrics
+                    .iter()
+                    .all(|m| m.value.is_finite() && m.value >= 0.0),
+                "{point:?}"
+            );
+            assert!(
+                point.parameters.contains_key(benchmark.axis),
+                "{}",
+                benchmark.name
+            );
+        }
+        for record in &records {
+            if let Record::Failure(failure) = record {
+                assert!(failure.unsupported, "{failure:?}");
+            }
+        }
+    }
+}
+
+fn finding(records: &[Record], name: &str) -> f64 {
+    let found = records.iter().find_map(|record| match record {
+        Record::Finding(finding) if finding.name == name => finding.value,
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("no {name} in {records:#?}"))
+}
+
+#[test]
+fn the_planted_context_cache_is_found() {
+    let records = collect(
+        "internals.contexts",
+        2,
+        Options::default(),
+        Planted::default(),
+    );
+    let knee = finding(&records, "context-knee");
+    assert!((knee / 37.0 - 1.0).abs() < 0.1, "{knee}");
+}
+
+#[test]
+fn the_planted_translation_cache_is_found() {
+    let records = collect(
+        "internals.translation",
+        2,
+        Options::default(),
+        Planted::default(),
+    );
+    let knee = finding(&records, "translation-knee");
+    assert!((knee / 300.0 - 1.0).abs() < 0.1, "{knee}");
+}
+
+#[test]
+fn an_endless_cache_has_no_knee() {
+    let endless = Planted {
+        context_entries: 1 << 20,
+        translation_entries: 1 << 20,
+        ..Planted::default()
+    };
+    for (name, finding) in [
+        ("internals.contexts", "context-knee"),
+        ("internals.translation", "translation-knee"),
+    ] {
+        let records = collect(name, 2, Options::default(), endless.clone());
+        let value = records.iter().find_map(|record| match record {
+            Record::Finding(found) if found.name == finding => Some(found.value),
+            _ => None,
+        });
+        assert_eq!(value, Some(None), "{name}");
+    }
+}
+
+#[test]
+fn the_planted_straggler_is_named() {
+    use verbena_measure::warning::Warning;
+    let options = Options {
+        sizes: Some(vec![8]),
+        pairs: Some(vec![4]),
+        mode: Some(verbena_workloads::Mode::Free),
+        ..Options::default()
+    };
+    for name in [
+        "multi-pair.write-latency",
+        "multi-pair.read-latency",
+        "multi-pair.write-bandwidth",
+    ] {
+        let planted = Planted {
+            straggler: Some((2, 3)),
+            ..Planted::default()
+        };
+        let records = collect(name, 8, options.clone(), planted);
+        let named = records.iter().any(|record| match record {
+            Record::Point(point) => point
+                .warnings
+                .iter()
+                .any(|w| matches!(w, Warning::Straggler { pair: 2, ratio } if *ratio > 2.0)),
+            _ => false,
+        });
+        assert!(named, "{name}: {records:#?}");
+    }
+}
+
+#[test]
+fn what_a_connection_costs_is_recovered() {
+    let records = collect(
+        "internals.footprint",
+        2,
+        Options::default(),
+        Planted::default(),
+    );
+    let bytes = finding(&records, "memory-per-connection");
+    assert!((bytes / (24.0 * 1024.0) - 1.0).abs() < 0.01, "{bytes}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_records() {
+    let once = || collect("multi-pair.read-latency", 4, small(), Planted::default());
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn an_unknown_benchmark_and_too_few_processes_are_refused() {
+    for (name, size) in [("no.such", 2), ("patterns.halo", 2)] {
+        let outcomes = run_job(size, verbena_fabric::instant::NoTime, async |process| {
+            let context = Context {
+                fabric: &process,
+                benchmark: name,
+                launch: 0,
+                options: &Options::default(),
+                budget: Budget::virtual_time(),
+                sink: &|_| {},
+            };
+            run(&context).await
+        });
+        assert!(outcomes.iter().all(Result::is_err), "{name}");
+    }
+}
