@@ -1,0 +1,218 @@
+//! The channel adapter: doorbells, work request fetch, scheduling, engines, caches, DMA, acknowledgements.
+//!
+//! A queue pair ([`Pair`]) takes requests in order. The stages of each are described in `docs/models.md`; `send` is the
+//! requester's way out, `receive` the way in at either side. What an adapter cannot do in time queues up, as on
+//! hardware; nothing here knows a published figure.
+
+mod cache;
+mod engine;
+mod pair;
+mod receive;
+mod request;
+mod send;
+
+pub use pair::{Carried, Pair, ReceiveQueue};
+pub use request::{Kind, MemoryHome, Place, Placement, Request, Transport};
+
+use crate::component::{BusModel, Flow, Load, Network};
+use crate::kernel::{Semaphore, Server, Sim, Time, Watch};
+use crate::profile::{Adapter, ContextHome, Scheduling};
+use cache::{Cache, Lookup};
+use engine::Engines;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What happened inside an adapter, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Work requests fetched by DMA.
+    pub requests_fetched: u64,
+    /// Queue pair contexts fetched.
+    pub context_misses: u64,
+    /// Translation lines fetched.
+    pub translation_misses: u64,
+    /// Datagrams dropped for want of a receive request.
+    pub dropped: u64,
+}
+
+/// One adapter in one node.
+pub struct AdapterModel {
+    pub(crate) sim: Sim,
+    pub(crate) profile: Adapter,
+    pub(crate) bus: Rc<BusModel>,
+    pub(crate) network: Rc<Network>,
+    pub(crate) fidelity: Fidelity,
+    send_engines: Engines,
+    receive_engines: Engines,
+    /// Serial scheduling: who has the sending side, and whose context it has.
+    turn: Semaphore,
+    present: Cell<Option<u32>>,
+    /// The same of the receiving side.
+    receive_turn: Semaphore,
+    receiving: Cell<Option<u32>>,
+    /// Packets of the present queue pair that have not reached the wire.
+    in_pipeline: Cell<u64>,
+    drained: Watch,
+    reads: Semaphore,
+    own_memory: Server,
+    contexts: RefCell<Cache>,
+    translations: RefCell<Cache>,
+    counters: Cell<Counters>,
+}
+
+/// How finely the way of a message is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fidelity {
+    /// Every packet.
+    #[default]
+    Packet,
+    /// Messages: the first packet runs ahead, the rest follow as one.
+    Message,
+}
+
+impl AdapterModel {
+    /// From its profile.
+    pub fn new(
+        sim: &Sim,
+        profile: &Adapter,
+        bus: Rc<BusModel>,
+        network: Rc<Network>,
+        fidelity: Fidelity,
+    ) -> AdapterModel {
+        AdapterModel {
+            sim: sim.clone(),
+            bus,
+            network,
+            fidelity,
+            send_engines: Engines::new(profile.send.engines.0),
+            receive_engines: Engines::new(profile.receive.engines.0),
+            turn: Semaphore::new(sim, 1),
+            present: Cell::new(None),
+            receive_turn: Semaphore::new(sim, 1),
+            receiving: Cell::new(None),
+            in_pipeline: Cell::new(0),
+            drained: Watch::new(sim),
+            reads: Semaphore::new(sim, profile.send.reads.0 as usize),
+            own_memory: Server::new(),
+            contexts: RefCell::new(Cache::new(profile.caches.queue_pairs.0)),
+            translations: RefCell::new(Cache::new(
+                (profile.caches.translations.0 / profile.caches.translations_line.0).max(1),
+            )),
+            counters: Cell::new(Counters::default()),
+            profile: profile.clone(),
+        }
+    }
+
+    /// Largest entry that may travel inside the doorbell, 0 if none may.
+    pub fn blueflame(&self) -> u64 {
+        self.profile.send.blueflame.map_or(0, |bytes| bytes.0)
+    }
+
+    /// From a doorbell's arrival until the work is known.
+    pub fn doorbell(&self) -> Time {
+        self.profile.send.doorbell
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    fn serial(&self) -> bool {
+        self.profile.scheduling == Scheduling::Serial
+    }
+
+    /// Reads adapter or host memory that holds contexts.
+    async fn fetch_context_bytes(&self, bytes: u64) {
+        match self.profile.home {
+            ContextHome::Host => self.bus.fetch(bytes, &self.reads).await,
+            ContextHome::Adapter => self.read_own(bytes).await,
+        }
+    }
+
+    async fn read_own(&self, bytes: u64) {
+        let Some(memory) = &self.profile.memory else {
+            return;
+        };
+        let turn = self
+            .own_memory
+            .reserve(self.sim.now(), memory.bandwidth.time(bytes));
+        self.sim.sleep_until(turn.end + memory.latency).await;
+    }
+
+    /// Makes sure that the context of queue pair `pair` is in the cache.
+    async fn load_context(&self, pair: u32) {
+        let lookup = self.contexts.borrow_mut().touch(u64::from(pair));
+        let Lookup::Miss { displaced } = lookup else {
+            return;
+        };
+        self.count(|c| c.context_misses += 1);
+        let bytes = self.profile.caches.context.0;
+        if displaced {
+            // What leaves has been changed: it goes home first, but nobody waits for it.
+            match self.profile.home {
+                ContextHome::Host => {
+                    self.bus
+                        .write(Load::single(bytes), Flow::at(self.sim.now()));
+                }
+                ContextHome::Adapter => {
+                    if let Some(memory) = &self.profile.memory {
+                        self.own_memory
+                            .reserve(self.sim.now(), memory.bandwidth.time(bytes));
+                    }
+                }
+            }
+        }
+        self.fetch_context_bytes(bytes).await;
+    }
+
+    /// Notes the translations of `bytes` from `place` as used; fetches those that are missing. Only a message's first
+    /// line is waited for: the addresses of the rest are known and fetched ahead.
+    async fn translate(self: &Rc<Self>, place: Place, bytes: u64, first: bool) {
+        if place.home == MemoryHome::Adapter || bytes == 0 {
+            return;
+        }
+        let caches = &self.profile.caches;
+        let line = caches.page.0 * caches.translations_line.0;
+        let range = place.address / line..=(place.address + bytes - 1) / line;
+        for (count, number) in range.enumerate() {
+            let key = (place.region << 40) ^ number;
+            let lookup = self.translations.borrow_mut().touch(key);
+            if lookup == Lookup::Hit {
+                continue;
+            }
+            self.count(|c| c.translation_misses += 1);
+            let bytes = caches.translation_line.0;
+            if first && count == 0 {
+                self.fetch_context_bytes(bytes).await;
+            } else {
+                let own = self.clone();
+                self.sim
+                    .start(async move { own.fetch_context_bytes(bytes).await });
+            }
+        }
+    }
+
+    /// Writes a load to where it belongs; returns when a processor sees it.
+    fn store(&self, home: MemoryHome, load: Load, flow: Flow) -> Flow {
+        match (home, &self.profile.memory) {
+            (MemoryHome::Adapter, Some(memory)) => {
+                let span = memory.bandwidth.time(load.bytes);
+                let turn = self
+                    .own_memory
+                    .reserve_train(flow.head, span, flow.tail, Time::ZERO);
+                Flow {
+                    head: turn.start + memory.bandwidth.time(load.first),
+                    tail: turn.end,
+                }
+            }
+            _ => self.bus.write(load, flow),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Queue pairs and receive queues.
+
+use super::AdapterModel;
+use super::request::{Action, Kind, Request, Transport};
+use crate::component::Port;
+use crate::kernel::{Gate, JoinHandle, Mailbox, Semaphore, Watch};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+/// Receive requests, of one queue pair or shared by several.
+pub struct ReceiveQueue {
+    posted: Cell<u64>,
+    watch: Watch,
+    /// Requests fetched ahead, if the adapter does that.
+    ahead: Option<Semaphore>,
+}
+
+impl ReceiveQueue {
+    /// An empty queue of `adapter`.
+    pub fn new(adapter: &AdapterModel) -> Rc<ReceiveQueue> {
+        Rc::new(ReceiveQueue {
+            posted: Cell::new(0),
+            watch: Watch::new(&adapter.sim),
+            ahead: adapter
+                .profile
+                .receive
+                .fetched_ahead
+                .map(|n| Semaphore::new(&adapter.sim, n.0 as usize)),
+        })
+    }
+
+    /// Adds requests; what it costs the processor is charged where they are posted.
+    pub fn post(&self, requests: u64) {
+        self.posted.set(self.posted.get() + requests);
+        self.watch.changed();
+    }
+
+    /// Requests that wait for messages.
+    pub fn posted(&self) -> u64 {
+        self.posted.get()
+    }
+
+    /// Takes a request for a message that has come; false if there is none and `wait` is not asked for.
+    pub(super) async fn take(&self, transport: Transport) -> bool {
+        if self.posted.get() == 0 {
+            if transport != Transport::Reliable {
+                return false;
+            }
+            // Receiver not ready: the requester repeats until there is one.
+            self.watch.until(|| self.posted.get() > 0).await;
+        }
+        self.posted.set(self.posted.get() - 1);
+        true
+    }
+
+    pub(super) fn ahead(&self) -> Option<&Semaphore> {
+        self.ahead.as_ref()
+    }
+}
+
+/// A request that the adapter knows of, and the fetch of its entry if that has begun.
+pub(super) struct Queued {
+    pub request: Request,
+    /// Entry bytes still to be fetched; 0 when it came inside the doorbell.
+    pub entry: u64,
+    pub fetch: Option<JoinHandle<()>>,
+}
+
+/// A queue pair.
+pub struct Pair {
+    pub(super) id: u32,
+    pub(super) adapter: Rc<AdapterModel>,
+    pub(super) port: Port,
+    pub(super) transport: Transport,
+    pub(super) peer: RefCell<Weak<Pair>>,
+    pub(super) queue: Mailbox<Queued>,
+    /// Packets in the order of sending.
+    pub(super) next_packet: Cell<u64>,
+    pub(super) sent: Gate,
+    pub(super) delivered: Gate,
+    /// Packets of read responses to this pair's requests, and their order of arrival.
+    pub(super) next_response: Cell<u64>,
+    pub(super) responded: Gate,
+    pub(super) responder: Semaphore,
+    pub(super) receives: Rc<ReceiveQueue>,
+}
+
+impl Pair {
+    /// A queue pair of `adapter` on one of its ports; `id` is unique in the simulation.
+    pub fn new(
+        adapter: &Rc<AdapterModel>,
+        id: u32,
+        port: Port,
+        transport: Transport,
+        receives: Rc<ReceiveQueue>,
+    ) -> Rc<Pair> {
+        let sim = &adapter.sim;
+        let pair = Rc::new(Pair {
+            id,
+            adapter: adapter.clone(),
+            port,
+            transport,
+            peer: RefCell::new(Weak::new()),
+            queue: Mailbox::new(sim),
+            next_packet: Cell::new(0),
+            sent: Gate::new(sim),
+            delivered: Gate::new(sim),
+            next_response: Cell::new(0),
+            responded: Gate::new(sim),
+            responder: Semaphore::new(sim, 1),
+            receives,
+        });
+        let own = pair.clone();
+        sim.start(async move { own.work().await });
+        pair
+    }
+
+    /// Connects two queue pairs with each other.
+    pub fn connect(one: &Rc<Pair>, other: &Rc<Pair>) {
+        *one.peer.borrow_mut() = Rc::downgrade(other);
+        *other.peer.borrow_mut() = Rc::downgrade(one);
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Its service.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Its receive queue.
+    pub fn receives(&self) -> &Rc<ReceiveQueue> {
+        &self.receives
+    }
+
+    /// Its adapter.
+    pub fn adapter(&self) -> &Rc<AdapterModel> {
+        &self.adapter
+    }
+
+    /// A doorbell has reached the adapter: `requests` are to be done. `carried` says that the entry came inside it.
+    pub fn ring(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) {
+        for request in requests {
+            let entry = match carried {
+                Carried::Entry => 0,
+                Carried::Address => request.entry_bytes(self.transport),
+            };
+            let fetch = (entry > 0 && self.fetches_ahead()).then(|| {
+                let own = self.clone();
+                self.adapter
+                    .sim
+                    .spawn(async move { own.fetch_entry(entry).await })
+            });
+            self.queue.send(Queued {
+                request,
+                entry,
+                fetch,
+            });
+        }
+    }
+
+    /// Whether an entry is fetched at once: always when several queue pairs are worked on in parallel; else only behind
+    /// work of the same queue pair.
+    fn fetches_ahead(&self) -> bool {
+        !self.adapter.serial()
+            || (self.adapter.present.get() == Some(self.id) && !self.queue.is_empty())
+    }
+
+    /// Reads a work queue entry, in two steps if its length is not known beforehand.
+    pub(super) async fn fetch_entry(&self, entry: u64) {
+        let adapter = &self.adapter;
+        adapter.count(|c| c.requests_fetched += 1);
+        let bytes = entry.next_multiple_of(64);
+        match adapter.profile.send.first_fetch {
+            Some(first) if bytes > first.0 => {
+                adapter.bus.fetch(first.0, &adapter.reads).await;
+                adapter.bus.fetch(bytes - first.0, &adapter.reads).await;
+            }
+            _ => adapter.bus.fetch(bytes, &adapter.reads).await,
+        }
+    }
+
+    /// The pair that a request goes to.
+    pub(super) fn target(&self, request: &Request) -> Option<Rc<Pair>> {
+        match &request.to {
+            Some(to) => Some(to.clone()),
+            None => self.peer.borrow().upgrade(),
+        }
+    }
+}
+
+/// What a doorbell brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried {
+    /// Where the entries are: they are fetched.
+    Address,
+    /// The entry itself.
+    Entry,
+}
+
+/// A message under way: what its last packet has to know.
+pub(super) struct Message {
+    pub kind: Kind,
+    pub bytes: u64,
+    pub remote: super::Place,
+    pub placed: RefCell<Option<Action>>,
+    pub completed: RefCell<Option<Action>>,
+}

@@ -1,0 +1,240 @@
+//! The way in: packets of requests at the responder, acknowledgements and read responses at the requester.
+
+use super::pair::{Message, Pair};
+use super::request::{Kind, MemoryHome, Transport};
+use super::send::Chunk;
+use crate::component::{Flow, Load};
+use crate::kernel::{Semaphore, Time};
+use std::rc::Rc;
+
+/// Bytes of a completion queue entry.
+const COMPLETION: u64 = 32;
+/// Bytes fetched of a receive queue entry.
+const RECEIVE_ENTRY: u64 = 64;
+
+impl Pair {
+    /// The receiving engines, for a packet or a train of them; continues at its head.
+    async fn enter_engine(&self, load: Load, flow: Flow, packet: Time) -> Flow {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        if !adapter.serial() {
+            adapter.load_context(self.id).await;
+            let end = adapter
+                .receive_engines
+                .reserve(sim.now(), packet * load.packets);
+            let head = end.since(packet * (load.packets - 1));
+            sim.sleep_until(head).await;
+            return Flow {
+                head,
+                tail: end.max(flow.tail + packet),
+            };
+        }
+        let turn = adapter.receive_turn.acquire().await;
+        if adapter.receiving.replace(Some(self.id)) != Some(self.id) {
+            adapter.load_context(self.id).await;
+            sim.sleep(adapter.profile.receive.change).await;
+        }
+        sim.sleep(packet).await;
+        drop(turn);
+        Flow {
+            head: sim.now(),
+            tail: (sim.now() + packet * (load.packets - 1)).max(flow.tail + packet),
+        }
+    }
+
+    /// A chunk of `source`'s message has arrived at this pair's adapter; `number` is its place in `source`'s order.
+    pub(super) async fn arrive(
+        self: Rc<Self>,
+        source: Rc<Pair>,
+        message: Rc<Message>,
+        chunk: Chunk,
+        number: u64,
+        flow: Flow,
+    ) {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        let receive = &adapter.profile.receive;
+        let flow = self.enter_engine(chunk.load, flow, receive.packet).await;
+        source.delivered.enter(number).await;
+        if message.kind.is_answered() {
+            source.delivered.pass();
+            self.respond(source, message).await;
+            return;
+        }
+        if chunk.first && message.kind.is_received() && !self.take_receive().await {
+            adapter.count(|c| c.dropped += 1);
+            source.delivered.pass();
+            return;
+        }
+        sim.sleep(receive.pipeline).await;
+        let mut place = message.remote;
+        place.address += chunk.offset;
+        adapter
+            .translate(place, chunk.load.bytes, chunk.first)
+            .await;
+        let delay = sim.now().since(flow.head);
+        let global = match self.transport {
+            Transport::Datagram => adapter.network.link().global_header.0,
+            _ => 0,
+        };
+        let mut load = chunk.load;
+        load.bytes += global;
+        load.first += global;
+        let mut visible = adapter.store(place.home, load, flow.later(delay));
+        source.delivered.pass();
+        if !chunk.last {
+            return;
+        }
+        if self.transport == Transport::Reliable {
+            let (own, source, message) = (self.clone(), source, message.clone());
+            let tail = flow.tail.max(sim.now());
+            sim.start(async move { own.acknowledge(source, message, tail).await });
+        }
+        if message.kind.is_received() {
+            sim.sleep_until(flow.tail + delay).await;
+            visible = adapter
+                .bus
+                .write(Load::single(COMPLETION), Flow::at(sim.now()));
+            sim.sleep_until(visible.tail + receive.request).await;
+        }
+        sim.sleep_until(visible.tail).await;
+        if let Some(placed) = message.placed.borrow_mut().take() {
+            placed();
+        }
+    }
+
+    /// Takes a receive request and gets its entry; false if a message must be dropped for want of one.
+    async fn take_receive(self: &Rc<Self>) -> bool {
+        if !self.receives.take(self.transport).await {
+            return false;
+        }
+        let adapter = &self.adapter;
+        match self.receives.ahead() {
+            None => adapter.bus.fetch(RECEIVE_ENTRY, &adapter.reads).await,
+            Some(ahead) => {
+                let permit = ahead.acquire().await;
+                let own = self.clone();
+                adapter.sim.start(async move {
+                    let adapter = &own.adapter;
+                    adapter.bus.fetch(RECEIVE_ENTRY, &adapter.reads).await;
+                    drop(permit);
+                });
+            }
+        }
+        true
+    }
+
+    /// Returns an acknowledgement for a message whose last packet has come.
+    async fn acknowledge(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>, tail: Time) {
+        let link = self.adapter.network.link();
+        let header = link.packet_overhead.0 + link.acknowledgement_header.0;
+        self.adapter.sim.sleep_until(tail).await;
+        self.carry(&source, Load::single(0), header, Flow::at(tail))
+            .await;
+        let adapter = &source.adapter;
+        let receive = &adapter.profile.receive;
+        let sim = &adapter.sim;
+        let time = receive.acknowledgement;
+        if adapter.serial() {
+            // It comes in like a packet; taking the request off the send queue is the sending side's work.
+            let arrived = Flow::at(sim.now());
+            source
+                .enter_engine(Load::single(0), arrived, receive.packet)
+                .await;
+            let turn = source.take_turn().await;
+            sim.sleep(time).await;
+            drop(turn);
+        } else {
+            let done = adapter.receive_engines.reserve(sim.now(), time);
+            sim.sleep_until(done).await;
+        }
+        source.complete(&message).await;
+    }
+
+    /// Reports a message's end to the requester's program.
+    pub(super) async fn complete(&self, message: &Message) {
+        let Some(completed) = message.completed.borrow_mut().take() else {
+            return;
+        };
+        let adapter = &self.adapter;
+        let visible = adapter
+            .bus
+            .write(Load::single(COMPLETION), Flow::at(adapter.sim.now()));
+        adapter.sim.sleep_until(visible.tail).await;
+        completed();
+    }
+
+    /// Answers a read or an atomic of `source`.
+    async fn respond(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>) {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        let turn = self.responder.acquire().await;
+        sim.sleep(adapter.profile.receive.read_turnaround).await;
+        adapter.translate(message.remote, message.bytes, true).await;
+        let window = Semaphore::new(sim, adapter.profile.send.reads_message.0 as usize);
+        for chunk in adapter.chunks(message.bytes) {
+            let reading = match message.remote.home {
+                MemoryHome::Host if chunk.load.bytes > 0 => {
+                    Some(adapter.bus.issue(chunk.load, &window, &adapter.reads).await)
+                }
+                MemoryHome::Host => None,
+                MemoryHome::Adapter => {
+                    adapter.read_own(chunk.load.bytes).await;
+                    None
+                }
+            };
+            let number = source.next_response.get();
+            source.next_response.set(number + 1);
+            let (own, source, message) = (self.clone(), source.clone(), message.clone());
+            sim.start(async move {
+                let sim = &own.adapter.sim;
+                let flow = match reading {
+                    Some(reading) => reading.done().await,
+                    None => Flow::at(sim.now()),
+                };
+                source.responded.enter(number).await;
+                if chunk.last
+                    && message.kind == Kind::Atomic
+                    && let Some(placed) = message.placed.borrow_mut().take()
+                {
+                    placed();
+                }
+                let flow = own.pass_engine(chunk.load, flow).await;
+                source.responded.pass();
+                let pipeline = own.adapter.profile.send.pipeline;
+                sim.sleep(pipeline).await;
+                let link = own.adapter.network.link();
+                let edge = match chunk.first || chunk.last {
+                    true => link.acknowledgement_header.0,
+                    false => 0,
+                };
+                let header = link.packet_overhead.0 + edge;
+                let there = own
+                    .carry(&source, chunk.load, header, flow.later(pipeline))
+                    .await;
+                source.take_response(message, chunk, number, there).await;
+            });
+        }
+        drop(turn);
+    }
+
+    /// A read response has come.
+    async fn take_response(&self, message: Rc<Message>, chunk: Chunk, number: u64, flow: Flow) {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        let receive = &adapter.profile.receive;
+        let flow = self.enter_engine(chunk.load, flow, receive.packet).await;
+        let _ = number;
+        sim.sleep(receive.pipeline).await;
+        let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(receive.pipeline));
+        if !chunk.last {
+            return;
+        }
+        sim.sleep_until(flow.tail + receive.pipeline).await;
+        if let Some(placed) = message.placed.borrow_mut().take() {
+            placed();
+        }
+        self.complete(&message).await;
+        sim.sleep_until(stored.tail).await;
+    }
+}

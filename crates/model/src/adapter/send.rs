@@ -1,0 +1,215 @@
+//! The requester's way out: from the send queue to the wire.
+//!
+//! Parallel scheduling: each queue pair works on its own; engines, DMA reads and the port are shared. Serial scheduling:
+//! one queue pair has the turn. When it changes, the work of the former must have left the pipeline, the context is
+//! changed, and only then is the next entry fetched; behind work of the same queue pair, entries are fetched ahead.
+
+use super::pair::{Message, Pair, Queued};
+use super::request::{Kind, MemoryHome, Placement, Transport};
+use crate::component::{Flow, Load, Reading};
+use crate::kernel::{Permit, Semaphore};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A packet, or at message fidelity a whole message, on its way.
+pub(super) struct Chunk {
+    pub load: Load,
+    /// Offset in the message.
+    pub offset: u64,
+    pub first: bool,
+    pub last: bool,
+}
+
+impl Pair {
+    /// Works through the send queue for ever.
+    pub(super) async fn work(self: Rc<Self>) {
+        loop {
+            let queued = self.queue.receive().await;
+            let turn = self.take_turn().await;
+            self.execute(queued, turn).await;
+        }
+    }
+
+    /// Gets the turn at the sending side (serial scheduling), and the context.
+    pub(super) async fn take_turn(&self) -> Option<Permit> {
+        let adapter = &self.adapter;
+        if !adapter.serial() {
+            adapter.load_context(self.id).await;
+            return None;
+        }
+        let turn = adapter.turn.acquire().await;
+        if adapter.present.replace(Some(self.id)) != Some(self.id) {
+            adapter
+                .drained
+                .until(|| adapter.in_pipeline.get() == 0)
+                .await;
+            adapter.load_context(self.id).await;
+            adapter.sim.sleep(adapter.profile.send.change).await;
+        }
+        Some(turn)
+    }
+
+    async fn execute(self: &Rc<Self>, queued: Queued, turn: Option<Permit>) {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        match queued.fetch {
+            Some(fetch) => fetch.await,
+            None if queued.entry > 0 => self.fetch_entry(queued.entry).await,
+            None => (),
+        }
+        let done = adapter
+            .send_engines
+            .reserve(sim.now(), adapter.profile.send.request);
+        sim.sleep_until(done).await;
+        let request = queued.request;
+        let Some(target) = self.target(&request) else {
+            return;
+        };
+        let message = Rc::new(Message {
+            kind: request.kind,
+            bytes: request.bytes,
+            remote: request.remote,
+            placed: RefCell::new(request.placed),
+            completed: RefCell::new(request.completed),
+        });
+        if request.kind.is_answered() {
+            let chunk = Chunk {
+                load: Load::single(0),
+                offset: 0,
+                first: true,
+                last: true,
+            };
+            self.dispatch(&target, &message, chunk, None);
+        } else {
+            adapter.translate(request.local, request.bytes, true).await;
+            let window = Semaphore::new(sim, adapter.profile.send.reads_message.0 as usize);
+            for chunk in adapter.chunks(request.bytes) {
+                let inline = request.placement == Placement::Inline || chunk.load.bytes == 0;
+                let mut reading = match (inline, request.local.home) {
+                    (true, _) => None,
+                    (false, MemoryHome::Host) => {
+                        Some(adapter.bus.issue(chunk.load, &window, &adapter.reads).await)
+                    }
+                    (false, MemoryHome::Adapter) => {
+                        adapter.read_own(chunk.load.bytes).await;
+                        None
+                    }
+                };
+                let issued = reading.as_mut().and_then(Reading::issued);
+                self.dispatch(&target, &message, chunk, reading);
+                if let Some(issued) = issued {
+                    let last = issued.receive().await;
+                    sim.sleep_until(last).await;
+                }
+            }
+        }
+        drop(turn);
+    }
+
+    /// Sends a chunk on its way once its payload is there, in the order of dispatching.
+    fn dispatch(
+        self: &Rc<Self>,
+        target: &Rc<Pair>,
+        message: &Rc<Message>,
+        chunk: Chunk,
+        reading: Option<Reading>,
+    ) {
+        let adapter = &self.adapter;
+        let number = self.next_packet.get();
+        self.next_packet.set(number + 1);
+        adapter.in_pipeline.set(adapter.in_pipeline.get() + 1);
+        let (own, target, message) = (self.clone(), target.clone(), message.clone());
+        adapter.sim.start(async move {
+            let adapter = &own.adapter;
+            let flow = match reading {
+                Some(reading) => reading.done().await,
+                None => Flow::at(adapter.sim.now()),
+            };
+            own.sent.enter(number).await;
+            let flow = own.pass_engine(chunk.load, flow).await;
+            own.sent.pass();
+            adapter.sim.sleep(adapter.profile.send.pipeline).await;
+            let flow = flow.later(adapter.profile.send.pipeline);
+            adapter.in_pipeline.set(adapter.in_pipeline.get() - 1);
+            if adapter.in_pipeline.get() == 0 {
+                adapter.drained.changed();
+            }
+            let header = own.header(message.kind, chunk.first);
+            let lossy = own.transport != Transport::Reliable && chunk.last;
+            let there = own.carry(&target, chunk.load, header, flow).await;
+            if lossy {
+                // Nobody acknowledges: done when it has left.
+                let (own, message) = (own.clone(), message.clone());
+                adapter
+                    .sim
+                    .start(async move { own.complete(&message).await });
+            }
+            target
+                .arrive(own.clone(), message, chunk, number, there)
+                .await;
+        });
+    }
+
+    /// A chunk's time at the engines; continues at its head.
+    pub(super) async fn pass_engine(&self, load: Load, flow: Flow) -> Flow {
+        let adapter = &self.adapter;
+        let now = adapter.sim.now().max(flow.head);
+        let packet = adapter.profile.send.packet;
+        let end = adapter.send_engines.reserve(now, packet * load.packets);
+        let head = end.since(packet * (load.packets - 1));
+        adapter.sim.sleep_until(head).await;
+        Flow {
+            head,
+            tail: end.max(flow.tail + packet),
+        }
+    }
+
+    /// Over the network, or not at all within one adapter.
+    pub(super) async fn carry(&self, to: &Pair, load: Load, header: u64, flow: Flow) -> Flow {
+        if self.port.node == to.port.node {
+            return flow;
+        }
+        let network = &self.adapter.network;
+        network.carry(self.port, to.port, load, header, flow).await
+    }
+
+    /// Header bytes of a packet.
+    pub(super) fn header(&self, kind: Kind, first: bool) -> u64 {
+        let link = self.adapter.network.link();
+        let extended = match kind {
+            Kind::Send => 0,
+            Kind::Write | Kind::WriteNotify | Kind::Read if first => link.rdma_header.0,
+            Kind::Atomic if first => link.rdma_header.0 + 12,
+            _ => 0,
+        };
+        let datagram = match self.transport {
+            Transport::Datagram => link.datagram_header.0,
+            _ => 0,
+        };
+        link.packet_overhead.0 + extended + datagram
+    }
+}
+
+impl super::AdapterModel {
+    /// A message's packets, or at message fidelity the whole.
+    pub(super) fn chunks(&self, bytes: u64) -> Vec<Chunk> {
+        let mtu = self.network.link().mtu.0;
+        if self.fidelity == super::Fidelity::Message && bytes > mtu {
+            return vec![Chunk {
+                load: Load::message(bytes, mtu),
+                offset: 0,
+                first: true,
+                last: true,
+            }];
+        }
+        let packets = bytes.div_ceil(mtu).max(1);
+        (0..packets)
+            .map(|n| Chunk {
+                load: Load::single((bytes - n * mtu).min(mtu)),
+                offset: n * mtu,
+                first: n == 0,
+                last: n + 1 == packets,
+            })
+            .collect()
+    }
+}

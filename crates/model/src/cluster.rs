@@ -1,0 +1,292 @@
+//! A system in operation: nodes with processors, memory, a bus and an adapter each, joined by the network; and the
+//! processes that run on them.
+
+use crate::adapter::{
+    AdapterModel, Carried, Fidelity, Pair, Placement, ReceiveQueue, Request, Transport,
+};
+use crate::component::{BusModel, MemoryModel, Network, Port};
+use crate::kernel::{Server, Sim, Time};
+use crate::profile::{Cpu, System};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+
+/// A node.
+pub struct Node {
+    /// Its number.
+    pub number: usize,
+    cpu: Cpu,
+    memory: Rc<MemoryModel>,
+    bus: Rc<BusModel>,
+    adapter: Rc<AdapterModel>,
+}
+
+impl Node {
+    /// Its adapter.
+    pub fn adapter(&self) -> &Rc<AdapterModel> {
+        &self.adapter
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &Rc<MemoryModel> {
+        &self.memory
+    }
+
+    /// Its processors.
+    pub fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+/// A system in operation.
+pub struct Cluster {
+    sim: Sim,
+    system: System,
+    fidelity: Fidelity,
+    network: Rc<Network>,
+    /// Made when first used: a system may have thousands, a benchmark use two.
+    nodes: Vec<OnceCell<Rc<Node>>>,
+    next_pair: Cell<u32>,
+    next_region: Cell<u64>,
+    pairs: RefCell<u64>,
+}
+
+impl Cluster {
+    /// `nodes` nodes of `system` at rest.
+    pub fn new(system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
+        let sim = Sim::new();
+        let network = Rc::new(Network::new(
+            &sim,
+            &system.link,
+            &system.cable,
+            system.switch.as_ref(),
+            nodes,
+        ));
+        Rc::new(Cluster {
+            sim,
+            system: system.clone(),
+            fidelity,
+            network,
+            nodes: (0..nodes).map(|_| OnceCell::new()).collect(),
+            next_pair: Cell::new(1),
+            next_region: Cell::new(1),
+            pairs: RefCell::new(0),
+        })
+    }
+
+    /// The simulation that it lives in.
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// What it is made of.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// How many nodes.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A node.
+    pub fn node(&self, number: usize) -> Rc<Node> {
+        self.nodes[number]
+            .get_or_init(|| {
+                let memory = Rc::new(MemoryModel::new(&self.system.host.memory));
+                let bus = Rc::new(BusModel::new(
+                    &self.sim,
+                    &self.system.host.bus,
+                    memory.clone(),
+                ));
+                let adapter = Rc::new(AdapterModel::new(
+                    &self.sim,
+                    &self.system.adapter,
+                    bus.clone(),
+                    self.network.clone(),
+                    self.fidelity,
+                ));
+                Rc::new(Node {
+                    number,
+                    cpu: self.system.host.cpu.clone(),
+                    memory,
+                    bus,
+                    adapter,
+                })
+            })
+            .clone()
+    }
+
+    /// A process on a node, with a core of its own.
+    pub fn process(&self, node: usize) -> Process {
+        Process {
+            sim: self.sim.clone(),
+            node: self.node(node),
+            core: Rc::new(Server::new()),
+        }
+    }
+
+    /// A number that names a memory region.
+    pub fn region(&self) -> u64 {
+        self.next_region.replace(self.next_region.get() + 1)
+    }
+
+    /// An unconnected queue pair on a port of a node.
+    pub fn pair(
+        &self,
+        node: usize,
+        port: usize,
+        transport: Transport,
+        receives: Option<Rc<ReceiveQueue>>,
+    ) -> Rc<Pair> {
+        let node = self.node(node);
+        let id = self.next_pair.replace(self.next_pair.get() + 1);
+        *self.pairs.borrow_mut() += 1;
+        let receives = receives.unwrap_or_else(|| ReceiveQueue::new(&node.adapter));
+        let port = Port {
+            node: node.number,
+            port,
+        };
+        Pair::new(&node.adapter, id, port, transport, receives)
+    }
+
+    /// Two connected queue pairs, one on each node.
+    pub fn connected(
+        &self,
+        nodes: (usize, usize),
+        port: usize,
+        transport: Transport,
+    ) -> (Rc<Pair>, Rc<Pair>) {
+        let one = self.pair(nodes.0, port, transport, None);
+        let other = self.pair(nodes.1, port, transport, None);
+        Pair::connect(&one, &other);
+        (one, other)
+    }
+
+    /// Ends the simulation: what still waits is dropped. A cluster is not used after that.
+    pub fn finish(&self) {
+        self.sim.clear();
+    }
+}
+
+/// A process: a core of a node that does one thing at a time.
+#[derive(Clone)]
+pub struct Process {
+    sim: Sim,
+    node: Rc<Node>,
+    core: Rc<Server>,
+}
+
+impl Process {
+    /// Its node.
+    pub fn node(&self) -> &Rc<Node> {
+        &self.node
+    }
+
+    /// The simulation.
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.sim.now()
+    }
+
+    /// Is busy for a while.
+    pub async fn compute(&self, span: Time) {
+        let turn = self.core.reserve(self.sim.now(), span);
+        self.sim.sleep_until(turn.end).await;
+    }
+
+    /// How long its core has been busy in all.
+    pub fn busy(&self) -> Time {
+        self.core.busy()
+    }
+
+    /// Hands requests to the adapter: builds the entries, copies inline data, rings the doorbell once. A single entry
+    /// that is small enough travels inside the doorbell, where the adapter can do that.
+    pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
+        let cpu = &self.node.cpu;
+        let inline: u64 = requests
+            .iter()
+            .filter(|r| r.placement == Placement::Inline)
+            .map(|r| r.bytes)
+            .sum();
+        let build = cpu.post * requests.len() as u64 + cpu.cached_copy.time(inline);
+        self.compute(build).await;
+        let limit = self.node.adapter.blueflame();
+        let carried = match requests.as_slice() {
+            [one] if one.entry_bytes(pair.transport()) <= limit => Carried::Entry,
+            _ => Carried::Address,
+        };
+        let arrival = match carried {
+            Carried::Address => {
+                self.compute(cpu.doorbell).await;
+                self.node.bus.programmed(8)
+            }
+            Carried::Entry => {
+                let pieces = requests[0].entry_bytes(pair.transport()).div_ceil(64);
+                let mut arrival = Time::ZERO;
+                for _ in 0..pieces {
+                    self.compute(cpu.combine).await;
+                    arrival = self.node.bus.programmed(64);
+                }
+                arrival
+            }
+        };
+        let sim = self.sim.clone();
+        let pair = pair.clone();
+        let due = arrival + self.node.adapter.doorbell();
+        self.sim.start(async move {
+            sim.sleep_until(due).await;
+            pair.ring(requests, carried);
+        });
+    }
+
+    /// Posts receive requests.
+    pub async fn post_receives(&self, pair: &Rc<Pair>, requests: u64) {
+        self.compute(self.node.cpu.post * requests).await;
+        pair.receives().post(requests);
+    }
+
+    /// Takes a completion that is there.
+    pub async fn take_completion(&self) {
+        self.compute(self.node.cpu.poll).await;
+    }
+
+    /// Sees a byte that has changed.
+    pub async fn notice(&self) {
+        self.compute(self.node.cpu.notice).await;
+    }
+
+    /// Copies memory: at the core's speed, from its cache if the data fit, and no faster than the node's memory.
+    pub async fn copy(&self, bytes: u64, state: CacheState) {
+        let cpu = &self.node.cpu;
+        if state == CacheState::Warm && bytes <= cpu.cache.0 {
+            self.compute(cpu.cached_copy.time(bytes)).await;
+            return;
+        }
+        // Page by page, so that others get at the memory in between.
+        let mut left = bytes;
+        while left > 0 {
+            let part = left.min(4096);
+            // Other tasks of the process may have the core; memory is asked for when the copy begins.
+            while self.core.free() > self.sim.now() {
+                self.sim.sleep_until(self.core.free()).await;
+            }
+            let now = self.sim.now();
+            let memory = self.node.memory.carry(now, 2 * part);
+            self.compute(cpu.copy.time(part).max(memory - now)).await;
+            left -= part;
+        }
+    }
+}
+
+/// Whether data are in the core's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheState {
+    /// They are, if they fit.
+    Warm,
+    /// They are not.
+    Cold,
+}

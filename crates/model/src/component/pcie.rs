@@ -1,0 +1,209 @@
+//! PCI Express.
+//!
+//! Two servers, one a direction. A transaction packet takes its payload and overhead at the link's rate; for every so
+//! many of them the other direction carries an acknowledgement and a flow-control update. A read is a request upstream,
+//! a slot at the chipset held from the request until the last byte has left, and completions downstream. The adapter
+//! limits the reads in flight as well. Sources: the PCI Express base specification's packet formats, the pcie-bench
+//! model (SIGCOMM 2018).
+
+use super::{Flow, Load, MemoryModel};
+use crate::kernel::{JoinHandle, Mailbox, Semaphore, Server, Sim, Time};
+use crate::profile::Pcie;
+use std::rc::Rc;
+
+/// The link between a host's chipset and its adapter.
+pub struct PcieModel {
+    sim: Sim,
+    profile: Pcie,
+    memory: Rc<MemoryModel>,
+    up: Server,
+    down: Server,
+    slots: Semaphore,
+    /// The slots as one server, for whole messages.
+    stream: Server,
+}
+
+impl PcieModel {
+    /// From its profile.
+    pub fn new(sim: &Sim, profile: &Pcie, memory: Rc<MemoryModel>) -> PcieModel {
+        PcieModel {
+            sim: sim.clone(),
+            memory,
+            up: Server::new(),
+            down: Server::new(),
+            slots: Semaphore::new(sim, profile.read_slots.0 as usize),
+            stream: Server::new(),
+            profile: profile.clone(),
+        }
+    }
+
+    /// Bytes a second of one direction.
+    fn rate(&self) -> f64 {
+        self.profile.lane_rate.0 * self.profile.lanes.0 as f64
+    }
+
+    fn span(&self, bytes: f64) -> Time {
+        Time((bytes * 1e12 / self.rate()).round() as u64)
+    }
+
+    /// Time that `packets` transaction packets cost the opposite direction.
+    fn answered(&self, packets: u64) -> Time {
+        let p = &self.profile;
+        self.span(packets as f64 * 2.0 * p.link_packet.0 as f64 / p.acknowledged.0 as f64)
+    }
+
+    fn writes(&self, bytes: u64) -> (u64, Time) {
+        let p = &self.profile;
+        let packets = bytes.div_ceil(p.payload.0).max(1);
+        let span = self.span((bytes + packets * p.request_overhead.0) as f64);
+        (packets, span)
+    }
+
+    fn completions(&self, bytes: u64) -> (u64, Time) {
+        let p = &self.profile;
+        let packets = bytes.div_ceil(p.completion.0.min(p.payload.0)).max(1);
+        let span = self.span((bytes + packets * p.completion_overhead.0) as f64);
+        (packets, span)
+    }
+
+    pub(super) fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
+    pub fn programmed(&self, bytes: u64) -> Time {
+        let now = self.sim.now();
+        let span = self.span((bytes + self.profile.request_overhead.0) as f64);
+        self.up.reserve(now, self.answered(1));
+        self.down.reserve(now, span).end + self.profile.propagation
+    }
+
+    /// The adapter writes a load to memory; `flow` says when its packets are at the bus (its head: now). Returns when a
+    /// processor sees them.
+    pub fn write(&self, load: Load, flow: Flow) -> Flow {
+        let p = &self.profile;
+        let (packets, span) = self.writes(load.bytes);
+        let (_, head) = self.writes(load.first);
+        let (_, tail) = self.writes(load.last());
+        let turn = self.up.reserve_train(flow.head, span, flow.tail, tail);
+        self.down.reserve(flow.head, self.answered(packets));
+        let memory = self.memory.carry(flow.head, load.bytes);
+        let settled = p.propagation + p.write_latency;
+        Flow {
+            head: turn.start + head + settled,
+            tail: turn.end.max(memory) + settled,
+        }
+    }
+
+    /// The adapter begins to read a load from memory; the future completes when all its requests have been issued.
+    /// `window` limits the reads of one message, `total` those of the adapter.
+    pub async fn issue(
+        self: &Rc<Self>,
+        load: Load,
+        window: &Semaphore,
+        total: &Semaphore,
+    ) -> (Vec<JoinHandle<Flow>>, Option<Mailbox<Time>>) {
+        let mut parts = Vec::new();
+        if load.packets > 1 {
+            let (own, total) = (self.clone(), total.clone());
+            let size = window.size();
+            let issued = Mailbox::new(&self.sim);
+            let told = issued.clone();
+            let permit = window.acquire().await;
+            parts.push(self.sim.spawn(async move {
+                let flow = own.read_stream(load, size, &total, told).await;
+                drop(permit);
+                flow
+            }));
+            return (parts, Some(issued));
+        }
+        let mut left = load.bytes;
+        while left > 0 {
+            let bytes = left.min(self.profile.read_request.0);
+            let permit = window.acquire().await;
+            let (own, total) = (self.clone(), total.clone());
+            parts.push(self.sim.spawn(async move {
+                own.read_once(bytes, &total).await;
+                drop(permit);
+                Flow::at(own.sim.now())
+            }));
+            left -= bytes;
+        }
+        (parts, None)
+    }
+
+    /// One read request.
+    async fn read_once(&self, bytes: u64, total: &Semaphore) {
+        let p = &self.profile;
+        let in_flight = total.acquire().await;
+        self.up
+            .reserve(self.sim.now(), self.span(p.request_overhead.0 as f64));
+        self.down.reserve(self.sim.now(), self.answered(1));
+        // A request goes between the packets of a write under way: it costs the link its time but does not wait for
+        // the whole write.
+        let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
+        self.sim.sleep_until(gone + p.propagation).await;
+        let slot = self.slots.acquire().await;
+        let taken = self.sim.now();
+        let memory = self.memory.carry(self.sim.now(), bytes);
+        self.sim.sleep(p.read_latency).await;
+        let (packets, span) = self.completions(bytes);
+        let answer = self.down.reserve(self.sim.now(), span);
+        self.up.reserve(self.sim.now(), self.answered(packets));
+        self.sim.sleep_until(answer.end.max(memory)).await;
+        let released = taken + p.read_occupancy;
+        if released <= self.sim.now() {
+            drop(slot);
+        } else {
+            let sim = self.sim.clone();
+            self.sim.start(async move {
+                sim.sleep_until(released).await;
+                drop(slot);
+            });
+        }
+        self.sim.sleep(p.propagation).await;
+        drop(in_flight);
+    }
+
+    /// A whole message's reads as one: the first packet after a latency, the rest at the rate that the requests in
+    /// flight allow, `window` of this message and the chipset's slots of all.
+    /// Tells `issued` when the last request is on its way.
+    async fn read_stream(
+        &self,
+        load: Load,
+        window: usize,
+        total: &Semaphore,
+        issued: Mailbox<Time>,
+    ) -> Flow {
+        let p = &self.profile;
+        let in_flight = total.acquire().await;
+        let requests = load.bytes.div_ceil(p.read_request.0);
+        let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
+        self.sim.sleep_until(gone + p.propagation).await;
+        let (packets, span) = self.completions(load.bytes);
+        let (_, first) = self.completions(load.first);
+        let (_, one) = self.completions(p.read_request.0.min(load.first));
+        let held = (p.read_latency + one).max(p.read_occupancy);
+        let round = p.read_latency + one + p.propagation * 2;
+        let share = |each: Time, parallel: u64| Time(each.0 * requests / parallel.max(1));
+        let slots = self
+            .stream
+            .reserve(self.sim.now(), share(held, p.read_slots.0));
+        self.sim.sleep_until(slots.start + p.read_latency).await;
+        let now = self.sim.now();
+        let memory = self.memory.carry(now, load.bytes);
+        let alone = now + share(round, window as u64);
+        let paced = slots.end.max(alone).since(first);
+        issued.send(slots.end.max(alone).since(round));
+        let answer = self.down.reserve_train(now, span, paced, first);
+        self.up.reserve(
+            now,
+            self.answered(packets) + self.span((requests * p.request_overhead.0) as f64),
+        );
+        let head = answer.start + first + p.propagation;
+        let tail = answer.end.max(memory) + p.propagation;
+        self.sim.sleep_until(head).await;
+        drop(in_flight);
+        Flow { head, tail }
+    }
+}

@@ -1,0 +1,104 @@
+//! PCI-X.
+//!
+//! One server for both directions. Data move in bursts with a fixed bus time around each. A read is a request phase, the
+//! bridge's latency during which the bus is free, and its data; the bridge runs few reads at a time. Sources: the PCI-X
+//! addendum's split transactions, Myricom's published DMA rates.
+
+use super::{Flow, Load, MemoryModel};
+use crate::kernel::{Semaphore, Server, Sim, Time};
+use crate::profile::Pcix;
+use std::rc::Rc;
+
+/// The bus between a host's bridge and its adapter.
+pub struct PcixModel {
+    sim: Sim,
+    profile: Pcix,
+    memory: Rc<MemoryModel>,
+    bus: Server,
+    slots: Semaphore,
+}
+
+impl PcixModel {
+    /// From its profile.
+    pub fn new(sim: &Sim, profile: &Pcix, memory: Rc<MemoryModel>) -> PcixModel {
+        PcixModel {
+            sim: sim.clone(),
+            memory,
+            bus: Server::new(),
+            slots: Semaphore::new(sim, profile.read_slots.0 as usize),
+            profile: profile.clone(),
+        }
+    }
+
+    fn data(&self, bytes: u64) -> Time {
+        let bursts = bytes.div_ceil(self.profile.burst.0).max(1);
+        self.profile.rate.time(bytes) + self.profile.burst_overhead * bursts
+    }
+
+    pub(super) fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
+    pub fn programmed(&self, bytes: u64) -> Time {
+        let turn = self.bus.reserve(self.sim.now(), self.data(bytes));
+        turn.end + self.profile.bridge
+    }
+
+    /// The adapter writes a load to memory; see [`super::PcieModel::write`].
+    pub fn write(&self, load: Load, flow: Flow) -> Flow {
+        let turn = self.bus.reserve_train(
+            flow.head,
+            self.data(load.bytes),
+            flow.tail,
+            self.data(load.last()),
+        );
+        let memory = self.memory.carry(flow.head, load.bytes);
+        let settled = self.profile.bridge;
+        Flow {
+            head: turn.start + self.data(load.first) + settled,
+            tail: turn.end.max(memory) + settled,
+        }
+    }
+
+    /// The adapter reads a load from memory; see [`super::PcieModel::issue`].
+    pub async fn read(&self, load: Load) -> Flow {
+        let p = &self.profile;
+        let mut left = load.bytes;
+        if load.packets > 1 {
+            // A message as one read: its requests follow each other, `read_slots` at a time.
+            let slot = self.slots.acquire().await;
+            let asked = self.bus.reserve(self.sim.now(), p.burst_overhead);
+            self.sim.sleep_until(asked.end + p.read_latency).await;
+            let requests = load.bytes.div_ceil(p.read_request.0);
+            let turn =
+                p.burst_overhead + p.read_latency + self.data(p.read_request.0.min(load.bytes));
+            let paced = Time(turn.0 * (requests - 1) / p.read_slots.0);
+            let now = self.sim.now();
+            let last = self.data(load.bytes - (requests - 1) * p.read_request.0);
+            let span = self.data(load.bytes) + p.burst_overhead * (requests - 1);
+            let turn = self.bus.reserve_train(now, span, now + paced, last);
+            let head = turn.start + self.data(load.first);
+            self.sim.sleep_until(head).await;
+            drop(slot);
+            return Flow {
+                head,
+                tail: turn.end,
+            };
+        }
+        loop {
+            let bytes = left.min(p.read_request.0);
+            let slot = self.slots.acquire().await;
+            let asked = self.bus.reserve(self.sim.now(), p.burst_overhead);
+            let memory = self.memory.carry(asked.end, bytes);
+            self.sim.sleep_until(asked.end + p.read_latency).await;
+            let answer = self.bus.reserve(self.sim.now(), self.data(bytes));
+            self.sim.sleep_until(answer.end.max(memory)).await;
+            drop(slot);
+            left -= bytes;
+            if left == 0 {
+                return Flow::at(self.sim.now());
+            }
+        }
+    }
+}

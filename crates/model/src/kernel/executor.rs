@@ -1,0 +1,300 @@
+//! The executor: tasks, the calendar of sleeping ones, and virtual time.
+//!
+//! Contract: among events of one instant the earlier scheduled runs first; a task that is woken runs before any later
+//! calendar event of the same instant; time never goes back. A task may be polled without cause, so every future of
+//! this kernel looks at its condition again. Wakers are not used: the kernel knows which task it polls, and what a task
+//! waits for remembers that number. A future of this kernel works only inside a task of its own [`Sim`].
+
+use super::time::Time;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Number of a task; reused after the task ended.
+pub(super) type TaskId = u32;
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Inner {
+    now: Cell<Time>,
+    sequence: Cell<u64>,
+    events: Cell<u64>,
+    current: Cell<TaskId>,
+    calendar: RefCell<BinaryHeap<Reverse<(Time, u64, TaskId)>>>,
+    ready: RefCell<VecDeque<TaskId>>,
+    tasks: RefCell<Vec<Option<Task>>>,
+    free: RefCell<Vec<TaskId>>,
+}
+
+/// A simulation: virtual time and the tasks that live in it. Clones are the same simulation.
+#[derive(Clone)]
+pub struct Sim(Rc<Inner>);
+
+/// A task waits for something that no other task will ever do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the simulation came to rest at {0} before the activity had finished: it waits for what never comes"
+)]
+pub struct Deadlock(pub Time);
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sim {
+    /// An empty simulation at time zero.
+    pub fn new() -> Sim {
+        Sim(Rc::new(Inner {
+            now: Cell::new(Time::ZERO),
+            sequence: Cell::new(0),
+            events: Cell::new(0),
+            current: Cell::new(0),
+            calendar: RefCell::new(BinaryHeap::new()),
+            ready: RefCell::new(VecDeque::new()),
+            tasks: RefCell::new(Vec::new()),
+            free: RefCell::new(Vec::new()),
+        }))
+    }
+
+    /// The present instant.
+    pub fn now(&self) -> Time {
+        self.0.now.get()
+    }
+
+    /// Events that have happened: polls of tasks.
+    pub fn events(&self) -> u64 {
+        self.0.events.get()
+    }
+
+    /// Sleeps for `span`.
+    pub fn sleep(&self, span: Time) -> Sleep {
+        self.sleep_until(self.now() + span)
+    }
+
+    /// Sleeps until `instant`; ready at once if that is not in the future.
+    pub fn sleep_until(&self, instant: Time) -> Sleep {
+        Sleep {
+            sim: self.clone(),
+            instant,
+            scheduled: false,
+        }
+    }
+
+    /// Starts a task; it runs for the first time after what is ready already.
+    pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        let shared = Rc::new(RefCell::new(Joined {
+            value: None,
+            waiting: None,
+        }));
+        let handle = JoinHandle {
+            sim: self.clone(),
+            shared: shared.clone(),
+        };
+        let sim = self.clone();
+        self.start(async move {
+            let value = future.await;
+            let mut joined = shared.borrow_mut();
+            joined.value = Some(value);
+            if let Some(task) = joined.waiting.take() {
+                sim.wake(task);
+            }
+        });
+        handle
+    }
+
+    /// Starts a task whose end nobody waits for: cheaper than [`Sim::spawn`].
+    pub fn start(&self, future: impl Future<Output = ()> + 'static) {
+        let task: Task = Box::pin(future);
+        let mut tasks = self.0.tasks.borrow_mut();
+        let id = match self.0.free.borrow_mut().pop() {
+            Some(id) => {
+                tasks[id as usize] = Some(task);
+                id
+            }
+            None => {
+                tasks.push(Some(task));
+                (tasks.len() - 1) as TaskId
+            }
+        };
+        self.0.ready.borrow_mut().push_back(id);
+    }
+
+    /// Runs until `future` has finished and returns its value. Other tasks stay where they are.
+    pub fn block_on<T: 'static>(
+        &self,
+        future: impl Future<Output = T> + 'static,
+    ) -> Result<T, Deadlock> {
+        let handle = self.spawn(future);
+        loop {
+            if let Some(value) = handle.shared.borrow_mut().value.take() {
+                return Ok(value);
+            }
+            if !self.step() {
+                return Err(Deadlock(self.now()));
+            }
+        }
+    }
+
+    /// Runs until nothing is left to happen.
+    pub fn run(&self) {
+        while self.step() {}
+    }
+
+    /// Drops every task and everything scheduled. Tasks that hold the simulation would keep each other alive otherwise.
+    pub fn clear(&self) {
+        let tasks: Vec<_> = self.0.tasks.borrow_mut().drain(..).collect();
+        self.0.calendar.borrow_mut().clear();
+        self.0.ready.borrow_mut().clear();
+        self.0.free.borrow_mut().clear();
+        // Dropping a task may give a permit back, which wakes another: harmless, nothing runs any more.
+        drop(tasks);
+        self.0.ready.borrow_mut().clear();
+    }
+
+    /// Lets one event happen; false if there is none.
+    fn step(&self) -> bool {
+        let ready = self.0.ready.borrow_mut().pop_front();
+        let id = match ready {
+            Some(id) => id,
+            None => {
+                let Some(Reverse((instant, _, id))) = self.0.calendar.borrow_mut().pop() else {
+                    return false;
+                };
+                self.0.now.set(instant);
+                id
+            }
+        };
+        self.0.events.set(self.0.events.get() + 1);
+        let taken = self.0.tasks.borrow_mut()[id as usize].take();
+        // A task that ended meanwhile may have been woken twice.
+        if let Some(mut task) = taken {
+            self.0.current.set(id);
+            match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => self.0.tasks.borrow_mut()[id as usize] = Some(task),
+                Poll::Ready(()) => {
+                    drop(task);
+                    self.0.free.borrow_mut().push(id);
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn current(&self) -> TaskId {
+        self.0.current.get()
+    }
+
+    pub(super) fn wake(&self, task: TaskId) {
+        self.0.ready.borrow_mut().push_back(task);
+    }
+
+    fn schedule(&self, instant: Time) {
+        let sequence = self.0.sequence.get();
+        self.0.sequence.set(sequence + 1);
+        self.0
+            .calendar
+            .borrow_mut()
+            .push(Reverse((instant, sequence, self.current())));
+    }
+}
+
+/// Waits for an instant.
+#[must_use = "a sleep does nothing until it is awaited"]
+pub struct Sleep {
+    sim: Sim,
+    instant: Time,
+    scheduled: bool,
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.sim.now() >= self.instant {
+            return Poll::Ready(());
+        }
+        if !self.scheduled {
+            self.scheduled = true;
+            self.sim.schedule(self.instant);
+        }
+        Poll::Pending
+    }
+}
+
+struct Joined<T> {
+    value: Option<T>,
+    waiting: Option<TaskId>,
+}
+
+/// The value of a spawned task, once it has finished. Dropping it lets the task run on.
+#[must_use = "await it, or use Sim::start for a task nobody waits for"]
+pub struct JoinHandle<T> {
+    sim: Sim,
+    shared: Rc<RefCell<Joined<T>>>,
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        let mut joined = self.shared.borrow_mut();
+        match joined.value.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                joined.waiting = Some(self.sim.current());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_run_in_the_order_of_scheduling() {
+        let sim = Sim::new();
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for name in 0..50 {
+            let (own, log) = (sim.clone(), log.clone());
+            sim.start(async move {
+                own.sleep(Time(if name % 2 == 0 { 70 } else { 30 })).await;
+                log.borrow_mut().push((own.now(), name));
+            });
+        }
+        sim.run();
+        let log = log.borrow();
+        let mut expected: Vec<_> = (0..50)
+            .map(|name| (Time(if name % 2 == 0 { 70 } else { 30 }), name))
+            .collect();
+        expected.sort();
+        assert_eq!(*log, expected);
+    }
+
+    #[test]
+    fn a_joined_value_arrives_at_the_task_s_end() {
+        let sim = Sim::new();
+        let own = sim.clone();
+        let value = sim.block_on(async move {
+            let inner = own.clone();
+            let handle = own.spawn(async move {
+                inner.sleep(Time(900)).await;
+                7
+            });
+            (handle.await, own.now())
+        });
+        assert_eq!(value, Ok((7, Time(900))));
+    }
+
+    #[test]
+    fn waiting_for_what_never_comes_is_an_error() {
+        let sim = Sim::new();
+        let result = sim.block_on(std::future::pending::<()>());
+        assert_eq!(result, Err(Deadlock(Time::ZERO)));
+    }
+}

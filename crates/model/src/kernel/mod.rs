@@ -1,0 +1,15 @@
+//! A deterministic discrete-event kernel. It knows no InfiniBand.
+//!
+//! Virtual time is a whole number of picoseconds. Activities are futures on one thread: an activity suspends by
+//! sleeping until an instant or by waiting for another one, and everything that happens at one instant happens in the
+//! order in which it was scheduled. The same program therefore gives the same history, to the picosecond.
+
+mod executor;
+mod server;
+mod sync;
+mod time;
+
+pub use executor::{Deadlock, JoinHandle, Sim};
+pub use server::{Occupancy, Server};
+pub use sync::{Barrier, Gate, Mailbox, Permit, Semaphore, Watch};
+pub use time::Time;

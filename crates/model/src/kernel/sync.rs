@@ -1,0 +1,336 @@
+//! What tasks wait for: permits, messages, changes. All first come, first served.
+
+use super::executor::{Sim, TaskId};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+struct Permits {
+    sim: Sim,
+    size: usize,
+    free: Cell<usize>,
+    next_ticket: Cell<u64>,
+    waiting: RefCell<VecDeque<(u64, TaskId)>>,
+    /// Tickets at the head of the queue that have been granted but not yet collected.
+    granted: RefCell<Vec<u64>>,
+}
+
+/// A number of permits, given in the order of asking.
+#[derive(Clone)]
+pub struct Semaphore(Rc<Permits>);
+
+/// A permit; given back when dropped.
+pub struct Permit(Rc<Permits>);
+
+impl Semaphore {
+    /// With `permits` of them.
+    pub fn new(sim: &Sim, permits: usize) -> Semaphore {
+        Semaphore(Rc::new(Permits {
+            sim: sim.clone(),
+            size: permits,
+            free: Cell::new(permits),
+            next_ticket: Cell::new(0),
+            waiting: RefCell::new(VecDeque::new()),
+            granted: RefCell::new(Vec::new()),
+        }))
+    }
+
+    /// Waits for a permit.
+    pub async fn acquire(&self) -> Permit {
+        let inner = &self.0;
+        if inner.free.get() > 0 && inner.waiting.borrow().is_empty() {
+            inner.free.set(inner.free.get() - 1);
+            return Permit(inner.clone());
+        }
+        let ticket = inner.next_ticket.get();
+        inner.next_ticket.set(ticket + 1);
+        inner
+            .waiting
+            .borrow_mut()
+            .push_back((ticket, inner.sim.current()));
+        poll_fn(|_| {
+            let mut granted = inner.granted.borrow_mut();
+            match granted.iter().position(|&g| g == ticket) {
+                Some(place) => {
+                    granted.swap_remove(place);
+                    Poll::Ready(())
+                }
+                None => Poll::Pending,
+            }
+        })
+        .await;
+        Permit(inner.clone())
+    }
+
+    /// Permits in all.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Tasks waiting for a permit.
+    pub fn queue(&self) -> usize {
+        self.0.waiting.borrow().len()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let inner = &self.0;
+        // The permit goes straight to who waits longest, so that nobody overtakes.
+        match inner.waiting.borrow_mut().pop_front() {
+            Some((ticket, task)) => {
+                inner.granted.borrow_mut().push(ticket);
+                inner.sim.wake(task);
+            }
+            None => inner.free.set(inner.free.get() + 1),
+        }
+    }
+}
+
+struct Letters<T> {
+    sim: Sim,
+    letters: RefCell<VecDeque<T>>,
+    waiting: RefCell<VecDeque<TaskId>>,
+}
+
+/// An unbounded queue of messages.
+pub struct Mailbox<T>(Rc<Letters<T>>);
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Mailbox(self.0.clone())
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// An empty one.
+    pub fn new(sim: &Sim) -> Mailbox<T> {
+        Mailbox(Rc::new(Letters {
+            sim: sim.clone(),
+            letters: RefCell::new(VecDeque::new()),
+            waiting: RefCell::new(VecDeque::new()),
+        }))
+    }
+
+    /// Adds a message.
+    pub fn send(&self, letter: T) {
+        self.0.letters.borrow_mut().push_back(letter);
+        if let Some(task) = self.0.waiting.borrow_mut().pop_front() {
+            self.0.sim.wake(task);
+        }
+    }
+
+    /// Takes the oldest message, if there is one.
+    pub fn try_receive(&self) -> Option<T> {
+        self.0.letters.borrow_mut().pop_front()
+    }
+
+    /// Waits for a message.
+    pub async fn receive(&self) -> T {
+        poll_fn(|_| match self.0.letters.borrow_mut().pop_front() {
+            Some(letter) => Poll::Ready(letter),
+            None => {
+                let task = self.0.sim.current();
+                let mut waiting = self.0.waiting.borrow_mut();
+                if !waiting.contains(&task) {
+                    waiting.push_back(task);
+                }
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Messages that wait.
+    pub fn len(&self) -> usize {
+        self.0.letters.borrow().len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+struct Watched {
+    sim: Sim,
+    version: Cell<u64>,
+    waiting: RefCell<Vec<TaskId>>,
+}
+
+/// Something that changes, and tasks that look again when it did.
+#[derive(Clone)]
+pub struct Watch(Rc<Watched>);
+
+impl Watch {
+    /// A new one.
+    pub fn new(sim: &Sim) -> Watch {
+        Watch(Rc::new(Watched {
+            sim: sim.clone(),
+            version: Cell::new(0),
+            waiting: RefCell::new(Vec::new()),
+        }))
+    }
+
+    /// Says that it changed.
+    pub fn changed(&self) {
+        self.0.version.set(self.0.version.get() + 1);
+        for task in self.0.waiting.borrow_mut().drain(..) {
+            self.0.sim.wake(task);
+        }
+    }
+
+    /// Changes so far.
+    pub fn version(&self) -> u64 {
+        self.0.version.get()
+    }
+
+    /// Waits until `condition` holds, looking at once and after every change.
+    pub async fn until(&self, mut condition: impl FnMut() -> bool) {
+        poll_fn(|_| {
+            if condition() {
+                return Poll::Ready(());
+            }
+            let task = self.0.sim.current();
+            let mut waiting = self.0.waiting.borrow_mut();
+            if !waiting.contains(&task) {
+                waiting.push(task);
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Lets tasks pass in the order of their numbers: 0, 1, 2 and so on.
+#[derive(Clone)]
+pub struct Gate {
+    watch: Watch,
+    next: Rc<Cell<u64>>,
+}
+
+impl Gate {
+    /// Opens for number 0 first.
+    pub fn new(sim: &Sim) -> Gate {
+        Gate {
+            watch: Watch::new(sim),
+            next: Rc::new(Cell::new(0)),
+        }
+    }
+
+    /// Waits until all lower numbers have passed.
+    pub async fn enter(&self, number: u64) {
+        if self.next.get() != number {
+            self.watch.until(|| self.next.get() == number).await;
+        }
+    }
+
+    /// Lets the next number in.
+    pub fn pass(&self) {
+        self.next.set(self.next.get() + 1);
+        self.watch.changed();
+    }
+}
+
+/// A rendezvous of a fixed number of tasks, over and over.
+#[derive(Clone)]
+pub struct Barrier {
+    watch: Watch,
+    size: usize,
+    arrived: Rc<Cell<usize>>,
+    round: Rc<Cell<u64>>,
+}
+
+impl Barrier {
+    /// For `size` tasks.
+    pub fn new(sim: &Sim, size: usize) -> Barrier {
+        Barrier {
+            watch: Watch::new(sim),
+            size,
+            arrived: Rc::new(Cell::new(0)),
+            round: Rc::new(Cell::new(0)),
+        }
+    }
+
+    /// Waits until all have come; costs no virtual time.
+    pub async fn wait(&self) {
+        let round = self.round.get();
+        self.arrived.set(self.arrived.get() + 1);
+        if self.arrived.get() == self.size {
+            self.arrived.set(0);
+            self.round.set(round + 1);
+            self.watch.changed();
+        } else {
+            self.watch.until(|| self.round.get() != round).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::time::Time;
+    use super::*;
+
+    #[test]
+    fn permits_are_given_in_the_order_of_asking() {
+        let sim = Sim::new();
+        let semaphore = Semaphore::new(&sim, 2);
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for name in 0..6u64 {
+            let (own, semaphore, log) = (sim.clone(), semaphore.clone(), log.clone());
+            sim.start(async move {
+                let permit = semaphore.acquire().await;
+                log.borrow_mut().push((name, own.now()));
+                own.sleep(Time(10)).await;
+                drop(permit);
+            });
+        }
+        sim.run();
+        let expected: Vec<_> = (0..6).map(|n| (n, Time(10 * (n / 2)))).collect();
+        assert_eq!(*log.borrow(), expected);
+    }
+
+    #[test]
+    fn a_barrier_holds_everybody_until_the_last() {
+        let sim = Sim::new();
+        let barrier = Barrier::new(&sim, 3);
+        let passed = Rc::new(RefCell::new(Vec::new()));
+        for name in 1..=3 {
+            let (own, barrier, passed) = (sim.clone(), barrier.clone(), passed.clone());
+            sim.start(async move {
+                for _ in 0..2 {
+                    own.sleep(Time(name * 100)).await;
+                    barrier.wait().await;
+                    passed.borrow_mut().push(own.now());
+                }
+            });
+        }
+        sim.run();
+        let passed = passed.borrow();
+        assert_eq!(passed[..3], [Time(300); 3]);
+        assert_eq!(passed[3..], [Time(600); 3]);
+    }
+
+    #[test]
+    fn a_mailbox_keeps_the_order() {
+        let sim = Sim::new();
+        let mailbox = Mailbox::new(&sim);
+        let (own, sender) = (sim.clone(), mailbox.clone());
+        sim.start(async move {
+            for n in 0..4 {
+                own.sleep(Time(5)).await;
+                sender.send(n);
+            }
+        });
+        let got = sim.block_on(async move {
+            let mut got = Vec::new();
+            for _ in 0..4 {
+                got.push(mailbox.receive().await);
+            }
+            got
+        });
+        assert_eq!(got, Ok(vec![0, 1, 2, 3]));
+    }
+}

@@ -1,0 +1,99 @@
+//! Virtual time: an instant or a span as a whole number of picoseconds (a byte at QDR lasts 250).
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+/// An instant, or the span between two, in picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The origin, or no time at all.
+    pub const ZERO: Time = Time(0);
+
+    /// From nanoseconds, rounded to the nearest picosecond; negative and not-a-number become zero.
+    pub fn from_nanos(nanos: f64) -> Time {
+        Time((nanos * 1e3).round().max(0.0) as u64)
+    }
+
+    /// From seconds.
+    pub fn from_seconds(seconds: f64) -> Time {
+        Time((seconds * 1e12).round().max(0.0) as u64)
+    }
+
+    /// In nanoseconds.
+    pub fn nanos(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// In microseconds.
+    pub fn micros(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// The span back to `earlier`, zero if that is later.
+    pub fn since(self, earlier: Time) -> Time {
+        Time(self.0.saturating_sub(earlier.0))
+    }
+
+    /// A share of this span.
+    pub fn scaled(self, factor: f64) -> Time {
+        Time((self.0 as f64 * factor).round().max(0.0) as u64)
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, other: Time) -> Time {
+        Time(self.0 - other.0)
+    }
+}
+
+impl Mul<u64> for Time {
+    type Output = Time;
+    fn mul(self, times: u64) -> Time {
+        Time(self.0 * times)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 >= 1_000_000 {
+            write!(f, "{:.3} us", self.micros())
+        } else {
+            write!(f, "{:.3} ns", self.nanos())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Time;
+
+    #[test]
+    fn conversions_round_to_the_picosecond() {
+        assert_eq!(Time::from_nanos(0.25), Time(250));
+        assert_eq!(Time::from_nanos(-1.0), Time::ZERO);
+        assert_eq!(Time::from_seconds(1e-6).micros(), 1.0);
+        assert_eq!(Time(5).since(Time(9)), Time::ZERO);
+        assert_eq!(Time(1_500_000).to_string(), "1.500 us");
+    }
+}

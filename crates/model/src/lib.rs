@@ -1,0 +1,9 @@
+//! Timing models of adapters, buses, links and hosts in virtual time.
+#![forbid(unsafe_code)]
+
+pub mod adapter;
+pub mod cluster;
+pub mod component;
+pub mod kernel;
+pub mod mpi;
+pub mod profile;

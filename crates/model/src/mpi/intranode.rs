@@ -1,0 +1,67 @@
+//! Messages inside a node.
+//!
+//! Up to the buffer size both copies find the data in the cache, and the receiver copies while the sender fills the next
+//! piece. Above it the data pass through memory and one buffer, which the receiver must have emptied before the sender
+//! fills it again.
+
+use super::Rank;
+use super::rank::Envelope;
+use crate::cluster::CacheState;
+use crate::kernel::Mailbox;
+
+/// A message inside the node: its size and where to say that it has been taken.
+pub(super) struct Local {
+    bytes: u64,
+    taken: Mailbox<()>,
+}
+
+/// Buffered messages that the receiver may be behind.
+const AHEAD: u64 = 8;
+
+impl Rank {
+    fn passes_cache(&self, bytes: u64) -> bool {
+        bytes <= self.world.mpi.intranode_buffer.0
+    }
+
+    pub(super) async fn send_inside(&self, to: usize, bytes: u64) {
+        let mpi = &self.world.mpi;
+        self.compute(mpi.intranode).await;
+        let state = match self.passes_cache(bytes) {
+            true => CacheState::Warm,
+            false => CacheState::Cold,
+        };
+        let buffer = match state {
+            CacheState::Warm => None,
+            CacheState::Cold => Some(self.world.buffer(self.number, to).acquire().await),
+        };
+        self.process.copy(bytes, state).await;
+        let taken = Mailbox::new(self.process.sim());
+        let mailbox = self.world.mailbox(self.number, to);
+        // The line with the flag has to reach the other core.
+        let sim = self.process.sim().clone();
+        let due = sim.now() + self.process.node().cpu().handover;
+        let local = Local {
+            bytes,
+            taken: taken.clone(),
+        };
+        let behind = mailbox.len() as u64 >= AHEAD;
+        sim.clone().start(async move {
+            sim.sleep_until(due).await;
+            mailbox.send(Envelope::Local(local));
+        });
+        if state == CacheState::Cold || behind {
+            taken.receive().await;
+        }
+        drop(buffer);
+    }
+
+    pub(super) async fn receive_inside(&self, local: Local) {
+        self.compute(self.world.mpi.intranode).await;
+        let state = match self.passes_cache(local.bytes) {
+            true => CacheState::Warm,
+            false => CacheState::Cold,
+        };
+        self.process.copy(local.bytes, state).await;
+        local.taken.send(());
+    }
+}

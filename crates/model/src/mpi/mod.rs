@@ -1,0 +1,12 @@
+//! Message passing over the modelled adapters: what MVAPICH does for each message.
+//!
+//! Up to the eager limit a message is copied into a preregistered buffer, written to the peer's, and copied out. Above
+//! it, sender and receiver agree first and the data go by RDMA write without copies, over all ports. Inside a node,
+//! messages pass through shared memory, copied twice. Messages between two ranks arrive in order; there are no tags:
+//! a receive names its source. Source: the MVAPICH papers' descriptions of its protocols.
+
+mod collective;
+mod intranode;
+mod rank;
+
+pub use rank::{Rank, World};

@@ -1,0 +1,267 @@
+//! Ranks, point to point.
+
+use crate::adapter::{Kind, Pair, Placement, Request, Transport};
+use crate::cluster::{CacheState, Cluster, Process};
+use crate::kernel::{JoinHandle, Mailbox, Semaphore, Time};
+use crate::profile::{Channel, Mpi};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What a rank finds in its mailbox.
+pub(super) enum Envelope {
+    /// An eager message.
+    Eager { bytes: u64 },
+    /// A rendezvous' beginning: where to answer and where its end will be told.
+    Rendezvous {
+        bytes: u64,
+        go: Mailbox<()>,
+        done: Mailbox<()>,
+    },
+    /// A message inside the node.
+    Local(super::intranode::Local),
+}
+
+/// A message-passing job.
+pub struct World {
+    pub(super) cluster: Rc<Cluster>,
+    pub(super) mpi: Mpi,
+    nodes: Vec<usize>,
+    processes: Vec<Process>,
+    mailboxes: RefCell<HashMap<(usize, usize), Mailbox<Envelope>>>,
+    pairs: RefCell<HashMap<(usize, usize, usize), Rc<Pair>>>,
+    /// The shared buffer between two ranks of a node.
+    buffers: RefCell<HashMap<(usize, usize), Semaphore>>,
+}
+
+/// One rank of a job.
+#[derive(Clone)]
+pub struct Rank {
+    pub(super) world: Rc<World>,
+    /// Its number.
+    pub number: usize,
+    pub(super) process: Process,
+}
+
+impl World {
+    /// A job with rank `i` on node `nodes[i]`.
+    ///
+    /// Panics if the system names no message-passing library: the caller chose the system.
+    pub fn new(cluster: &Rc<Cluster>, nodes: Vec<usize>) -> Rc<World> {
+        let mpi = cluster
+            .system()
+            .mpi
+            .clone()
+            .expect("the system names a message-passing library");
+        let processes = nodes.iter().map(|&node| cluster.process(node)).collect();
+        Rc::new(World {
+            cluster: cluster.clone(),
+            mpi,
+            nodes,
+            processes,
+            mailboxes: RefCell::new(HashMap::new()),
+            pairs: RefCell::new(HashMap::new()),
+            buffers: RefCell::new(HashMap::new()),
+        })
+    }
+
+    /// Ranks of the job.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A rank.
+    pub fn rank(self: &Rc<Self>, number: usize) -> Rank {
+        Rank {
+            world: self.clone(),
+            number,
+            process: self.processes[number].clone(),
+        }
+    }
+
+    pub(super) fn mailbox(&self, from: usize, to: usize) -> Mailbox<Envelope> {
+        self.mailboxes
+            .borrow_mut()
+            .entry((from, to))
+            .or_insert_with(|| Mailbox::new(self.cluster.sim()))
+            .clone()
+    }
+
+    pub(super) fn buffer(&self, from: usize, to: usize) -> Semaphore {
+        self.buffers
+            .borrow_mut()
+            .entry((from, to))
+            .or_insert_with(|| Semaphore::new(self.cluster.sim(), 1))
+            .clone()
+    }
+
+    /// The queue pair from one rank to another over a port; connected when first used.
+    fn pair(&self, from: usize, to: usize, port: usize) -> Rc<Pair> {
+        if let Some(pair) = self.pairs.borrow().get(&(from, to, port)) {
+            return pair.clone();
+        }
+        let (one, other) = self.cluster.connected(
+            (self.nodes[from], self.nodes[to]),
+            port,
+            Transport::Reliable,
+        );
+        // Receive requests are kept posted; the cost of posting is part of the profile's receive overhead.
+        one.receives().post(1 << 40);
+        other.receives().post(1 << 40);
+        let mut pairs = self.pairs.borrow_mut();
+        pairs.insert((from, to, port), one.clone());
+        pairs.insert((to, from, port), other);
+        one
+    }
+}
+
+impl Rank {
+    /// Its process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Ranks of the job.
+    pub fn size(&self) -> usize {
+        self.world.size()
+    }
+
+    /// Computes for a while.
+    pub async fn compute(&self, span: Time) {
+        self.process.compute(span).await;
+    }
+
+    /// Delivers a small message of the protocol to the peer; `placed` when it is there.
+    async fn deliver(&self, to: usize, bytes: u64, placed: impl FnOnce() + 'static) {
+        let mpi = &self.world.mpi;
+        let placement = match mpi.inline.is_some_and(|most| bytes <= most.0) {
+            true => Placement::Inline,
+            false => Placement::Reference,
+        };
+        let kind = match mpi.channel {
+            Channel::Write => Kind::Write,
+            Channel::Send => Kind::Send,
+        };
+        let mut request = Request::new(kind, bytes, placement);
+        request.placed = Some(Box::new(placed));
+        let pair = self.world.pair(self.number, to, 0);
+        self.process.post(&pair, vec![request]).await;
+    }
+
+    /// Sees a message that `deliver` brought.
+    async fn find(&self) {
+        match self.world.mpi.channel {
+            Channel::Write => self.process.notice().await,
+            Channel::Send => self.process.take_completion().await,
+        }
+    }
+
+    /// Sends a message; returns when its buffer may be used again.
+    pub async fn send(&self, to: usize, bytes: u64) {
+        let mpi = &self.world.mpi;
+        if self.world.nodes[to] == self.world.nodes[self.number] {
+            return self.send_inside(to, bytes).await;
+        }
+        self.compute(mpi.overhead).await;
+        let mailbox = self.world.mailbox(self.number, to);
+        if bytes <= mpi.eager.0 {
+            self.process.copy(bytes, CacheState::Warm).await;
+            self.deliver(to, bytes + mpi.header.0, move || {
+                mailbox.send(Envelope::Eager { bytes });
+            })
+            .await;
+            return;
+        }
+        let sim = self.process.sim();
+        let (go, done) = (Mailbox::new(sim), Mailbox::new(sim));
+        let (asked, finished) = (go.clone(), done.clone());
+        self.deliver(to, mpi.header.0, move || {
+            mailbox.send(Envelope::Rendezvous {
+                bytes,
+                go: asked,
+                done: finished,
+            });
+        })
+        .await;
+        go.receive().await;
+        self.find().await;
+        self.compute(mpi.overhead).await;
+        self.write_data(to, bytes, done).await;
+    }
+
+    /// Ports that share a message's data.
+    fn ports_for(&self, bytes: u64) -> u64 {
+        match bytes >= self.world.mpi.stripe.0 {
+            true => self.world.cluster.system().ports,
+            false => 1,
+        }
+    }
+
+    /// A rendezvous' data, over as many ports as are worth while; the last part is followed by the end message.
+    async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<()>) {
+        let ports = self.ports_for(bytes);
+        let sim = self.process.sim();
+        let completions: Mailbox<()> = Mailbox::new(sim);
+        for port in 0..ports {
+            let share = bytes / ports + u64::from(port < bytes % ports);
+            let mut request = Request::new(Kind::Write, share, Placement::Reference);
+            let completed = completions.clone();
+            request.completed = Some(Box::new(move || completed.send(())));
+            let mut end = Request::new(Kind::Write, self.world.mpi.header.0, Placement::Inline);
+            let done = done.clone();
+            end.placed = Some(Box::new(move || done.send(())));
+            let pair = self.world.pair(self.number, to, port as usize);
+            self.process.post(&pair, vec![request, end]).await;
+        }
+        for _ in 0..ports {
+            completions.receive().await;
+            self.process.take_completion().await;
+        }
+    }
+
+    /// Receives the next message from a rank.
+    pub async fn receive(&self, from: usize) {
+        let mpi = &self.world.mpi;
+        let envelope = self.world.mailbox(from, self.number).receive().await;
+        match envelope {
+            Envelope::Local(local) => self.receive_inside(local).await,
+            Envelope::Eager { bytes } => {
+                self.find().await;
+                self.compute(mpi.overhead).await;
+                self.process.copy(bytes, CacheState::Warm).await;
+            }
+            Envelope::Rendezvous { bytes, go, done } => {
+                self.find().await;
+                self.compute(mpi.overhead * 2).await;
+                self.deliver(from, mpi.header.0, move || go.send(())).await;
+                for _ in 0..self.ports_for(bytes) {
+                    done.receive().await;
+                }
+                self.process.notice().await;
+            }
+        }
+    }
+
+    /// Begins a send that goes on while the rank does something else.
+    pub fn begin_send(&self, to: usize, bytes: u64) -> JoinHandle<()> {
+        let own = self.clone();
+        self.process
+            .sim()
+            .spawn(async move { own.send(to, bytes).await })
+    }
+
+    /// Begins a receive that goes on while the rank does something else.
+    pub fn begin_receive(&self, from: usize) -> JoinHandle<()> {
+        let own = self.clone();
+        self.process
+            .sim()
+            .spawn(async move { own.receive(from).await })
+    }
+
+    /// Sends to one rank and receives from another at the same time.
+    pub async fn exchange(&self, to: usize, bytes: u64, from: usize) {
+        let receive = self.begin_receive(from);
+        self.send(to, bytes).await;
+        receive.await;
+    }
+}

@@ -1,0 +1,381 @@
+//! Reads sections of a profile and leaves no key unread.
+
+use super::error::Error;
+use super::library::Overrides;
+use super::quantity::Quantity;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tag {
+    /// From a product's or a standard's own papers.
+    Datasheet,
+    /// From a published measurement other than the claims that the models are held against.
+    Published,
+    /// What parts of the kind usually have; nobody looked it up for this part.
+    Estimated,
+    /// Chosen so that the models meet measurements.
+    Fitted,
+}
+
+impl Tag {
+    fn from_word(word: &str) -> Option<Tag> {
+        match word {
+            "datasheet" => Some(Tag::Datasheet),
+            "published" => Some(Tag::Published),
+            "estimated" => Some(Tag::Estimated),
+            "fitted" => Some(Tag::Fitted),
+            _ => None,
+        }
+    }
+
+    /// The word used in profiles.
+    pub fn word(self) -> &'static str {
+        match self {
+            Tag::Datasheet => "datasheet",
+            Tag::Published => "published",
+            Tag::Estimated => "estimated",
+            Tag::Fitted => "fitted",
+        }
+    }
+}
+
+/// A value as a profile gave it, for reports, sweeps and calibration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// `profile.section.key`.
+    pub path: String,
+    /// In `unit`.
+    pub value: f64,
+    /// As in the profile.
+    pub unit: String,
+    /// Where it comes from.
+    pub tag: Tag,
+    /// The source in words.
+    pub source: String,
+    /// Physical bounds, in `unit`; always there for fitted values.
+    pub bounds: Option<(f64, f64)>,
+}
+
+/// What reading a file needs to know and collects.
+pub(super) struct Reading<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+    pub profile: &'a str,
+    pub overrides: &'a Overrides,
+    pub recorded: RefCell<Vec<Recorded>>,
+}
+
+/// A table of a profile.
+pub(super) struct Section<'a> {
+    reading: &'a Reading<'a>,
+    path: String,
+    at: usize,
+    table: &'a DeTable<'a>,
+    used: RefCell<BTreeSet<String>>,
+    /// The same section of the profile that this one is based on.
+    base: Option<Box<Section<'a>>>,
+}
+
+/// A field of a section: a quantity, an optional one, or a word.
+pub(super) trait Field: Sized {
+    fn take(section: &Section<'_>, key: &str) -> Result<Self, Error>;
+}
+
+impl<Q: Quantity> Field for Q {
+    fn take(section: &Section<'_>, key: &str) -> Result<Q, Error> {
+        match section.quantity(key)? {
+            Some(quantity) => Ok(quantity),
+            None => Err(section.fault(key, section.at, "is missing")),
+        }
+    }
+}
+
+impl<Q: Quantity> Field for Option<Q> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<Q>, Error> {
+        section.quantity(key)
+    }
+}
+
+impl Field for String {
+    fn take(section: &Section<'_>, key: &str) -> Result<String, Error> {
+        section.word(key)
+    }
+}
+
+impl Field for Option<String> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<String>, Error> {
+        match section.has(key) {
+            true => section.word(key).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+impl<'a> Section<'a> {
+    pub fn root(
+        reading: &'a Reading<'a>,
+        table: &'a DeTable<'a>,
+        base: Option<Section<'a>>,
+    ) -> Section<'a> {
+        // The name of the base was read before this.
+        let used = RefCell::new(BTreeSet::from(["base".to_owned()]));
+        Section {
+            reading,
+            path: String::new(),
+            at: 0,
+            table,
+            used,
+            base: base.map(Box::new),
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.own(key) || self.base.as_ref().is_some_and(|base| base.has(key))
+    }
+
+    /// How far back in the chain of bases the key is found first.
+    pub fn depth(&self, key: &str) -> Option<usize> {
+        match (self.own(key), &self.base) {
+            (true, _) => Some(0),
+            (false, Some(base)) => base.depth(key).map(|depth| depth + 1),
+            (false, None) => None,
+        }
+    }
+
+    fn own(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// A section inside this one, if it is there.
+    pub fn section(&self, key: &str) -> Result<Option<Section<'a>>, Error> {
+        let base = match &self.base {
+            Some(base) => base.section(key)?,
+            None => None,
+        };
+        let Some(value) = self.table.get(key) else {
+            return Ok(base);
+        };
+        self.used.borrow_mut().insert(key.to_owned());
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.fault(key, value.span().start, "expected a section"));
+        };
+        Ok(Some(Section {
+            reading: self.reading,
+            path: self.path_of(key),
+            at: value.span().start,
+            table,
+            used: RefCell::new(BTreeSet::new()),
+            base: base.map(Box::new),
+        }))
+    }
+
+    /// A section that must be there.
+    pub fn expect(&self, key: &str) -> Result<Section<'a>, Error> {
+        self.section(key)?
+            .ok_or_else(|| self.fault(key, self.at, "the section is missing"))
+    }
+
+    /// A string.
+    pub fn word(&self, key: &str) -> Result<String, Error> {
+        if let (false, Some(base)) = (self.own(key), &self.base) {
+            return base.word(key);
+        }
+        let value = self
+            .table
+            .get(key)
+            .ok_or_else(|| self.fault(key, self.at, "is missing"))?;
+        self.used.borrow_mut().insert(key.to_owned());
+        match value.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            _ => Err(self.fault(key, value.span().start, "expected a string")),
+        }
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, Error> {
+        let word = self.word(key)?;
+        let at = self.table.get(key).map_or(self.at, |v| v.span().start);
+        choices
+            .iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, choice)| *choice)
+            .ok_or_else(|| {
+                let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+                self.fault(
+                    key,
+                    at,
+                    format!("expected one of {}, found \"{word}\"", names.join(", ")),
+                )
+            })
+    }
+
+    fn quantity<Q: Quantity>(&self, key: &str) -> Result<Option<Q>, Error> {
+        let path = format!("{}.{}", self.reading.profile, self.path_of(key));
+        let forced = self.reading.overrides.get(&path);
+        let Some(spanned) = self.table.get(key) else {
+            if let Some(base) = &self.base {
+                return base.quantity(key);
+            }
+            if forced.is_some() {
+                return Err(self.fault(
+                    key,
+                    self.at,
+                    "cannot be overridden: the profile has no such value",
+                ));
+            }
+            return Ok(None);
+        };
+        self.used.borrow_mut().insert(key.to_owned());
+        let at = spanned.span().start;
+        let DeValue::Table(table) = spanned.get_ref() else {
+            return Err(self.fault(key, at, "expected a table { value, unit, tag, source }"));
+        };
+        let mut recorded = self.record(key, at, table)?;
+        recorded.path = path;
+        if let Some(forced) = forced {
+            recorded.value = forced;
+        }
+        let units = Q::DIMENSION.units();
+        let Some((_, factor)) = units.iter().find(|(name, _)| *name == recorded.unit) else {
+            let names: Vec<_> = units.iter().map(|(name, _)| *name).collect();
+            return Err(self.fault(
+                key,
+                at,
+                format!(
+                    "unit \"{}\" does not fit; expected one of {}",
+                    recorded.unit,
+                    names.join(", ")
+                ),
+            ));
+        };
+        let quantity =
+            Q::from_base(recorded.value * factor).map_err(|reason| self.fault(key, at, reason))?;
+        if let (Some((low, high)), None) = (recorded.bounds, forced)
+            && !(low..=high).contains(&recorded.value)
+        {
+            return Err(self.fault(
+                key,
+                at,
+                format!("{} is outside its bounds {low} to {high}", recorded.value),
+            ));
+        }
+        let mut all = self.reading.recorded.borrow_mut();
+        if !all.iter().any(|r| r.path == recorded.path) {
+            all.push(recorded);
+        }
+        Ok(Some(quantity))
+    }
+
+    fn record(&self, key: &str, at: usize, table: &DeTable<'_>) -> Result<Recorded, Error> {
+        const KEYS: [&str; 6] = ["value", "unit", "tag", "source", "low", "high"];
+        for (name, _) in table.iter() {
+            if !KEYS.contains(&name.get_ref().as_ref()) {
+                return Err(self.fault(
+                    &format!("{key}.{}", name.get_ref()),
+                    name.span().start,
+                    format!("unknown key; expected {}", KEYS.join(", ")),
+                ));
+            }
+        }
+        let number = |name: &str| -> Result<Option<f64>, Error> {
+            let Some(value) = table.get(name) else {
+                return Ok(None);
+            };
+            number_of(value).map(Some).ok_or_else(|| {
+                self.fault(
+                    &format!("{key}.{name}"),
+                    value.span().start,
+                    "expected a number",
+                )
+            })
+        };
+        let text = |name: &str, hint: &str| -> Result<String, Error> {
+            match table.get(name).map(|v| v.get_ref()) {
+                Some(DeValue::String(text)) => Ok(text.to_string()),
+                _ => Err(self.fault(&format!("{key}.{name}"), at, format!("is missing; {hint}"))),
+            }
+        };
+        let value = number("value")?
+            .ok_or_else(|| self.fault(&format!("{key}.value"), at, "is missing; give a number"))?;
+        let unit = text("unit", "give the unit, for instance \"ns\"")?;
+        let word = text("tag", "give datasheet, published, estimated or fitted")?;
+        let tag = Tag::from_word(&word).ok_or_else(|| {
+            self.fault(
+                &format!("{key}.tag"),
+                at,
+                format!("expected datasheet, published, estimated or fitted, found \"{word}\""),
+            )
+        })?;
+        let source = text("source", "say where the value comes from")?;
+        let bounds = match (number("low")?, number("high")?) {
+            (Some(low), Some(high)) if low <= high => Some((low, high)),
+            (None, None) if tag != Tag::Fitted => None,
+            _ => {
+                return Err(self.fault(
+                    key,
+                    at,
+                    "a fitted value needs its physical bounds, low and high with low <= high",
+                ));
+            }
+        };
+        Ok(Recorded {
+            path: String::new(),
+            value,
+            unit,
+            tag,
+            source,
+            bounds,
+        })
+    }
+
+    /// Refuses keys that nobody read.
+    pub fn finish(&self) -> Result<(), Error> {
+        let used = self.used.borrow();
+        for (name, _) in self.table.iter() {
+            if !used.contains(name.get_ref().as_ref()) {
+                return Err(self.fault(name.get_ref(), name.span().start, "unknown key"));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error about a key of this section.
+    pub fn fault(&self, key: &str, at: usize, reason: impl Into<String>) -> Error {
+        Error {
+            file: self.reading.file.to_owned(),
+            line: line_of(self.reading.text, at),
+            key: self.path_of(key),
+            reason: reason.into(),
+        }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        match self.path.is_empty() {
+            true => key.to_owned(),
+            false => format!("{}.{key}", self.path),
+        }
+    }
+}
+
+fn number_of(value: &Spanned<DeValue<'_>>) -> Option<f64> {
+    match value.get_ref() {
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+            .ok()
+            .map(|n| n as f64),
+        DeValue::Float(float) => float.as_str().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The line of a byte offset, from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())]
+        .iter()
+        .filter(|&&b| b == b'\n')
+        .count()
+        + 1
+}

@@ -1,0 +1,601 @@
+//! What each kind of profile holds. The doc of a field says what it means physically; `docs/models.md` has the equations.
+
+use super::error::Error;
+use super::quantity::{Bytes, Count, Ports, Rate, Ratio};
+use super::reader::{Field, Section};
+use crate::kernel::Time;
+
+/// Declares a section of a profile: a struct and how it is read, every key once.
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type),* }
+        impl $name {
+            pub(super) fn read(section: &Section<'_>) -> Result<$name, Error> {
+                let value = $name { $($field: Field::take(section, stringify!($field))?),* };
+                section.finish()?;
+                Ok(value)
+            }
+        }
+    };
+}
+
+section! {
+    /// The processors of a host.
+    Cpu {
+        /// Cores; a process has one for itself.
+        cores: Count,
+        /// Building a work request, without handing it over.
+        post: Time,
+        /// An uncached eight-byte write to the adapter: how long the core is busy with it.
+        doorbell: Time,
+        /// Handing 64 bytes over through a write-combining buffer: how long the core is busy with it.
+        combine: Time,
+        /// From a completion's arrival in memory until the program has taken it.
+        poll: Time,
+        /// From a polled byte's arrival in memory until the program has seen it.
+        notice: Time,
+        /// Copying memory that is in no cache, one core.
+        copy: Rate,
+        /// Copying what is in the cache, one core.
+        cached_copy: Rate,
+        /// Last-level cache of a core or its share.
+        cache: Bytes,
+        /// Handing a cache line to another process of the node.
+        handover: Time,
+        /// Floating point at its peak, one core.
+        peak: Rate,
+    }
+}
+
+section! {
+    /// The memory that a host's processors and buses share.
+    Memory {
+        /// What it carries in all.
+        bandwidth: Rate,
+    }
+}
+
+section! {
+    /// PCI Express: two directions, packets with overhead, a limited number of reads in flight at the chipset.
+    Pcie {
+        /// A lane after line encoding, each direction.
+        lane_rate: Rate,
+        /// Lanes.
+        lanes: Count,
+        /// Largest payload of a memory write.
+        payload: Bytes,
+        /// Payload of a read completion.
+        completion: Bytes,
+        /// Largest read request.
+        read_request: Bytes,
+        /// Framing, sequence, header and LCRC of a memory write or of a read request.
+        request_overhead: Bytes,
+        /// The same of a completion with data.
+        completion_overhead: Bytes,
+        /// An acknowledgement or flow-control packet of the data link layer.
+        link_packet: Bytes,
+        /// Transaction packets for which one acknowledgement and one flow-control update are returned.
+        acknowledged: Count,
+        /// One way over the link, transceivers included.
+        propagation: Time,
+        /// From a read request's arrival at the chipset until its data leave.
+        read_latency: Time,
+        /// Reads that the chipset executes at the same time.
+        read_slots: Count,
+        /// The shortest time that a read keeps its slot: the chipset fetches a whole block ahead, however little is
+        /// asked for.
+        read_occupancy: Time,
+        /// From a write's arrival at the chipset until a processor sees it.
+        write_latency: Time,
+    }
+}
+
+section! {
+    /// PCI-X: one bus for both directions, split transactions.
+    Pcix {
+        /// Bus peak.
+        rate: Rate,
+        /// Data of one burst.
+        burst: Bytes,
+        /// Bus time around a burst: arbitration, address and attribute phase, turn-around.
+        burst_overhead: Time,
+        /// From the end of a read's request phase until the bridge starts to return data.
+        read_latency: Time,
+        /// Largest read.
+        read_request: Bytes,
+        /// Split reads in flight.
+        read_slots: Count,
+        /// Through the bridge and the chipset, either way: from the end of a write on the bus until a processor sees
+        /// it, from a core's write until it is on the bus.
+        bridge: Time,
+    }
+}
+
+/// The bus between host and adapter.
+#[derive(Debug, Clone)]
+pub enum Bus {
+    /// PCI Express.
+    Pcie(Pcie),
+    /// PCI-X.
+    Pcix(Pcix),
+}
+
+/// A host: processors, memory, bus.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// In words.
+    pub about: String,
+    /// Processors.
+    pub cpu: Cpu,
+    /// Memory.
+    pub memory: Memory,
+    /// Bus.
+    pub bus: Bus,
+}
+
+impl Host {
+    pub(super) fn read(root: &Section<'_>) -> Result<Host, Error> {
+        // A profile with a bus of its own has not that of its base.
+        let (pcie, pcix) = (root.depth("pcie"), root.depth("pcix"));
+        let wanted = |own: Option<usize>, other: Option<usize>| match (own, other) {
+            (Some(own), Some(other)) => own <= other,
+            (own, _) => own.is_some(),
+        };
+        let section = |key: &str, wanted: bool| if wanted { root.section(key) } else { Ok(None) };
+        let bus = match (
+            section("pcie", wanted(pcie, pcix))?,
+            section("pcix", wanted(pcix, pcie))?,
+        ) {
+            (Some(pcie), None) => Bus::Pcie(Pcie::read(&pcie)?),
+            (None, Some(pcix)) => Bus::Pcix(Pcix::read(&pcix)?),
+            _ => {
+                return Err(root.fault(
+                    "pcie",
+                    0,
+                    "expected exactly one of the sections pcie and pcix",
+                ));
+            }
+        };
+        Ok(Host {
+            about: root.word("about")?,
+            cpu: Cpu::read(&root.expect("cpu")?)?,
+            memory: Memory::read(&root.expect("memory")?)?,
+            bus,
+        })
+    }
+}
+
+/// How an adapter works through its send queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduling {
+    /// One queue pair at a time: a change of queue pair waits until the work of the former has left the pipeline, and
+    /// the next work request is fetched only then.
+    Serial,
+    /// Work requests of several queue pairs in parallel.
+    Parallel,
+}
+
+section! {
+    /// The sending side of an adapter.
+    Send {
+        /// From a doorbell's arrival until the work reaches the scheduler.
+        doorbell: Time,
+        /// Engine time of a work request.
+        request: Time,
+        /// Engine time of a packet.
+        packet: Time,
+        /// Engines, each on one packet at a time.
+        engines: Count,
+        /// Engine time to change the queue pair (serial scheduling).
+        change: Time,
+        /// From the engine to the wire, not occupying anything.
+        pipeline: Time,
+        /// DMA reads in flight for one message.
+        reads_message: Count,
+        /// DMA reads in flight in all.
+        reads: Count,
+        /// Largest work request that may travel inside the doorbell; without it all are fetched.
+        blueflame: Option<Bytes>,
+        /// What is fetched before a work request's length is known; without it the doorbell tells the length.
+        first_fetch: Option<Bytes>,
+    }
+}
+
+section! {
+    /// The receiving side of an adapter.
+    Receive {
+        /// Engine time of a packet.
+        packet: Time,
+        /// Engines, each on one packet at a time.
+        engines: Count,
+        /// Engine time to change the queue pair (serial scheduling).
+        change: Time,
+        /// From the wire to the bus, not occupying anything.
+        pipeline: Time,
+        /// Engine time of an acknowledgement.
+        acknowledgement: Time,
+        /// Taking a receive request and reporting its completion, beyond what a write costs.
+        request: Time,
+        /// Receive requests that are fetched ahead; without it each is fetched when its message comes.
+        fetched_ahead: Option<Count>,
+        /// Turning an RDMA read request into a response.
+        read_turnaround: Time,
+    }
+}
+
+/// Where connection and translation entries live beyond the caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContextHome {
+    /// Memory of the adapter itself.
+    Adapter,
+    /// Memory of the host, over the bus.
+    Host,
+}
+
+section! {
+    /// Caches of the adapter, and what they hold.
+    Caches {
+        /// Queue pair contexts that fit.
+        queue_pairs: Count,
+        /// Translation entries that fit, each for one page.
+        translations: Count,
+        /// Bytes of a queue pair's context.
+        context: Bytes,
+        /// Bytes of one line of translations.
+        translation_line: Bytes,
+        /// Translations of one line.
+        translations_line: Count,
+        /// Page size.
+        page: Bytes,
+        /// Smallest piece of host memory that the driver gives the adapter for contexts.
+        chunk: Bytes,
+    }
+}
+
+section! {
+    /// Memory on the adapter.
+    OwnMemory {
+        /// A read of it by the adapter.
+        latency: Time,
+        /// What it carries.
+        bandwidth: Rate,
+    }
+}
+
+/// An adapter.
+#[derive(Debug, Clone)]
+pub struct Adapter {
+    /// In words.
+    pub about: String,
+    /// How work is scheduled.
+    pub scheduling: Scheduling,
+    /// Sending side.
+    pub send: Send,
+    /// Receiving side.
+    pub receive: Receive,
+    /// Caches.
+    pub caches: Caches,
+    /// Home of what is not cached.
+    pub home: ContextHome,
+    /// Its own memory, if it has any.
+    pub memory: Option<OwnMemory>,
+}
+
+impl Adapter {
+    pub(super) fn read(root: &Section<'_>) -> Result<Adapter, Error> {
+        let adapter = Adapter {
+            about: root.word("about")?,
+            scheduling: root.choice(
+                "scheduling",
+                &[
+                    ("serial", Scheduling::Serial),
+                    ("parallel", Scheduling::Parallel),
+                ],
+            )?,
+            send: Send::read(&root.expect("send")?)?,
+            receive: Receive::read(&root.expect("receive")?)?,
+            caches: Caches::read(&root.expect("caches")?)?,
+            home: root.choice(
+                "contexts",
+                &[
+                    ("adapter", ContextHome::Adapter),
+                    ("host", ContextHome::Host),
+                ],
+            )?,
+            memory: match root.section("memory")? {
+                Some(memory) => Some(OwnMemory::read(&memory)?),
+                None => None,
+            },
+        };
+        if adapter.home == ContextHome::Adapter && adapter.memory.is_none() {
+            return Err(root.fault("contexts", 0, "\"adapter\" needs a section memory"));
+        }
+        Ok(adapter)
+    }
+}
+
+section! {
+    /// A link after line encoding, with the headers around a packet's payload.
+    Link {
+        /// In words.
+        about: String,
+        /// Data rate of the whole link.
+        rate: Rate,
+        /// Payload of a full packet.
+        mtu: Bytes,
+        /// Headers and checks of any packet: LRH, BTH, ICRC, VCRC.
+        packet_overhead: Bytes,
+        /// The extended header of a write's first packet or a read's request.
+        rdma_header: Bytes,
+        /// The extended header of an acknowledgement or a read's response.
+        acknowledgement_header: Bytes,
+        /// The extended header of a datagram.
+        datagram_header: Bytes,
+        /// Bytes that a datagram's receiver finds before its data.
+        global_header: Bytes,
+        /// Share of the link that link-level control packets take.
+        control: Ratio,
+    }
+}
+
+section! {
+    /// A cable.
+    Cable {
+        /// In words.
+        about: String,
+        /// Metres.
+        length: Count,
+        /// Delay of a metre.
+        per_metre: Time,
+        /// Delay of the transceiver at each end.
+        transceiver: Time,
+    }
+}
+
+section! {
+    /// A switch, and with several of them the fat tree that they form.
+    Switch {
+        /// In words.
+        about: String,
+        /// Ports.
+        ports: Ports,
+        /// From a packet's first byte in to its first byte out.
+        latency: Time,
+    }
+}
+
+/// How a library delivers eager messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// RDMA write into the peer's buffers, found by polling memory.
+    Write,
+    /// Send to a (shared) receive queue, found in the completion queue.
+    Send,
+}
+
+impl Field for Channel {
+    fn take(section: &Section<'_>, key: &str) -> Result<Channel, Error> {
+        section.choice(key, &[("write", Channel::Write), ("send", Channel::Send)])
+    }
+}
+
+section! {
+    /// A message-passing library.
+    Mpi {
+        /// In words.
+        about: String,
+        /// How eager messages are delivered.
+        channel: Channel,
+        /// Largest message posted inline; without it none is.
+        inline: Option<Bytes>,
+        /// What a message costs the processor at each side beyond posting and noticing: matching, bookkeeping.
+        overhead: Time,
+        /// Largest message that is copied through preregistered buffers.
+        eager: Bytes,
+        /// Header before an eager message.
+        header: Bytes,
+        /// Messages from which on several ports share the work.
+        stripe: Bytes,
+        /// What a message inside a node costs each side, beside the copies.
+        intranode: Time,
+        /// Largest message inside a node that passes through a buffer in the cache.
+        intranode_buffer: Bytes,
+    }
+}
+
+section! {
+    /// The kernel's TCP/IP stack over InfiniBand.
+    Stack {
+        /// In words.
+        about: String,
+        /// Payload of one packet of the stack.
+        mtu: Bytes,
+        /// System call, TCP, IP and driver on the way out, a packet.
+        send: Time,
+        /// Driver, IP, TCP and wake-up on the way in, a packet.
+        receive: Time,
+        /// From the adapter's event to the running interrupt handler, moderation included.
+        interrupt: Time,
+    }
+}
+
+section! {
+    /// Gigabit Ethernet, for comparison.
+    Ethernet {
+        /// In words.
+        about: String,
+        /// Line rate.
+        rate: Rate,
+        /// Shortest frame.
+        frame: Bytes,
+        /// Preamble and gap around a frame.
+        gap: Bytes,
+        /// From descriptor to wire, or from wire to memory: one adapter.
+        adapter: Time,
+        /// A store-and-forward switch, beside the frame itself.
+        switch: Time,
+    }
+}
+
+section! {
+    /// The remote file service.
+    FileService {
+        /// In words.
+        about: String,
+        /// Bytes moved at a time for one reader.
+        block: Bytes,
+        /// Server time for one block: system call, page look-up, bookkeeping.
+        block_time: Time,
+        /// Client time for one block: handing it to the caller.
+        client_time: Time,
+        /// Blocks in flight for one reader.
+        blocks: Count,
+    }
+}
+
+section! {
+    /// What applications do between messages.
+    Applications {
+        /// In words.
+        about: String,
+        /// LAMMPS' rhodopsin benchmark: one step of its 32,000 atoms on one core.
+        rhodopsin_step: Time,
+        /// Share of the peak that matrix multiplication reaches on one core.
+        gemm: Ratio,
+        /// A lattice QCD site's update: floating-point operations.
+        qcd_flops: Count,
+        /// A lattice QCD site's update: bytes to and from memory.
+        qcd_bytes: Bytes,
+        /// Share of the peak that the update reaches when memory keeps up.
+        qcd_share: Ratio,
+        /// Share of the peak that NAS kernels reach.
+        nas_share: Ratio,
+    }
+}
+
+/// A system: which of the other profiles make it up.
+#[derive(Debug, Clone)]
+pub struct SystemNames {
+    /// In words.
+    pub about: String,
+    /// Host profile.
+    pub host: String,
+    /// Adapter profile.
+    pub adapter: String,
+    /// Link profile.
+    pub link: String,
+    /// Cable profile.
+    pub cable: String,
+    /// Switch profile; back to back without.
+    pub switch: Option<String>,
+    /// Message-passing profile.
+    pub mpi: Option<String>,
+    /// Ports used by each adapter.
+    pub ports: Count,
+    /// Nodes.
+    pub nodes: Count,
+}
+
+impl SystemNames {
+    pub(super) fn read(root: &Section<'_>) -> Result<SystemNames, Error> {
+        Ok(SystemNames {
+            about: root.word("about")?,
+            host: root.word("host")?,
+            adapter: root.word("adapter")?,
+            link: root.word("link")?,
+            cable: root.word("cable")?,
+            switch: Field::take(root, "switch")?,
+            mpi: Field::take(root, "mpi")?,
+            ports: Field::take(root, "ports")?,
+            nodes: Field::take(root, "nodes")?,
+        })
+    }
+}
+
+/// One profile of any kind.
+#[derive(Debug, Clone)]
+pub enum Profile {
+    /// A host.
+    Host(Host),
+    /// An adapter.
+    Adapter(Adapter),
+    /// A link.
+    Link(Link),
+    /// A cable.
+    Cable(Cable),
+    /// A switch.
+    Switch(Switch),
+    /// A message-passing library.
+    Mpi(Mpi),
+    /// A network stack.
+    Stack(Stack),
+    /// Ethernet.
+    Ethernet(Ethernet),
+    /// A file service.
+    FileService(FileService),
+    /// Applications.
+    Applications(Applications),
+    /// A system.
+    System(SystemNames),
+}
+
+impl Profile {
+    /// Reads the profile whose root is `root`; its `kind` says what it is.
+    pub(super) fn read(root: &Section<'_>) -> Result<Profile, Error> {
+        const KINDS: [(&str, u8); 11] = [
+            ("host", 0),
+            ("adapter", 1),
+            ("link", 2),
+            ("cable", 3),
+            ("switch", 4),
+            ("mpi", 5),
+            ("stack", 6),
+            ("ethernet", 7),
+            ("file-service", 8),
+            ("applications", 9),
+            ("system", 10),
+        ];
+        let profile = match root.choice("kind", &KINDS)? {
+            0 => Profile::Host(Host::read(root)?),
+            1 => Profile::Adapter(Adapter::read(root)?),
+            2 => Profile::Link(Link::read(root)?),
+            3 => Profile::Cable(Cable::read(root)?),
+            4 => Profile::Switch(Switch::read(root)?),
+            5 => Profile::Mpi(Mpi::read(root)?),
+            6 => Profile::Stack(Stack::read(root)?),
+            7 => Profile::Ethernet(Ethernet::read(root)?),
+            8 => Profile::FileService(FileService::read(root)?),
+            9 => Profile::Applications(Applications::read(root)?),
+            _ => Profile::System(SystemNames::read(root)?),
+        };
+        root.finish()?;
+        Ok(profile)
+    }
+}
+
+/// A system with its parts.
+#[derive(Debug, Clone)]
+pub struct System {
+    /// Its profile's name.
+    pub name: String,
+    /// In words.
+    pub about: String,
+    /// Host.
+    pub host: Host,
+    /// Adapter.
+    pub adapter: Adapter,
+    /// Link.
+    pub link: Link,
+    /// Cable.
+    pub cable: Cable,
+    /// Switch; back to back without.
+    pub switch: Option<Switch>,
+    /// Message passing.
+    pub mpi: Option<Mpi>,
+    /// Ports used by each adapter.
+    pub ports: u64,
+    /// Nodes.
+    pub nodes: u64,
+}

@@ -1,0 +1,36 @@
+//! The Halo benchmark (NLOM): a two-dimensional exchange of an N by N subdomain's edges, rows first, then columns.
+//! connectx_multicore 3.4.
+
+use super::{cyclic, grid, job};
+use verbena_model::adapter::Fidelity;
+use verbena_model::profile::System;
+
+/// Bytes of a word of the model.
+const WORD: u64 = 4;
+
+/// Microseconds of an exchange of `tile` words with each neighbour, `ranks` ranks dealt out over `nodes` nodes.
+pub fn halo(system: &System, ranks: usize, nodes: usize, tile: u64, fidelity: Fidelity) -> f64 {
+    const EXCHANGES: u64 = 6;
+    let (columns, rows) = grid(ranks);
+    let end = job(system, cyclic(ranks, nodes), fidelity, |rank| async move {
+        let (x, y) = (rank.number % columns, rank.number / columns);
+        let north = x + (y + 1) % rows * columns;
+        let south = x + (y + rows - 1) % rows * columns;
+        let east = (x + 1) % columns + y * columns;
+        let west = (x + columns - 1) % columns + y * columns;
+        for _ in 0..EXCHANGES {
+            for (one, other, extent) in [(north, south, rows), (east, west, columns)] {
+                if extent == 1 {
+                    continue;
+                }
+                let receives = [rank.begin_receive(other), rank.begin_receive(one)];
+                rank.send(one, tile * WORD).await;
+                rank.send(other, tile * WORD).await;
+                for receive in receives {
+                    receive.await;
+                }
+            }
+        }
+    });
+    end.micros() / EXCHANGES as f64
+}

@@ -1,0 +1,194 @@
+//! Bandwidth: each process keeps a window of messages outstanding.
+
+use super::{Operation, run};
+use std::cell::Cell;
+use std::rc::Rc;
+use verbena_model::adapter::{Fidelity, Pair, Transport};
+use verbena_model::cluster::{Cluster, Process};
+use verbena_model::kernel::{Mailbox, Time};
+use verbena_model::profile::System;
+
+/// Which way data flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the first node to the second.
+    One,
+    /// Both ways at the same time; the figure is the sum.
+    Both,
+}
+
+/// A bandwidth benchmark.
+#[derive(Debug, Clone, Copy)]
+pub struct Bandwidth {
+    /// What is sent.
+    pub operation: Operation,
+    /// Service.
+    pub transport: Transport,
+    /// Pairs of processes.
+    pub pairs: usize,
+    /// Connections of each pair, used in turn, on the system's ports in turn.
+    pub connections: usize,
+    /// Messages outstanding on a process.
+    pub window: u64,
+    /// Messages of a process that are measured.
+    pub messages: u64,
+    /// Direction.
+    pub direction: Direction,
+    /// Different buffers, used in turn.
+    pub buffers: u64,
+    /// Level of detail.
+    pub fidelity: Fidelity,
+}
+
+impl Bandwidth {
+    /// One pair, one direction.
+    pub fn of(operation: Operation) -> Bandwidth {
+        Bandwidth {
+            operation,
+            transport: Transport::Reliable,
+            pairs: 1,
+            connections: 1,
+            window: 64,
+            messages: (8_000_000 / operation.bytes.max(1)).clamp(48, 1000),
+            direction: Direction::One,
+            buffers: 1,
+            fidelity: Fidelity::Packet,
+        }
+    }
+
+    /// The same with more pairs.
+    pub fn pairs(self, pairs: usize) -> Bandwidth {
+        Bandwidth { pairs, ..self }
+    }
+
+    /// The same with more connections.
+    pub fn connections(self, connections: usize) -> Bandwidth {
+        Bandwidth {
+            connections,
+            ..self
+        }
+    }
+
+    /// The same both ways.
+    pub fn both_ways(self) -> Bandwidth {
+        Bandwidth {
+            direction: Direction::Both,
+            ..self
+        }
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// Bytes that the senders were done with, 10^6 a second.
+    pub sent: f64,
+    /// Bytes that the receivers got, 10^6 a second.
+    pub received: f64,
+}
+
+/// Bytes from the first start to the last end (measurement rule 10); the first start is the origin.
+#[derive(Default)]
+struct Tally {
+    bytes: Cell<u64>,
+    ended: Cell<Time>,
+}
+
+impl Tally {
+    fn add(&self, bytes: u64, now: Time) {
+        self.bytes.set(self.bytes.get() + bytes);
+        self.ended.set(now);
+    }
+
+    fn rate(&self) -> f64 {
+        let span = self.ended.get().seconds();
+        if span > 0.0 {
+            self.bytes.get() as f64 / span / 1e6
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Runs it.
+pub fn bandwidth(system: &System, bench: Bandwidth) -> Rates {
+    let cluster = Cluster::new(system, 2, bench.fidelity);
+    let mut senders = Vec::new();
+    let (sent, received): (Rc<Tally>, Rc<Tally>) = Default::default();
+    for pair in 0..bench.pairs {
+        let connections: Vec<_> = (0..bench.connections)
+            .map(|number| {
+                let port = (pair * bench.connections + number) as u64 % system.ports;
+                cluster.connected((0, 1), port as usize, bench.transport)
+            })
+            .collect();
+        for (one, other) in &connections {
+            one.receives().post(1 << 40);
+            other.receives().post(1 << 40);
+        }
+        let (ones, others): (Vec<_>, Vec<_>) = connections.into_iter().unzip();
+        let regions = (cluster.region(), cluster.region());
+        for (node, pairs) in [(0, ones), (1, others)] {
+            if node == 0 || bench.direction == Direction::Both {
+                let process = cluster.process(node);
+                let (sent, received) = (sent.clone(), received.clone());
+                senders.push(
+                    cluster
+                        .sim()
+                        .spawn(keep_window(bench, process, pairs, regions, sent, received)),
+                );
+            }
+        }
+    }
+    run(&cluster, async move {
+        for sender in senders {
+            sender.await;
+        }
+    });
+    Rates {
+        sent: sent.rate(),
+        received: received.rate(),
+    }
+}
+
+async fn keep_window(
+    bench: Bandwidth,
+    process: Process,
+    pairs: Vec<Rc<Pair>>,
+    regions: (u64, u64),
+    sent: Rc<Tally>,
+    received: Rc<Tally>,
+) {
+    let sim = process.sim().clone();
+    let completions: Mailbox<()> = Mailbox::new(&sim);
+    let mut outstanding = 0;
+    for number in 0..bench.messages {
+        if outstanding == bench.window {
+            completions.receive().await;
+            process.take_completion().await;
+            outstanding -= 1;
+        }
+        let mut request = bench.operation.request();
+        let buffer = number % bench.buffers;
+        request.local.region = regions.0;
+        request.remote.region = regions.1;
+        request.local.address = buffer * bench.operation.bytes;
+        request.remote.address = request.local.address;
+        let bytes = bench.operation.bytes;
+        let (own, tally) = (sim.clone(), received.clone());
+        request.placed = Some(Box::new(move || tally.add(bytes, own.now())));
+        let (own, tally, done) = (sim.clone(), sent.clone(), completions.clone());
+        request.completed = Some(Box::new(move || {
+            tally.add(bytes, own.now());
+            done.send(());
+        }));
+        let pair = &pairs[number as usize % pairs.len()];
+        process.post(pair, vec![request]).await;
+        outstanding += 1;
+    }
+    while outstanding > 0 {
+        completions.receive().await;
+        process.take_completion().await;
+        outstanding -= 1;
+    }
+}

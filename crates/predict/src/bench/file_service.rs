@@ -1,0 +1,84 @@
+//! The RFIO server: readers of one cached file.
+//!
+//! For each reader the server has a thread that fills a block (system call, page look-up, copy out of the page cache)
+//! and writes it to the reader by RDMA; the reader hands it to its caller and asks for the next. Server threads share
+//! the server's cores, memory, bus and adapter; up to two readers share a node.
+
+use super::run;
+use std::cell::Cell;
+use std::rc::Rc;
+use verbena_model::adapter::{Fidelity, Kind, Placement, Request, Transport};
+use verbena_model::cluster::{CacheState, Cluster};
+use verbena_model::kernel::{Mailbox, Semaphore, Time};
+use verbena_model::profile::{FileService, System};
+
+/// What the server was seen to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Service {
+    /// All readers together, 10^6 bytes a second.
+    pub aggregate: f64,
+    /// Server processors in use, 1 for one.
+    pub processors: f64,
+}
+
+/// `readers` readers on up to 12 nodes.
+pub fn file_service(system: &System, service: &FileService, readers: usize) -> Service {
+    const BLOCKS: u64 = 60;
+    const CLIENT_NODES: usize = 12;
+    let cluster = Cluster::new(system, 1 + CLIENT_NODES, Fidelity::Packet);
+    let moved = Rc::new(Cell::new(0u64));
+    let busy = Rc::new(Cell::new(Time::ZERO));
+    let cores = Semaphore::new(cluster.sim(), system.host.cpu.cores.0 as usize);
+    let mut tasks = Vec::new();
+    for reader in 0..readers {
+        let node = 1 + reader % CLIENT_NODES;
+        let (server_pair, client_pair) = cluster.connected((0, node), 0, Transport::Reliable);
+        let (server, client) = (cluster.process(0), cluster.process(node));
+        // A buffer is free again when the reader's answer has come.
+        let buffers: Mailbox<()> = Mailbox::new(cluster.sim());
+        (0..service.blocks.0).for_each(|_| buffers.send(()));
+        let filled: Mailbox<()> = Mailbox::new(cluster.sim());
+        let (free, full) = (buffers.clone(), filled.clone());
+        let (own, busy, cores) = (service.clone(), busy.clone(), cores.clone());
+        cluster.sim().start(async move {
+            for _ in 0..BLOCKS {
+                free.receive().await;
+                let core = cores.acquire().await;
+                let begun = server.now();
+                server.compute(own.block_time).await;
+                server.copy(own.block.0, CacheState::Cold).await;
+                let mut request = Request::new(Kind::Write, own.block.0, Placement::Reference);
+                let told = full.clone();
+                request.placed = Some(Box::new(move || told.send(())));
+                server.post(&server_pair, vec![request]).await;
+                busy.set(busy.get() + (server.now() - begun));
+                drop(core);
+            }
+        });
+        let (own, moved) = (service.clone(), moved.clone());
+        tasks.push(cluster.sim().spawn(async move {
+            for _ in 0..BLOCKS {
+                filled.receive().await;
+                client.notice().await;
+                client.compute(own.client_time).await;
+                moved.set(moved.get() + own.block.0);
+                let mut answer = Request::new(Kind::Write, 32, Placement::Inline);
+                let told = buffers.clone();
+                answer.placed = Some(Box::new(move || told.send(())));
+                client.post(&client_pair, vec![answer]).await;
+            }
+        }));
+    }
+    let sim = cluster.sim().clone();
+    let (moved, busy) = (moved.clone(), busy.clone());
+    run(&cluster, async move {
+        for task in tasks {
+            task.await;
+        }
+        let seconds = sim.now().seconds();
+        Service {
+            aggregate: moved.get() as f64 / seconds / 1e6,
+            processors: busy.get().seconds() / seconds,
+        }
+    })
+}

@@ -1,0 +1,63 @@
+//! Benchmarks on modelled systems. Each builds a system at rest, runs processes on it in virtual time and returns a
+//! figure in the papers' terms.
+
+mod bandwidth;
+mod contexts;
+mod file_service;
+mod latency;
+mod mpi;
+mod stack;
+
+pub use bandwidth::{Bandwidth, Direction, Rates, bandwidth};
+pub use contexts::{context_memory, loopback, scatter};
+pub use file_service::{Service, file_service};
+pub use latency::{Latency, Start, latency};
+pub use mpi::{Ranks, mpi_bandwidth, mpi_latency};
+pub use stack::{ethernet_latency, ipoib_bandwidth, ipoib_latency};
+
+use std::future::Future;
+use verbena_model::adapter::{Kind, Placement, Request};
+use verbena_model::cluster::Cluster;
+
+/// Runs a future in a cluster's virtual time and ends the simulation.
+///
+/// Panics if the future waits for what never comes: a fault of the benchmark, not of its input.
+pub fn run<T: 'static>(cluster: &Cluster, future: impl Future<Output = T> + 'static) -> T {
+    let value = cluster
+        .sim()
+        .block_on(future)
+        .expect("a benchmark's processes wait for nothing that does not come");
+    cluster.finish();
+    value
+}
+
+/// What a benchmark does over and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Kind of request.
+    pub kind: Kind,
+    /// Bytes of a message.
+    pub bytes: u64,
+    /// How the payload travels.
+    pub placement: Placement,
+}
+
+impl Operation {
+    /// A write whose payload the processor hands over.
+    pub fn inline_write(bytes: u64) -> Operation {
+        Operation::new(Kind::Write, bytes, Placement::Inline)
+    }
+
+    /// Any operation.
+    pub fn new(kind: Kind, bytes: u64, placement: Placement) -> Operation {
+        Operation {
+            kind,
+            bytes,
+            placement,
+        }
+    }
+
+    pub(crate) fn request(self) -> Request {
+        Request::new(self.kind, self.bytes, self.placement)
+    }
+}

@@ -1,0 +1,90 @@
+//! MPI ping-pong and bandwidth, as the OSU benchmarks do them.
+
+use super::{Direction, run};
+use verbena_model::adapter::Fidelity;
+use verbena_model::cluster::Cluster;
+use verbena_model::mpi::World;
+use verbena_model::profile::System;
+
+/// Where the two ranks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ranks {
+    /// On two nodes.
+    Apart,
+    /// On one.
+    Together,
+}
+
+impl Ranks {
+    fn nodes(self) -> Vec<usize> {
+        match self {
+            Ranks::Apart => vec![0, 1],
+            Ranks::Together => vec![0, 0],
+        }
+    }
+}
+
+/// Half a round trip in microseconds.
+pub fn mpi_latency(system: &System, ranks: Ranks, bytes: u64) -> f64 {
+    let cluster = Cluster::new(system, 2, Fidelity::Packet);
+    let world = World::new(&cluster, ranks.nodes());
+    let (one, other) = (world.rank(0), world.rank(1));
+    const ROUNDS: u64 = 12;
+    cluster.sim().start(async move {
+        for _ in 0..ROUNDS {
+            other.receive(0).await;
+            other.send(0, bytes).await;
+        }
+    });
+    run(&cluster, async move {
+        let mut begun = one.process().now();
+        for round in 0..ROUNDS {
+            if round == 2 {
+                begun = one.process().now();
+            }
+            one.send(1, bytes).await;
+            one.receive(1).await;
+        }
+        (one.process().now() - begun).micros() / 2.0 / (ROUNDS - 2) as f64
+    })
+}
+
+/// A window of messages, then a short answer; 10^6 bytes a second, both directions together.
+pub fn mpi_bandwidth(system: &System, ranks: Ranks, bytes: u64, direction: Direction) -> f64 {
+    let cluster = Cluster::new(system, 2, Fidelity::Packet);
+    let world = World::new(&cluster, ranks.nodes());
+    let (one, other) = (world.rank(0), world.rank(1));
+    let window = (4_000_000 / bytes).clamp(16, 64);
+    const ROUNDS: u64 = 3;
+    let both = direction == Direction::Both;
+    cluster.sim().start(async move {
+        for _ in 0..ROUNDS {
+            let receives: Vec<_> = (0..window).map(|_| other.begin_receive(0)).collect();
+            let sends: Vec<_> = (0..if both { window } else { 0 })
+                .map(|_| other.begin_send(0, bytes))
+                .collect();
+            for part in receives.into_iter().chain(sends) {
+                part.await;
+            }
+            other.send(0, 4).await;
+        }
+    });
+    run(&cluster, async move {
+        let mut begun = one.process().now();
+        for round in 0..ROUNDS {
+            if round == 1 {
+                begun = one.process().now();
+            }
+            let sends: Vec<_> = (0..window).map(|_| one.begin_send(1, bytes)).collect();
+            let receives: Vec<_> = (0..if both { window } else { 0 })
+                .map(|_| one.begin_receive(1))
+                .collect();
+            for part in sends.into_iter().chain(receives) {
+                part.await;
+            }
+            one.receive(1).await;
+        }
+        let moved = bytes * window * (ROUNDS - 1) * if both { 2 } else { 1 };
+        moved as f64 / (one.process().now() - begun).seconds() / 1e6
+    })
+}

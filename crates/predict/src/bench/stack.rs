@@ -1,0 +1,139 @@
+//! Protocols above the verbs that run in the kernel: IP over InfiniBand; and gigabit Ethernet for comparison.
+//!
+//! A socket write is copied into packets of the stack's MTU, each costing the sender the stack's way down and the
+//! receiver an interrupt (if it sleeps) and the way up. The copy is made by the core that handles the packet.
+
+use super::{Direction, run};
+use std::cell::Cell;
+use std::rc::Rc;
+use verbena_model::adapter::{Fidelity, Kind, Pair, Placement, Request, Transport};
+use verbena_model::cluster::{CacheState, Cluster, Process};
+use verbena_model::kernel::{Mailbox, Time};
+use verbena_model::profile::{Ethernet, Stack, System};
+
+struct Socket {
+    process: Process,
+    pair: Rc<Pair>,
+    inbox: Mailbox<u64>,
+    stack: Stack,
+}
+
+impl Socket {
+    async fn send(&self, bytes: u64, peer: &Mailbox<u64>) {
+        let mut left = bytes;
+        loop {
+            let part = left.min(self.stack.mtu.0);
+            self.process.compute(self.stack.send).await;
+            self.process.copy(part, CacheState::Warm).await;
+            let mut request = Request::new(Kind::Send, part, Placement::Reference);
+            let peer = peer.clone();
+            request.placed = Some(Box::new(move || peer.send(part)));
+            self.process.post(&self.pair, vec![request]).await;
+            left -= part;
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Receives one packet. An interrupt is paid only when nothing was there: a busy receiver polls.
+    async fn receive(&self) -> u64 {
+        let bytes = match self.inbox.try_receive() {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = self.inbox.receive().await;
+                self.process.sim().sleep(self.stack.interrupt).await;
+                bytes
+            }
+        };
+        self.process.compute(self.stack.receive).await;
+        self.process.copy(bytes, CacheState::Warm).await;
+        bytes
+    }
+}
+
+fn sockets(cluster: &Rc<Cluster>, stack: &Stack) -> (Socket, Socket) {
+    let (one, other) = cluster.connected((0, 1), 0, Transport::Reliable);
+    one.receives().post(1 << 40);
+    other.receives().post(1 << 40);
+    let socket = |node, pair| Socket {
+        process: cluster.process(node),
+        pair,
+        inbox: Mailbox::new(cluster.sim()),
+        stack: stack.clone(),
+    };
+    (socket(0, one), socket(1, other))
+}
+
+/// Half a round trip of one byte over sockets, in microseconds.
+pub fn ipoib_latency(system: &System, stack: &Stack) -> f64 {
+    let cluster = Cluster::new(system, 2, Fidelity::Packet);
+    let (one, other) = sockets(&cluster, stack);
+    let (to_one, to_other) = (one.inbox.clone(), other.inbox.clone());
+    const ROUNDS: u32 = 6;
+    cluster.sim().start(async move {
+        for _ in 0..ROUNDS {
+            other.receive().await;
+            other.send(1, &to_one).await;
+        }
+    });
+    run(&cluster, async move {
+        let begun = one.process.now();
+        for _ in 0..ROUNDS {
+            one.send(1, &to_other).await;
+            one.receive().await;
+        }
+        (one.process.now() - begun).micros() / 2.0 / f64::from(ROUNDS)
+    })
+}
+
+/// A stream each way, or one; sum of what arrives, 10^6 bytes a second. Each direction has processes of its own.
+pub fn ipoib_bandwidth(system: &System, stack: &Stack, direction: Direction) -> f64 {
+    const PACKETS: u64 = 120;
+    let cluster = Cluster::new(system, 2, Fidelity::Packet);
+    let total = Rc::new(Cell::new(0.0));
+    let mut ends = Vec::new();
+    for way in 0..if direction == Direction::Both { 2 } else { 1 } {
+        let (one, other) = sockets(&cluster, stack);
+        let (from, to) = if way == 0 { (one, other) } else { (other, one) };
+        let inbox = to.inbox.clone();
+        let mtu = stack.mtu.0;
+        cluster.sim().start(async move {
+            for _ in 0..PACKETS {
+                from.send(mtu, &inbox).await;
+            }
+        });
+        let total = total.clone();
+        ends.push(cluster.sim().spawn(async move {
+            let mut bytes = 0;
+            let mut begun = Time::ZERO;
+            for number in 0..PACKETS {
+                let part = to.receive().await;
+                match number {
+                    0 => begun = to.process.now(),
+                    _ => bytes += part,
+                }
+            }
+            let rate = bytes as f64 / (to.process.now() - begun).seconds() / 1e6;
+            total.set(total.get() + rate);
+        }));
+    }
+    run(&cluster, async move {
+        for end in ends {
+            end.await;
+        }
+        total.get()
+    })
+}
+
+/// Half a round trip of a shortest frame over one switch, in microseconds: the stack of `stack` without InfiniBand.
+pub fn ethernet_latency(ethernet: &Ethernet, stack: &Stack) -> f64 {
+    let frame = ethernet.rate.time(ethernet.frame.0 + ethernet.gap.0);
+    let way = stack.send
+        + ethernet.adapter * 2
+        + frame * 2
+        + ethernet.switch
+        + stack.interrupt
+        + stack.receive;
+    way.micros()
+}

@@ -1,0 +1,121 @@
+//! How the claims of memfree are measured: InfiniHost III Ex with contexts in its own memory and in the host's.
+
+use super::{Bench, Outcome};
+use crate::application::{Kernel, nas};
+use crate::bench::{
+    Bandwidth, Latency, Operation, bandwidth, context_memory, latency, loopback, scatter,
+};
+use std::collections::BTreeMap;
+use verbena_model::adapter::{Kind, MemoryHome, Placement};
+use verbena_model::profile::System;
+
+/// Connections of the many-connections experiments.
+const CONNECTIONS: usize = 128;
+
+/// Buffer of the access experiment.
+const BUFFER: u64 = 512;
+
+fn in_turn(system: &System, connections: usize) -> f64 {
+    let operation = Operation::new(Kind::Send, 4, Placement::Reference);
+    latency(system, Latency::of(operation).connections(connections))
+}
+
+/// 64 KB messages one after the other on one connection, `reuse` of them from the buffer used before.
+fn reuse(system: &System, reuse: f64) -> f64 {
+    let operation = Operation::new(Kind::Send, 65536, Placement::Reference);
+    let messages = 120;
+    let buffers = ((1.0 - reuse) * messages as f64).max(1.0) as u64;
+    let bench = Bandwidth {
+        messages,
+        window: 1,
+        buffers,
+        ..Bandwidth::of(operation)
+    };
+    bandwidth(system, bench).sent
+}
+
+fn penalty(mem: &System, free: &System, bytes: u64) -> f64 {
+    (scatter(free, CONNECTIONS, bytes) / scatter(mem, CONNECTIONS, bytes) - 1.0) * 100.0
+}
+
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+    let mem = bench.system("infinihost3-mem-sdr");
+    let free = bench.system("infinihost3-memfree-sdr");
+    let both = |run: &dyn Fn(&System) -> f64| {
+        Outcome::Figures(BTreeMap::from([
+            ("mem".to_owned(), run(&mem)),
+            ("memfree".to_owned(), run(&free)),
+        ]))
+    };
+    let shape = |holds: bool, seen: String| Some(Outcome::Shape { holds, seen });
+    Some(match what {
+        "pcix_nic_memory_faster" => {
+            let pcix = bench.system("infinihost-pcix");
+            let [nic, host] =
+                [MemoryHome::Adapter, MemoryHome::Host].map(|home| loopback(&pcix, home, BUFFER));
+            return shape(
+                nic < 0.9 * host,
+                format!("adapter {nic:.2} us, host {host:.2} us"),
+            );
+        }
+        "pcie_memory_equal" => {
+            let [nic, host] =
+                [MemoryHome::Adapter, MemoryHome::Host].map(|home| loopback(&mem, home, BUFFER));
+            let apart = (nic / host - 1.0).abs();
+            return shape(
+                apart <= 0.05,
+                format!("adapter {nic:.2} us, host {host:.2} us"),
+            );
+        }
+        "icm_miss_equal" => {
+            let [hit, miss, free_hit, free_miss] = [
+                in_turn(&mem, 1),
+                in_turn(&mem, CONNECTIONS),
+                in_turn(&free, 1),
+                in_turn(&free, CONNECTIONS),
+            ];
+            let apart = free_miss / miss - 1.0;
+            let seen = format!(
+                "with memory {hit:.2} to {miss:.2} us, without {free_hit:.2} to {free_miss:.2} us"
+            );
+            return shape(
+                miss > 1.2 * hit && free_miss > 1.2 * free_hit && apart.abs() <= 0.05,
+                seen,
+            );
+        }
+        "scatter_penalty" => {
+            let sizes = [1, 64, 512, 2048, 4096];
+            let sum: f64 = sizes.iter().map(|&bytes| penalty(&mem, &free, bytes)).sum();
+            Outcome::Figure(sum / sizes.len() as f64)
+        }
+        "scatter_penalty_large" => {
+            let seen = [16_384, 65_536].map(|bytes| penalty(&mem, &free, bytes));
+            return shape(
+                seen.iter().all(|p| p.abs() < 2.0),
+                format!("{seen:.2?} % at 16 and 64 KiB"),
+            );
+        }
+        "bandwidth_reuse_100" => both(&|system| reuse(system, 1.0)),
+        "bandwidth_reuse_75" => both(&|system| reuse(system, 0.75)),
+        "bandwidth_reuse_50" => both(&|system| reuse(system, 0.5)),
+        "bandwidth_reuse_25" => both(&|system| reuse(system, 0.25)),
+        "bandwidth_reuse_0" => both(&|system| reuse(system, 0.0)),
+        "host_memory_128_qps" => {
+            // Both ends' processes are on nodes with the adapter; a node's share is what one process sees.
+            Outcome::Figure(context_memory(&free, CONNECTIONS as u64) as f64 / 1e6)
+        }
+        "nas_difference" => {
+            let applications = bench.applications();
+            let worst = Kernel::ALL
+                .map(|kernel| {
+                    let [one, other] =
+                        [&mem, &free].map(|system| nas(system, &applications, kernel, 8, 4));
+                    (other / one - 1.0).abs() * 100.0
+                })
+                .into_iter()
+                .fold(0.0, f64::max);
+            Outcome::Figure(worst)
+        }
+        _ => return None,
+    })
+}

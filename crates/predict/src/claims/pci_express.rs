@@ -1,0 +1,51 @@
+//! How the claims of pci_express are measured: InfiniHost III Ex against InfiniHost on PCI-X, 4X SDR.
+
+use super::{Bench, Outcome};
+use crate::bench::{
+    Bandwidth, Direction, Latency, Operation, Ranks, bandwidth, latency, mpi_bandwidth, mpi_latency,
+};
+use verbena_model::adapter::{Kind, Placement};
+use verbena_model::profile::System;
+
+/// Large messages, as at the peak of the curves.
+const LARGE: u64 = 262_144;
+
+fn small(system: &System) -> f64 {
+    let operation = Operation::new(Kind::Send, 1, Placement::Reference);
+    latency(system, Latency::of(operation))
+}
+
+/// Sends on as many queue pairs as there are ports.
+fn peak(system: &System, direction: Direction) -> f64 {
+    let operation = Operation::new(Kind::Send, LARGE, Placement::Reference);
+    let bench = Bandwidth {
+        direction,
+        ..Bandwidth::of(operation).connections(system.ports as usize)
+    };
+    bandwidth(system, bench).received
+}
+
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+    let pcie = bench.system("infinihost3-mem-sdr");
+    let pcie_two = bench.system("infinihost3-mem-sdr-2port");
+    let pcix = bench.system("infinihost-pcix");
+    let pcix_two = bench.system("infinihost-pcix-2port");
+    let (one, both) = (Direction::One, Direction::Both);
+    let figure = match what {
+        "latency_pcie" => small(&pcie),
+        "latency_pcix" => small(&pcix),
+        "bandwidth_one_port" => peak(&pcie, one),
+        "bibandwidth_one_port" => peak(&pcie, both),
+        "bandwidth_one_port_over_pcix" => peak(&pcie, one) / peak(&pcix, one),
+        "bibandwidth_one_port_over_pcix" => peak(&pcie, both) / peak(&pcix, both),
+        "bandwidth_two_ports" => peak(&pcie_two, one),
+        "bibandwidth_two_ports" => peak(&pcie_two, both),
+        "bandwidth_two_ports_over_pcix" => peak(&pcie_two, one) / peak(&pcix_two, one),
+        "bibandwidth_two_ports_over_pcix" => peak(&pcie_two, both) / peak(&pcix_two, both),
+        "mpi_latency" => mpi_latency(&pcie, Ranks::Apart, 1),
+        "mpi_bandwidth" => mpi_bandwidth(&pcie_two, Ranks::Apart, 4 * LARGE, one),
+        "mpi_bibandwidth" => mpi_bandwidth(&pcie_two, Ranks::Apart, 4 * LARGE, both),
+        _ => return None,
+    };
+    Some(Outcome::Figure(figure))
+}

@@ -1,0 +1,111 @@
+//! How the claims of qdr_evaluation are measured. Its SDR and DDR figures were taken on older hardware: the InfiniHost
+//! III and the ConnectX on PCI Express 1.
+
+use super::{Bench, Outcome};
+use crate::bench::{
+    Bandwidth, Direction, Latency, Operation, bandwidth, ipoib_bandwidth, ipoib_latency, latency,
+};
+use verbena_model::adapter::{Fidelity, Kind, Placement, Transport};
+use verbena_model::profile::System;
+
+/// Gigabits a second of 10^6 bytes a second.
+const GIGABIT: f64 = 8e-3;
+/// Queue pairs of the SRQ test.
+const SRQ_PAIRS: usize = 16;
+
+/// The SRQ test: sends both ways on many queue pairs.
+fn srq(system: &System, bytes: u64) -> f64 {
+    let operation = Operation::new(Kind::Send, bytes, Placement::Reference);
+    let bench = Bandwidth::of(operation).connections(SRQ_PAIRS).both_ways();
+    bandwidth(system, bench).received * GIGABIT
+}
+
+fn one_way(system: &System, kind: Kind, bytes: u64, transport: Transport) -> (f64, f64) {
+    let operation = Operation::new(kind, bytes, Placement::Reference);
+    let bench = Bandwidth {
+        transport,
+        messages: 400,
+        ..Bandwidth::of(operation)
+    };
+    let rates = bandwidth(system, bench);
+    (rates.sent * GIGABIT, rates.received * GIGABIT)
+}
+
+fn of(system: &System, kind: Kind, placement: Placement) -> f64 {
+    latency(system, Latency::of(Operation::new(kind, 1, placement)))
+}
+
+/// A ping-pong's rate, 10^6 bytes a second.
+fn ping_pong_rate(system: &System, bytes: u64) -> f64 {
+    let operation = Operation::new(Kind::Send, bytes, Placement::Reference);
+    let bench = Latency {
+        rounds: 3,
+        fidelity: Fidelity::Packet,
+        ..Latency::of(operation)
+    };
+    bytes as f64 / latency(system, bench)
+}
+
+/// Message size of half the peak, by bisection.
+fn half_power(system: &System) -> f64 {
+    let peak = ping_pong_rate(system, 4 << 20);
+    let (mut low, mut high) = (64.0f64, 262_144.0f64);
+    for _ in 0..20 {
+        let middle = (low * high).sqrt();
+        match ping_pong_rate(system, middle as u64) < peak / 2.0 {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    (low * high).sqrt()
+}
+
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+    let qdr = bench.system("connectx-qdr");
+    let copper = bench.system("connectx-qdr-back-to-back");
+    let fibre = bench.system("connectx-qdr-fibre");
+    let ddr = bench.system("connectx-ddr-legacy");
+    let sdr = bench.system("infinihost3-sdr-legacy");
+    let figure = match what {
+        "bibandwidth_switched" => srq(&qdr, 1 << 20),
+        "bibandwidth_back_to_back_copper" => srq(&copper, 1 << 20),
+        "bibandwidth_back_to_back_fibre" => srq(&fibre, 1 << 20),
+        "bandwidth_ddr" => srq(&ddr, 1 << 20),
+        "bandwidth_sdr" => srq(&sdr, 1 << 20),
+        "latency_qdr_switched" => of(&qdr, Kind::Write, Placement::Inline),
+        "latency_ddr_switched" => of(&ddr, Kind::Send, Placement::Reference),
+        "latency_sdr_switched" => of(&sdr, Kind::Send, Placement::Inline),
+        "latency_back_to_back_copper" => of(&copper, Kind::Write, Placement::Inline),
+        "latency_back_to_back_fibre" => of(&fibre, Kind::Write, Placement::Inline),
+        // The protocol comparison's tool posts by reference.
+        "verbs_latency_optical" => of(&fibre, Kind::Write, Placement::Reference),
+        "ipoib_latency_optical" => ipoib_latency(&fibre, &bench.stack()),
+        "ipoib_bibandwidth" => ipoib_bandwidth(&qdr, &bench.stack(), Direction::Both) * GIGABIT,
+        "n_half" => half_power(&qdr),
+        "bandwidth_constant_above_1MB" => {
+            let mega = 1u64 << 20;
+            let large = [mega, 2 * mega, 4 * mega].map(|bytes| srq(&qdr, bytes));
+            let spread = large.iter().cloned().fold(0.0, f64::max)
+                / large.iter().cloned().fold(f64::MAX, f64::min)
+                - 1.0;
+            let small = srq(&qdr, 64) / large[2];
+            // A step: one byte more than so many full packets costs a packet.
+            let steps = [&qdr, &ddr, &sdr].map(|system| {
+                ping_pong_rate(system, 4 * 2048) / ping_pong_rate(system, 4 * 2048 + 1)
+            });
+            return Some(Outcome::Shape {
+                holds: spread <= 0.02 && small < 0.25 && steps.iter().all(|&step| step > 1.0),
+                seen: format!(
+                    "spread {:.2} % above 1 MiB; 64 B reaches {:.1} % of it; steps of {steps:.3?} past a packet",
+                    spread * 100.0,
+                    small * 100.0
+                ),
+            });
+        }
+        "ud_send" => one_way(&qdr, Kind::Send, 2048, Transport::Datagram).0,
+        "ud_receive" => one_way(&qdr, Kind::Send, 2048, Transport::Datagram).1,
+        "reliable" => one_way(&qdr, Kind::Send, 65536, Transport::Reliable).1,
+        _ => return None,
+    };
+    Some(Outcome::Figure(figure))
+}

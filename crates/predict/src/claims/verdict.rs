@@ -1,0 +1,138 @@
+//! Holds the model's figure against the published one.
+
+use super::{Claim, ClaimKind, Outcome};
+use serde::Serialize;
+
+/// Relative tolerance of an absolute claim.
+const ABSOLUTE: f64 = 0.05;
+/// Relative tolerance of a ratio.
+const RATIO: f64 = 0.10;
+
+/// Whether the model meets a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within tolerance, inside the bound, of the shape.
+    Met,
+    /// Not.
+    Missed,
+    /// Nothing measures it.
+    NotEvaluated,
+}
+
+/// A claim with what the model says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evaluated {
+    /// The claim.
+    pub claim: Claim,
+    /// The model's answer.
+    pub outcome: Option<Outcome>,
+    /// Largest relative error of its figures, where there are figures.
+    pub error: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+impl Evaluated {
+    /// Judges.
+    pub fn new(claim: Claim, outcome: Option<Outcome>) -> Evaluated {
+        let (error, verdict) = match &outcome {
+            None => (None, Verdict::NotEvaluated),
+            Some(outcome) => judge(&claim, outcome),
+        };
+        Evaluated {
+            claim,
+            outcome,
+            error,
+            verdict,
+        }
+    }
+}
+
+fn verdict(met: bool) -> Verdict {
+    if met { Verdict::Met } else { Verdict::Missed }
+}
+
+fn judge(claim: &Claim, outcome: &Outcome) -> (Option<f64>, Verdict) {
+    let tolerance = match claim.kind {
+        ClaimKind::Ratio => RATIO,
+        _ => ABSOLUTE,
+    };
+    let relative = |model: f64, published: f64| model / published - 1.0;
+    match (outcome, claim.kind) {
+        (Outcome::Shape { holds, .. }, ClaimKind::Shape) => (None, verdict(*holds)),
+        (Outcome::Figure(model), ClaimKind::Bound) => {
+            let above = claim.low.is_none_or(|low| *model >= low);
+            let below = claim.high.is_none_or(|high| *model <= high);
+            (None, verdict(above && below))
+        }
+        (Outcome::Figure(model), _) if claim.value.is_some() => {
+            let error = relative(*model, claim.value.unwrap_or(f64::NAN));
+            (Some(error), verdict(error.abs() <= tolerance))
+        }
+        (Outcome::Figures(models), _) => {
+            let mut worst: f64 = 0.0;
+            for (name, published) in &claim.values {
+                let Some(model) = models.get(name) else {
+                    return (None, Verdict::NotEvaluated);
+                };
+                let error = relative(*model, *published);
+                if error.abs() > worst.abs() {
+                    worst = error;
+                }
+            }
+            (Some(worst), verdict(worst.abs() <= tolerance))
+        }
+        // The measurement gives another kind of answer than the claim: our fault, shown as such.
+        _ => (None, Verdict::NotEvaluated),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn claim(kind: ClaimKind) -> Claim {
+        Claim {
+            id: "p.x".into(),
+            place: String::new(),
+            setup: String::new(),
+            kind,
+            value: Some(100.0),
+            values: BTreeMap::new(),
+            low: None,
+            high: None,
+            unit: "us".into(),
+            check: None,
+        }
+    }
+
+    #[test]
+    fn tolerances_are_those_of_the_kind() {
+        let judge = |kind, model| Evaluated::new(claim(kind), Some(Outcome::Figure(model))).verdict;
+        assert_eq!(judge(ClaimKind::Absolute, 104.9), Verdict::Met);
+        assert_eq!(judge(ClaimKind::Absolute, 94.9), Verdict::Missed);
+        assert_eq!(judge(ClaimKind::Ratio, 109.0), Verdict::Met);
+        assert_eq!(judge(ClaimKind::Ratio, 111.0), Verdict::Missed);
+    }
+
+    #[test]
+    fn all_of_several_figures_count() {
+        let mut several = claim(ClaimKind::Absolute);
+        several.value = None;
+        several.values = BTreeMap::from([("a".into(), 10.0), ("b".into(), 20.0)]);
+        let with = |a: f64, b: f64| {
+            let outcome = Outcome::Figures(BTreeMap::from([("a".into(), a), ("b".into(), b)]));
+            Evaluated::new(several.clone(), Some(outcome)).verdict
+        };
+        assert_eq!(with(10.1, 20.5), Verdict::Met);
+        assert_eq!(with(10.1, 22.0), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_claim_that_nothing_measures_is_not_met() {
+        let evaluated = Evaluated::new(claim(ClaimKind::Absolute), None);
+        assert_eq!(evaluated.verdict, Verdict::NotEvaluated);
+    }
+}

@@ -1,0 +1,7 @@
+//! What is asked of the timing models: the published claims, explanations, sweeps, calibration.
+#![forbid(unsafe_code)]
+
+pub mod application;
+pub mod bench;
+pub mod claims;
+pub mod table;
