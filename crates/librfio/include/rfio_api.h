@@ -1,0 +1,146 @@
+/*
+ * RFIO's C interface: files on RFIO servers, and local ones, by the same calls.
+ *
+ * A path is HOST:/PATH or rfio://HOST[:PORT]/PATH; anything else is local. Every function is safe to
+ * call from several threads; calls on one descriptor are carried out one after the other. The
+ * environment (RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_TIMEOUT, RFIO_PORT) says how to
+ * connect.
+ *
+ * Where the system's function returns -1 and sets errno, so does the one here; what the server said is
+ * in rfio_errno, what went wrong between here and there in serrno.
+ */
+#ifndef RFIO_API_H
+#define RFIO_API_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* __off64_t and the incomplete struct stat64 need no feature macro; who looks into a struct stat64
+ * compiles with _GNU_SOURCE or _LARGEFILE64_SOURCE, as C++ compilers do by themselves. */
+struct stat64;
+struct dirent64;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rfstatfs {
+	long totblks;  /* blocks in all */
+	long freeblks; /* blocks that are free */
+	long bsize;    /* bytes of a block */
+	long totnods;  /* inodes in all */
+	long freenods; /* inodes that are free */
+};
+
+struct iovec64 {
+	__off64_t iov_base; /* where in the file */
+	int iov_len;      /* bytes */
+};
+
+/* Of this thread. */
+int *C__serrno(void);
+int *C__rfio_errno(void);
+#define serrno (*C__serrno())
+#define rfio_errno (*C__rfio_errno())
+
+#define SEBASEOFF 1000
+#define SENOSHOST 1001
+#define SETIMEDOUT 1004
+#define SENAMETOOLONG 1008
+#define SEBADVERSION 1010
+#define SEINTERNAL 1015
+#define SECONNDROP 1016
+#define SECOMERR 1018
+#define SEOPNOTSUP 1022
+#define SECHECKSUM 1037
+
+/* rfiosetopt: option and values of RFIO_READOPT. */
+#define RFIO_READOPT 1
+#define RFIO_READBUF 1
+#define RFIO_READAHEAD 2
+#define RFIO_STREAM 16
+
+int rfio_open(const char *path, int flags, ...);
+int rfio_open64(const char *path, int flags, ...);
+int rfio_close(int descriptor);
+int rfio_read(int descriptor, void *buffer, int size);
+int rfio_write(int descriptor, const void *buffer, int size);
+ssize_t rfio_read64(int descriptor, void *buffer, size_t size);
+ssize_t rfio_write64(int descriptor, const void *buffer, size_t size);
+off_t rfio_lseek(int descriptor, off_t offset, int whence);
+__off64_t rfio_lseek64(int descriptor, __off64_t offset, int whence);
+int rfio_preseek(int descriptor, struct iovec *ranges, int count);
+int rfio_preseek64(int descriptor, struct iovec64 *ranges, int count);
+int rfio_fstat(int descriptor, struct stat *status);
+int rfio_fstat64(int descriptor, struct stat64 *status);
+int rfio_fchmod(int descriptor, int mode);
+int rfio_fchown(int descriptor, int owner, int group);
+int rfio_lockf(int descriptor, int operation, long size);
+
+int rfio_access(const char *path, int mode);
+int rfio_chdir(const char *path);
+int rfio_chmod(const char *path, int mode);
+int rfio_chown(const char *path, int owner, int group);
+int rfio_mkdir(const char *path, int mode);
+int rfio_rmdir(const char *path);
+int rfio_rename(const char *from, const char *to);
+int rfio_unlink(const char *path);
+int rfio_symlink(const char *target, const char *path);
+int rfio_readlink(const char *path, char *buffer, int size);
+int rfio_stat(const char *path, struct stat *status);
+int rfio_stat64(const char *path, struct stat64 *status);
+int rfio_lstat(const char *path, struct stat *status);
+int rfio_lstat64(const char *path, struct stat64 *status);
+int rfio_statfs(const char *path, struct rfstatfs *status);
+
+/* The same over a connection that is kept; every call here keeps its connection, so these are the
+ * functions above by other names. rfio_end and its like close what is kept. */
+int rfio_mstat(const char *path, struct stat *status);
+int rfio_mstat64(const char *path, struct stat64 *status);
+int rfio_munlink(const char *path);
+int rfio_msymlink(const char *target, const char *path);
+int rfio_end(void);
+int rfio_unend(void);
+int rfio_symend(void);
+
+FILE *rfio_fopen(const char *path, const char *mode);
+FILE *rfio_fopen64(const char *path, const char *mode);
+int rfio_fclose(FILE *file);
+size_t rfio_fread(void *buffer, size_t size, size_t count, FILE *file);
+size_t rfio_fwrite(const void *buffer, size_t size, size_t count, FILE *file);
+int rfio_fseek(FILE *file, long offset, int whence);
+int rfio_fseeko64(FILE *file, __off64_t offset, int whence);
+long rfio_ftell(FILE *file);
+__off64_t rfio_ftello64(FILE *file);
+int rfio_feof(FILE *file);
+int rfio_ferror(FILE *file);
+int rfio_fflush(FILE *file);
+int rfio_fileno(FILE *file);
+int rfio_getc(FILE *file);
+
+DIR *rfio_opendir(const char *path);
+struct dirent *rfio_readdir(DIR *directory);
+struct dirent64 *rfio_readdir64(DIR *directory);
+void rfio_rewinddir(DIR *directory);
+int rfio_closedir(DIR *directory);
+
+void rfio_perror(const char *prefix);
+char *rfio_serror(void);
+int rfio_serror_r(char *buffer, size_t size);
+int rfio_serrno(void);
+int rfioreadopt(int descriptor);
+int rfiosetopt(int option, int *value, int length);
+/* Whether a path is remote: 1 with its host and path, 0 if it is local. The texts belong to the
+ * library and stay until this thread's next call. */
+int rfio_parse(char *path, char **host, char **file);
+
+int Cthread_init(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,202 @@
+//! An open remote file with a position, a buffer, and the ranges that `rfio_preseek` announced.
+//!
+//! Analysis programs announce a list of ranges and then seek and read them in this order. The list is fetched with one
+//! vector read; reads that fall into an announced range are answered from memory.
+
+use std::collections::VecDeque;
+
+use verbena_rfio::client::file::SharedSession;
+use verbena_rfio::client::{Error, RemoteFile};
+use verbena_rfio_protocol::request::OpenFlags;
+use verbena_rfio_protocol::types::{Attributes, Path, Range};
+
+use crate::door::invalid;
+
+/// Bytes read ahead of small reads.
+const AHEAD: usize = 128 << 10;
+
+/// What is remembered of a file's data.
+struct Piece {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn holds(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        let from = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(from..from.checked_add(length)?)
+    }
+}
+
+/// How small reads are served (`rfiosetopt`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// A request each.
+    Direct,
+    /// Through a buffer.
+    Buffered,
+}
+
+/// An open file.
+pub struct OpenFile {
+    remote: RemoteFile,
+    position: u64,
+    appends: bool,
+    reading: Reading,
+    ahead: Option<Piece>,
+    announced: VecDeque<Piece>,
+}
+
+impl OpenFile {
+    /// Opens a remote file with the system's open flags.
+    pub fn open(
+        session: &SharedSession,
+        path: &Path,
+        flags: i32,
+        mode: u32,
+        reading: Reading,
+    ) -> Result<Self, Error> {
+        let wanted = protocol_flags(flags)?;
+        let remote = RemoteFile::open(session, path, wanted, mode)?;
+        let appends = flags & libc::O_APPEND != 0;
+        Ok(Self {
+            remote,
+            position: 0,
+            appends,
+            reading,
+            ahead: None,
+            announced: VecDeque::new(),
+        })
+    }
+
+    /// Reads at the position and moves it.
+    pub fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
+        let read = self.read_at(self.position, bytes)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        // Lists are read in their order, so what is before the range that is asked for will not be asked for again.
+        if let Some(index) = self
+            .announced
+            .iter()
+            .position(|piece| piece.holds(offset, bytes.len()).is_some())
+        {
+            self.announced.drain(..index);
+            if let Some(found) = self
+                .announced
+                .front()
+                .and_then(|piece| piece.holds(offset, bytes.len()))
+            {
+                bytes.copy_from_slice(found);
+                return Ok(bytes.len());
+            }
+        }
+        if let Some(found) = self
+            .ahead
+            .as_ref()
+            .and_then(|piece| piece.holds(offset, bytes.len()))
+        {
+            bytes.copy_from_slice(found);
+            return Ok(bytes.len());
+        }
+        if self.reading == Reading::Direct || bytes.len() >= AHEAD {
+            return self.remote.read_at(offset, bytes);
+        }
+        let mut buffer = vec![0; AHEAD];
+        let read = self.remote.read_at(offset, &mut buffer)?;
+        buffer.truncate(read);
+        let length = bytes.len().min(read);
+        bytes[..length].copy_from_slice(&buffer[..length]);
+        self.ahead = Some(Piece {
+            offset,
+            bytes: buffer,
+        });
+        Ok(length)
+    }
+
+    /// Fetches the ranges that will be read, in this order.
+    pub fn announce(&mut self, ranges: &[Range]) -> Result<(), Error> {
+        self.announced.clear();
+        let data = self.remote.read_vector(ranges)?;
+        let piece = |(range, bytes): (&Range, Vec<u8>)| Piece {
+            offset: range.offset,
+            bytes,
+        };
+        self.announced = ranges.iter().zip(data).map(piece).collect();
+        Ok(())
+    }
+
+    /// Writes at the position, or at the end of a file that is open for appending, and moves it.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        // Nothing remembered is trusted after a change.
+        self.ahead = None;
+        self.announced.clear();
+        if self.appends {
+            self.position = self.remote.examine()?.size;
+        }
+        self.remote.write_at(self.position, bytes)?;
+        self.position += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    /// Moves the position.
+    pub fn seek(&mut self, offset: i64, whence: i32) -> Result<i64, Error> {
+        let base = match whence {
+            libc::SEEK_SET => 0,
+            libc::SEEK_CUR => i64::try_from(self.position).map_err(|_| invalid("position"))?,
+            libc::SEEK_END => {
+                i64::try_from(self.remote.examine()?.size).map_err(|_| invalid("size"))?
+            }
+            _ => return Err(invalid("whence")),
+        };
+        let position = base
+            .checked_add(offset)
+            .filter(|&position| position >= 0)
+            .ok_or_else(|| invalid("offset"))?;
+        self.position = position as u64;
+        Ok(position)
+    }
+
+    /// Where the next read or write is.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// What the file is now.
+    pub fn examine(&self) -> Result<Attributes, Error> {
+        self.remote.examine()
+    }
+
+    /// The file without position.
+    pub fn remote(&self) -> &RemoteFile {
+        &self.remote
+    }
+
+    /// Closes, and says if that failed.
+    pub fn close(self) -> Result<(), Error> {
+        self.remote.close()
+    }
+}
+
+fn protocol_flags(flags: i32) -> Result<u32, Error> {
+    let mut wanted = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => OpenFlags::READ,
+        libc::O_WRONLY => OpenFlags::WRITE,
+        libc::O_RDWR => OpenFlags::READ | OpenFlags::WRITE,
+        _ => return Err(invalid("flags")),
+    };
+    for (system, ours) in [
+        (libc::O_CREAT, OpenFlags::CREATE),
+        (libc::O_EXCL, OpenFlags::EXCLUSIVE),
+        (libc::O_TRUNC, OpenFlags::TRUNCATE),
+        (libc::O_APPEND, OpenFlags::APPEND),
+        (libc::O_NOFOLLOW, OpenFlags::NO_FOLLOW),
+    ] {
+        if flags & system != 0 {
+            wanted |= ours;
+        }
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,6 @@
+//! What the functions mean, without C.
+
+pub mod file;
+pub mod place;
+pub mod sessions;
+pub mod table;

@@ -1,0 +1,152 @@
+//! Directories. A remote one is a listing in memory behind a `DIR` pointer that only this library understands; pointers
+//! that are not in its table go to the system's functions.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use verbena_rfio::client::Error;
+use verbena_rfio::client::copy::list;
+use verbena_rfio::client::file::lock;
+use verbena_rfio_protocol::types::Entry;
+
+use crate::core::place::{self, Place};
+use crate::core::sessions;
+use crate::{door, errors};
+
+/// A remote directory.
+struct Listing {
+    entries: Vec<Entry>,
+    next: usize,
+    /// What the last `readdir` gave; it stays until the next.
+    shown: Box<libc::dirent>,
+}
+
+// SAFETY: `dirent` is plain bytes and integers; the box is used under the table's lock, and by the caller as readdir(3)
+// allows.
+unsafe impl Send for Listing {}
+
+fn table() -> MutexGuard<'static, HashMap<usize, Listing>> {
+    static TABLE: OnceLock<Mutex<HashMap<usize, Listing>>> = OnceLock::new();
+    TABLE
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+}
+
+fn open(path: &str) -> Result<*mut libc::DIR, Error> {
+    match place::find(path)? {
+        Place::There(address, path) => {
+            let session = sessions::shared(&address)?;
+            let entries = list(&mut lock(&session), &path)?;
+            // SAFETY: `dirent` is plain bytes and integers, for which zero is a value.
+            let mut shown: Box<libc::dirent> = Box::new(unsafe { std::mem::zeroed() });
+            // The address of memory that the listing owns is nobody else's `DIR`.
+            let handle = (&raw mut *shown).cast::<libc::DIR>();
+            table().insert(
+                handle as usize,
+                Listing {
+                    entries,
+                    next: 0,
+                    shown,
+                },
+            );
+            Ok(handle)
+        }
+        Place::Here(path) => {
+            let path =
+                CString::new(path.as_os_str().as_bytes()).map_err(|_| door::invalid("path"))?;
+            // SAFETY: a C string that lives.
+            let directory = unsafe { libc::opendir(path.as_ptr()) };
+            if directory.is_null() {
+                return Err(Error::Local(
+                    "directory".into(),
+                    std::io::Error::last_os_error(),
+                ));
+            }
+            Ok(directory)
+        }
+    }
+}
+
+/// Opens a directory.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_opendir(path: *const c_char) -> *mut libc::DIR {
+    // SAFETY: the caller's promise.
+    unsafe { door::text(path) }
+        .and_then(open)
+        .unwrap_or_else(|error| {
+            errors::note(&error);
+            std::ptr::null_mut()
+        })
+}
+
+/// The next entry.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_readdir(directory: *mut libc::DIR) -> *mut libc::dirent {
+    let mut table = table();
+    let Some(listing) = table.get_mut(&(directory as usize)) else {
+        drop(table);
+        // SAFETY: not ours, so the system's, by the caller's promise.
+        return unsafe { libc::readdir(directory) };
+    };
+    let Some(entry) = listing.entries.get(listing.next) else {
+        return std::ptr::null_mut();
+    };
+    listing.next += 1;
+    let shown = &mut *listing.shown;
+    shown.d_ino = entry.attributes.inode;
+    shown.d_off = listing.next as i64;
+    shown.d_reclen = size_of::<libc::dirent>() as u16;
+    shown.d_type = ((entry.attributes.mode & libc::S_IFMT) >> 12) as u8;
+    shown.d_name.fill(0);
+    let room = shown.d_name.len() - 1;
+    for (place, &byte) in shown.d_name[..room].iter_mut().zip(entry.name.as_bytes()) {
+        *place = byte as c_char;
+    }
+    shown
+}
+
+/// The next entry.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_readdir64(directory: *mut libc::DIR) -> *mut libc::dirent64 {
+    // SAFETY: the caller's promise; both structures are the same on the platforms that this library is for.
+    unsafe { rfio_readdir(directory).cast() }
+}
+const _: () = assert!(size_of::<libc::dirent>() == size_of::<libc::dirent64>());
+
+/// Back to the first entry.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_rewinddir(directory: *mut libc::DIR) {
+    match table().get_mut(&(directory as usize)) {
+        Some(listing) => listing.next = 0,
+        // SAFETY: not ours, so the system's, by the caller's promise.
+        None => unsafe { libc::rewinddir(directory) },
+    }
+}
+
+/// Closes.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_closedir(directory: *mut libc::DIR) -> c_int {
+    match table().remove(&(directory as usize)) {
+        Some(_) => 0,
+        // SAFETY: not ours, so the system's, by the caller's promise.
+        None => unsafe { libc::closedir(directory) },
+    }
+}

@@ -1,0 +1,108 @@
+//! Error numbers: of this thread, in RFIO's order: what the server said, then RFIO's own numbers, then errno.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char, c_int};
+
+use verbena_rfio::client::Error;
+use verbena_rfio_protocol::Status;
+
+use crate::door;
+
+thread_local! {
+    static SERRNO: Cell<c_int> = const { Cell::new(0) };
+    static REMOTE: Cell<c_int> = const { Cell::new(0) };
+    static TEXT: RefCell<CString> = RefCell::default();
+}
+
+/// Notes an error of this thread.
+pub fn note(error: &Error) {
+    let status = error.status();
+    let number = status.0 as c_int;
+    match (error, status.as_errno()) {
+        (Error::Refused(_), Some(errno)) => {
+            REMOTE.set(errno);
+            SERRNO.set(0);
+            door::set_errno(errno);
+        }
+        (_, Some(errno)) => {
+            REMOTE.set(0);
+            SERRNO.set(0);
+            door::set_errno(errno);
+        }
+        (_, None) => {
+            REMOTE.set(0);
+            SERRNO.set(number);
+            door::set_errno(libc::EIO);
+        }
+    }
+}
+
+/// The error that counts: the server's, else RFIO's own, else errno.
+fn current() -> Status {
+    let numbers = [REMOTE.get(), SERRNO.get(), door::errno()];
+    numbers
+        .into_iter()
+        .find(|&number| number != 0)
+        .map_or(Status::OK, |number| Status(number as u32))
+}
+
+/// Where this thread's `serrno` is.
+#[unsafe(no_mangle)]
+pub extern "C" fn C__serrno() -> *mut c_int {
+    SERRNO.with(Cell::as_ptr)
+}
+
+/// Where this thread's `rfio_errno` is.
+#[unsafe(no_mangle)]
+pub extern "C" fn C__rfio_errno() -> *mut c_int {
+    REMOTE.with(Cell::as_ptr)
+}
+
+/// The number of the error that counts.
+#[unsafe(no_mangle)]
+pub extern "C" fn rfio_serrno() -> c_int {
+    current().0 as c_int
+}
+
+/// Its sentence; stays until this thread asks again.
+#[unsafe(no_mangle)]
+pub extern "C" fn rfio_serror() -> *mut c_char {
+    let text = CString::new(current().to_string()).unwrap_or_default();
+    TEXT.with(|kept| {
+        kept.replace(text);
+        kept.borrow().as_ptr().cast_mut()
+    })
+}
+
+/// Its sentence into a buffer.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_serror_r(buffer: *mut c_char, size: libc::size_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(buffer) = (unsafe { door::buffer_mut(buffer.cast(), size) }) else {
+        return -1;
+    };
+    let text = current().to_string();
+    let Some(room) = buffer.len().checked_sub(1) else {
+        return -1;
+    };
+    let length = text.len().min(room);
+    buffer[..length].copy_from_slice(&text.as_bytes()[..length]);
+    buffer[length] = 0;
+    0
+}
+
+/// Writes the error that counts to standard error.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_perror(prefix: *const c_char) {
+    // SAFETY: the caller's promise.
+    match unsafe { door::text(prefix) } {
+        Ok(prefix) => eprintln!("{prefix} : {}", current()),
+        Err(_) => eprintln!("{}", current()),
+    }
+}

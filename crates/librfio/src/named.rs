@@ -1,0 +1,371 @@
+//! The functions on names.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_long};
+
+use verbena_rfio::client::{Address, Error};
+use verbena_rfio_protocol::request::{Access, ChangeOwner, OnPath, PathMode, TwoPaths};
+use verbena_rfio_protocol::types::{Attributes, Path};
+use verbena_rfio_protocol::{Reply, Request};
+
+use crate::core::place::{self, Place};
+use crate::core::sessions;
+use crate::descriptor::{local, stat_of};
+use crate::door;
+
+/// Acts on a path: there with a request, here with the system's call.
+///
+/// # Safety
+/// `path` as in the crate.
+unsafe fn act(
+    path: *const c_char,
+    there: impl FnOnce(Path) -> Request,
+    here: impl FnOnce(*const c_char) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let place = unsafe { door::text(path) }.and_then(place::find);
+    door::status(place.and_then(|place| match place {
+        Place::There(address, path) => sessions::ask(&address, &there(path)).map(|_| ()),
+        Place::Here(_) => local(here(path).into()).map(|_| ()),
+    }))
+}
+
+fn on(path: Path) -> OnPath {
+    OnPath { path }
+}
+
+/// Defines functions on one path: name, arguments, the request there, the call here.
+macro_rules! by_name {
+    ($($(#[$doc:meta])* $name:ident($path:ident $(, $argument:ident: $type:ty)*) { $there:expr } or $here:expr;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// See the crate.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const c_char $(, $argument: $type)*) -> c_int {
+            // SAFETY: the caller's promise; the system's call gets the caller's own pointer.
+            unsafe { act(path, |$path| $there, |path| { let $path = path; $here }) }
+        }
+    )* };
+}
+
+by_name! {
+    /// Whether a path may be used.
+    rfio_access(path, mode: c_int) { Request::Access(Access { path, mode: mode as u32 }) }
+        or libc::access(path, mode);
+    /// Permission bits.
+    rfio_chmod(path, mode: c_int) { Request::ChangeMode(PathMode { path, mode: mode as u32 }) }
+        or libc::chmod(path, mode as u32);
+    /// Owner.
+    rfio_chown(path, owner: c_int, group: c_int)
+        { Request::ChangeOwner(ChangeOwner { path, owner: owner as u32, group: group as u32 }) }
+        or libc::chown(path, owner as u32, group as u32);
+    /// Makes a directory.
+    rfio_mkdir(path, mode: c_int) { Request::MakeDirectory(PathMode { path, mode: mode as u32 }) }
+        or libc::mkdir(path, mode as u32);
+    /// Removes a directory.
+    rfio_rmdir(path) { Request::RemoveDirectory(on(path)) } or libc::rmdir(path);
+    /// Removes a file.
+    rfio_unlink(path) { Request::Unlink(on(path)) } or libc::unlink(path);
+    /// Removes a file.
+    rfio_munlink(path) { Request::Unlink(on(path)) } or libc::unlink(path);
+}
+
+/// Renames, on one server or here.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let places = unsafe {
+        (
+            door::text(from).and_then(place::find),
+            door::text(to).and_then(place::find),
+        )
+    };
+    door::status(match places {
+        (Ok(Place::There(one, from)), Ok(Place::There(other, to))) if one == other => {
+            sessions::ask(&one, &Request::Rename(TwoPaths { from, to })).map(|_| ())
+        }
+        (Ok(Place::Here(_)), Ok(Place::Here(_))) => {
+            // SAFETY: the caller's promise.
+            let result = unsafe { libc::rename(from, to) };
+            local(result.into()).map(|_| ())
+        }
+        (Ok(_), Ok(_)) => Err(Error::Local(
+            "rename".into(),
+            std::io::Error::from_raw_os_error(libc::EXDEV),
+        )),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    })
+}
+
+/// Makes a symbolic link; its text is what it is given.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_symlink(target: *const c_char, path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let text = match unsafe { door::text(target) } {
+        Ok(text) => text,
+        Err(error) => return door::status(Err(error)),
+    };
+    let Some(from) = Path::new(text) else {
+        return door::status(Err(door::invalid("target")));
+    };
+    let there = |to| Request::MakeLink(TwoPaths { from, to });
+    // SAFETY: the caller's promise.
+    unsafe { act(path, there, |path| libc::symlink(target, path)) }
+}
+
+/// Makes a symbolic link.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_msymlink(target: *const c_char, path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { rfio_symlink(target, path) }
+}
+
+/// Reads a symbolic link, without a NUL at its end.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_readlink(
+    path: *const c_char,
+    buffer: *mut c_char,
+    size: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let place = unsafe { door::text(path) }.and_then(place::find);
+    let Ok(room) = usize::try_from(size) else {
+        return door::status(Err(door::invalid("size")));
+    };
+    let read = place.and_then(|place| match place {
+        Place::There(address, path) => match sessions::ask(&address, &Request::ReadLink(on(path)))?
+        {
+            Reply::Target(target) => {
+                // SAFETY: the caller's promise.
+                let into = unsafe { door::buffer_mut(buffer.cast(), room) }
+                    .ok_or_else(|| door::invalid("buffer"))?;
+                let length = target.path.as_bytes().len().min(room);
+                into[..length].copy_from_slice(&target.path.as_bytes()[..length]);
+                Ok(length as i64)
+            }
+            other => Err(Error::Protocol(format!(
+                "unexpected reply {}",
+                other.name()
+            ))),
+        },
+        // SAFETY: the caller's promise.
+        Place::Here(_) => local(unsafe { libc::readlink(path, buffer, room) } as i64),
+    });
+    door::number(read) as c_int
+}
+
+fn attributes(address: &Address, request: &Request) -> Result<Attributes, Error> {
+    match sessions::ask(address, request)? {
+        Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes),
+        other => Err(Error::Protocol(format!(
+            "unexpected reply {}",
+            other.name()
+        ))),
+    }
+}
+
+/// # Safety
+/// See the crate.
+unsafe fn stat(
+    path: *const c_char,
+    status: *mut libc::stat,
+    there: impl FnOnce(OnPath) -> Request,
+    here: impl FnOnce(*const c_char, *mut libc::stat) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let place = unsafe { door::text(path) }.and_then(place::find);
+    door::status(place.and_then(|place| match place {
+        _ if status.is_null() => Err(door::invalid("status")),
+        Place::There(address, path) => {
+            let about = attributes(&address, &there(on(path)))?;
+            // SAFETY: not null, and the caller's promise.
+            unsafe { status.write(stat_of(&about)) };
+            Ok(())
+        }
+        Place::Here(_) => local(here(path, status).into()).map(|_| ()),
+    }))
+}
+
+macro_rules! stats {
+    ($($name:ident: $request:ident or $system:ident;)*) => { $(
+        /// What a path is.
+        ///
+        /// # Safety
+        /// See the crate.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const c_char, status: *mut libc::stat) -> c_int {
+            // SAFETY: the caller's promise; the system's call gets the caller's own pointers.
+            unsafe { stat(path, status, Request::$request, |path, status| libc::$system(path, status)) }
+        }
+    )* };
+}
+
+stats! {
+    rfio_stat: Status or stat;
+    rfio_stat64: Status or stat;
+    rfio_mstat: Status or stat;
+    rfio_mstat64: Status or stat;
+    rfio_lstat: LinkStatus or lstat;
+    rfio_lstat64: LinkStatus or lstat;
+}
+
+/// `struct rfstatfs`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct rfstatfs {
+    totblks: c_long,
+    freeblks: c_long,
+    bsize: c_long,
+    totnods: c_long,
+    freenods: c_long,
+}
+
+/// Space on a file system.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs) -> c_int {
+    // SAFETY: the caller's promise.
+    let place = unsafe { door::text(path) }.and_then(place::find);
+    let space = place.and_then(|place| match place {
+        Place::There(address, path) => match sessions::ask(&address, &Request::Space(on(path)))? {
+            Reply::Capacity(space) => Ok(rfstatfs {
+                totblks: space.blocks as c_long,
+                freeblks: space.free as c_long,
+                bsize: space.block as c_long,
+                totnods: space.inodes as c_long,
+                freenods: space.free_inodes as c_long,
+            }),
+            other => Err(Error::Protocol(format!(
+                "unexpected reply {}",
+                other.name()
+            ))),
+        },
+        Place::Here(_) => {
+            // SAFETY: `statvfs` is plain integers, for which zero is a value.
+            let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
+            // SAFETY: the caller's pointer, and ours to live memory.
+            local(unsafe { libc::statvfs(path, &mut space) }.into())?;
+            Ok(rfstatfs {
+                totblks: space.f_blocks as c_long,
+                freeblks: space.f_bavail as c_long,
+                bsize: space.f_frsize as c_long,
+                totnods: space.f_files as c_long,
+                freenods: space.f_favail as c_long,
+            })
+        }
+    });
+    door::status(space.and_then(|space| {
+        if status.is_null() {
+            return Err(door::invalid("status"));
+        }
+        // SAFETY: not null, and the caller's promise.
+        unsafe { status.write(space) };
+        Ok(())
+    }))
+}
+
+/// Chooses the directory for relative paths.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_chdir(path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let place = unsafe { door::text(path) }.and_then(place::find);
+    door::status(place.and_then(|place| match place {
+        Place::There(address, path) => {
+            let about = attributes(&address, &Request::Status(on(path.clone())))?;
+            if about.mode & libc::S_IFMT != libc::S_IFDIR {
+                let error = std::io::Error::from_raw_os_error(libc::ENOTDIR);
+                return Err(Error::Local(path.to_string(), error));
+            }
+            place::choose_directory(Some((address, path)));
+            Ok(())
+        }
+        Place::Here(_) => {
+            // SAFETY: the caller's promise.
+            local(unsafe { libc::chdir(path) }.into())?;
+            place::choose_directory(None);
+            Ok(())
+        }
+    }))
+}
+
+macro_rules! ends {
+    ($($name:ident)*) => { $(
+        /// Closes the connections that are kept.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name() -> c_int {
+            sessions::close_all();
+            0
+        }
+    )* };
+}
+ends!(rfio_end rfio_unend rfio_symend);
+
+thread_local! {
+    static PARSED: RefCell<(CString, CString)> = RefCell::default();
+}
+
+/// Takes a path apart: 1 with host and path if it is remote, 0 with the path if it is local.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_parse(
+    path: *mut c_char,
+    host: *mut *mut c_char,
+    file: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let text = match unsafe { door::text(path) } {
+        Ok(text) if !host.is_null() && !file.is_null() => text,
+        _ => return door::status(Err(door::invalid("path"))),
+    };
+    match place::find(text) {
+        Ok(Place::There(address, remote)) => {
+            let address = match address {
+                Address::Host(host, _) => host,
+                Address::Socket(path) => format!("[{}]", path.display()),
+            };
+            let parts = (CString::new(address), CString::new(remote.as_bytes()));
+            let (Ok(address), Ok(remote)) = parts else {
+                return door::status(Err(door::invalid("path")));
+            };
+            PARSED.with(|kept| {
+                let mut kept = kept.borrow_mut();
+                *kept = (address, remote);
+                // SAFETY: not null, and the caller's promise.
+                unsafe {
+                    host.write(kept.0.as_ptr().cast_mut());
+                    file.write(kept.1.as_ptr().cast_mut());
+                }
+            });
+            1
+        }
+        Ok(Place::Here(_)) => {
+            // SAFETY: not null, and the caller's promise.
+            unsafe {
+                host.write(std::ptr::null_mut());
+                file.write(path);
+            }
+            0
+        }
+        Err(error) => door::status(Err(error)),
+    }
+}

@@ -1,0 +1,223 @@
+//! The frame: a fixed header, a body, perhaps a tag, perhaps a payload.
+//!
+//! ```text
+//!  0      2      4          8             12                  20
+//!  | magic| kind |  body    |  payload    |  id               |  body bytes | tag (0 or 16) | payload bytes
+//! ```
+//!
+//! The magic is never a TLS record type, so a server tells both apart by the first byte. The kind of a reply is the
+//! request's operation with the top bit set. A frame whose header does not pass [`Header::parse`] leaves the
+//! connection without a known boundary, so it ends the connection.
+
+use thiserror::Error;
+
+/// First two bytes of every frame: "RF".
+pub const MAGIC: u16 = 0x5246;
+
+/// Bytes of a header.
+pub const HEADER: usize = 20;
+
+/// Largest body. A vector of 65,536 ranges and a directory page both fit.
+pub const MOST_BODY: usize = 2 << 20;
+
+/// Largest payload that any peer may announce; a session's own limit, told in the welcome, is usually lower.
+pub const MOST_PAYLOAD: usize = 64 << 20;
+
+/// Bytes of the tag that follows the body in sessions that were authenticated by a shared secret without TLS.
+pub const TAG: usize = 16;
+
+/// Largest body before the peer has proved who it is: a greeting is small, and strangers get no memory.
+pub const MOST_BODY_UNAUTHENTICATED: usize = 1024;
+
+/// What a frame is: a request or the reply to one, and of which operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kind(pub u16);
+
+impl Kind {
+    const REPLY: u16 = 0x8000;
+
+    /// The request of an operation.
+    pub fn request(operation: u16) -> Self {
+        Self(operation & !Self::REPLY)
+    }
+
+    /// The reply of an operation.
+    pub fn reply(operation: u16) -> Self {
+        Self(operation | Self::REPLY)
+    }
+
+    /// Whether this is a reply.
+    pub fn is_reply(self) -> bool {
+        self.0 & Self::REPLY != 0
+    }
+
+    /// The operation.
+    pub fn operation(self) -> u16 {
+        self.0 & !Self::REPLY
+    }
+}
+
+/// The first bytes of every frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Request or reply, and the operation.
+    pub kind: Kind,
+    /// Bytes of the body.
+    pub body: u32,
+    /// Bytes of raw data after the body.
+    pub payload: u32,
+    /// Chosen by the client, echoed by the server.
+    pub id: u64,
+}
+
+/// Why a header was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BadHeader {
+    /// The peer speaks something else.
+    #[error(
+        "frame begins with {found:#06x} instead of {MAGIC:#06x}: the peer does not speak RFIO 2"
+    )]
+    Magic {
+        /// What was there.
+        found: u16,
+    },
+    /// The body is too long.
+    #[error("frame announces a body of {found} bytes, more than the limit of {limit}")]
+    Body {
+        /// Announced bytes.
+        found: u32,
+        /// The limit in this state of the session.
+        limit: usize,
+    },
+    /// The payload is too long.
+    #[error("frame announces a payload of {found} bytes, more than the limit of {limit}")]
+    Payload {
+        /// Announced bytes.
+        found: u32,
+        /// The limit in this state of the session.
+        limit: usize,
+    },
+}
+
+/// What a session accepts at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest body.
+    pub body: usize,
+    /// Largest payload.
+    pub payload: usize,
+}
+
+impl Limits {
+    /// Before authentication: small greetings, no payload.
+    pub const STRANGER: Limits = Limits {
+        body: MOST_BODY_UNAUTHENTICATED,
+        payload: 0,
+    };
+}
+
+impl Header {
+    /// Reads a header and compares it with what the session accepts.
+    pub fn parse(bytes: &[u8; HEADER], limits: Limits) -> Result<Self, BadHeader> {
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        if half(0) != MAGIC {
+            return Err(BadHeader::Magic { found: half(0) });
+        }
+        let (body, payload) = (word(4), word(8));
+        if body as usize > limits.body.min(MOST_BODY) {
+            return Err(BadHeader::Body {
+                found: body,
+                limit: limits.body.min(MOST_BODY),
+            });
+        }
+        if payload as usize > limits.payload.min(MOST_PAYLOAD) {
+            return Err(BadHeader::Payload {
+                found: payload,
+                limit: limits.payload.min(MOST_PAYLOAD),
+            });
+        }
+        let id = (u64::from(word(12)) << 32) | u64::from(word(16));
+        Ok(Self {
+            kind: Kind(half(2)),
+            body,
+            payload,
+            id,
+        })
+    }
+
+    /// The header's bytes.
+    pub fn emit(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[0..2].copy_from_slice(&MAGIC.to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.kind.0.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.body.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.payload.to_be_bytes());
+        bytes[12..20].copy_from_slice(&self.id.to_be_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OPEN: Limits = Limits {
+        body: MOST_BODY,
+        payload: MOST_PAYLOAD,
+    };
+
+    #[test]
+    fn golden_bytes() {
+        let header = Header {
+            kind: Kind::reply(12),
+            body: 0x10,
+            payload: 0x0010_0000,
+            id: 0x0102_0304_0506_0708,
+        };
+        let bytes = [
+            0x52, 0x46, 0x80, 12, 0, 0, 0, 0x10, 0, 0x10, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+        ];
+        assert_eq!(header.emit(), bytes);
+        assert_eq!(Header::parse(&bytes, OPEN), Ok(header));
+    }
+
+    #[test]
+    fn a_stranger_may_not_announce_a_payload() {
+        let header = Header {
+            kind: Kind::request(1),
+            body: 8,
+            payload: 1,
+            id: 0,
+        };
+        let error = Header::parse(&header.emit(), Limits::STRANGER).unwrap_err();
+        assert_eq!(error, BadHeader::Payload { found: 1, limit: 0 });
+    }
+
+    #[test]
+    fn the_magic_is_no_tls_record() {
+        // Record types of TLS are 20 to 24.
+        assert!(!(20..=24).contains(&MAGIC.to_be_bytes()[0]));
+    }
+
+    proptest! {
+        #[test]
+        fn parse_inverts_emit(kind: u16, body in 0..=MOST_BODY as u32, payload in 0..=MOST_PAYLOAD as u32, id: u64) {
+            let header = Header { kind: Kind(kind), body, payload, id };
+            prop_assert_eq!(Header::parse(&header.emit(), OPEN), Ok(header));
+        }
+
+        #[test]
+        fn what_is_accepted_is_within_the_limits(bytes: [u8; HEADER], body in 0..4096usize, payload in 0..4096usize) {
+            let mut bytes = bytes;
+            bytes[0..2].copy_from_slice(&MAGIC.to_be_bytes());
+            if let Ok(header) = Header::parse(&bytes, Limits { body, payload }) {
+                prop_assert!(header.body as usize <= body && header.payload as usize <= payload);
+                prop_assert_eq!(header.emit(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The field types that several messages share.
+
+use crate::codec::{Element, Field, Malformed, Reader, Writer};
+use crate::message::message;
+
+/// Longest path, in bytes: Linux's PATH_MAX without the terminator.
+pub const MOST_PATH: usize = 4095;
+
+/// Longest text: a user's name, a sentence of an error.
+pub const MOST_TEXT: usize = 1024;
+
+/// A path as the server's file system knows it: bytes without NUL, not necessarily UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Path(Vec<u8>);
+
+impl Path {
+    /// A path from bytes; `None` if it is too long or holds a NUL.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
+        let bytes = bytes.into();
+        (bytes.len() <= MOST_PATH && !bytes.contains(&0)).then_some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(&self.0).escape_debug())
+    }
+}
+
+impl Field for Path {
+    const SMALLEST: usize = 4;
+    fn put(&self, writer: &mut Writer) {
+        writer.put_count(self.0.len());
+        writer.put(&self.0);
+    }
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let count = reader.take_count(MOST_PATH, 1, "path")?;
+        let at = reader.position();
+        let bytes = reader.take(count, "path")?;
+        match bytes.iter().position(|&byte| byte == 0) {
+            Some(nul) => Err(Malformed::Undefined {
+                what: "byte of a path",
+                at: at + nul,
+                found: 0,
+            }),
+            None => Ok(Self(bytes.to_vec())),
+        }
+    }
+}
+
+/// Text for people and names of users: UTF-8, limited.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Text(String);
+
+impl Text {
+    /// The text, cut at a character's boundary if it is too long.
+    pub fn new(text: impl Into<String>) -> Self {
+        let mut text = text.into();
+        let mut end = text.len().min(MOST_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        Self(text)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Field for Text {
+    const SMALLEST: usize = 4;
+    fn put(&self, writer: &mut Writer) {
+        writer.put_count(self.0.len());
+        writer.put(self.0.as_bytes());
+    }
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let count = reader.take_count(MOST_TEXT, 1, "text")?;
+        let at = reader.position();
+        match std::str::from_utf8(reader.take(count, "text")?) {
+            Ok(text) => Ok(Self(text.to_owned())),
+            Err(error) => Err(Malformed::Undefined {
+                what: "UTF-8 in a text",
+                at: at + error.valid_up_to(),
+                found: 0,
+            }),
+        }
+    }
+}
+
+/// Numbers an open file of one session. Sixty-four bits, never reused within a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handle(pub u64);
+
+impl Field for Handle {
+    const SMALLEST: usize = 8;
+    fn put(&self, writer: &mut Writer) {
+        self.0.put(writer);
+    }
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self(u64::take(reader)?))
+    }
+}
+
+message! {
+    /// Part of a file.
+    Range {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+    }
+}
+
+impl Range {
+    /// The byte after the last, unless the sum leaves the positive half of 64 bits, as `off_t` has it.
+    pub fn end(&self) -> Option<u64> {
+        self.offset
+            .checked_add(self.length.into())
+            .filter(|&end| end <= i64::MAX as u64)
+    }
+}
+
+impl Element for Range {
+    const MOST: usize = 65_536;
+    const LIST: &'static str = "vector of ranges";
+}
+
+message! {
+    /// Memory of the client that the server may reach for this one request.
+    Window {
+        /// Virtual address of the first byte.
+        address: u64,
+        /// The client's remote key.
+        key: u32,
+        /// Bytes that the client registered; the server stays within it.
+        length: u32,
+    }
+}
+
+message! {
+    /// What a file is.
+    Attributes {
+        /// Device, as the server has it: with `inode` it tells files apart.
+        device: u64,
+        /// Inode.
+        inode: u64,
+        /// Type and permission bits, as in `st_mode`.
+        mode: u32,
+        /// Hard links.
+        links: u64,
+        /// Owner on the server.
+        owner: u32,
+        /// Group on the server.
+        group: u32,
+        /// Bytes.
+        size: u64,
+        /// Blocks of 512 bytes that are allocated.
+        blocks: u64,
+        /// Last access, nanoseconds since 1970.
+        accessed: i64,
+        /// Last change of the data.
+        modified: i64,
+        /// Last change of the inode.
+        changed: i64,
+        /// Changes whenever the data may have changed.
+        version: u64,
+    }
+}
+
+message! {
+    /// A name in a directory.
+    Entry {
+        /// The name, without a slash.
+        name: Path,
+        /// What it is (a symbolic link is not followed).
+        attributes: Attributes,
+    }
+}
+
+impl Element for Entry {
+    const MOST: usize = 16_384;
+    const LIST: &'static str = "list of directory entries";
+}
+
+message! {
+    /// One end of a reliable connection, as the peer needs it.
+    Endpoint {
+        /// Queue pair number, 24 bits.
+        queue_pair: u32,
+        /// First packet sequence number, 24 bits.
+        sequence: u32,
+        /// Local identifier; zero on Ethernet.
+        lid: u16,
+        /// Global identifier.
+        gid: [u8; 16],
+        /// Path MTU as the verbs count it: 1 is 256 bytes, 5 is 4096.
+        mtu: u8,
+        /// Outstanding RDMA reads that this end accepts as their target.
+        reads: u8,
+    }
+}
+
+/// Generators for the property tests.
+#[cfg(test)]
+pub mod arbitrary {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A type whose values the tests can invent.
+    pub trait Any: Sized + std::fmt::Debug {
+        /// The generator.
+        fn any() -> BoxedStrategy<Self>;
+    }
+
+    macro_rules! plain {
+        ($($type:ty),*) => { $(impl Any for $type {
+            fn any() -> BoxedStrategy<Self> { proptest::prelude::any::<$type>().boxed() }
+        })* };
+    }
+    plain!(u8, u16, u32, u64, i64, bool, [u8; 16], [u8; 32]);
+
+    impl Any for Path {
+        fn any() -> BoxedStrategy<Self> {
+            proptest::collection::vec(1u8.., 0..64)
+                .prop_map(|bytes| Path::new(bytes).unwrap())
+                .boxed()
+        }
+    }
+
+    impl Any for Text {
+        fn any() -> BoxedStrategy<Self> {
+            ".{0,64}".prop_map(Text::new).boxed()
+        }
+    }
+
+    impl Any for Handle {
+        fn any() -> BoxedStrategy<Self> {
+            u64::any().prop_map(Handle).boxed()
+        }
+    }
+
+    impl<T: Any + Clone + 'static> Any for Option<T> {
+        fn any() -> BoxedStrategy<Self> {
+            proptest::option::of(T::any()).boxed()
+        }
+    }
+
+    impl<T: Any + 'static> Any for Vec<T> {
+        fn any() -> BoxedStrategy<Self> {
+            proptest::collection::vec(T::any(), 0..20).boxed()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_nul_is_refused_and_the_byte_is_named() {
+        let mut writer = Writer::new();
+        writer.put_count(3);
+        writer.put(b"a\0b");
+        let bytes = writer.into_bytes();
+        let error = Path::take(&mut Reader::new(&bytes)).unwrap_err();
+        assert_eq!(
+            error,
+            Malformed::Undefined {
+                what: "byte of a path",
+                at: 5,
+                found: 0
+            }
+        );
+    }
+
+    #[test]
+    fn ranges_that_leave_the_file_offset_are_caught() {
+        assert_eq!(
+            Range {
+                offset: u64::MAX,
+                length: 2
+            }
+            .end(),
+            None
+        );
+        assert_eq!(
+            Range {
+                offset: i64::MAX as u64,
+                length: 1
+            }
+            .end(),
+            None
+        );
+        assert_eq!(
+            Range {
+                offset: 7,
+                length: 1
+            }
+            .end(),
+            Some(8)
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let text = Text::new("é".repeat(MOST_TEXT));
+        assert_eq!(text.as_str().len(), MOST_TEXT);
+        assert!(
+            Text::new("x".to_owned() + &"é".repeat(MOST_TEXT))
+                .as_str()
+                .len()
+                < MOST_TEXT
+        );
+    }
+}

@@ -1,0 +1,363 @@
+//! The command lines of all tools, as typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
+use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
+use verbena_rfio::client::{Error, Options};
+
+use crate::size;
+
+const PLACES: &str = "A place on a server is HOST:/PATH or rfio://HOST[:PORT]/PATH. HOST may be an IPv6 address or the \
+path of a service's Unix socket, in brackets. Anything without ':/' is a local path. The environment variables \
+RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_PORT and RFIO_TIMEOUT give defaults.";
+
+/// How data travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FabricChoice {
+    /// By RDMA where both sides can, else over TCP
+    Auto,
+    /// By RDMA or not at all
+    Verbs,
+    /// Over TCP
+    Tcp,
+}
+
+impl From<FabricChoice> for Fabric {
+    fn from(choice: FabricChoice) -> Self {
+        match choice {
+            FabricChoice::Auto => Self::Auto,
+            FabricChoice::Verbs => Self::Verbs,
+            FabricChoice::Tcp => Self::Tcp,
+        }
+    }
+}
+
+/// How a tool connects; the same for all.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct Connection {
+    /// Who to be on the server
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// File of shared secrets
+    #[arg(long, value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
+    /// Use TLS and trust the certificates in this file
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// How data travel
+    #[arg(long, value_enum)]
+    pub fabric: Option<FabricChoice>,
+    /// Longest wait for an answer, in seconds; 0 is for ever
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// Do not check data block by block
+    #[arg(long)]
+    pub no_block_checksums: bool,
+}
+
+impl Connection {
+    /// The environment's options, with what was typed in their place.
+    pub fn options(&self) -> Result<Options, Error> {
+        let mut options = Options::from_environment()?;
+        if let Some(user) = &self.user {
+            options.user.clone_from(user);
+        }
+        if let Some(path) = &self.secrets {
+            options.secrets = load_secrets(path)?;
+        }
+        if let Some(path) = &self.tls_ca {
+            let tls = verbena_rfio::auth::tls::client(path)
+                .map_err(|bad| Error::Setup(bad.to_string()))?;
+            options.tls = Some(tls);
+        }
+        if let Some(fabric) = self.fabric {
+            options.fabric = fabric.into();
+        }
+        if let Some(seconds) = self.timeout {
+            options.patience = std::time::Duration::from_secs(seconds);
+        }
+        if self.no_block_checksums {
+            options.checksums = Checksums::Off;
+        }
+        Ok(options)
+    }
+}
+
+/// Copy files to, from and between RFIO servers
+#[derive(Debug, Parser)]
+#[command(name = "rfcp", version, after_help = PLACES)]
+pub struct Copy {
+    /// Sources, then the destination; '-' is standard input or output
+    #[arg(required = true, num_args = 2.., value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// Copy only so many bytes from the front
+    #[arg(short = 's', value_name = "BYTES", value_parser = size::parse)]
+    pub size: Option<u64>,
+    /// Copy directories with everything in them
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Keep what is right of an earlier attempt and move the rest
+    #[arg(short = 'c', long = "continue")]
+    pub continue_earlier: bool,
+    /// Read the copy back and compare it, block by block, before it gets its name
+    #[arg(long)]
+    pub checksum: bool,
+    /// Sessions that share the work
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub parallel: u16,
+    /// Put the data on stable storage before the copy gets its name
+    #[arg(long)]
+    pub sync: bool,
+    /// Summary as one JSON object on standard output (standard error when copying to '-')
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no summary
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// List directories
+#[derive(Debug, Parser)]
+#[command(name = "rfdir", version, after_help = PLACES)]
+pub struct Directory {
+    /// What to list
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// And everything below
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Write files to standard output
+#[derive(Debug, Parser)]
+#[command(name = "rfcat", version, after_help = PLACES)]
+pub struct Concatenate {
+    /// What to write
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Remove files
+#[derive(Debug, Parser)]
+#[command(name = "rfrm", version, after_help = PLACES)]
+pub struct Remove {
+    /// What to remove
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// Directories with everything in them
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Make directories
+#[derive(Debug, Parser)]
+#[command(name = "rfmkdir", version, after_help = PLACES)]
+pub struct MakeDirectory {
+    /// What to make
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// Permission bits, octal
+    #[arg(short = 'm', value_name = "MODE", value_parser = octal, default_value = "777")]
+    pub mode: u32,
+    /// Make what is missing above as well; no error if it is there
+    #[arg(short = 'p', long)]
+    pub parents: bool,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Rename a file or directory on a server
+#[derive(Debug, Parser)]
+#[command(name = "rfrename", version, after_help = PLACES)]
+pub struct Rename {
+    /// The old name
+    pub from: String,
+    /// The new name, on the same server
+    pub to: String,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Change permission bits
+#[derive(Debug, Parser)]
+#[command(name = "rfchmod", version, after_help = PLACES)]
+pub struct ChangeMode {
+    /// Permission bits, octal
+    #[arg(value_parser = octal)]
+    pub mode: u32,
+    /// Of what
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Show what files are
+#[derive(Debug, Parser)]
+#[command(name = "rfstat", version, after_help = PLACES)]
+pub struct Status {
+    /// What to show
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<String>,
+    /// Show a symbolic link itself
+    #[arg(short = 'P', long)]
+    pub no_follow: bool,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Serve directories to RFIO's tools and libraries
+#[derive(Debug, Parser)]
+#[command(name = "rfiod", version)]
+pub struct Daemon {
+    /// Directory to serve: DIR as the root, or NAME=DIR as /NAME; ':ro' at the end forbids changes
+    #[arg(long, short = 'e', required = true, value_name = "[NAME=]DIR[:ro]")]
+    pub export: Vec<String>,
+    /// Address to listen on; port 0 lets the system choose [default: all addresses, port 5001]
+    #[arg(long, short = 'l', value_name = "ADDRESS:PORT")]
+    pub listen: Vec<SocketAddr>,
+    /// Port, when no --listen is given
+    #[arg(long, short = 'p', default_value_t = verbena_rfio_protocol::DEFAULT_PORT)]
+    pub port: u16,
+    /// Unix socket to listen on; its users are known by the kernel's word
+    #[arg(long, value_name = "PATH")]
+    pub local: Option<PathBuf>,
+    /// User of this host, besides the daemon's own and root, who may use the Unix socket; '*' is everybody
+    #[arg(long, value_name = "NAME")]
+    pub local_user: Vec<String>,
+    /// File of shared secrets [default: one in the user's configuration, made when it is missing]
+    #[arg(long, value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
+    /// What clients without any secret may do
+    #[arg(long, value_enum, default_value_t = Anonymous::Nothing)]
+    pub anonymous: Anonymous,
+    /// Certificate chain for TLS, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+    /// Private key for TLS, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
+    /// Refuse connections from the network without TLS
+    #[arg(long, requires = "tls_certificate")]
+    pub tls_only: bool,
+    /// How data may travel
+    #[arg(long, value_enum, default_value_t = FabricChoice::Auto)]
+    pub fabric: FabricChoice,
+    /// Become this user after the sockets and files are open
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Append a line of JSON for every session, open and change
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Serve metrics for Prometheus on this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// Memory for blocks of files
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256M")]
+    pub cache: u64,
+    /// Memory for everything else that travels
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
+    pub buffers: u64,
+    /// Sessions in all
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub sessions: usize,
+    /// Sessions per user
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub sessions_per_user: usize,
+    /// Queue pairs in all
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub queue_pairs: usize,
+    /// Queue pairs per user
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub queue_pairs_per_user: usize,
+    /// Connections that have not proved yet who they are
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub strangers: usize,
+    /// Seconds for a connection to prove who it is
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub greeting_timeout: u64,
+    /// Seconds after which a client that takes no data is let go
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub stall_timeout: u64,
+    /// Event loops [default: one per core, at most 8]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Serve a file of this size without storage, /.rfio-unfilled, to measure everything but the storage
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub unfilled: Option<u64>,
+}
+
+/// What clients without any secret may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Anonymous {
+    /// Nothing
+    Nothing,
+    /// Read
+    Read,
+    /// Read and change
+    Write,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|&mode| mode <= 0o7777)
+        .ok_or_else(|| format!("'{text}' is not an octal mode such as 644"))
+}
+
+/// Every tool's command line, for manual pages and completion.
+pub fn all() -> Vec<Command> {
+    vec![
+        Copy::command(),
+        Directory::command(),
+        Concatenate::command(),
+        Remove::command(),
+        MakeDirectory::command(),
+        Rename::command(),
+        ChangeMode::command(),
+        Status::command(),
+        Daemon::command(),
+    ]
+}
+
+/// Parses a command line; what is wrong with it goes to standard error and the exit code is RFIO's.
+pub fn parse<T: Parser>() -> Result<T, std::process::ExitCode> {
+    T::try_parse().map_err(|error| {
+        let _ = error.print();
+        let code = if error.use_stderr() {
+            crate::exit::BAD_PARAMETER
+        } else {
+            crate::exit::OK
+        };
+        std::process::ExitCode::from(code)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn command_lines_are_sound() {
+        for command in super::all() {
+            command.debug_assert();
+        }
+    }
+}

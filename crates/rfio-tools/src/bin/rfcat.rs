@@ -1,0 +1,46 @@
+//! `rfcat`: writes files to standard output.
+
+use std::process::ExitCode;
+
+use verbena_rfio::client::copy::{Earlier, Manner, Progress, Stable, Verification, copy_file};
+use verbena_rfio::client::{Error, Location, Options};
+use verbena_rfio_tools::arguments::{self, Concatenate};
+use verbena_rfio_tools::exit;
+
+fn main() -> ExitCode {
+    let arguments: Concatenate = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    let mut code = exit::OK;
+    for place in &arguments.places {
+        let written = arguments
+            .connection
+            .options()
+            .and_then(|options| write(place, options));
+        if let Err(error) = written {
+            exit::report("rfcat", format_args!("{place}: {error}"));
+            if code == exit::OK {
+                code = exit::code(error.status());
+            }
+        }
+    }
+    exit::with(code)
+}
+
+fn write(place: &str, options: Options) -> Result<(), Error> {
+    let from = Location::parse(place).map_err(|bad| Error::Setup(bad.to_string()))?;
+    let manner = Manner {
+        options,
+        earlier: Earlier::Discard,
+        verification: Verification::Blocks,
+        parallel: 1,
+        most: None,
+        stable: Stable::Later,
+    };
+    let to = match from {
+        Location::Remote(..) => Location::Local("-".into()),
+        Location::Local(_) => Location::Local("/dev/stdout".into()),
+    };
+    copy_file(&from, &to, &manner, &Progress::default()).map_err(|error| error.error)
+}

@@ -1,0 +1,254 @@
+//! `rfcp`: copies files to, from and between servers.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use verbena_rfio::client::copy::{
+    CopyError, Earlier, Manner, Progress, Stable, Verification, copy_file, copy_tree,
+};
+use verbena_rfio::client::{Error, Location};
+use verbena_rfio_tools::arguments::{self, Copy};
+use verbena_rfio_tools::remote::{Sessions, below, status};
+use verbena_rfio_tools::{display, exit};
+
+fn main() -> ExitCode {
+    let arguments: Copy = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    if let Err(error) = end_on_signal() {
+        exit::report("rfcp", format_args!("signals: {error}"));
+        return exit::with(exit::SYSTEM);
+    }
+    match copy(&arguments) {
+        Ok(code) => exit::with(code),
+        Err(error) => {
+            exit::report("rfcp", &error);
+            exit::with(exit::code(error.status()))
+        }
+    }
+}
+
+/// A signal ends the copy with RFIO's code; the partial file stays for `--continue`.
+fn end_on_signal() -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            std::process::exit(exit::KILLED.into());
+        }
+    });
+    Ok(())
+}
+
+fn copy(arguments: &Copy) -> Result<u8, Error> {
+    let manner = manner(arguments)?;
+    let pairs = pairs(arguments, &manner)?;
+    let progress = Progress::default();
+    let begun = Instant::now();
+    let code = Mutex::new(exit::OK);
+    let note = |error: CopyError| {
+        exit::report("rfcp", &error);
+        let mut code = code.lock().unwrap_or_else(|poison| poison.into_inner());
+        if *code == exit::OK {
+            *code = exit::code(error.status());
+        }
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let shown = !arguments.quiet && !arguments.json && std::io::stderr().is_terminal();
+        let bar = shown.then(|| scope.spawn(|| show(&progress, begun, &done)));
+        for (from, to) in &pairs {
+            let result = match arguments.recursive && is_directory(from, &manner) {
+                true => copy_tree(from, to, &manner, &progress, &note),
+                false => copy_file(from, to, &manner, &progress),
+            };
+            result.unwrap_or_else(&note);
+        }
+        done.store(true, Ordering::Release);
+        if let Some(bar) = bar {
+            bar.thread().unpark();
+        }
+    });
+    let code = code
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner());
+    summarise(arguments, &progress, begun.elapsed(), code);
+    Ok(code)
+}
+
+fn manner(arguments: &Copy) -> Result<Manner, Error> {
+    Ok(Manner {
+        options: arguments.connection.options()?,
+        earlier: if arguments.continue_earlier {
+            Earlier::Continue
+        } else {
+            Earlier::Discard
+        },
+        verification: if arguments.checksum {
+            Verification::Written
+        } else {
+            Verification::Blocks
+        },
+        parallel: arguments.parallel.into(),
+        most: arguments.size,
+        stable: if arguments.sync {
+            Stable::First
+        } else {
+            Stable::Later
+        },
+    })
+}
+
+/// Each source with its own destination: a directory receives sources under their names.
+fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>, Error> {
+    let parse = |text: &String| Location::parse(text).map_err(|bad| Error::Setup(bad.to_string()));
+    let (last, sources) = arguments
+        .places
+        .split_last()
+        .expect("the command line has two places at least");
+    let destination = parse(last)?;
+    let into = is_directory(&destination, manner);
+    if sources.len() > 1 && !into {
+        return Err(Error::Setup(format!(
+            "several sources need a directory as destination, which '{last}' is not"
+        )));
+    }
+    sources
+        .iter()
+        .map(|text| {
+            let source = parse(text)?;
+            let to = if into {
+                inside(&destination, &source, text)?
+            } else {
+                destination.clone()
+            };
+            Ok((source, to))
+        })
+        .collect()
+}
+
+fn inside(directory: &Location, source: &Location, text: &str) -> Result<Location, Error> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let name = match source {
+        Location::Local(path) => path.file_name().map(|name| name.as_bytes().to_vec()),
+        Location::Remote(_, path) => path
+            .as_bytes()
+            .split(|&byte| byte == b'/')
+            .rfind(|part| !part.is_empty())
+            .map(<[u8]>::to_vec),
+    };
+    match (directory, name) {
+        // The root of a service, or `..`: its content goes into the directory itself.
+        (directory, None) => Ok(directory.clone()),
+        (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => Err(
+            Error::Setup(format!("'{text}' has no name to use in a directory")),
+        ),
+        (Location::Local(directory), Some(name)) => Ok(Location::Local(
+            directory.join(std::ffi::OsString::from_vec(name)),
+        )),
+        (Location::Remote(address, directory), Some(name)) => {
+            Ok(Location::Remote(address.clone(), below(directory, &name)?))
+        }
+    }
+}
+
+fn is_directory(location: &Location, manner: &Manner) -> bool {
+    match location {
+        Location::Local(path) => path.is_dir(),
+        Location::Remote(address, path) => {
+            let mut sessions = Sessions::new(manner.options.clone());
+            let about = sessions
+                .with(address)
+                .and_then(|session| status(session, path));
+            about.is_ok_and(|about| about.mode & libc::S_IFMT == libc::S_IFDIR)
+        }
+    }
+}
+
+/// The progress bar: share, rate over the last second or so, time that is left at that rate.
+fn show(progress: &Progress, begun: Instant, done: &AtomicBool) {
+    let mut marks = std::collections::VecDeque::from([(begun, 0u64)]);
+    while !done.load(Ordering::Acquire) {
+        std::thread::park_timeout(Duration::from_millis(200));
+        let (now, report) = (Instant::now(), progress.report());
+        marks.push_back((now, report.moved));
+        while marks.len() > 8 {
+            marks.pop_front();
+        }
+        let (since, before) = marks[0];
+        let rate =
+            (report.moved - before) as f64 / now.duration_since(since).as_secs_f64().max(1e-9);
+        let there = report.moved + report.kept;
+        let share = if report.expected == 0 {
+            0.0
+        } else {
+            100.0 * there as f64 / report.expected as f64
+        };
+        let left = report.expected.saturating_sub(there) as f64 / rate.max(1.0);
+        eprint!(
+            "\r{:>5.1} %  {:>10} of {:>10}  {:>10}/s  {:>4.0} s left\x1b[K",
+            share.min(100.0),
+            display::bytes(there),
+            display::bytes(report.expected),
+            display::bytes(rate as u64),
+            left,
+        );
+        let _ = std::io::stderr().flush();
+    }
+    eprint!("\r\x1b[K");
+}
+
+/// User and system time of this process, in seconds.
+fn cpu_seconds() -> f64 {
+    // SAFETY: `rusage` is plain integers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: a pointer to live memory of the right type.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
+    if arguments.quiet {
+        return;
+    }
+    let report = progress.report();
+    let (seconds, cpu) = (took.as_secs_f64(), cpu_seconds());
+    let rate = report.moved as f64 / seconds.max(1e-9);
+    let to_pipe = arguments.places.last().is_some_and(|place| place == "-");
+    let text = if arguments.json {
+        serde_json::json!({
+            "files": report.files,
+            "bytes": report.moved + report.kept,
+            "moved_bytes": report.moved,
+            "kept_bytes": report.kept,
+            "seconds": seconds,
+            "bytes_per_second": rate,
+            "cpu_seconds": cpu,
+            "exit_code": code,
+        })
+        .to_string()
+    } else {
+        let kept = if report.kept > 0 {
+            format!(", {} bytes were there", report.kept)
+        } else {
+            String::new()
+        };
+        format!(
+            "{} bytes in {seconds:.3} s ({}/s), CPU {cpu:.3} s{kept}",
+            report.moved,
+            display::bytes(rate as u64)
+        )
+    };
+    // Standard output may be the copy itself.
+    if to_pipe {
+        eprintln!("{text}");
+    } else {
+        println!("{text}");
+    }
+}

@@ -1,0 +1,54 @@
+//! `rfdir`: lists directories.
+
+use std::process::ExitCode;
+
+use verbena_rfio::client::copy::list;
+use verbena_rfio::client::{Error, Session};
+use verbena_rfio_protocol::types::Path;
+use verbena_rfio_tools::arguments::{self, Directory};
+use verbena_rfio_tools::{display, remote};
+
+fn main() -> ExitCode {
+    let arguments: Directory = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    remote::each(
+        "rfdir",
+        &arguments.places,
+        arguments.connection.options(),
+        |session, _, path| show(session, path, arguments.recursive),
+    )
+}
+
+fn show(session: &mut Session, path: &Path, recursive: bool) -> Result<(), Error> {
+    let about = remote::status(session, path)?;
+    if about.mode & libc::S_IFMT != libc::S_IFDIR {
+        println!("{}", display::line(&path.to_string(), &about));
+        return Ok(());
+    }
+    let mut directories = vec![path.clone()];
+    while let Some(directory) = directories.pop() {
+        if recursive {
+            println!("\n{directory}:");
+        }
+        let mut entries = list(session, &directory)?;
+        entries.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+        for entry in &entries {
+            println!(
+                "{}",
+                display::line(&entry.name.to_string(), &entry.attributes)
+            );
+        }
+        if recursive {
+            for entry in entries
+                .iter()
+                .rev()
+                .filter(|entry| entry.attributes.mode & libc::S_IFMT == libc::S_IFDIR)
+            {
+                directories.push(remote::below(&directory, entry.name.as_bytes())?);
+            }
+        }
+    }
+    Ok(())
+}

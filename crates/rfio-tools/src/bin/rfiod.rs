@@ -1,0 +1,73 @@
+//! `rfiod`: serves directories to RFIO's tools and libraries.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use verbena_rfio::server::exposition;
+use verbena_rfio::server::running::Server;
+use verbena_rfio_tools::arguments::{self, Daemon};
+use verbena_rfio_tools::daemon::{plan, privileges, ready};
+use verbena_rfio_tools::exit;
+
+fn main() -> ExitCode {
+    let arguments: Daemon = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    match serve(&arguments) {
+        Ok(()) => exit::with(exit::OK),
+        Err(what) => {
+            exit::report("rfiod", what);
+            exit::with(exit::SYSTEM)
+        }
+    }
+}
+
+fn serve(arguments: &Daemon) -> Result<(), String> {
+    let plan = plan::prepare(arguments)?;
+    // Before any thread starts, so that none misses the stop.
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;
+    if let Err(error) = plan::raise_file_limit() {
+        exit::report(
+            "rfiod",
+            format_args!("limit of open files stays as it is: {error}"),
+        );
+    }
+    let service = Arc::clone(&plan.context.service);
+    let server = Server::start(plan.context, &plan.layout).map_err(|error| error.to_string())?;
+    if let Some(address) = arguments.metrics {
+        let address = exposition::start(Arc::clone(&service), address)
+            .map_err(|error| format!("metrics on {address}: {error}"))?;
+        println!("rfiod: metrics on http://{address}/metrics");
+    }
+    if let Some(name) = &arguments.user {
+        privileges::become_user(name).map_err(|error| format!("become user {name}: {error}"))?;
+    }
+    for export in service.exports.iter() {
+        println!(
+            "rfiod: exporting {} ({:?})",
+            export.directory().display(),
+            export.access()
+        );
+    }
+    match &service.fabric {
+        Some(fabric) => println!("rfiod: data by RDMA ({:?}) or TCP", fabric.adapter()),
+        None => println!("rfiod: data by TCP"),
+    }
+    for address in server.addresses() {
+        println!("rfiod: serving on {address}");
+    }
+    if let Some(path) = &arguments.local {
+        println!("rfiod: serving on {}", path.display());
+    }
+    ready::notify("READY=1");
+    // SIGHUP means nothing here; it must not end the service when a terminal goes away.
+    while signals.forever().next() == Some(SIGHUP) {}
+    ready::notify("STOPPING=1");
+    println!("rfiod: stopping");
+    server.stop();
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `rfmkdir`: makes directories.
+
+use std::process::ExitCode;
+
+use verbena_rfio::client::{Error, Session};
+use verbena_rfio_protocol::Request;
+use verbena_rfio_protocol::request::PathMode;
+use verbena_rfio_protocol::types::Path;
+use verbena_rfio_tools::arguments::{self, MakeDirectory};
+use verbena_rfio_tools::remote;
+
+fn main() -> ExitCode {
+    let arguments: MakeDirectory = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    remote::each(
+        "rfmkdir",
+        &arguments.places,
+        arguments.connection.options(),
+        |session, _, path| {
+            if arguments.parents {
+                make_all(session, path, arguments.mode)
+            } else {
+                make(session, path, arguments.mode)
+            }
+        },
+    )
+}
+
+fn make(session: &mut Session, path: &Path, mode: u32) -> Result<(), Error> {
+    session
+        .call(&Request::MakeDirectory(PathMode {
+            path: path.clone(),
+            mode,
+        }))
+        .map(|_| ())
+}
+
+fn make_all(session: &mut Session, path: &Path, mode: u32) -> Result<(), Error> {
+    let bytes = path.as_bytes();
+    let ends = (1..=bytes.len()).filter(|&end| end == bytes.len() || bytes[end] == b'/');
+    for end in ends {
+        let part = Path::new(&bytes[..end]).ok_or_else(|| Error::Setup("path too long".into()))?;
+        let is_root = part.as_bytes().iter().all(|&byte| byte == b'/');
+        match make(
+            session,
+            &part,
+            if end == bytes.len() { mode } else { 0o777 },
+        ) {
+            _ if is_root => {}
+            Err(error) if error.errno() == Some(libc::EEXIST) => {
+                if remote::status(session, &part)?.mode & libc::S_IFMT != libc::S_IFDIR {
+                    return Err(error);
+                }
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}

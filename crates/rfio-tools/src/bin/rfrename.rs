@@ -1,0 +1,37 @@
+//! `rfrename`: renames on one server.
+
+use std::process::ExitCode;
+
+use verbena_rfio::client::Error;
+use verbena_rfio_protocol::Request;
+use verbena_rfio_protocol::request::TwoPaths;
+use verbena_rfio_tools::arguments::{self, Rename};
+use verbena_rfio_tools::remote;
+
+fn main() -> ExitCode {
+    let arguments: Rename = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    let from = std::slice::from_ref(&arguments.from);
+    remote::each(
+        "rfrename",
+        from,
+        arguments.connection.options(),
+        |session, address, from| {
+            let (other, to) = remote::place(&arguments.to)?;
+            if other != *address {
+                return Err(Error::Setup(format!(
+                    "'{}' is on another server; copy with rfcp instead",
+                    arguments.to
+                )));
+            }
+            session
+                .call(&Request::Rename(TwoPaths {
+                    from: from.clone(),
+                    to,
+                }))
+                .map(|_| ())
+        },
+    )
+}

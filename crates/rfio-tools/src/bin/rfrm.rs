@@ -1,0 +1,62 @@
+//! `rfrm`: removes files.
+
+use std::process::ExitCode;
+
+use verbena_rfio::client::copy::list;
+use verbena_rfio::client::{Error, Session};
+use verbena_rfio_protocol::Request;
+use verbena_rfio_protocol::request::OnPath;
+use verbena_rfio_protocol::types::Path;
+use verbena_rfio_tools::arguments::{self, Remove};
+use verbena_rfio_tools::remote;
+
+fn main() -> ExitCode {
+    let arguments: Remove = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    remote::each(
+        "rfrm",
+        &arguments.places,
+        arguments.connection.options(),
+        |session, _, path| {
+            let about = remote::link_status(session, path)?;
+            if about.mode & libc::S_IFMT == libc::S_IFDIR {
+                if !arguments.recursive {
+                    return Err(Error::Setup(
+                        "is a directory; -r removes it with everything in it".into(),
+                    ));
+                }
+                remove_tree(session, path)
+            } else {
+                unlink(session, path)
+            }
+        },
+    )
+}
+
+fn unlink(session: &mut Session, path: &Path) -> Result<(), Error> {
+    session
+        .call(&Request::Unlink(OnPath { path: path.clone() }))
+        .map(|_| ())
+}
+
+/// Depth first. A directory is removed after what is in it; links are removed, never followed.
+fn remove_tree(session: &mut Session, root: &Path) -> Result<(), Error> {
+    let mut found = vec![root.clone()];
+    let mut directories = Vec::new();
+    while let Some(directory) = found.pop() {
+        for entry in list(session, &directory)? {
+            let path = remote::below(&directory, entry.name.as_bytes())?;
+            match entry.attributes.mode & libc::S_IFMT {
+                libc::S_IFDIR => found.push(path),
+                _ => unlink(session, &path)?,
+            }
+        }
+        directories.push(directory);
+    }
+    for path in directories.into_iter().rev() {
+        session.call(&Request::RemoveDirectory(OnPath { path }))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! `rfiod`: from the command line to a running service.
+
+pub mod plan;
+pub mod privileges;
+pub mod ready;

@@ -1,0 +1,191 @@
+//! What was typed becomes what is done: everything that can be wrong is found here, before anything is served.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use verbena_rfio::auth::secrets::Secrets;
+use verbena_rfio::auth::tls;
+use verbena_rfio::fabric::Adapter;
+use verbena_rfio::server::audit::Audit;
+use verbena_rfio::server::export::{Access, Export, Exports};
+use verbena_rfio::server::quota::Caps;
+use verbena_rfio::server::running::Layout;
+use verbena_rfio::server::service::{Limits, Service};
+use verbena_rfio::server::session::conversation::Context;
+use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
+use verbena_rfio::server::shard::Deadlines;
+
+use crate::arguments::{Anonymous, Daemon, FabricChoice};
+
+/// Ready to start.
+#[derive(Debug)]
+pub struct Plan {
+    /// What is served, to whom.
+    pub context: Context,
+    /// Where.
+    pub layout: Layout,
+}
+
+/// Prepares a service from its command line.
+pub fn prepare(arguments: &Daemon) -> Result<Plan, String> {
+    let exports = arguments
+        .export
+        .iter()
+        .map(|text| export(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let exports = Exports::new(exports).map_err(|bad| bad.to_string())?;
+    let audit = match &arguments.audit {
+        Some(path) => Audit::to_file(path)
+            .map_err(|error| format!("audit log {}: {error}", path.display()))?,
+        None => Audit::none(),
+    };
+    let limits = limits(arguments)?;
+    let mut service = match adapter(arguments.fabric)? {
+        Some(adapter) => Service::with_adapter(exports, limits, audit, adapter)
+            .map_err(|error| error.to_string())?,
+        None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
+    };
+    service.unfilled = arguments.unfilled;
+    let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
+        (Some(chain), Some(key)) => Some(tls::server(chain, key).map_err(|bad| bad.to_string())?),
+        _ => None,
+    };
+    let context = Context {
+        service: Arc::new(service),
+        authenticator: Authenticator::new(
+            secrets(arguments)?,
+            local_users(arguments),
+            anonymous(arguments),
+        ),
+        tls,
+        tls_only: arguments.tls_only,
+    };
+    Ok(Plan {
+        context,
+        layout: layout(arguments),
+    })
+}
+
+/// The adapter that data are to travel by, if any.
+fn adapter(choice: FabricChoice) -> Result<Option<Arc<Adapter>>, String> {
+    match choice {
+        FabricChoice::Tcp => Ok(None),
+        FabricChoice::Verbs => Adapter::open()
+            .map(Some)
+            .map_err(|error| format!("--fabric verbs: {error}")),
+        FabricChoice::Auto => Ok(Adapter::open().ok()),
+    }
+}
+
+/// `[NAME=]DIR[:ro|:rw]`.
+fn export(text: &str) -> Result<Export, String> {
+    let (rest, access) = match (text.strip_suffix(":ro"), text.strip_suffix(":rw")) {
+        (Some(rest), _) => (rest, Access::ReadOnly),
+        (_, Some(rest)) => (rest, Access::ReadWrite),
+        _ => (text, Access::ReadWrite),
+    };
+    let (name, directory) = match rest.split_once('=') {
+        Some((name, directory)) if !name.contains('/') => (name, directory),
+        _ => ("", rest),
+    };
+    Export::open(name, Path::new(directory), access)
+        .map_err(|error| format!("export {directory}: {error}"))
+}
+
+fn limits(arguments: &Daemon) -> Result<Limits, String> {
+    let memory = |name: &str, bytes: u64| {
+        usize::try_from(bytes).map_err(|_| format!("{name}: more than this machine can address"))
+    };
+    let defaults = Limits::default();
+    let cache = memory("--cache", arguments.cache)?;
+    if cache < 2 * defaults.block {
+        return Err(format!(
+            "--cache must be at least {} bytes: two blocks",
+            2 * defaults.block
+        ));
+    }
+    Ok(Limits {
+        cache,
+        buffers: memory("--buffers", arguments.buffers)?,
+        strangers: arguments.strangers,
+        caps: Caps {
+            sessions_per_user: arguments.sessions_per_user,
+            sessions: arguments.sessions,
+            queue_pairs_per_user: arguments.queue_pairs_per_user,
+            queue_pairs: arguments.queue_pairs,
+        },
+        ..defaults
+    })
+}
+
+fn secrets(arguments: &Daemon) -> Result<Secrets, String> {
+    match (&arguments.secrets, Secrets::default_path()) {
+        (Some(path), _) => Secrets::load(path).map_err(|bad| bad.to_string()),
+        (None, Some(path)) => Secrets::load_or_create(&path).map_err(|bad| bad.to_string()),
+        (None, None) => Ok(Secrets::default()),
+    }
+}
+
+fn local_users(arguments: &Daemon) -> LocalUsers {
+    match &arguments.local_user[..] {
+        [] => LocalUsers::Own,
+        names if names.iter().any(|name| name == "*") => LocalUsers::All,
+        names => LocalUsers::Named(names.to_vec()),
+    }
+}
+
+fn anonymous(arguments: &Daemon) -> Option<Access> {
+    match arguments.anonymous {
+        Anonymous::Nothing => None,
+        Anonymous::Read => Some(Access::ReadOnly),
+        Anonymous::Write => Some(Access::ReadWrite),
+    }
+}
+
+fn layout(arguments: &Daemon) -> Layout {
+    let mut layout = Layout {
+        local: arguments.local.clone(),
+        ..Layout::default()
+    };
+    layout.listen = match &arguments.listen[..] {
+        // Only a Unix socket was asked for.
+        [] if arguments.local.is_some() => Vec::new(),
+        [] => vec![any_address(arguments.port)],
+        addresses => addresses.to_vec(),
+    };
+    if let Some(threads) = arguments.threads {
+        layout.shards = threads.max(1);
+    }
+    layout.deadlines = Deadlines {
+        greeting: Duration::from_secs(arguments.greeting_timeout),
+        stall: Duration::from_secs(arguments.stall_timeout),
+        ..Deadlines::default()
+    };
+    layout
+}
+
+/// Every address of both families where the host has both, else IPv4's.
+fn any_address(port: u16) -> SocketAddr {
+    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    match std::net::TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))) {
+        Ok(_) => both,
+        Err(_) => SocketAddr::from(([0, 0, 0, 0], port)),
+    }
+}
+
+/// Lets the process have as many files open as the system allows it.
+pub fn raise_file_limit() -> io::Result<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    )?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
+}

@@ -1,0 +1,107 @@
+//! Sessions for tools that act on names: one per server, however many names.
+
+use std::collections::HashMap;
+
+use verbena_rfio::client::{Address, Error, Location, Options, Session};
+use verbena_rfio_protocol::request::OnPath;
+use verbena_rfio_protocol::types::{Attributes, Path};
+use verbena_rfio_protocol::{Reply, Request};
+
+/// Sessions by server.
+#[derive(Debug)]
+pub struct Sessions {
+    options: Options,
+    sessions: HashMap<Address, Session>,
+}
+
+impl Sessions {
+    /// None yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            sessions: HashMap::new(),
+        }
+    }
+
+    /// The session with a server.
+    pub fn with(&mut self, address: &Address) -> Result<&mut Session, Error> {
+        if self.sessions.get(address).is_none_or(Session::is_broken) {
+            let session = Session::connect(address, &self.options)?;
+            self.sessions.insert(address.clone(), session);
+        }
+        Ok(self.sessions.get_mut(address).expect("inserted above"))
+    }
+}
+
+/// Reads a place that must be on a server.
+pub fn place(text: &str) -> Result<(Address, Path), Error> {
+    match Location::parse(text) {
+        Ok(Location::Remote(address, path)) => Ok((address, path)),
+        Ok(Location::Local(_)) => Err(Error::Setup(format!(
+            "'{text}' is not on a server; write HOST:/PATH or rfio://HOST[:PORT]/PATH"
+        ))),
+        Err(bad) => Err(Error::Setup(bad.to_string())),
+    }
+}
+
+/// What a path is, following a symbolic link.
+pub fn status(session: &mut Session, path: &Path) -> Result<Attributes, Error> {
+    match session.call(&Request::Status(OnPath { path: path.clone() }))? {
+        Reply::Status(about) => Ok(about.attributes),
+        other => Err(Error::Protocol(format!(
+            "unexpected reply {}",
+            other.name()
+        ))),
+    }
+}
+
+/// What a path is, a symbolic link itself.
+pub fn link_status(session: &mut Session, path: &Path) -> Result<Attributes, Error> {
+    match session.call(&Request::LinkStatus(OnPath { path: path.clone() }))? {
+        Reply::LinkStatus(about) => Ok(about.attributes),
+        other => Err(Error::Protocol(format!(
+            "unexpected reply {}",
+            other.name()
+        ))),
+    }
+}
+
+/// A name in a directory.
+pub fn below(directory: &Path, name: &[u8]) -> Result<Path, Error> {
+    let slash: &[u8] = if directory.as_bytes().ends_with(b"/") {
+        b""
+    } else {
+        b"/"
+    };
+    Path::new([directory.as_bytes(), slash, name].concat())
+        .ok_or_else(|| Error::Setup("path too long".into()))
+}
+
+/// Runs a tool over its places: each failure is reported and the others go on; the exit code is the first failure's.
+pub fn each(
+    program: &str,
+    places: &[String],
+    options: Result<Options, Error>,
+    mut act: impl FnMut(&mut Session, &Address, &Path) -> Result<(), Error>,
+) -> std::process::ExitCode {
+    let options = match options {
+        Ok(options) => options,
+        Err(error) => {
+            crate::exit::report(program, &error);
+            return crate::exit::with(crate::exit::code(error.status()));
+        }
+    };
+    let mut sessions = Sessions::new(options);
+    let mut code = crate::exit::OK;
+    for text in places {
+        let result =
+            place(text).and_then(|(address, path)| act(sessions.with(&address)?, &address, &path));
+        if let Err(error) = result {
+            crate::exit::report(program, format_args!("{text}: {error}"));
+            if code == crate::exit::OK {
+                code = crate::exit::code(error.status());
+            }
+        }
+    }
+    crate::exit::with(code)
+}

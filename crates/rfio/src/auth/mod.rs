@@ -1,0 +1,8 @@
+//! Knowing each other: shared secrets, tags on frames, TLS, and the kernel's word on one host.
+
+pub mod compare;
+pub mod peer;
+pub mod proof;
+pub mod secrets;
+pub mod tags;
+pub mod tls;

@@ -1,0 +1,193 @@
+//! The file of shared secrets: a line `user:secret` each, `#` for comments.
+//!
+//! Server and client read the same format. The file must belong to its reader or to root and nobody else may read it.
+//! Without any configuration, a daemon makes one for the user who starts it, so that this user's tools, on this host or
+//! wherever the home directory is shared, are let in, and nobody else is.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::peer;
+use super::proof::random;
+
+/// Shortest secret that is accepted.
+pub const SHORTEST: usize = 16;
+
+/// Secrets by user.
+#[derive(Default, Clone)]
+pub struct Secrets(HashMap<String, Vec<u8>>);
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secrets of {} users", self.0.len())
+    }
+}
+
+/// Why a file of secrets is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadSecrets {
+    /// It cannot be read.
+    #[error("{0}: {1}")]
+    Unreadable(PathBuf, io::Error),
+    /// Others can read or replace it.
+    #[error("{0} has mode {1:o}: others may read or change it; run chmod 600 on it")]
+    Exposed(PathBuf, u32),
+    /// It belongs to somebody else.
+    #[error("{0} belongs to user id {1}, not to its reader")]
+    Foreign(PathBuf, u32),
+    /// A line is not `user:secret`.
+    #[error("{0}, line {1}: expected user:secret with a secret of at least {SHORTEST} characters")]
+    Line(PathBuf, usize),
+}
+
+impl Secrets {
+    /// Where the file is when nothing says otherwise: `$RFIO_SECRETS`, else `rfio/secrets` in the user's configuration.
+    pub fn default_path() -> Option<PathBuf> {
+        if let Some(path) = std::env::var_os("RFIO_SECRETS") {
+            return Some(path.into());
+        }
+        let set = |name| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let base =
+            set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+        Some(base.join("rfio/secrets"))
+    }
+
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, BadSecrets> {
+        let unreadable = |error| BadSecrets::Unreadable(path.to_owned(), error);
+        let mut file = File::open(path).map_err(unreadable)?;
+        // The open file is judged, not the name, which could change in between.
+        let about = file.metadata().map_err(unreadable)?;
+        if about.mode() & 0o077 != 0 {
+            return Err(BadSecrets::Exposed(path.to_owned(), about.mode() & 0o7777));
+        }
+        if about.uid() != 0 && about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(BadSecrets::Foreign(path.to_owned(), about.uid()));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(unreadable)?;
+        Self::parse(&text).map_err(|line| BadSecrets::Line(path.to_owned(), line))
+    }
+
+    /// Reads text; the number of the first bad line otherwise.
+    pub fn parse(text: &str) -> Result<Self, usize> {
+        let mut secrets = HashMap::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (user, secret) = line.split_once(':').ok_or(index + 1)?;
+            if user.is_empty() || secret.len() < SHORTEST {
+                return Err(index + 1);
+            }
+            secrets.insert(user.to_owned(), secret.as_bytes().to_vec());
+        }
+        Ok(Self(secrets))
+    }
+
+    /// Makes a file with a fresh secret for the user who runs this, unless there is a file already; then reads it.
+    pub fn load_or_create(path: &Path) -> Result<Self, BadSecrets> {
+        let unreadable = |error| BadSecrets::Unreadable(path.to_owned(), error);
+        if !path.exists() {
+            if let Some(directory) = path.parent() {
+                fs::create_dir_all(directory).map_err(unreadable)?;
+            }
+            let secret: String = random::<32>()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            let user = peer::own_name();
+            let temporary = path.with_extension(format!("new-{}", std::process::id()));
+            let write = || -> io::Result<()> {
+                let mut file = OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(true)
+                    .mode(0o600)
+                    .open(&temporary)?;
+                writeln!(
+                    file,
+                    "# Shared secrets of RFIO, one user:secret a line. Keep this file to yourself."
+                )?;
+                writeln!(file, "{user}:{secret}")?;
+                // A link fails if another daemon was faster; its file is as good.
+                let linked = fs::hard_link(&temporary, path);
+                fs::remove_file(&temporary)?;
+                match linked {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                    _ => Ok(()),
+                }
+            };
+            write().map_err(unreadable)?;
+        }
+        Self::load(path)
+    }
+
+    /// A user's secret.
+    pub fn of(&self, user: &str) -> Option<&[u8]> {
+        self.0.get(user).map(Vec::as_slice)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn lines_are_read_and_bad_ones_are_named() {
+        let secrets =
+            Secrets::parse("# x\n\nann:0123456789abcdef\n bob:secret:with:colons!\n").unwrap();
+        assert_eq!(secrets.of("ann"), Some(&b"0123456789abcdef"[..]));
+        assert_eq!(secrets.of("bob"), Some(&b"secret:with:colons!"[..]));
+        assert_eq!(secrets.of("cy"), None);
+        assert_eq!(
+            Secrets::parse("ann:0123456789abcdef\nbob:short").unwrap_err(),
+            2
+        );
+        assert_eq!(Secrets::parse(":0123456789abcdef").unwrap_err(), 1);
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let scratch = Scratch::new();
+        let path = scratch.path("secrets");
+        fs::write(&path, "ann:0123456789abcdef").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(
+            Secrets::load(&path),
+            Err(BadSecrets::Exposed(_, 0o640))
+        ));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(Secrets::load(&path).is_ok());
+    }
+
+    #[test]
+    fn a_made_file_is_private_and_made_once() {
+        let scratch = Scratch::new();
+        let path = scratch.path("a/b/secrets");
+        let first = Secrets::load_or_create(&path).unwrap();
+        let second = Secrets::load_or_create(&path).unwrap();
+        let user = peer::own_name();
+        assert!(first.of(&user).unwrap().len() >= 64);
+        assert_eq!(first.of(&user), second.of(&user));
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+}

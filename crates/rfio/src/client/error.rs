@@ -1,0 +1,90 @@
+//! What goes wrong for a client, and whose fault it is.
+
+use std::io;
+
+use verbena_rfio_protocol::reply::Refusal;
+use verbena_rfio_protocol::{Malformed, Status};
+
+use super::address::Address;
+
+/// An error of the client library.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server refused.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The server cannot be reached.
+    #[error("cannot connect to {0}: {1}")]
+    Unreachable(Address, io::Error),
+    /// The connection failed.
+    #[error("connection to the server: {0}")]
+    Connection(io::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection {0}")]
+    Dropped(&'static str),
+    /// Nothing came for too long.
+    #[error("no answer from the server within the time limit")]
+    TimedOut,
+    /// The server broke the protocol.
+    #[error("the server does not follow the protocol: {0}")]
+    Protocol(String),
+    /// The server could not prove that it knows the secret.
+    #[error("the server could not prove that it is the one whose secret this is")]
+    Impostor,
+    /// Data arrived damaged.
+    #[error(
+        "checksum of the data at byte {offset} does not match: expected {expected:08x}, found {found:08x}"
+    )]
+    Damaged {
+        /// Where in the file.
+        offset: u64,
+        /// What the server said.
+        expected: u32,
+        /// What arrived.
+        found: u32,
+    },
+    /// The file is not what it was when it was opened.
+    #[error("the file was changed on the server while it was read")]
+    Changed,
+    /// Something here failed.
+    #[error("{0}: {1}")]
+    Local(String, io::Error),
+    /// The client is set up wrongly.
+    #[error("{0}")]
+    Setup(String),
+    /// The data queue pair failed.
+    #[error("RDMA: {0}")]
+    Fabric(String),
+}
+
+impl Error {
+    /// RFIO's number for it.
+    pub fn status(&self) -> Status {
+        let of_io =
+            |error: &io::Error, otherwise| error.raw_os_error().map_or(otherwise, Status::errno);
+        match self {
+            Self::Refused(refusal) => refusal.status,
+            Self::Unreachable(_, error) => of_io(error, Status::NO_SUCH_HOST),
+            Self::Connection(error) => of_io(error, Status::COMMUNICATION),
+            Self::Dropped(_) => Status::CONNECTION_DROPPED,
+            Self::TimedOut => Status::TIMED_OUT,
+            Self::Protocol(_) | Self::Fabric(_) => Status::COMMUNICATION,
+            Self::Impostor => Status::errno(libc::EACCES),
+            Self::Damaged { .. } => Status::CHECKSUM,
+            Self::Changed => Status::errno(libc::ESTALE),
+            Self::Local(_, error) => of_io(error, Status::INTERNAL),
+            Self::Setup(_) => Status::errno(libc::EINVAL),
+        }
+    }
+
+    /// The errno, where it is one.
+    pub fn errno(&self) -> Option<i32> {
+        self.status().as_errno()
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        Self::Protocol(malformed.to_string())
+    }
+}

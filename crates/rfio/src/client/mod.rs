@@ -1,0 +1,19 @@
+//! The client: addresses, sessions, files.
+
+pub mod address;
+pub mod copy;
+mod data;
+pub mod error;
+pub mod file;
+pub mod options;
+pub mod pull;
+pub mod push;
+pub mod session;
+mod stream;
+pub mod transfer;
+
+pub use address::{Address, Location};
+pub use error::Error;
+pub use file::RemoteFile;
+pub use options::Options;
+pub use session::Session;

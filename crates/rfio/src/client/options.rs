@@ -1,0 +1,102 @@
+//! How a client connects.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::Error;
+use crate::auth::secrets::Secrets;
+use crate::auth::{peer, tls};
+
+/// How file data travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fabric {
+    /// By RDMA where both sides can, else in the connection.
+    #[default]
+    Auto,
+    /// By RDMA or not at all.
+    Verbs,
+    /// In the connection.
+    Tcp,
+}
+
+impl std::str::FromStr for Fabric {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "verbs" | "rdma" => Ok(Self::Verbs),
+            "tcp" => Ok(Self::Tcp),
+            other => Err(format!("fabric '{other}' is none of auto, verbs, tcp")),
+        }
+    }
+}
+
+/// How a client connects.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who the client says it is.
+    pub user: String,
+    /// Secrets that it may use.
+    pub secrets: Secrets,
+    /// TLS; no plain connection is made when it is set.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// How data travel.
+    pub fabric: Fabric,
+    /// How long an answer may take; zero is for ever.
+    pub patience: Duration,
+    /// Whether data carry checksums.
+    pub checksums: Checksums,
+}
+
+/// Whether data carry checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksums {
+    /// A CRC32C for each block, checked on arrival.
+    On,
+    /// None.
+    Off,
+}
+
+impl Options {
+    /// From the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`, `RFIO_FABRIC`, `RFIO_TIMEOUT` (seconds).
+    pub fn from_environment() -> Result<Self, Error> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let secrets = match Secrets::default_path() {
+            Some(path) if path.exists() => load_secrets(&path)?,
+            _ => Secrets::default(),
+        };
+        let tls = match variable("RFIO_TLS_CA") {
+            Some(path) => Some(
+                tls::client(&PathBuf::from(path)).map_err(|bad| Error::Setup(bad.to_string()))?,
+            ),
+            None => None,
+        };
+        let fabric = match variable("RFIO_FABRIC") {
+            Some(text) => text
+                .parse()
+                .map_err(|bad| Error::Setup(format!("RFIO_FABRIC: {bad}")))?,
+            None => Fabric::Auto,
+        };
+        let patience = match variable("RFIO_TIMEOUT") {
+            Some(text) => text.parse().map(Duration::from_secs).map_err(|_| {
+                Error::Setup(format!("RFIO_TIMEOUT: '{text}' is not a number of seconds"))
+            })?,
+            None => Duration::from_secs(120),
+        };
+        let user = variable("RFIO_USER").unwrap_or_else(peer::own_name);
+        Ok(Self {
+            user,
+            secrets,
+            tls,
+            fabric,
+            patience,
+            checksums: Checksums::On,
+        })
+    }
+}
+
+/// A file of secrets, or why not.
+pub fn load_secrets(path: &Path) -> Result<Secrets, Error> {
+    Secrets::load(path).map_err(|bad| Error::Setup(bad.to_string()))
+}

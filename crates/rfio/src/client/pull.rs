@@ -1,0 +1,148 @@
+//! Reads ahead: several requests under way, data in order. What a copy, a pipe and a large read are made of.
+
+use std::collections::VecDeque;
+
+use verbena_rfio_protocol::types::Handle;
+
+use super::data::PARTS;
+use super::error::Error;
+use super::session::Session;
+use super::transfer::{Ticket, send_read, take_read};
+
+/// A range that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pulled {
+    /// Where in the file.
+    pub offset: u64,
+    /// Bytes; fewer than were asked for only where the file ends.
+    pub length: usize,
+    /// Whether the file ends after them.
+    pub end: bool,
+}
+
+/// Reads of one file under way on one session.
+#[derive(Debug)]
+pub struct Pull<'a> {
+    session: &'a mut Session,
+    handle: Handle,
+    version: Option<u64>,
+    due: VecDeque<Ticket>,
+    most: u32,
+    /// The part of the landing area that the next read takes.
+    part: usize,
+}
+
+impl<'a> Pull<'a> {
+    /// Reads of `handle`. With a `version`, data of any other version of the file are an error.
+    pub fn new(session: &'a mut Session, handle: Handle, version: Option<u64>) -> Self {
+        let most = (session.terms().most_payload / PARTS as u32).max(1);
+        Self {
+            session,
+            handle,
+            version,
+            due: VecDeque::new(),
+            most,
+            part: 0,
+        }
+    }
+
+    /// Largest single read.
+    pub fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// Whether one more may be started.
+    pub fn has_room(&self) -> bool {
+        self.due.len() < PARTS.min(self.session.terms().most_requests as usize)
+    }
+
+    /// Bytes of the oldest that is under way.
+    pub fn oldest(&self) -> Option<u32> {
+        self.due.front().map(|ticket| ticket.length)
+    }
+
+    /// Starts one.
+    pub fn start(&mut self, offset: u64, length: u32) -> Result<(), Error> {
+        debug_assert!(self.has_room() && length <= self.most);
+        let part = self.part;
+        self.part = (part + 1) % PARTS;
+        self.due
+            .push_back(send_read(self.session, self.handle, offset, length, part)?);
+        Ok(())
+    }
+
+    /// Waits for the oldest, its data to the front of `into`; `None` when none is under way.
+    ///
+    /// What a busy server left out is asked for again at once, before anything that was started later, so the data stay
+    /// in order.
+    pub fn finish_oldest(&mut self, into: &mut [u8]) -> Result<Option<Pulled>, Error> {
+        let Some(ticket) = self.due.pop_front() else {
+            return Ok(None);
+        };
+        let (offset, length) = (ticket.offset, ticket.length);
+        let (mut filled, mut end) = self.take(ticket, into)?;
+        while filled < length as usize && !end {
+            let later: Vec<Ticket> = self.due.drain(..).collect();
+            for &ticket in &later {
+                let mut aside = vec![0; ticket.length as usize];
+                take_read(self.session, ticket, &mut aside)?;
+            }
+            self.start(offset + filled as u64, length - filled as u32)?;
+            if let Some(ticket) = self.due.pop_front() {
+                let (more, now) = self.take(ticket, &mut into[filled..])?;
+                filled += more;
+                end = now;
+            }
+            for ticket in later {
+                self.start(ticket.offset, ticket.length)?;
+            }
+        }
+        Ok(Some(Pulled {
+            offset,
+            length: filled,
+            end,
+        }))
+    }
+
+    fn take(&mut self, ticket: Ticket, into: &mut [u8]) -> Result<(usize, bool), Error> {
+        let done = take_read(self.session, ticket, into)?;
+        match self.version {
+            Some(version) if version != done.version => Err(Error::Changed),
+            _ => Ok((done.length as usize, done.end)),
+        }
+    }
+}
+
+/// Fills a buffer from a file, from an offset on, until it is full or the file ends.
+pub fn read_fully(
+    session: &mut Session,
+    handle: Handle,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<usize, Error> {
+    let mut pull = Pull::new(session, handle, None);
+    let (mut started, mut filled, mut ended) = (0, 0, false);
+    loop {
+        while !ended && started < bytes.len() && pull.has_room() {
+            let length = (bytes.len() - started).min(pull.most() as usize);
+            pull.start(offset + started as u64, length as u32)?;
+            started += length;
+        }
+        // Reads beyond the end are under way when it is found; they come in, empty.
+        let Some(oldest) = pull.oldest() else {
+            return Ok(filled);
+        };
+        let from = filled.min(bytes.len() - oldest as usize);
+        let place = if ended {
+            &mut vec![0; oldest as usize][..]
+        } else {
+            &mut bytes[from..]
+        };
+        if let Some(pulled) = pull.finish_oldest(place)?
+            && !ended
+        {
+            filled += pulled.length;
+            ended = pulled.end;
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! A session with a service: greeting, then requests and replies.
+//!
+//! Requests may be sent ahead: [`Session::send`] puts one on its way and [`Session::receive`] takes the oldest reply that
+//! is still to come. After an error that is not a refusal the session is broken and says so to every later call.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::time::Duration;
+
+use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD, TAG};
+use verbena_rfio_protocol::handshake::{Methods, Purpose};
+use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
+use verbena_rfio_protocol::request::{Hello, Prove};
+use verbena_rfio_protocol::types::Text;
+use verbena_rfio_protocol::{Header, Reply, Request, VERSION};
+
+use super::address::Address;
+use super::data::DataPath;
+use super::error::Error;
+use super::options::{Checksums, Fabric, Options};
+use super::stream::Stream;
+use crate::auth::proof::{Handshake, random};
+use crate::auth::tags::Tagger;
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    stream: Stream,
+    address: Address,
+    accepted: Accepted,
+    checksums: Checksums,
+    incoming_tags: Option<Tagger>,
+    outgoing_tags: Option<Tagger>,
+    pending: VecDeque<(u64, u16)>,
+    next: u64,
+    broken: bool,
+    route: Route,
+}
+
+/// How data travel.
+#[derive(Debug)]
+enum Route {
+    /// Not needed yet; this is what is wished, and how long to wait for it.
+    Undecided(Fabric, Duration),
+    /// With requests and replies.
+    Stream,
+    /// By RDMA.
+    Data(Box<DataPath>),
+}
+
+impl Session {
+    /// Connects and proves who the user is; demands the same of the server.
+    pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
+        let stream = Stream::connect(address, options.tls.as_ref(), options.patience)?;
+        let nobody = Accepted {
+            proof: [0; 32],
+            user: Text::default(),
+            most_payload: 0,
+            most_ranges: 0,
+            block: 0,
+            most_requests: 1,
+            fabric: false,
+            writable: false,
+        };
+        let mut session = Self {
+            stream,
+            address: address.clone(),
+            accepted: nobody,
+            checksums: options.checksums,
+            incoming_tags: None,
+            outgoing_tags: None,
+            pending: VecDeque::new(),
+            next: 1,
+            broken: false,
+            route: Route::Undecided(options.fabric, options.patience),
+        };
+        session.greet(options)?;
+        Ok(session)
+    }
+
+    fn greet(&mut self, options: &Options) -> Result<(), Error> {
+        let secret = options.secrets.of(&options.user);
+        let mut methods = Methods::ANONYMOUS;
+        if matches!(self.address, Address::Socket(_)) {
+            methods |= Methods::PEER;
+        }
+        if secret.is_some() {
+            methods |= Methods::SECRET;
+        }
+        let hello = Hello {
+            lowest: VERSION,
+            highest: VERSION,
+            methods,
+            user: Text::new(options.user.clone()),
+            nonce: random(),
+        };
+        let welcome = match self.call(&Request::Hello(hello.clone()))? {
+            Reply::Welcome(welcome) => welcome,
+            other => return Err(unexpected(&other)),
+        };
+        let Welcome {
+            version,
+            method,
+            nonce,
+        } = welcome;
+        if version != VERSION || methods & method == 0 || !method.is_power_of_two() {
+            return Err(Error::Protocol(format!(
+                "it chose version {version} and method {method:#x}"
+            )));
+        }
+        let channel = self.stream.key()?;
+        let handshake = match (method, secret) {
+            (Methods::SECRET, Some(secret)) => Some(Handshake {
+                secret,
+                hello: &hello,
+                server_nonce: &nonce,
+                version,
+                channel: &channel,
+            }),
+            _ => None,
+        };
+        let proof = handshake
+            .as_ref()
+            .map_or([0; 32], |handshake| handshake.proof(Purpose::Client));
+        let accepted = match self.call(&Request::Prove(Prove { proof }))? {
+            Reply::Accepted(accepted) => accepted,
+            other => return Err(unexpected(&other)),
+        };
+        if let Some(handshake) = handshake {
+            if !handshake.verify(Purpose::Server, &accepted.proof) {
+                self.broken = true;
+                return Err(Error::Impostor);
+            }
+            if channel.is_empty() {
+                self.outgoing_tags = Some(handshake.tagger(Purpose::ClientFrames));
+                self.incoming_tags = Some(handshake.tagger(Purpose::ServerFrames));
+            }
+        }
+        if accepted.block == 0 || accepted.most_payload == 0 || accepted.most_requests == 0 {
+            return Err(Error::Protocol("it allows no data at all".into()));
+        }
+        self.accepted = accepted;
+        Ok(())
+    }
+
+    /// What the server allows.
+    pub fn terms(&self) -> &Accepted {
+        &self.accepted
+    }
+
+    /// Whether data carry checksums.
+    pub fn checksums(&self) -> Checksums {
+        self.checksums
+    }
+
+    /// Whom the session is with.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Whether the session can still be used.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Requests that are on their way.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// A request without data and its reply.
+    pub fn call(&mut self, request: &Request) -> Result<Reply, Error> {
+        self.send(request, &[])?;
+        self.receive(&mut []).map(|(reply, _)| reply)
+    }
+
+    /// Puts a request on its way, with its data. Gives its number.
+    pub fn send(&mut self, request: &Request, data: &[u8]) -> Result<u64, Error> {
+        self.whole()?;
+        let body = request.encode();
+        let header = Header {
+            kind: Kind::request(request.operation()),
+            body: u32::try_from(body.len()).map_err(|_| Error::Setup("request too long".into()))?,
+            payload: u32::try_from(data.len())
+                .map_err(|_| Error::Setup("data too long for one request".into()))?,
+            id: self.next,
+        };
+        let raw = header.emit();
+        let tag = self
+            .outgoing_tags
+            .as_mut()
+            .map(|tagger| tagger.tag(&raw, &body));
+        let mut front = Vec::with_capacity(HEADER + body.len() + TAG);
+        front.extend_from_slice(&raw);
+        front.extend_from_slice(&body);
+        front.extend_from_slice(tag.as_ref().map_or(&[], |tag| &tag[..]));
+        let sent = self
+            .stream
+            .send(&mut [IoSlice::new(&front), IoSlice::new(data)]);
+        self.note(sent)?;
+        self.pending.push_back((self.next, request.operation()));
+        self.next += 1;
+        Ok(self.next - 1)
+    }
+
+    /// The oldest reply that is still to come; its data go to the front of `into`. How many there were.
+    pub fn receive(&mut self, into: &mut [u8]) -> Result<(Reply, usize), Error> {
+        self.whole()?;
+        let received = self.receive_outcome(into);
+        match self.note(received)? {
+            (Ok(reply), length) => Ok((reply, length)),
+            (Err(refusal), _) => Err(Error::Refused(refusal)),
+        }
+    }
+
+    fn receive_outcome(
+        &mut self,
+        into: &mut [u8],
+    ) -> Result<(Result<Reply, reply::Refusal>, usize), Error> {
+        let (id, operation) = self
+            .pending
+            .pop_front()
+            .ok_or_else(|| Error::Setup("no request is waiting for a reply".into()))?;
+        let mut raw = [0; HEADER];
+        self.stream.receive(&mut raw)?;
+        let limits = Limits {
+            body: MOST_BODY,
+            payload: MOST_PAYLOAD,
+        };
+        let header = Header::parse(&raw, limits).map_err(|bad| Error::Protocol(bad.to_string()))?;
+        if header.id != id || header.kind != Kind::reply(operation) {
+            return Err(Error::Protocol(format!(
+                "reply {} where {id} is due",
+                header.id
+            )));
+        }
+        let mut body = vec![0; header.body as usize];
+        self.stream.receive(&mut body)?;
+        if let Some(tagger) = &mut self.incoming_tags {
+            let mut tag = [0; TAG];
+            self.stream.receive(&mut tag)?;
+            if !tagger.verify(&raw, &body, &tag) {
+                return Err(Error::Protocol(
+                    "a frame's tag is wrong: it was changed on the way".into(),
+                ));
+            }
+        }
+        let outcome = reply::decode(operation, &body)?;
+        let length = header.payload as usize;
+        let into = into
+            .get_mut(..length)
+            .ok_or_else(|| Error::Protocol("more data than were asked for".into()))?;
+        self.stream.receive(into)?;
+        Ok((outcome, length))
+    }
+
+    /// The data path, if data travel by RDMA. Decided when it is first needed: a session that only asks for names never
+    /// pays for a queue pair.
+    pub(crate) fn data_path(&mut self) -> Result<Option<&mut DataPath>, Error> {
+        if let Route::Undecided(wish, patience) = self.route {
+            // Requests that are under way were sent without windows; their replies come first.
+            if self.pending.is_empty() {
+                self.route = Route::Stream;
+                self.route = match wish {
+                    Fabric::Tcp => Route::Stream,
+                    Fabric::Auto if !self.accepted.fabric => Route::Stream,
+                    Fabric::Verbs if !self.accepted.fabric => {
+                        return Err(Error::Fabric("the server has no adapter".into()));
+                    }
+                    Fabric::Verbs => Route::Data(Box::new(DataPath::connect(self, patience)?)),
+                    Fabric::Auto => match DataPath::connect(self, patience) {
+                        Ok(data) => Route::Data(Box::new(data)),
+                        Err(_) if !self.broken => Route::Stream,
+                        Err(error) => return Err(error),
+                    },
+                };
+            }
+        }
+        match &mut self.route {
+            Route::Data(data) => Ok(Some(data)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether data travel by RDMA, as far as that is decided.
+    pub fn uses_fabric(&self) -> bool {
+        matches!(self.route, Route::Data(_))
+    }
+
+    fn whole(&self) -> Result<(), Error> {
+        if self.broken {
+            Err(Error::Dropped("earlier"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        self.broken |= result.is_err();
+        result
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stream.close();
+    }
+}
+
+/// The error for a reply of another operation, which `receive` excludes.
+pub(crate) fn unexpected(reply: &Reply) -> Error {
+    Error::Protocol(format!("unexpected reply {}", reply.name()))
+}

@@ -1,0 +1,196 @@
+//! The byte stream under a client's session: a socket, or TLS over one. Calls wait, at most as long as they may.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use super::address::Address;
+use super::error::Error;
+use crate::auth::tls;
+use crate::socket::Socket;
+
+const STAGING: usize = 16 << 10;
+
+enum Channel {
+    Plain(Socket),
+    Tls(Socket, Box<ClientConnection>),
+}
+
+/// A byte stream with a small buffer for what is received.
+pub struct Stream {
+    channel: Channel,
+    staging: Box<[u8]>,
+    from: usize,
+    to: usize,
+}
+
+/// Connects to the first of a host's addresses that answers.
+fn dial(address: &Address, patience: Duration) -> Result<Socket, Error> {
+    let unreachable = |error| Error::Unreachable(address.clone(), error);
+    match address {
+        Address::Socket(path) => Ok(Socket::unix(
+            std::os::unix::net::UnixStream::connect(path).map_err(unreachable)?,
+        )),
+        Address::Host(host, port) => {
+            let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            for candidate in (host.as_str(), *port)
+                .to_socket_addrs()
+                .map_err(unreachable)?
+            {
+                let stream = match patience.is_zero() {
+                    true => TcpStream::connect(candidate),
+                    false => TcpStream::connect_timeout(&candidate, patience),
+                };
+                match stream.and_then(Socket::tcp) {
+                    Ok(socket) => return Ok(socket),
+                    Err(error) => last = error,
+                }
+            }
+            Err(unreachable(last))
+        }
+    }
+}
+
+impl Stream {
+    /// Connects; under TLS if it is configured and the service is on the network.
+    pub fn connect(
+        address: &Address,
+        tls: Option<&Arc<ClientConfig>>,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let socket = dial(address, patience)?;
+        socket.set_patience(patience).map_err(Error::Connection)?;
+        let channel = match (tls, address) {
+            (Some(config), Address::Host(host, _)) => {
+                let name = ServerName::try_from(host.clone()).map_err(|_| {
+                    Error::Setup(format!(
+                        "'{host}' is not a name that a certificate can have"
+                    ))
+                })?;
+                let mut connection = ClientConnection::new(Arc::clone(config), name)
+                    .map_err(|error| Error::Setup(error.to_string()))?;
+                while connection.is_handshaking() {
+                    connection.complete_io(&mut &socket).map_err(failed)?;
+                }
+                Channel::Tls(socket, Box::new(connection))
+            }
+            _ => Channel::Plain(socket),
+        };
+        Ok(Self {
+            channel,
+            staging: vec![0; STAGING].into_boxed_slice(),
+            from: 0,
+            to: 0,
+        })
+    }
+
+    /// What binds a proof to this channel: nothing without TLS.
+    pub fn key(&self) -> Result<Vec<u8>, Error> {
+        match &self.channel {
+            Channel::Plain(_) => Ok(Vec::new()),
+            Channel::Tls(_, connection) => {
+                Ok(tls::channel_key(connection).map_err(failed)?.to_vec())
+            }
+        }
+    }
+
+    /// Sends everything.
+    pub fn send(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<(), Error> {
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let taken = match &mut self.channel {
+                Channel::Plain(socket) => socket.send(slices).map_err(failed)?,
+                Channel::Tls(socket, connection) => {
+                    let taken = connection.writer().write_vectored(slices).map_err(failed)?;
+                    while connection.wants_write() {
+                        connection.write_tls(&mut &*socket).map_err(failed)?;
+                    }
+                    taken
+                }
+            };
+            IoSlice::advance_slices(&mut slices, taken);
+        }
+        Ok(())
+    }
+
+    /// Fills `bytes`.
+    pub fn receive(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let missing = &mut bytes[filled..];
+            if self.from < self.to {
+                let staged = missing.len().min(self.to - self.from);
+                missing[..staged].copy_from_slice(&self.staging[self.from..self.from + staged]);
+                self.from += staged;
+                filled += staged;
+            } else if missing.len() >= STAGING {
+                filled += self.channel.receive(missing)?;
+            } else {
+                self.to = self.channel.receive(&mut self.staging)?;
+                self.from = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection.
+    pub fn close(&mut self) {
+        match &mut self.channel {
+            Channel::Plain(socket) => socket.shut_down(),
+            Channel::Tls(socket, connection) => {
+                connection.send_close_notify();
+                let _ = connection.write_tls(&mut &*socket);
+                socket.shut_down();
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn receive(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
+        let received = match self {
+            Self::Plain(socket) => socket.receive(bytes).map_err(failed)?,
+            Self::Tls(socket, connection) => loop {
+                match connection.reader().read(bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    other => break other.map_err(failed)?,
+                }
+                if connection.read_tls(&mut &*socket).map_err(failed)? == 0 {
+                    break 0;
+                }
+                connection
+                    .process_new_packets()
+                    .map_err(|error| failed(io::Error::other(error)))?;
+            },
+        };
+        if received == 0 {
+            Err(Error::Dropped("before its answer was whole"))
+        } else {
+            Ok(received)
+        }
+    }
+}
+
+fn failed(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::TimedOut,
+        io::ErrorKind::UnexpectedEof => Error::Dropped("before its answer was whole"),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            Error::Dropped("without an answer")
+        }
+        _ => Error::Connection(error),
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.channel {
+            Channel::Plain(_) => "plain stream",
+            Channel::Tls(..) => "TLS stream",
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! An open device: context, protection domain, and the first port that is active.
+
+use std::sync::Arc;
+
+use verbena_rfio_protocol::types::Endpoint;
+use verbena_verbs::qp::attributes::Path;
+use verbena_verbs::{Context, Gid, Library, PortAttributes, ProtectionDomain};
+
+use super::FabricError;
+
+/// The device and its port.
+pub struct Adapter {
+    context: Arc<Context>,
+    domain: Arc<ProtectionDomain>,
+    port_number: u8,
+    port: PortAttributes,
+    gid: Gid,
+    gid_index: u8,
+    reads: u8,
+}
+
+impl Adapter {
+    /// Opens `$RFIO_DEVICE` or the first device of the system's verbs library, and `$RFIO_GID_INDEX` or index 0.
+    pub fn open() -> Result<Arc<Self>, FabricError> {
+        let library = Library::system()?;
+        let wanted = std::env::var("RFIO_DEVICE").ok();
+        let context = library.device(wanted.as_deref())?.open()?;
+        let attributes = context.attributes()?;
+        let gid_index = std::env::var("RFIO_GID_INDEX")
+            .ok()
+            .and_then(|index| index.parse().ok())
+            .unwrap_or(0);
+        for port_number in 1..=attributes.ports {
+            let port = context.port(port_number)?;
+            if !port.active {
+                continue;
+            }
+            let gid = context.gid(port_number, gid_index)?;
+            let domain = context.protection_domain()?;
+            // Sixteen outstanding reads cover a 100 Gbit/s link at 10 us; adapters that do fewer say so.
+            let reads = attributes
+                .max_reads
+                .min(attributes.max_reads_initiated)
+                .clamp(1, 16) as u8;
+            return Ok(Arc::new(Self {
+                context,
+                domain,
+                port_number,
+                port,
+                gid,
+                gid_index,
+                reads,
+            }));
+        }
+        Err(FabricError::NoPort(context.name().to_owned()))
+    }
+
+    /// The open device.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The protection domain of everything here.
+    pub fn domain(&self) -> &Arc<ProtectionDomain> {
+        &self.domain
+    }
+
+    /// The port.
+    pub fn port(&self) -> u8 {
+        self.port_number
+    }
+
+    /// Outstanding RDMA reads in each direction.
+    pub fn reads(&self) -> u8 {
+        self.reads
+    }
+
+    /// This side of a connection.
+    pub fn endpoint(&self, queue_pair: u32, sequence: u32) -> Endpoint {
+        Endpoint {
+            queue_pair,
+            sequence,
+            lid: self.port.lid,
+            gid: self.gid.0,
+            mtu: self.port.mtu_code as u8,
+            reads: self.reads,
+        }
+    }
+
+    /// The way to a peer. A global route where the port has no local identifiers.
+    pub fn path_to(&self, peer: &Endpoint) -> Path {
+        let global = self.port.ethernet || self.port.lid == 0;
+        Path {
+            lid: peer.lid,
+            gid: global.then_some(Gid(peer.gid)),
+            source_gid: self.gid_index,
+            service_level: 0,
+            port: self.port_number,
+        }
+    }
+
+    /// The largest MTU that both ends have.
+    pub fn mtu_with(&self, peer: &Endpoint) -> u32 {
+        self.port.mtu_code.min(u32::from(peer.mtu))
+    }
+}
+
+impl std::fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "adapter {} port {}",
+            self.context.name(),
+            self.port_number
+        )
+    }
+}

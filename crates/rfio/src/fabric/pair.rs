@@ -1,0 +1,249 @@
+//! A reliable connection with its completion queue.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use verbena_rfio_protocol::types::Endpoint;
+use verbena_verbs::qp::PairType;
+use verbena_verbs::qp::attributes::{Change, Connection};
+use verbena_verbs::qp::builder::PairOptions;
+use verbena_verbs::{
+    AccessFlags, Channel, CompletionOpcode, CompletionQueue, Opcode, QueuePair, ReceiveWork,
+    Scratch, Segment, SendFlags, SendTarget, SendWork, WorkCompletion,
+};
+
+use super::{Adapter, FabricError};
+use crate::auth::proof::random;
+
+/// Which side of the data path a pair is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The server's end: it initiates, and nobody may reach its memory.
+    Initiator,
+    /// The client's end: the server may write and read what the client registered for that.
+    Target,
+}
+
+/// What completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A send-queue request, by its number.
+    Sent(u64),
+    /// A receive, by its number, with its bytes and immediate data.
+    Received(u64, u32, Option<u32>),
+}
+
+/// A reliable connection.
+pub struct Pair {
+    // Destroyed first: afterwards the adapter touches no memory on its behalf.
+    pair: QueuePair,
+    completions: Arc<CompletionQueue>,
+    channel: Arc<Channel>,
+    adapter: Arc<Adapter>,
+    sequence: u32,
+    scratch: Mutex<Scratch>,
+}
+
+/// Deepest send queue: a request's blocks and their immediate.
+const SEND_DEPTH: u32 = 128;
+
+/// Deepest receive queue: an immediate for each read under way.
+const RECEIVE_DEPTH: u32 = 128;
+
+impl Pair {
+    /// A pair that is not connected yet; receives may be posted.
+    pub fn new(adapter: &Arc<Adapter>, purpose: Purpose) -> Result<Self, FabricError> {
+        let channel = adapter.context().channel()?;
+        let completions = adapter
+            .context()
+            .completion_queue(SEND_DEPTH + RECEIVE_DEPTH, Some(&channel))?;
+        let options = PairOptions {
+            send_depth: SEND_DEPTH,
+            receive_depth: RECEIVE_DEPTH,
+            ..PairOptions::new(adapter.domain(), PairType::Rc, &completions)
+        };
+        let pair = options.create()?;
+        let access = match purpose {
+            Purpose::Initiator => AccessFlags::LOCAL,
+            Purpose::Target => AccessFlags::LOCAL.remote_write().remote_read(),
+        };
+        pair.modify(&Change::to_init(PairType::Rc, adapter.port(), access, 0))?;
+        // Unpredictable, as RFC 6528 asks of TCP: a stray packet of an earlier connection does not fit.
+        let sequence = u32::from_be_bytes(random()) & 0x00ff_ffff;
+        let (adapter, scratch) = (Arc::clone(adapter), Mutex::new(Scratch::new()));
+        Ok(Self {
+            pair,
+            completions,
+            channel,
+            adapter,
+            sequence,
+            scratch,
+        })
+    }
+
+    /// This end, for the peer.
+    pub fn endpoint(&self) -> Endpoint {
+        self.adapter.endpoint(self.pair.number(), self.sequence)
+    }
+
+    /// Connects to the peer's end.
+    pub fn connect(&self, peer: &Endpoint) -> Result<(), FabricError> {
+        if peer.queue_pair > 0x00ff_ffff
+            || peer.sequence > 0x00ff_ffff
+            || !(1..=5).contains(&peer.mtu)
+        {
+            return Err(FabricError::BadEndpoint(format!(
+                "queue pair {:#x}, sequence number {:#x}, MTU code {}",
+                peer.queue_pair, peer.sequence, peer.mtu
+            )));
+        }
+        let reads = self.adapter.reads().min(peer.reads.max(1));
+        let connection = Connection {
+            path: self.adapter.path_to(peer),
+            peer: peer.queue_pair,
+            peer_psn: peer.sequence,
+            psn: self.sequence,
+            mtu_code: self.adapter.mtu_with(peer),
+            reads_served: reads,
+            reads_initiated: reads,
+            // 4.096 us x 2^14 = 67 ms, seven times: a dead peer shows within a second or so.
+            timeout: 14,
+            retries: 7,
+            rnr_retries: 7,
+        };
+        self.pair
+            .modify(&Change::to_rtr(PairType::Rc, &connection))?;
+        self.pair
+            .modify(&Change::to_rts(PairType::Rc, &connection))?;
+        Ok(())
+    }
+
+    /// Posts a receive; `None` is for an immediate without data.
+    pub fn receive(&self, id: u64, into: Option<Segment<'_>>) -> Result<(), FabricError> {
+        let work = ReceiveWork { id, segments: into };
+        Ok(self.pair.post_receive(&mut self.scratch(), [work])?)
+    }
+
+    /// Posts a list of requests; only the last one completes.
+    pub fn post<'a>(
+        &self,
+        list: impl ExactSizeIterator<Item = (u64, Opcode, Segment<'a>)>,
+    ) -> Result<(), FabricError> {
+        let last = list.len().saturating_sub(1);
+        let requests = list
+            .enumerate()
+            .map(|(index, (id, opcode, segment))| SendWork {
+                id,
+                opcode,
+                flags: if index == last {
+                    SendFlags::SIGNALED
+                } else {
+                    SendFlags::SILENT
+                },
+                segments: Some(segment),
+                target: SendTarget::Connected,
+            });
+        Ok(self.pair.post_send(&mut self.scratch(), requests)?)
+    }
+
+    /// Takes one completion, if there is one.
+    pub fn poll(&self) -> Result<Option<Outcome>, FabricError> {
+        let mut taken = [WorkCompletion::default()];
+        if self
+            .completions
+            .poll(&mut taken, |completion| *completion)?
+            == 0
+        {
+            return Ok(None);
+        }
+        let [completion] = taken;
+        if !completion.status.is_success() {
+            return Err(FabricError::Completion {
+                id: completion.id,
+                status: completion.status,
+            });
+        }
+        Ok(Some(match completion.opcode {
+            CompletionOpcode::RECEIVE | CompletionOpcode::RECEIVE_WRITE => {
+                Outcome::Received(completion.id, completion.length, completion.immediate)
+            }
+            _ => Outcome::Sent(completion.id),
+        }))
+    }
+
+    /// Polls for at most so long without sleeping.
+    pub fn spin(&self, at_most: Duration) -> Result<Option<Outcome>, FabricError> {
+        let mut since = None;
+        loop {
+            if let Some(outcome) = self.poll()? {
+                return Ok(Some(outcome));
+            }
+            let now = Instant::now();
+            if now.duration_since(*since.get_or_insert(now)) >= at_most {
+                return Ok(None);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Waits for a completion: spins a little, then sleeps on the channel.
+    pub fn wait(&self, at_most: Duration, what: &'static str) -> Result<Outcome, FabricError> {
+        const SPIN: Duration = Duration::from_micros(50);
+        if let Some(outcome) = self.spin(SPIN.min(at_most))? {
+            return Ok(outcome);
+        }
+        let deadline = Instant::now() + at_most;
+        loop {
+            self.arm()?;
+            // What came between the poll and the arming gives no event.
+            if let Some(outcome) = self.poll()? {
+                return Ok(outcome);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(FabricError::Late(what));
+            }
+            self.channel.wait(left.min(Duration::from_millis(100)))?;
+        }
+    }
+
+    /// Asks for an event with the next completion.
+    pub fn arm(&self) -> Result<(), FabricError> {
+        Ok(self.completions.arm()?)
+    }
+
+    /// The descriptor that becomes readable with an event.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// Takes the events that are there. Does not wait.
+    pub fn drain_events(&self) -> Result<(), FabricError> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        while poll(
+            &mut [PollFd::new(&self.channel.as_fd(), PollFlags::IN)],
+            Some(&now),
+        ) == Ok(1)
+        {
+            self.channel.wait(Duration::from_millis(1))?;
+        }
+        Ok(())
+    }
+
+    fn scratch(&self) -> std::sync::MutexGuard<'_, Scratch> {
+        self.scratch
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "queue pair {:#x}", self.pair.number())
+    }
+}

@@ -1,0 +1,340 @@
+//! The block cache: one arena of memory, shared by all readers, registered with the adapter once.
+//!
+//! # The law
+//!
+//! - The arena has a fixed number of slots of one block each; it never grows. Its size is the configuration's.
+//! - A slot is **empty**, **filling** (one thread writes it and holds the only claim), or **ready**.
+//! - A ready slot is immutable. Whoever holds a [`Pinned`] may read its valid bytes; a slot with pins is never reused.
+//! - Only the first `valid` bytes of a ready slot are ever handed out: what an earlier file left behind them never is.
+//! - A key holds the file's *version* (its size and times), so data of a changed file are simply never asked for again
+//!   and age away.
+//! - When every slot is pinned or filling, the cache says so and the caller reads past it. It never waits for readers.
+
+mod arena;
+mod slots;
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+pub use arena::Arena;
+use slots::{Claim, Slots, State};
+use verbena_verbs::Segment;
+
+/// Which version of which file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileVersion {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Digest of size and times.
+    pub version: u64,
+}
+
+/// Which block of which version of which file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The file.
+    pub file: FileVersion,
+    /// The block's number.
+    pub block: u64,
+}
+
+/// The cache.
+#[derive(Debug)]
+pub struct Cache {
+    arena: Arena,
+    block: usize,
+    slots: Mutex<Slots>,
+    settled: Condvar,
+}
+
+/// A ready block that stays while this lives.
+#[derive(Debug)]
+pub struct Pinned {
+    cache: Arc<Cache>,
+    slot: usize,
+    valid: usize,
+}
+
+impl Cache {
+    /// A cache of `bytes`, rounded down to whole blocks (at least two).
+    pub fn new(bytes: usize, block: usize) -> io::Result<Arc<Self>> {
+        let count = (bytes / block).max(2);
+        Ok(Self::in_arena(Arena::new(count * block)?, block))
+    }
+
+    /// A cache in memory that is there already.
+    pub fn in_arena(arena: Arena, block: usize) -> Arc<Self> {
+        let slots = Mutex::new(Slots::new(arena.length() / block));
+        Arc::new(Self {
+            arena,
+            block,
+            slots,
+            settled: Condvar::new(),
+        })
+    }
+
+    /// Bytes per block.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// The memory, for registration.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The block, if it is ready.
+    pub fn lookup(self: &Arc<Self>, key: &Key) -> Option<Pinned> {
+        let mut slots = self.lock();
+        let slot = slots.find(key)?;
+        self.pin(&mut slots, slot)
+    }
+
+    /// The block, read by `fill` if nobody has it yet. `fill` writes from the front and says how many bytes are valid.
+    /// `None`: every slot is in use.
+    ///
+    /// Several callers that want one block wait for the one that reads it. May block; not for an event loop.
+    pub fn fetch(
+        self: &Arc<Self>,
+        key: &Key,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Option<Pinned>> {
+        let mut slots = self.lock();
+        let slot = loop {
+            match slots.claim(key) {
+                Claim::Ready(slot) => return Ok(self.pin(&mut slots, slot)),
+                Claim::Filling => {
+                    slots = self
+                        .settled
+                        .wait(slots)
+                        .unwrap_or_else(|poison| poison.into_inner())
+                }
+                Claim::Yours(slot) => break slot,
+                Claim::Full => return Ok(None),
+            }
+        };
+        drop(slots);
+
+        let claim = Filling { cache: self, slot };
+        // SAFETY: the slot is in state Filling, which `claim` gave to this call alone; no reference into it exists.
+        let bytes = unsafe { self.arena.slice_mut(slot * self.block, self.block) };
+        let valid = fill(bytes)?.min(self.block);
+        std::mem::forget(claim);
+
+        let mut slots = self.lock();
+        slots.settle(
+            slot,
+            State::Ready {
+                valid,
+                checksum: None,
+            },
+        );
+        let pinned = self.pin(&mut slots, slot);
+        drop(slots);
+        self.settled.notify_all();
+        Ok(pinned)
+    }
+
+    /// Blocks that are ready and blocks that are pinned, for metrics.
+    pub fn occupancy(&self) -> (usize, usize) {
+        self.lock().occupancy()
+    }
+
+    fn pin(self: &Arc<Self>, slots: &mut Slots, slot: usize) -> Option<Pinned> {
+        let valid = slots.pin(slot)?;
+        Some(Pinned {
+            cache: Arc::clone(self),
+            slot,
+            valid,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        // Every section below the lock leaves the slots consistent before it can panic.
+        self.slots
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+/// Gives a claimed slot back if the fill fails or panics.
+struct Filling<'a> {
+    cache: &'a Cache,
+    slot: usize,
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.cache.lock().settle(self.slot, State::Empty);
+        self.cache.settled.notify_all();
+    }
+}
+
+impl Pinned {
+    /// The valid bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the slot is ready and pinned, so nobody writes to it while `self` lives, and `valid` bytes were
+        // written by the fill.
+        unsafe {
+            self.cache
+                .arena
+                .slice(self.slot * self.cache.block, self.valid)
+        }
+    }
+
+    /// Part of the valid bytes for the adapter, if the cache is registered with one.
+    pub fn segment(
+        &self,
+        range: std::ops::Range<usize>,
+    ) -> Option<verbena_verbs::Result<Segment<'_>>> {
+        let inside = range.start <= range.end && range.end <= self.valid;
+        assert!(
+            inside,
+            "bytes {range:?} of a block with {} valid ones",
+            self.valid
+        );
+        self.cache
+            .arena
+            .segment(self.slot * self.cache.block + range.start, range.len())
+    }
+
+    /// CRC32C of all valid bytes; computed once per block, however many readers ask.
+    pub fn checksum(&self) -> u32 {
+        if let Some(checksum) = self.cache.lock().checksum(self.slot) {
+            return checksum;
+        }
+        let checksum = crc32c::crc32c(self.bytes());
+        self.cache.lock().remember_checksum(self.slot, checksum);
+        checksum
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.cache.lock().unpin(self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(inode: u64, block: u64) -> Key {
+        Key {
+            file: FileVersion {
+                device: 1,
+                inode,
+                version: 1,
+            },
+            block,
+        }
+    }
+
+    fn fill_with(byte: u8, length: usize) -> impl FnOnce(&mut [u8]) -> io::Result<usize> {
+        move |bytes| {
+            bytes[..length].fill(byte);
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn a_block_is_read_once() {
+        let cache = Cache::new(4 * 4096, 4096).unwrap();
+        let first = cache
+            .fetch(&key(1, 0), fill_with(7, 4096))
+            .unwrap()
+            .unwrap();
+        let second = cache
+            .fetch(&key(1, 0), |_| panic!("must not be read again"))
+            .unwrap()
+            .unwrap();
+        assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
+        assert_eq!(first.checksum(), crc32c::crc32c(&[7; 4096]));
+    }
+
+    #[test]
+    fn bytes_of_an_earlier_file_never_leave() {
+        let cache = Cache::new(2 * 4096, 4096).unwrap();
+        for inode in 0..8 {
+            drop(
+                cache
+                    .fetch(&key(inode, 0), fill_with(0xAA, 4096))
+                    .unwrap()
+                    .unwrap(),
+            );
+        }
+        let short = cache
+            .fetch(&key(100, 0), fill_with(1, 10))
+            .unwrap()
+            .unwrap();
+        assert_eq!(short.bytes(), [1; 10]);
+    }
+
+    #[test]
+    fn pinned_blocks_are_never_reused_and_a_full_cache_says_so() {
+        let cache = Cache::new(2 * 4096, 4096).unwrap();
+        let a = cache
+            .fetch(&key(1, 0), fill_with(1, 4096))
+            .unwrap()
+            .unwrap();
+        let b = cache
+            .fetch(&key(2, 0), fill_with(2, 4096))
+            .unwrap()
+            .unwrap();
+        assert!(
+            cache
+                .fetch(&key(3, 0), fill_with(3, 4096))
+                .unwrap()
+                .is_none()
+        );
+        drop(a);
+        let c = cache
+            .fetch(&key(3, 0), fill_with(3, 4096))
+            .unwrap()
+            .unwrap();
+        assert_eq!((b.bytes()[0], c.bytes()[0]), (2, 3));
+        assert!(cache.lookup(&key(1, 0)).is_none());
+    }
+
+    #[test]
+    fn a_failed_fill_leaves_no_block_and_wakes_those_who_wait() {
+        let cache = Cache::new(2 * 4096, 4096).unwrap();
+        let (entered, enter) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let failing = scope.spawn(|| {
+                cache.fetch(&key(1, 0), |_| {
+                    entered.send(()).unwrap();
+                    Err(io::Error::other("disk"))
+                })
+            });
+            enter.recv().unwrap();
+            let waiting = cache.fetch(&key(1, 0), fill_with(5, 1)).unwrap().unwrap();
+            assert_eq!(waiting.bytes(), [5]);
+            assert!(failing.join().unwrap().is_err());
+        });
+    }
+
+    #[test]
+    fn many_threads_see_whole_blocks() {
+        let cache = Cache::new(3 * 4096, 4096).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for step in 0..2_000u64 {
+                        let inode = (step * 7 + thread * 3) % 9;
+                        let fetched = cache
+                            .fetch(&key(inode, 0), fill_with(inode as u8, 4096))
+                            .unwrap();
+                        if let Some(pinned) = fetched {
+                            assert!(pinned.bytes().iter().all(|&byte| byte == inode as u8));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(cache.occupancy().1, 0);
+    }
+}

@@ -1,0 +1,254 @@
+//! The slots' states and the choice of the slot to reuse: a clock (second chance), so a block that is read again stays.
+
+use std::collections::HashMap;
+
+use super::Key;
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Empty,
+    /// Somebody writes it.
+    Filling,
+    /// A block.
+    Ready {
+        /// Bytes from the front that belong to the file.
+        valid: usize,
+        /// CRC32C of those, once somebody needed it.
+        checksum: Option<u32>,
+    },
+}
+
+/// The answer to a claim.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Claim {
+    /// The block is there.
+    Ready(usize),
+    /// Somebody else reads it; wait.
+    Filling,
+    /// Read it into this slot, then settle it.
+    Yours(usize),
+    /// Every slot is pinned or filling.
+    Full,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    key: Option<Key>,
+    state: State,
+    pins: u32,
+    /// Used since the hand last passed.
+    referenced: bool,
+}
+
+/// All slots. Pure bookkeeping.
+#[derive(Debug)]
+pub struct Slots {
+    index: HashMap<Key, usize>,
+    slots: Vec<Slot>,
+    hand: usize,
+}
+
+impl Slots {
+    /// `count` empty slots.
+    pub fn new(count: usize) -> Self {
+        let empty = Slot {
+            key: None,
+            state: State::Empty,
+            pins: 0,
+            referenced: false,
+        };
+        Self {
+            index: HashMap::with_capacity(count),
+            slots: vec![empty; count],
+            hand: 0,
+        }
+    }
+
+    /// The slot of a ready block.
+    pub fn find(&self, key: &Key) -> Option<usize> {
+        let slot = *self.index.get(key)?;
+        matches!(self.slots[slot].state, State::Ready { .. }).then_some(slot)
+    }
+
+    /// Finds the block or a slot for it.
+    pub fn claim(&mut self, key: &Key) -> Claim {
+        if let Some(&slot) = self.index.get(key) {
+            return match self.slots[slot].state {
+                State::Ready { .. } => Claim::Ready(slot),
+                State::Filling => Claim::Filling,
+                State::Empty => unreachable!("an empty slot has no key"),
+            };
+        }
+        let Some(victim) = self.choose() else {
+            return Claim::Full;
+        };
+        if let Some(old) = self.slots[victim].key.take() {
+            self.index.remove(&old);
+        }
+        self.slots[victim] = Slot {
+            key: Some(*key),
+            state: State::Filling,
+            pins: 0,
+            referenced: false,
+        };
+        self.index.insert(*key, victim);
+        Claim::Yours(victim)
+    }
+
+    /// Ends a fill, well or badly.
+    pub fn settle(&mut self, slot: usize, state: State) {
+        assert_eq!(
+            self.slots[slot].state,
+            State::Filling,
+            "only a filling slot settles"
+        );
+        self.slots[slot].state = state;
+        if state == State::Empty
+            && let Some(key) = self.slots[slot].key.take()
+        {
+            self.index.remove(&key);
+        }
+    }
+
+    /// Pins a ready slot; its valid bytes.
+    pub fn pin(&mut self, slot: usize) -> Option<usize> {
+        let entry = &mut self.slots[slot];
+        let State::Ready { valid, .. } = entry.state else {
+            return None;
+        };
+        entry.pins += 1;
+        entry.referenced = true;
+        Some(valid)
+    }
+
+    /// Takes a pin back.
+    pub fn unpin(&mut self, slot: usize) {
+        self.slots[slot].pins = self.slots[slot]
+            .pins
+            .checked_sub(1)
+            .expect("a pin is taken back once");
+    }
+
+    /// The checksum of a ready slot, if it is known.
+    pub fn checksum(&self, slot: usize) -> Option<u32> {
+        match self.slots[slot].state {
+            State::Ready { checksum, .. } => checksum,
+            _ => None,
+        }
+    }
+
+    /// Keeps a checksum.
+    pub fn remember_checksum(&mut self, slot: usize, value: u32) {
+        if let State::Ready { checksum, .. } = &mut self.slots[slot].state {
+            *checksum = Some(value);
+        }
+    }
+
+    /// Slots that are ready, slots that are pinned.
+    pub fn occupancy(&self) -> (usize, usize) {
+        let ready = self
+            .slots
+            .iter()
+            .filter(|slot| matches!(slot.state, State::Ready { .. }))
+            .count();
+        (
+            ready,
+            self.slots.iter().filter(|slot| slot.pins > 0).count(),
+        )
+    }
+
+    /// Two rounds of the clock find a victim if there is one: the first may only take second chances away.
+    fn choose(&mut self) -> Option<usize> {
+        for _ in 0..2 * self.slots.len() {
+            let slot = self.hand;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let entry = &mut self.slots[slot];
+            if entry.pins > 0 || entry.state == State::Filling {
+                continue;
+            }
+            if std::mem::take(&mut entry.referenced) {
+                continue;
+            }
+            return Some(slot);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::cache::FileVersion;
+    use proptest::prelude::*;
+
+    fn key(block: u64) -> Key {
+        Key {
+            file: FileVersion {
+                device: 0,
+                inode: 0,
+                version: 0,
+            },
+            block,
+        }
+    }
+
+    fn load(slots: &mut Slots, block: u64) -> usize {
+        let Claim::Yours(slot) = slots.claim(&key(block)) else {
+            panic!("block {block} is there already")
+        };
+        slots.settle(
+            slot,
+            State::Ready {
+                valid: 1,
+                checksum: None,
+            },
+        );
+        slot
+    }
+
+    #[test]
+    fn a_block_that_is_used_again_outlives_one_that_is_not() {
+        let mut slots = Slots::new(2);
+        let hot = load(&mut slots, 0);
+        load(&mut slots, 1);
+        for block in 2..10 {
+            slots.pin(hot).unwrap();
+            slots.unpin(hot);
+            load(&mut slots, block);
+        }
+        assert_eq!(slots.find(&key(0)), Some(hot));
+    }
+
+    proptest! {
+        /// Operations in any order: the index and the slots agree, pinned slots keep their blocks.
+        #[test]
+        fn bookkeeping_holds(operations in proptest::collection::vec((0u8..4, 0u64..12), 0..300)) {
+            let mut slots = Slots::new(4);
+            let mut pinned: Vec<(u64, usize)> = Vec::new();
+            let mut filling: Vec<usize> = Vec::new();
+            for (operation, block) in operations {
+                match operation {
+                    0 => match slots.claim(&key(block)) {
+                        Claim::Yours(slot) => filling.push(slot),
+                        Claim::Ready(slot) => { slots.pin(slot).unwrap(); pinned.push((block, slot)); }
+                        Claim::Filling => {}
+                        Claim::Full => prop_assert_eq!(slots.slots.iter().filter(|s| s.pins == 0 && s.state != State::Filling).count(), 0),
+                    },
+                    1 => if let Some(slot) = filling.pop() { slots.settle(slot, State::Ready { valid: 1, checksum: None }) },
+                    2 => if let Some(slot) = filling.pop() { slots.settle(slot, State::Empty) },
+                    _ => if let Some((_, slot)) = pinned.pop() { slots.unpin(slot) },
+                }
+                for (key, &slot) in &slots.index {
+                    prop_assert_eq!(slots.slots[slot].key, Some(*key));
+                }
+                prop_assert_eq!(slots.index.len(), slots.slots.iter().filter(|slot| slot.key.is_some()).count());
+                for &(block, slot) in &pinned {
+                    prop_assert_eq!(slots.find(&key(block)), Some(slot));
+                }
+            }
+        }
+    }
+}

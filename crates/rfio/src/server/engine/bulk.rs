@@ -1,0 +1,112 @@
+//! Small files, whole, one request each: what makes a tree of them fast to copy.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timestamps};
+use rustix::io::Errno;
+use verbena_rfio_protocol::reply::{About, Fetched};
+use verbena_rfio_protocol::request::{Fetch, Store};
+use verbena_rfio_protocol::{Reply, Status};
+
+use super::attributes::attributes;
+use super::read::read_fully;
+use super::write::{settable, timespec, write_fully};
+use super::{Engine, Failure, Outcome, Segment, plain};
+use crate::server::metrics::count;
+
+impl Engine {
+    pub(super) fn fetch(&mut self, fetch: &Fetch) -> Outcome {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self
+            .service
+            .exports
+            .open(&fetch.path, flags, Mode::empty())?;
+        let about = attributes(&rustix::fs::fstat(&file)?);
+        match FileType::from_raw_mode(about.mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Errno::ISDIR.into()),
+            _ => {
+                return Err(Failure::Refused(
+                    Status::errno(libc::EINVAL),
+                    "not a regular file",
+                ));
+            }
+        }
+        let most = u64::from(fetch.most).min(self.service.limits.payload as u64);
+        if about.size > most {
+            let fetched = Fetched {
+                attributes: about,
+                whole: false,
+                checksum: 0,
+            };
+            return plain(Reply::Fetched(fetched));
+        }
+        let mut bytes = vec![0; about.size as usize];
+        let read = read_fully(file.as_fd(), 0, &mut bytes)?;
+        let after = attributes(&rustix::fs::fstat(&file)?);
+        if read < bytes.len() || after.version != about.version {
+            let fetched = Fetched {
+                attributes: after,
+                whole: false,
+                checksum: 0,
+            };
+            return plain(Reply::Fetched(fetched));
+        }
+        let fetched = Fetched {
+            attributes: about,
+            whole: true,
+            checksum: crc32c::crc32c(&bytes),
+        };
+        let data = if bytes.is_empty() {
+            Vec::new()
+        } else {
+            vec![Segment::Owned(bytes)]
+        };
+        Ok((Reply::Fetched(fetched), data))
+    }
+
+    pub(super) fn store(&mut self, store: &Store, incoming: &[u8]) -> Outcome {
+        if crc32c::crc32c(incoming) != store.checksum {
+            count(&self.service.metrics.checksum_failures, 1);
+            return Err(Failure::Refused(
+                Status::CHECKSUM,
+                "data damaged on the way; nothing was written",
+            ));
+        }
+        let named = self.service.exports.name(&store.path)?;
+        let mut temporary = b".".to_vec();
+        // A name of 255 bytes leaves no room for a suffix; what matters is that nobody else makes this name.
+        temporary.extend_from_slice(
+            &std::os::unix::ffi::OsStrExt::as_bytes(&*named.name)[..named.name.len().min(200)],
+        );
+        temporary.extend_from_slice(
+            format!(".rfio-{:x}-{:x}", std::process::id(), self.who.session).as_bytes(),
+        );
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&named.parent, &temporary[..], flags, settable(store.mode))?;
+        let written = (|| -> Result<_, Failure> {
+            write_fully(file.as_fd(), 0, incoming)?;
+            if store.modified != i64::MIN {
+                let time = timespec(store.modified);
+                rustix::fs::futimens(
+                    &file,
+                    &Timestamps {
+                        last_access: time,
+                        last_modification: time,
+                    },
+                )?;
+            }
+            let about = attributes(&rustix::fs::fstat(&file)?);
+            rustix::fs::renameat(&named.parent, &temporary[..], &named.parent, &named.name)?;
+            Ok(about)
+        })();
+        match written {
+            Ok(attributes) => plain(Reply::Stored(About { attributes })),
+            Err(failure) => {
+                let _ = rustix::fs::unlinkat(&named.parent, &temporary[..], AtFlags::empty());
+                Err(failure)
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The request engine: a request and perhaps data in, an outcome and perhaps data out.
+//!
+//! It knows files and no network. Data leave as [`Segment`]s, which a transport sends without copying: pinned blocks of
+//! the cache or small buffers. Every transport uses this engine, so they cannot differ in what a request means.
+//!
+//! An engine belongs to one session; the session hands it requests one at a time, in order.
+
+mod attributes;
+mod bulk;
+mod handles;
+mod names;
+mod read;
+mod write;
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use serde_json::json;
+use verbena_rfio_protocol::reply::{Done, Refusal};
+use verbena_rfio_protocol::types::Range;
+use verbena_rfio_protocol::{Reply, Request, Status};
+
+use super::audit::Who;
+use super::cache::Pinned;
+use super::service::Service;
+use handles::Handles;
+
+pub use attributes::attributes;
+
+/// Data that leave.
+#[derive(Debug)]
+pub enum Segment {
+    /// Part of a cached block: registered memory.
+    Block(Pinned, std::ops::Range<usize>),
+    /// A small buffer.
+    Owned(Vec<u8>),
+}
+
+impl Segment {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Block(pinned, range) => &pinned.bytes()[range.clone()],
+            Self::Owned(bytes) => bytes,
+        }
+    }
+
+    /// The bytes for the adapter, where they are registered.
+    pub fn registered(&self) -> Option<verbena_verbs::Result<verbena_verbs::Segment<'_>>> {
+        match self {
+            Self::Block(pinned, range) => pinned.segment(range.clone()),
+            Self::Owned(_) => None,
+        }
+    }
+
+    /// CRC32C of the bytes; that of a whole block is computed once for all its readers.
+    pub fn checksum(&self) -> u32 {
+        match self {
+            Self::Block(pinned, range) if *range == (0..pinned.bytes().len()) => pinned.checksum(),
+            other => crc32c::crc32c(other.bytes()),
+        }
+    }
+}
+
+/// What a request led to.
+#[derive(Debug)]
+pub struct Answer {
+    /// The reply or why not.
+    pub outcome: Result<Reply, Refusal>,
+    /// The data that go with it.
+    pub data: Vec<Segment>,
+}
+
+impl Answer {
+    /// An answer without data.
+    pub fn refusal(status: Status, reason: impl Into<String>) -> Self {
+        Self {
+            outcome: Err(Refusal::new(status, reason)),
+            data: Vec::new(),
+        }
+    }
+
+    /// Bytes of data.
+    pub fn length(&self) -> usize {
+        self.data.iter().map(|segment| segment.bytes().len()).sum()
+    }
+}
+
+/// Whether the caller can wait for storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// On an event loop: only what is in memory.
+    None,
+    /// On a worker.
+    Unlimited,
+}
+
+/// Why a request was not carried out, before it has words.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The system said no.
+    System(io::Error),
+    /// The request itself is wrong.
+    Refused(Status, &'static str),
+    /// It would have to wait, and may not.
+    WouldBlock,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno.into())
+    }
+}
+
+pub(crate) type Outcome = Result<(Reply, Vec<Segment>), Failure>;
+
+fn plain(reply: Reply) -> Outcome {
+    Ok((reply, Vec::new()))
+}
+
+/// Bytes of a read that is answered when no memory is left.
+const FRUGAL: usize = 4096;
+
+/// One session's engine.
+#[derive(Debug)]
+pub struct Engine {
+    service: Arc<Service>,
+    who: Who,
+    handles: Handles,
+}
+
+impl Engine {
+    /// An engine with no file open.
+    pub fn new(service: Arc<Service>, who: Who) -> Self {
+        let handles = Handles::new(service.limits.handles);
+        Self {
+            service,
+            who,
+            handles,
+        }
+    }
+
+    /// Who is served.
+    pub fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// Answers if that needs nothing but memory; `None` asks for [`Engine::execute`] on a thread that may wait.
+    pub fn execute_quickly(&mut self, request: &Request) -> Option<Answer> {
+        let outcome = match request {
+            Request::Ping(_) => plain(Reply::Pong(Done {})),
+            Request::Read(read) => self.read(read, Patience::None),
+            Request::ReadVector(vector) => self.read_vector(vector, Patience::None),
+            Request::Examine(on) => self.examine(on.handle),
+            _ => return None,
+        };
+        match outcome {
+            Err(Failure::WouldBlock) => None,
+            other => Some(self.conclude(request, other)),
+        }
+    }
+
+    /// Carries a request out. `incoming` is the data that came with it. May wait for storage.
+    pub fn execute(&mut self, request: &Request, incoming: &[u8]) -> Answer {
+        let outcome = self.dispatch(request, incoming);
+        self.conclude(request, outcome)
+    }
+
+    /// The most memory outside the cache that carrying a request out can need. Zero for what needs next to nothing.
+    pub fn demand(&self, request: &Request) -> usize {
+        let limits = &self.service.limits;
+        match request {
+            Request::Read(read) if read.range.length as usize <= FRUGAL => 0,
+            Request::Read(_) => read::MEAGRE,
+            Request::ReadVector(vector) => {
+                let add = |sum: usize, range: &Range| sum.saturating_add(range.length as usize);
+                vector.ranges.iter().fold(0, add).min(limits.payload)
+            }
+            Request::Fetch(fetch) => (fetch.most as usize).min(limits.payload),
+            Request::List(_) => 1 << 20,
+            Request::Checksum(_) => limits.block,
+            _ => 0,
+        }
+    }
+
+    /// The same request for less, where that is allowed: what can be answered when no memory is left. A read may always
+    /// be answered short, so readers go on, slowly, whatever others hold.
+    pub fn frugal(request: &Request) -> Option<Request> {
+        match request {
+            Request::Read(read) => {
+                let mut read = read.clone();
+                read.range.length = read.range.length.min(FRUGAL as u32);
+                Some(Request::Read(read))
+            }
+            _ => None,
+        }
+    }
+
+    fn dispatch(&mut self, request: &Request, incoming: &[u8]) -> Outcome {
+        match request {
+            Request::Hello(_) | Request::Prove(_) | Request::Connect(_) => Err(Failure::Refused(
+                Status::COMMUNICATION,
+                "not expected in a session that stands",
+            )),
+            Request::Ping(_) => plain(Reply::Pong(Done {})),
+            Request::Open(open) => self.open(open),
+            Request::Close(on) => self.close(on.handle),
+            Request::Read(read) => self.read(read, Patience::Unlimited),
+            Request::ReadVector(vector) => self.read_vector(vector, Patience::Unlimited),
+            Request::Write(write) => self.write(write, incoming),
+            Request::Examine(on) => self.examine(on.handle),
+            Request::ChangeModeOf(change) => self.change_mode_of(change),
+            Request::ChangeOwnerOf(change) => self.change_owner_of(change),
+            Request::Truncate(truncate) => self.truncate(truncate),
+            Request::Synchronise(on) => self.synchronise(on.handle),
+            Request::Lock(lock) => self.lock(lock),
+            Request::SetTimes(times) => self.set_times(times),
+            Request::Checksum(checksum) => self.checksum(checksum),
+            Request::Status(on) => self.status(&on.path),
+            Request::LinkStatus(on) => self.link_status(&on.path),
+            Request::Access(access) => self.access(access),
+            Request::MakeDirectory(make) => self.make_directory(make),
+            Request::RemoveDirectory(on) => self.remove_directory(&on.path),
+            Request::Unlink(on) => self.unlink(&on.path),
+            Request::Rename(two) => self.rename(two),
+            Request::MakeLink(two) => self.make_link(two),
+            Request::ReadLink(on) => self.read_link(&on.path),
+            Request::ChangeMode(change) => self.change_mode(change),
+            Request::ChangeOwner(change) => self.change_owner(change),
+            Request::Space(on) => self.space(&on.path),
+            Request::List(list) => self.list(list),
+            Request::Fetch(fetch) => self.fetch(fetch),
+            Request::Store(store) => self.store(store, incoming),
+        }
+    }
+
+    fn conclude(&self, request: &Request, outcome: Outcome) -> Answer {
+        let subject = subject(request);
+        let answer = match outcome {
+            Ok((reply, data)) => Answer {
+                outcome: Ok(reply),
+                data,
+            },
+            Err(failure) => {
+                let (status, what) = match failure {
+                    Failure::System(error) => (
+                        error.raw_os_error().map_or(Status::INTERNAL, Status::errno),
+                        String::new(),
+                    ),
+                    Failure::Refused(status, what) => (status, format!(": {what}")),
+                    Failure::WouldBlock => (
+                        Status::INTERNAL,
+                        ": the engine waited where it must not".into(),
+                    ),
+                };
+                Answer::refusal(status, format!("{}{subject}{what}", request.name()))
+            }
+        };
+        let status = answer
+            .outcome
+            .as_ref()
+            .err()
+            .map_or(Status::OK, |refusal| refusal.status);
+        self.service
+            .metrics
+            .request(request.operation(), !status.is_ok());
+        if is_audited(request) {
+            let details = json!({"subject": subject.trim_start(), "status": status.0});
+            self.service
+                .audit
+                .record(&self.who, request.name(), details);
+        }
+        answer
+    }
+}
+
+/// What a request acts on, for messages: begins with a space, or is empty.
+fn subject(request: &Request) -> String {
+    match request {
+        Request::Open(open) => format!(" {}", open.path),
+        Request::Status(on)
+        | Request::LinkStatus(on)
+        | Request::RemoveDirectory(on)
+        | Request::Unlink(on)
+        | Request::ReadLink(on)
+        | Request::Space(on) => format!(" {}", on.path),
+        Request::Access(access) => format!(" {}", access.path),
+        Request::MakeDirectory(change) | Request::ChangeMode(change) => format!(" {}", change.path),
+        Request::ChangeOwner(change) => format!(" {}", change.path),
+        Request::Rename(two) | Request::MakeLink(two) => format!(" {} {}", two.from, two.to),
+        Request::List(list) => format!(" {}", list.path),
+        Request::Fetch(fetch) => format!(" {}", fetch.path),
+        Request::Store(store) => format!(" {}", store.path),
+        _ => String::new(),
+    }
+}
+
+/// Whether a request opens something or changes something by name.
+fn is_audited(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Open(_)
+            | Request::MakeDirectory(_)
+            | Request::RemoveDirectory(_)
+            | Request::Unlink(_)
+            | Request::Rename(_)
+            | Request::MakeLink(_)
+            | Request::ChangeMode(_)
+            | Request::ChangeOwner(_)
+            | Request::Fetch(_)
+            | Request::Store(_)
+    )
+}
+
+#[cfg(test)]
+mod tests;

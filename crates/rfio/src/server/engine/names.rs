@@ -1,0 +1,210 @@
+//! What is done by name: directories, links, permissions, and lists.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
+use verbena_rfio_protocol::Reply;
+use verbena_rfio_protocol::reply::{About, Capacity, Done, Listing, Target};
+use verbena_rfio_protocol::request::{Access, ChangeOwner, List, PathMode, TwoPaths};
+use verbena_rfio_protocol::types::{Entry, Path};
+
+use super::attributes::attributes;
+use super::write::{group, owner, settable};
+use super::{Engine, Failure, Outcome, plain};
+use crate::server::export::Place;
+use crate::server::sys;
+
+/// Most entries of one reply: with names of 255 bytes they fit a body.
+const MOST_ENTRIES: usize = 4096;
+
+impl Engine {
+    fn look(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Failure> {
+        Ok(self.service.exports.look(path, flags)?)
+    }
+
+    fn is_above(&self, path: &Path) -> bool {
+        matches!(self.service.exports.locate(path), Ok(Place::Above))
+    }
+
+    /// The directory above several exports looks like the first of them.
+    fn first_root(&self) -> Result<About, Failure> {
+        let (_, root) = self
+            .service
+            .exports
+            .names()
+            .next()
+            .ok_or(Failure::from(Errno::NOENT))?;
+        Ok(About {
+            attributes: attributes(&rustix::fs::fstat(root)?),
+        })
+    }
+
+    pub(super) fn status(&mut self, path: &Path) -> Outcome {
+        if self.is_above(path) {
+            return plain(Reply::Status(self.first_root()?));
+        }
+        let stat = rustix::fs::fstat(self.look(path, OFlags::empty())?)?;
+        plain(Reply::Status(About {
+            attributes: attributes(&stat),
+        }))
+    }
+
+    pub(super) fn link_status(&mut self, path: &Path) -> Outcome {
+        if self.is_above(path) {
+            return plain(Reply::LinkStatus(self.first_root()?));
+        }
+        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW)?)?;
+        plain(Reply::LinkStatus(About {
+            attributes: attributes(&stat),
+        }))
+    }
+
+    pub(super) fn access(&mut self, access: &Access) -> Outcome {
+        const WRITE: u32 = 2;
+        if access.mode > 7 {
+            return Err(Errno::INVAL.into());
+        }
+        if self.is_above(&access.path) {
+            return if access.mode & WRITE == 0 {
+                plain(Reply::Accessible(Done {}))
+            } else {
+                Err(Errno::ROFS.into())
+            };
+        }
+        let file = self.look(&access.path, OFlags::empty())?;
+        if access.mode & WRITE != 0 {
+            self.service.exports.must_be_writable(&access.path)?;
+        }
+        sys::access(file.as_fd(), access.mode)?;
+        plain(Reply::Accessible(Done {}))
+    }
+
+    pub(super) fn make_directory(&mut self, make: &PathMode) -> Outcome {
+        let named = self.service.exports.name(&make.path)?;
+        rustix::fs::mkdirat(&named.parent, &named.name, settable(make.mode))?;
+        plain(Reply::DirectoryMade(Done {}))
+    }
+
+    pub(super) fn remove_directory(&mut self, path: &Path) -> Outcome {
+        let named = self.service.exports.name(path)?;
+        rustix::fs::unlinkat(&named.parent, &named.name, AtFlags::REMOVEDIR)?;
+        plain(Reply::DirectoryRemoved(Done {}))
+    }
+
+    pub(super) fn unlink(&mut self, path: &Path) -> Outcome {
+        let named = self.service.exports.name(path)?;
+        rustix::fs::unlinkat(&named.parent, &named.name, AtFlags::empty())?;
+        plain(Reply::Unlinked(Done {}))
+    }
+
+    pub(super) fn rename(&mut self, two: &TwoPaths) -> Outcome {
+        let from = self.service.exports.name(&two.from)?;
+        let to = self.service.exports.name(&two.to)?;
+        rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
+        plain(Reply::Renamed(Done {}))
+    }
+
+    /// The link's text is the client's; where it leads is judged when somebody follows it.
+    pub(super) fn make_link(&mut self, two: &TwoPaths) -> Outcome {
+        let named = self.service.exports.name(&two.to)?;
+        rustix::fs::symlinkat(two.from.as_bytes(), &named.parent, &named.name)?;
+        plain(Reply::LinkMade(Done {}))
+    }
+
+    pub(super) fn read_link(&mut self, path: &Path) -> Outcome {
+        let link = self.look(path, OFlags::NOFOLLOW)?;
+        let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
+            Err(Errno::NOENT) => return Err(Errno::INVAL.into()),
+            other => other?,
+        };
+        let path = Path::new(target.into_bytes()).ok_or(Failure::from(Errno::NAMETOOLONG))?;
+        plain(Reply::Target(Target { path }))
+    }
+
+    pub(super) fn change_mode(&mut self, change: &PathMode) -> Outcome {
+        self.service.exports.must_be_writable(&change.path)?;
+        let file = self.look(&change.path, OFlags::empty())?;
+        // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::chmodat(CWD, name, settable(change.mode), AtFlags::empty())?;
+        plain(Reply::ModeChanged(Done {}))
+    }
+
+    pub(super) fn change_owner(&mut self, change: &ChangeOwner) -> Outcome {
+        self.service.exports.must_be_writable(&change.path)?;
+        let file = self.look(&change.path, OFlags::empty())?;
+        rustix::fs::chownat(
+            &file,
+            c"",
+            owner(change.owner),
+            group(change.group),
+            AtFlags::EMPTY_PATH,
+        )?;
+        plain(Reply::OwnerChanged(Done {}))
+    }
+
+    pub(super) fn space(&mut self, path: &Path) -> Outcome {
+        let space = rustix::fs::fstatvfs(self.look(path, OFlags::empty())?)?;
+        plain(Reply::Capacity(Capacity {
+            block: space.f_frsize,
+            blocks: space.f_blocks,
+            free: space.f_bavail,
+            inodes: space.f_files,
+            free_inodes: space.f_favail,
+        }))
+    }
+
+    pub(super) fn list(&mut self, list: &List) -> Outcome {
+        if self.is_above(&list.path) {
+            return self.list_exports();
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = self
+            .service
+            .exports
+            .open(&list.path, flags, Mode::empty())?;
+        if list.cookie != 0 {
+            rustix::fs::seek(&directory, SeekFrom::Start(list.cookie))?;
+        }
+        let most = (list.count as usize).clamp(1, MOST_ENTRIES);
+        let mut entries = Vec::new();
+        let mut cookie = 0;
+        let mut buffer = Vec::with_capacity(32 << 10);
+        let mut names = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some(found) = names.next() {
+            let found = found?;
+            let name = found.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            // A name that vanished since the directory was read is not an entry.
+            if let Ok(stat) =
+                rustix::fs::statat(&directory, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                && let Some(name) = Path::new(name)
+            {
+                entries.push(Entry {
+                    name,
+                    attributes: attributes(&stat),
+                });
+            }
+            if entries.len() >= most {
+                cookie = found.next_entry_cookie();
+                break;
+            }
+        }
+        plain(Reply::Listing(Listing { entries, cookie }))
+    }
+
+    fn list_exports(&mut self) -> Outcome {
+        let mut entries = Vec::new();
+        for (name, root) in self.service.exports.names() {
+            let name = Path::new(name).ok_or(Failure::from(Errno::NAMETOOLONG))?;
+            entries.push(Entry {
+                name,
+                attributes: attributes(&rustix::fs::fstat(root)?),
+            });
+        }
+        plain(Reply::Listing(Listing { entries, cookie: 0 }))
+    }
+}

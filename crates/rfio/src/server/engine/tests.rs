@@ -1,0 +1,535 @@
+//! The engine without any network: a scratch export, requests in, answers out.
+
+use std::sync::Arc;
+
+use verbena_rfio_protocol::request::*;
+use verbena_rfio_protocol::types::{Handle, Path, Range};
+use verbena_rfio_protocol::{Reply, Request, Status};
+
+use super::{Answer, Engine};
+use crate::scratch::Scratch;
+use crate::server::audit::{Audit, Who};
+use crate::server::export::{Access as ExportAccess, Export, Exports};
+use crate::server::service::{Limits, Service};
+
+const BLOCK: usize = 16 << 10;
+
+fn engine(scratch: &Scratch) -> Engine {
+    engine_with(
+        scratch,
+        Limits {
+            block: BLOCK,
+            cache: 16 * BLOCK,
+            ..Limits::default()
+        },
+    )
+}
+
+fn engine_with(scratch: &Scratch, limits: Limits) -> Engine {
+    let export = Export::open("", &scratch.path(""), ExportAccess::ReadWrite).unwrap();
+    let exports = Exports::new(vec![export]).unwrap();
+    let service = Arc::new(Service::new(exports, limits, Audit::none()).unwrap());
+    Engine::new(
+        service,
+        Who {
+            user: "test".into(),
+            peer: "test".into(),
+            session: 0,
+        },
+    )
+}
+
+fn path(text: &str) -> Path {
+    Path::new(text).unwrap()
+}
+
+fn open(engine: &mut Engine, name: &str, flags: u32) -> Handle {
+    let request = Request::Open(Open {
+        path: path(name),
+        flags,
+        mode: 0o644,
+    });
+    match engine.execute(&request, &[]).outcome {
+        Ok(Reply::Opened(opened)) => opened.handle,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn read(engine: &mut Engine, handle: Handle, offset: u64, length: u32) -> Answer {
+    let range = Range { offset, length };
+    engine.execute(
+        &Request::Read(Read {
+            handle,
+            range,
+            checksums: true,
+            window: None,
+        }),
+        &[],
+    )
+}
+
+fn bytes(answer: &Answer) -> Vec<u8> {
+    answer
+        .data
+        .iter()
+        .flat_map(|segment| segment.bytes().to_vec())
+        .collect()
+}
+
+fn status(answer: &Answer) -> Status {
+    answer
+        .outcome
+        .as_ref()
+        .err()
+        .map_or(Status::OK, |refusal| refusal.status)
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|index| (index * 31 + index / 251) as u8)
+        .collect()
+}
+
+#[test]
+fn reads_of_every_alignment_give_the_files_bytes_and_checksums() {
+    let scratch = Scratch::new();
+    let content = pattern(5 * BLOCK + 17);
+    std::fs::write(scratch.path("f"), &content).unwrap();
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    for offset in [
+        0,
+        1,
+        BLOCK - 1,
+        BLOCK,
+        3 * BLOCK + 5,
+        content.len() - 1,
+        content.len(),
+        content.len() + 9,
+    ] {
+        for length in [0, 1, 100, BLOCK - 1, BLOCK, 2 * BLOCK + 3, 6 * BLOCK] {
+            let answer = read(&mut engine, handle, offset as u64, length as u32);
+            let from = offset.min(content.len());
+            let expected = &content[from..(offset + length).min(content.len()).max(from)];
+            assert_eq!(bytes(&answer), expected, "{offset}+{length}");
+            let Ok(Reply::ReadDone(done)) = &answer.outcome else {
+                panic!("{answer:?}")
+            };
+            assert_eq!(done.end, offset + length >= content.len());
+            let checksums: Vec<u32> = verbena_rfio_protocol::checksum::pieces(
+                offset as u64,
+                expected.len() as u64,
+                BLOCK as u32,
+            )
+            .map(|(start, piece)| {
+                crc32c::crc32c(&expected[start as usize..start as usize + piece as usize])
+            })
+            .collect();
+            assert_eq!(done.checksums, checksums, "{offset}+{length}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_file_is_read_anew() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), vec![1; 2 * BLOCK]).unwrap();
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    assert_eq!(bytes(&read(&mut engine, handle, 0, BLOCK as u32))[0], 1);
+    std::fs::write(scratch.path("f"), vec![2; 2 * BLOCK]).unwrap();
+    assert_eq!(
+        bytes(&read(&mut engine, handle, 0, BLOCK as u32)),
+        vec![2; BLOCK]
+    );
+    std::fs::write(scratch.path("f"), vec![3; 10]).unwrap();
+    assert_eq!(
+        bytes(&read(&mut engine, handle, 0, BLOCK as u32)),
+        vec![3; 10]
+    );
+}
+
+#[test]
+fn a_full_cache_gives_short_reads_and_never_wrong_ones() {
+    let scratch = Scratch::new();
+    let content = pattern(4 * BLOCK);
+    std::fs::write(scratch.path("f"), &content).unwrap();
+    // Let the file settle, so that its blocks are shared.
+    std::thread::sleep(std::time::Duration::from_millis(25));
+    let mut engine = engine_with(
+        &scratch,
+        Limits {
+            block: BLOCK,
+            cache: 2 * BLOCK,
+            ..Limits::default()
+        },
+    );
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    let slow_reader = read(&mut engine, handle, 0, 2 * BLOCK as u32);
+    assert_eq!(bytes(&slow_reader).len(), 2 * BLOCK);
+    let meagre = read(&mut engine, handle, 2 * BLOCK as u64, 2 * BLOCK as u32);
+    let got = bytes(&meagre);
+    assert!(!got.is_empty() && got.len() <= BLOCK);
+    assert_eq!(got, content[2 * BLOCK..2 * BLOCK + got.len()]);
+    let Ok(Reply::ReadDone(done)) = &meagre.outcome else {
+        panic!()
+    };
+    assert!(!done.end);
+    assert_eq!(bytes(&slow_reader), content[..2 * BLOCK]);
+}
+
+#[test]
+fn sizes_beyond_the_limits_are_refused_not_allocated() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), "x").unwrap();
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    assert_eq!(
+        status(&read(&mut engine, handle, 0, u32::MAX)),
+        Status::errno(libc::EINVAL)
+    );
+    assert_eq!(
+        status(&read(&mut engine, handle, u64::MAX, 2)),
+        Status::errno(libc::EINVAL)
+    );
+    let ranges = vec![
+        Range {
+            offset: 0,
+            length: u32::MAX
+        };
+        3
+    ];
+    let vector = Request::ReadVector(ReadVector {
+        handle,
+        ranges,
+        checksums: false,
+        window: None,
+    });
+    assert_eq!(
+        status(&engine.execute(&vector, &[])),
+        Status::errno(libc::EINVAL)
+    );
+}
+
+#[test]
+fn a_vector_is_packed_in_its_order() {
+    let scratch = Scratch::new();
+    let content = pattern(3 * BLOCK);
+    std::fs::write(scratch.path("f"), &content).unwrap();
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    let ends = [
+        (40_000u64, 10u32),
+        (0, 4),
+        (BLOCK as u64 - 3, 6),
+        (content.len() as u64 - 2, 9),
+        (1 << 40, 5),
+    ];
+    let ranges = ends
+        .iter()
+        .map(|&(offset, length)| Range { offset, length })
+        .collect();
+    let answer = engine.execute(
+        &Request::ReadVector(ReadVector {
+            handle,
+            ranges,
+            checksums: true,
+            window: None,
+        }),
+        &[],
+    );
+    let Ok(Reply::ReadVectorDone(done)) = &answer.outcome else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(done.lengths, [10, 4, 6, 2, 0]);
+    let mut expected = content[40_000..40_010].to_vec();
+    expected.extend_from_slice(&content[..4]);
+    expected.extend_from_slice(&content[BLOCK - 3..BLOCK + 3]);
+    expected.extend_from_slice(&content[content.len() - 2..]);
+    assert_eq!(bytes(&answer), expected);
+    assert_eq!(done.checksums[1], crc32c::crc32c(&content[..4]));
+}
+
+#[test]
+fn writes_are_checked_and_land_where_they_should() {
+    let scratch = Scratch::new();
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::WRITE | OpenFlags::CREATE);
+    let data = pattern(BLOCK + 5);
+    let range = Range {
+        offset: BLOCK as u64 - 2,
+        length: data.len() as u32,
+    };
+    let good = [&data[..2], &data[2..BLOCK + 2], &data[BLOCK + 2..]]
+        .map(crc32c::crc32c)
+        .to_vec();
+    let mut bad = good.clone();
+    bad[1] ^= 1;
+    let write = |checksums| {
+        Request::Write(Write {
+            handle,
+            range: range.clone(),
+            checksums,
+            window: None,
+        })
+    };
+    assert_eq!(
+        status(&engine.execute(&write(bad), &data)),
+        Status::CHECKSUM
+    );
+    assert_eq!(
+        std::fs::metadata(scratch.path("f")).unwrap().len(),
+        0,
+        "nothing may be written of damaged data"
+    );
+    assert_eq!(
+        status(&engine.execute(&write(good.clone()), &data[1..])),
+        Status::COMMUNICATION
+    );
+    assert_eq!(status(&engine.execute(&write(good), &data)), Status::OK);
+    assert_eq!(std::fs::read(scratch.path("f")).unwrap()[BLOCK - 2..], data);
+}
+
+#[test]
+fn handles_are_wide_and_never_reused() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), "x").unwrap();
+    let mut engine = engine_with(
+        &scratch,
+        Limits {
+            handles: 2,
+            ..Limits::default()
+        },
+    );
+    let mut last = Handle(0);
+    // More opens than 16 bits can number.
+    for _ in 0..70_000 {
+        let handle = open(&mut engine, "/f", OpenFlags::READ);
+        assert!(handle > last);
+        last = handle;
+        assert_eq!(
+            status(&engine.execute(&Request::Close(OnHandle { handle }), &[])),
+            Status::OK
+        );
+    }
+    assert_eq!(
+        status(&read(&mut engine, last, 0, 1)),
+        Status::errno(libc::EBADF)
+    );
+    open(&mut engine, "/f", OpenFlags::READ);
+    open(&mut engine, "/f", OpenFlags::READ);
+    let third = Request::Open(Open {
+        path: path("/f"),
+        flags: OpenFlags::READ,
+        mode: 0,
+    });
+    assert_eq!(
+        status(&engine.execute(&third, &[])),
+        Status::errno(libc::EMFILE)
+    );
+}
+
+#[test]
+fn a_sole_writer_keeps_others_out_and_their_truncation_too() {
+    let scratch = Scratch::new();
+    let mut engine = engine(&scratch);
+    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::SOLE_WRITER | OpenFlags::TRUNCATE;
+    let handle = open(&mut engine, "/f", flags);
+    std::fs::write(scratch.path("f"), "half").unwrap();
+    let second = Request::Open(Open {
+        path: path("/f"),
+        flags,
+        mode: 0o644,
+    });
+    assert_eq!(
+        status(&engine.execute(&second, &[])),
+        Status::errno(libc::EBUSY)
+    );
+    assert_eq!(std::fs::read(scratch.path("f")).unwrap(), b"half");
+    engine.execute(&Request::Close(OnHandle { handle }), &[]);
+    assert_eq!(status(&engine.execute(&second, &[])), Status::OK);
+}
+
+#[test]
+fn devices_and_fifos_are_not_files() {
+    let scratch = Scratch::new();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        scratch.path("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let mut engine = engine(&scratch);
+    let request = Request::Open(Open {
+        path: path("/fifo"),
+        flags: OpenFlags::READ,
+        mode: 0,
+    });
+    assert_eq!(
+        status(&engine.execute(&request, &[])),
+        Status::errno(libc::EINVAL)
+    );
+}
+
+#[test]
+fn clients_cannot_make_set_user_id_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), "x").unwrap();
+    let mut engine = engine(&scratch);
+    let change = Request::ChangeMode(PathMode {
+        path: path("/f"),
+        mode: 0o6755,
+    });
+    assert_eq!(status(&engine.execute(&change, &[])), Status::OK);
+    let store = Store {
+        path: path("/s"),
+        mode: 0o4755,
+        modified: i64::MIN,
+        checksum: crc32c::crc32c(b"y"),
+    };
+    assert_eq!(
+        status(&engine.execute(&Request::Store(store), b"y")),
+        Status::OK
+    );
+    for name in ["f", "s"] {
+        let mode = std::fs::metadata(scratch.path(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o6000, 0, "{name}: {mode:o}");
+    }
+}
+
+#[test]
+fn a_directory_lists_in_parts_that_make_the_whole() {
+    let scratch = Scratch::new();
+    for number in 0..300 {
+        std::fs::write(scratch.path(format!("file-{number}")), "x").unwrap();
+    }
+    let mut engine = engine(&scratch);
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    loop {
+        let list = Request::List(List {
+            path: path("/"),
+            cookie,
+            count: 7,
+        });
+        let Ok(Reply::Listing(listing)) = engine.execute(&list, &[]).outcome else {
+            panic!()
+        };
+        names.extend(
+            listing
+                .entries
+                .into_iter()
+                .map(|entry| entry.name.to_string()),
+        );
+        if listing.cookie == 0 {
+            break;
+        }
+        cookie = listing.cookie;
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 300);
+}
+
+#[test]
+fn names_change_as_asked() {
+    let scratch = Scratch::new();
+    let mut engine = engine(&scratch);
+    let mut ok = |request: Request| {
+        let answer = engine.execute(&request, &[]);
+        assert_eq!(status(&answer), Status::OK, "{request:?}: {answer:?}");
+        answer
+    };
+    ok(Request::MakeDirectory(PathMode {
+        path: path("/d"),
+        mode: 0o755,
+    }));
+    ok(Request::Store(Store {
+        path: path("/d/a"),
+        mode: 0o600,
+        modified: 1_000_000_007,
+        checksum: 0,
+    }));
+    ok(Request::Rename(TwoPaths {
+        from: path("/d/a"),
+        to: path("/d/b"),
+    }));
+    ok(Request::MakeLink(TwoPaths {
+        from: path("b"),
+        to: path("/d/l"),
+    }));
+    let Ok(Reply::Target(target)) = ok(Request::ReadLink(OnPath { path: path("/d/l") })).outcome
+    else {
+        panic!()
+    };
+    assert_eq!(target.path, path("b"));
+    let Ok(Reply::Status(about)) = ok(Request::Status(OnPath { path: path("/d/l") })).outcome
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (about.attributes.modified, about.attributes.size),
+        (1_000_000_007, 0)
+    );
+    ok(Request::Access(Access {
+        path: path("/d/b"),
+        mode: 4,
+    }));
+    ok(Request::Space(OnPath { path: path("/d") }));
+    ok(Request::Unlink(OnPath { path: path("/d/l") }));
+    ok(Request::Unlink(OnPath { path: path("/d/b") }));
+    ok(Request::RemoveDirectory(OnPath { path: path("/d") }));
+    assert!(!scratch.path("d").exists());
+}
+
+#[test]
+fn what_is_in_memory_is_answered_without_waiting() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), pattern(4 * BLOCK)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(25));
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    let request = Request::Read(Read {
+        handle,
+        range: Range {
+            offset: 0,
+            length: BLOCK as u32,
+        },
+        checksums: true,
+        window: None,
+    });
+    assert!(
+        engine.execute_quickly(&request).is_none(),
+        "a block that nobody read yet needs storage"
+    );
+    let slow = engine.execute(&request, &[]);
+    let quick = engine
+        .execute_quickly(&request)
+        .expect("the block is cached now");
+    assert_eq!(bytes(&slow), bytes(&quick));
+}
+
+#[test]
+fn checksums_of_blocks_are_those_of_the_data() {
+    let scratch = Scratch::new();
+    let content = pattern(2 * BLOCK + 100);
+    std::fs::write(scratch.path("f"), &content).unwrap();
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    let request = Request::Checksum(Checksum {
+        handle,
+        offset: 0,
+        block: BLOCK as u32,
+        count: 10,
+    });
+    let Ok(Reply::Checksums(reply)) = engine.execute(&request, &[]).outcome else {
+        panic!()
+    };
+    let expected: Vec<u32> = content.chunks(BLOCK).map(crc32c::crc32c).collect();
+    assert_eq!(reply.checksums, expected);
+}

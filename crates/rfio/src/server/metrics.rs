@@ -1,0 +1,187 @@
+//! Counters, and their text for Prometheus (exposition format 0.0.4).
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use verbena_rfio_protocol::Request;
+
+const OPERATIONS: usize = 64;
+
+/// How data travelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// In the control connection.
+    Stream,
+    /// By RDMA.
+    Fabric,
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $field:ident = $name:literal, $help:literal;)*) => {
+        /// Everything that is counted since the start.
+        #[derive(Debug)]
+        pub struct Metrics {
+            $($(#[$doc])* pub $field: AtomicU64,)*
+            requests: [AtomicU64; OPERATIONS],
+            refusals: [AtomicU64; OPERATIONS],
+        }
+
+        impl Default for Metrics {
+            fn default() -> Self {
+                Self {
+                    $($field: AtomicU64::new(0),)*
+                    requests: [const { AtomicU64::new(0) }; OPERATIONS],
+                    refusals: [const { AtomicU64::new(0) }; OPERATIONS],
+                }
+            }
+        }
+
+        impl Metrics {
+            fn render_counters(&self, text: &mut String) {
+                $(
+                    let _ = writeln!(text, concat!("# HELP ", $name, " ", $help, "\n# TYPE ", $name, " counter"));
+                    let _ = writeln!(text, concat!($name, " {}"), self.$field.load(Ordering::Relaxed));
+                )*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections that came.
+    connections = "rfio_connections_total", "Connections accepted.";
+    /// Connections that were turned away.
+    turned_away = "rfio_connections_turned_away_total", "Connections closed before authentication, for limits or deadlines.";
+    /// Sessions that were authenticated.
+    sessions = "rfio_sessions_total", "Sessions authenticated.";
+    /// Proofs that were wrong.
+    authentication_failures = "rfio_authentication_failures_total", "Proofs of identity that failed.";
+    /// Protocol violations.
+    violations = "rfio_protocol_violations_total", "Connections ended because the peer broke the protocol.";
+    /// Bytes sent in the control connection.
+    stream_sent = "rfio_stream_sent_bytes_total", "File data sent in the control connection.";
+    /// Bytes received in the control connection.
+    stream_received = "rfio_stream_received_bytes_total", "File data received in the control connection.";
+    /// Bytes written to clients by RDMA.
+    fabric_sent = "rfio_fabric_sent_bytes_total", "File data written to clients by RDMA.";
+    /// Bytes read from clients by RDMA.
+    fabric_received = "rfio_fabric_received_bytes_total", "File data read from clients by RDMA.";
+    /// Queue pairs that failed.
+    fabric_failures = "rfio_fabric_failures_total", "Data queue pairs ended by an error.";
+    /// Blocks found in the cache.
+    cache_hits = "rfio_cache_hits_total", "Blocks found in the cache.";
+    /// Blocks read into the cache.
+    cache_fills = "rfio_cache_fills_total", "Blocks read into the cache.";
+    /// Reads that went past the cache.
+    cache_bypasses = "rfio_cache_bypasses_total", "Reads that went past the cache.";
+    /// Checksums that did not match on arrival.
+    checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
+}
+
+/// Adds to a counter.
+pub fn count(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+/// A value that goes up and down, read when somebody asks.
+#[derive(Debug)]
+pub struct Gauge {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// Its value now.
+    pub value: u64,
+}
+
+impl Metrics {
+    /// Counts a request and whether it was refused.
+    pub fn request(&self, operation: u16, refused: bool) {
+        let Some(requests) = self.requests.get(usize::from(operation)) else {
+            return;
+        };
+        count(requests, 1);
+        if refused {
+            count(&self.refusals[usize::from(operation)], 1);
+        }
+    }
+
+    /// Counts file data that went to a client.
+    pub fn sent(&self, carrier: Carrier, bytes: u64) {
+        match carrier {
+            Carrier::Stream => count(&self.stream_sent, bytes),
+            Carrier::Fabric => count(&self.fabric_sent, bytes),
+        }
+    }
+
+    /// Counts file data that came from a client.
+    pub fn received(&self, carrier: Carrier, bytes: u64) {
+        match carrier {
+            Carrier::Stream => count(&self.stream_received, bytes),
+            Carrier::Fabric => count(&self.fabric_received, bytes),
+        }
+    }
+
+    /// Everything as text.
+    pub fn render(&self, gauges: &[Gauge]) -> String {
+        let mut text = String::new();
+        self.render_counters(&mut text);
+        for (name, help, table) in [
+            (
+                "rfio_requests_total",
+                "Requests by operation.",
+                &self.requests,
+            ),
+            (
+                "rfio_refusals_total",
+                "Refused requests by operation.",
+                &self.refusals,
+            ),
+        ] {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
+            for &operation in Request::OPERATIONS {
+                let value = table[usize::from(operation)].load(Ordering::Relaxed);
+                let label = Request::name_of(operation).unwrap_or("unknown");
+                let _ = writeln!(text, "{name}{{operation=\"{label}\"}} {value}");
+            }
+        }
+        for Gauge { name, help, value } in gauges {
+            let _ = writeln!(
+                text,
+                "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_counter() {
+        assert!(
+            Request::OPERATIONS
+                .iter()
+                .all(|&operation| usize::from(operation) < OPERATIONS)
+        );
+    }
+
+    #[test]
+    fn the_text_carries_the_values() {
+        let metrics = Metrics::default();
+        metrics.request(12, false);
+        metrics.request(12, true);
+        metrics.sent(Carrier::Fabric, 77);
+        let text = metrics.render(&[Gauge {
+            name: "rfio_x",
+            help: "X.",
+            value: 5,
+        }]);
+        assert!(text.contains("rfio_requests_total{operation=\"Read\"} 2\n"));
+        assert!(text.contains("rfio_refusals_total{operation=\"Read\"} 1\n"));
+        assert!(text.contains("rfio_fabric_sent_bytes_total 77\n"));
+        assert!(text.contains("rfio_x 5\n"));
+    }
+}

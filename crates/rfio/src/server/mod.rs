@@ -1,0 +1,17 @@
+//! The server: one process, a few threads, each with an event loop.
+
+pub mod audit;
+pub mod budget;
+pub mod cache;
+pub mod engine;
+pub mod export;
+pub mod exposition;
+pub mod fabric;
+pub mod metrics;
+pub mod quota;
+pub mod running;
+pub mod service;
+pub mod session;
+pub mod shard;
+mod sys;
+pub mod workers;

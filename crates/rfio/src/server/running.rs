@@ -1,0 +1,277 @@
+//! A server in this process: listeners, event loops, workers, and their end.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use super::session::conversation::Context;
+use super::session::greeting::Origin;
+use super::shard::{Deadlines, Inbox, Message, Shard};
+use super::workers::Workers;
+use crate::auth::peer;
+use crate::socket::{Blocking, Socket};
+
+/// Where and with how many threads.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// A Unix socket to listen on.
+    pub local: Option<PathBuf>,
+    /// Event loops.
+    pub shards: usize,
+    /// Threads that wait for storage.
+    pub workers: usize,
+    /// How long the loops wait for whom.
+    pub deadlines: Deadlines,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            listen: Vec::new(),
+            local: None,
+            shards: cores.clamp(1, 8),
+            workers: cores.clamp(2, 16),
+            deadlines: Deadlines::default(),
+        }
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<(Socket, Origin)> {
+        let (socket, origin) = match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept()?;
+                (Socket::tcp(stream)?, Origin::Remote(address))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                let uid = peer::of_socket(&stream)?;
+                (Socket::unix(stream), Origin::Local(uid))
+            }
+        };
+        socket.set_blocking(Blocking::No)?;
+        Ok((socket, origin))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// A server that runs until it is stopped or dropped.
+pub struct Server {
+    context: Arc<Context>,
+    addresses: Vec<SocketAddr>,
+    local: Option<PathBuf>,
+    inboxes: Vec<Arc<Inbox>>,
+    stop: Arc<OwnedFd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts serving.
+    pub fn start(context: Context, layout: &Layout) -> io::Result<Self> {
+        let context = Arc::new(context);
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for address in &layout.listen {
+            let listener = TcpListener::bind(address).map_err(|error| {
+                io::Error::new(error.kind(), format!("listen on {address}: {error}"))
+            })?;
+            listener.set_nonblocking(true)?;
+            addresses.push(listener.local_addr()?);
+            listeners.push(Listener::Tcp(listener));
+        }
+        if let Some(path) = &layout.local {
+            let listener = bind_local(path).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("listen on {}: {error}", path.display()),
+                )
+            })?;
+            listener.set_nonblocking(true)?;
+            listeners.push(Listener::Unix(listener));
+        }
+        let workers = Arc::new(Workers::start(layout.workers)?);
+        let strangers = context
+            .service
+            .limits
+            .strangers
+            .div_ceil(layout.shards.max(1));
+        let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..layout.shards.max(1) {
+            let inbox = Inbox::new()?;
+            let (context, workers) = (Arc::clone(&context), Arc::clone(&workers));
+            let shard = Shard::new(
+                Arc::clone(&inbox),
+                context,
+                workers,
+                layout.deadlines,
+                strangers,
+            )?;
+            inboxes.push(inbox);
+            let run = move || {
+                if let Err(error) = shard.run() {
+                    eprintln!("rfiod: event loop {number} ended: {error}");
+                }
+            };
+            threads.push(
+                std::thread::Builder::new()
+                    .name(format!("rfio-loop-{number}"))
+                    .spawn(run)?,
+            );
+        }
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let accept = Accept {
+            listeners,
+            inboxes: inboxes.clone(),
+            stop: Arc::clone(&stop),
+        };
+        threads.push(
+            std::thread::Builder::new()
+                .name("rfio-accept".into())
+                .spawn(move || accept.run())?,
+        );
+        Ok(Self {
+            context,
+            addresses,
+            local: layout.local.clone(),
+            inboxes,
+            stop,
+            threads,
+        })
+    }
+
+    /// The TCP addresses, with the ports that the system chose.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What the conversations share.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Accepts nothing more, finishes what is under way, and ends.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if self.threads.is_empty() {
+            return;
+        }
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        for inbox in &self.inboxes {
+            inbox.post(Message::Stop);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        if let Some(path) = &self.local {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "server on {:?}", self.addresses)
+    }
+}
+
+/// Binds a Unix socket; one that a dead server left behind is replaced, one that answers is not.
+fn bind_local(path: &std::path::Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        other => other,
+    }
+}
+
+/// The thread that accepts and deals connections out.
+struct Accept {
+    listeners: Vec<Listener>,
+    inboxes: Vec<Arc<Inbox>>,
+    stop: Arc<OwnedFd>,
+}
+
+impl Accept {
+    fn run(self) {
+        let mut turn = 0;
+        loop {
+            let mut descriptors: Vec<PollFd<'_>> = self
+                .listeners
+                .iter()
+                .map(|listener| PollFd::new(listener, PollFlags::IN))
+                .collect();
+            descriptors.push(PollFd::new(&*self.stop, PollFlags::IN));
+            if poll(&mut descriptors, None).is_err() {
+                continue;
+            }
+            if descriptors
+                .last()
+                .is_some_and(|stop| !stop.revents().is_empty())
+            {
+                return;
+            }
+            for listener in &self.listeners {
+                // A burst is dealt out before the next look at the stop.
+                for _ in 0..64 {
+                    match listener.accept() {
+                        Ok((socket, origin)) => {
+                            self.inboxes[turn % self.inboxes.len()]
+                                .post(Message::New(socket, origin));
+                            turn += 1;
+                        }
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                        Err(error) if is_out_of_descriptors(&error) => {
+                            // Strangers reach their deadline soon; until then the kernel's queue holds newcomers.
+                            std::thread::sleep(Duration::from_millis(50));
+                            break;
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
+}

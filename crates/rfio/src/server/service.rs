@@ -1,0 +1,208 @@
+//! What all sessions of one service share.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::audit::Audit;
+use super::budget::Budget;
+use super::cache::Cache;
+use super::export::Exports;
+use super::fabric::{ServerFabric, registered};
+use super::metrics::{Gauge, Metrics};
+use super::quota::{Caps, Quotas, Resource};
+use crate::fabric::{Adapter, FabricError};
+
+/// Sizes and caps, all from the configuration.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of the block cache.
+    pub cache: usize,
+    /// Bytes of a block.
+    pub block: usize,
+    /// Bytes of memory outside the cache, for all sessions.
+    pub buffers: usize,
+    /// Largest payload and largest read.
+    pub payload: usize,
+    /// Most ranges of a vector.
+    pub ranges: usize,
+    /// Bytes that may wait for one slow reader.
+    pub waiting: usize,
+    /// Open files per session.
+    pub handles: usize,
+    /// Connections that are not authenticated yet.
+    pub strangers: usize,
+    /// Sessions and queue pairs.
+    pub caps: Caps,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cache: 256 << 20,
+            block: 256 << 10,
+            buffers: 64 << 20,
+            payload: 4 << 20,
+            ranges: 65_536,
+            waiting: 4 << 20,
+            handles: 1024,
+            strangers: 512,
+            caps: Caps {
+                sessions_per_user: 256,
+                sessions: 4096,
+                queue_pairs_per_user: 64,
+                queue_pairs: 1024,
+            },
+        }
+    }
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct Service {
+    /// What is served.
+    pub exports: Exports,
+    /// Blocks of files.
+    pub cache: Arc<Cache>,
+    /// Memory besides.
+    pub buffers: Arc<Budget>,
+    /// Caps per user.
+    pub quotas: Arc<Quotas>,
+    /// Who did what.
+    pub audit: Audit,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Sizes and caps.
+    pub limits: Limits,
+    /// A file of this many bytes without any storage behind it, at `/.rfio-unfilled`, for measurements.
+    pub unfilled: Option<u64>,
+    /// The fabric, where there is one.
+    pub fabric: Option<ServerFabric>,
+    sole_writers: Arc<Mutex<HashSet<(u64, u64)>>>,
+    sessions: AtomicU64,
+}
+
+/// Holds a file against other sole writers.
+#[derive(Debug)]
+pub struct SoleWriter {
+    files: Arc<Mutex<HashSet<(u64, u64)>>>,
+    file: (u64, u64),
+}
+
+impl Service {
+    /// A service that nobody talks to yet; data travel in the control connection.
+    pub fn new(exports: Exports, limits: Limits, audit: Audit) -> io::Result<Self> {
+        let cache = Cache::new(limits.cache, limits.block)?;
+        Ok(Self::with_cache(exports, limits, audit, cache, None))
+    }
+
+    /// The same, with data by RDMA for clients that can: the cache is registered with the adapter, for the server alone.
+    pub fn with_adapter(
+        exports: Exports,
+        limits: Limits,
+        audit: Audit,
+        adapter: Arc<Adapter>,
+    ) -> Result<Self, FabricError> {
+        let blocks = (limits.cache / limits.block).max(2);
+        let arena = registered(&adapter, blocks * limits.block)?;
+        // Half of the memory outside the cache is for what is staged.
+        let slots = (limits.buffers / 2 / limits.payload).max(2);
+        let fabric = ServerFabric::new(adapter, slots, limits.payload)?;
+        let cache = Cache::in_arena(arena, limits.block);
+        Ok(Self::with_cache(
+            exports,
+            limits,
+            audit,
+            cache,
+            Some(fabric),
+        ))
+    }
+
+    fn with_cache(
+        exports: Exports,
+        limits: Limits,
+        audit: Audit,
+        cache: Arc<Cache>,
+        fabric: Option<ServerFabric>,
+    ) -> Self {
+        Self {
+            exports,
+            cache,
+            fabric,
+            buffers: Budget::new(limits.buffers),
+            quotas: Quotas::new(limits.caps),
+            audit,
+            metrics: Metrics::default(),
+            unfilled: None,
+            sole_writers: Arc::default(),
+            sessions: AtomicU64::new(0),
+            limits,
+        }
+    }
+
+    /// A number for a new session.
+    pub fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The right to be the only writer of a file, if nobody has it.
+    pub fn sole_writer(&self, device: u64, inode: u64) -> Option<SoleWriter> {
+        let mut files = self
+            .sole_writers
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        let file = (device, inode);
+        files.insert(file).then(|| SoleWriter {
+            files: Arc::clone(&self.sole_writers),
+            file,
+        })
+    }
+
+    /// The text for Prometheus.
+    pub fn render_metrics(&self) -> String {
+        let (ready, pinned) = self.cache.occupancy();
+        let gauge = |name, help, value: usize| Gauge {
+            name,
+            help,
+            value: value as u64,
+        };
+        self.metrics.render(&[
+            gauge(
+                "rfio_sessions",
+                "Sessions that stand.",
+                self.quotas.used(Resource::Session),
+            ),
+            gauge(
+                "rfio_queue_pairs",
+                "Data queue pairs that stand.",
+                self.quotas.used(Resource::QueuePair),
+            ),
+            gauge(
+                "rfio_cache_bytes",
+                "Size of the block cache.",
+                self.cache.arena().length(),
+            ),
+            gauge("rfio_cache_ready_blocks", "Blocks in the cache.", ready),
+            gauge(
+                "rfio_cache_pinned_blocks",
+                "Blocks on their way to clients.",
+                pinned,
+            ),
+            gauge(
+                "rfio_buffer_bytes",
+                "Memory in use outside the cache.",
+                self.buffers.used(),
+            ),
+        ])
+    }
+}
+
+impl Drop for SoleWriter {
+    fn drop(&mut self) {
+        self.files
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+            .remove(&self.file);
+    }
+}

@@ -1,0 +1,129 @@
+//! The byte stream under a session: a socket, or TLS over one. Never waits.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustls::{ServerConfig, ServerConnection};
+
+use crate::auth::tls;
+use crate::socket::Socket;
+
+/// Plaintext that rustls may hold for a socket that is full.
+const TLS_BUFFER: usize = 256 << 10;
+
+/// A byte stream.
+#[derive(Debug)]
+pub enum Channel {
+    /// As it is.
+    Plain(Socket),
+    /// Encrypted.
+    Tls(Socket, Box<ServerConnection>),
+}
+
+impl Channel {
+    /// Starts TLS on a socket.
+    pub fn encrypt(socket: Socket, config: &Arc<ServerConfig>) -> io::Result<Self> {
+        let mut connection = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+        connection.set_buffer_limit(Some(TLS_BUFFER));
+        Ok(Self::Tls(socket, Box::new(connection)))
+    }
+
+    /// What binds a proof to this channel: nothing without TLS.
+    pub fn key(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Plain(_) => Ok(Vec::new()),
+            Self::Tls(_, connection) => Ok(tls::channel_key(connection)?.to_vec()),
+        }
+    }
+
+    /// Whether a third party on the way can neither read nor change anything.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Tls(..))
+    }
+
+    /// Receives; zero is the end of the stream.
+    pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.receive(bytes),
+            Self::Tls(socket, connection) => receive_tls(socket, connection, bytes),
+        }
+    }
+
+    /// Receives at most `most` bytes behind the end of a vector.
+    pub fn receive_more(&mut self, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.receive_more(bytes, most),
+            Self::Tls(socket, connection) => {
+                let start = bytes.len();
+                bytes.resize(start + most.min(64 << 10), 0);
+                let received = receive_tls(socket, connection, &mut bytes[start..]);
+                bytes.truncate(start + received.as_ref().map_or(0, |&received| received));
+                received
+            }
+        }
+    }
+
+    /// Takes as much as it can.
+    pub fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.send(slices),
+            Self::Tls(socket, connection) => {
+                while connection.wants_write() {
+                    connection.write_tls(&mut &*socket)?;
+                }
+                let taken = connection.writer().write_vectored(slices)?;
+                flush_tls(socket, connection)?;
+                Ok(taken)
+            }
+        }
+    }
+
+    /// Pushes out what was taken earlier; `true` when nothing is left.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        match self {
+            Self::Plain(_) => Ok(true),
+            Self::Tls(socket, connection) => flush_tls(socket, connection),
+        }
+    }
+}
+
+fn flush_tls(socket: &Socket, connection: &mut ServerConnection) -> io::Result<bool> {
+    while connection.wants_write() {
+        match connection.write_tls(&mut &*socket) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+fn receive_tls(
+    socket: &Socket,
+    connection: &mut ServerConnection,
+    bytes: &mut [u8],
+) -> io::Result<usize> {
+    loop {
+        match connection.reader().read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        // An end without the closing alert is an end all the same: frames say themselves whether they are whole.
+        if connection.read_tls(&mut &*socket)? == 0 {
+            return Ok(0);
+        }
+        let state = connection.process_new_packets().map_err(io::Error::other);
+        // The handshake's answer, or the alert that says why not.
+        flush_tls(socket, connection)?;
+        state?;
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Plain(socket) | Self::Tls(socket, _) => socket.as_fd(),
+        }
+    }
+}

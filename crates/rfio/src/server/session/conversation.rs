@@ -1,0 +1,376 @@
+//! A connection's life: greeting, proof, requests in order, end.
+//!
+//! The conversation never waits. [`Conversation::pump`] does what can be done and says what it needs next; the event
+//! loop brings it back then. While an engine is away at a worker, or data are on their way by RDMA, the conversation
+//! takes no further request, so requests of a session are carried out, and answered, in their order.
+//!
+//! `entrance` is the part before the session stands, `serving` the part after.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustls::ServerConfig;
+use serde_json::json;
+use verbena_rfio_protocol::frame::{Kind, Limits, MOST_BODY};
+use verbena_rfio_protocol::reply;
+use verbena_rfio_protocol::{Header, Request};
+
+use super::channel::Channel;
+use super::greeting::{Authenticator, Origin, Pending};
+use super::input::{Frame, Input, NoFrame};
+use super::output::Output;
+use super::serving::{Finished, Job, Standing};
+use crate::auth::tags::Tagger;
+use crate::server::audit::Who;
+use crate::server::budget::Grant;
+use crate::server::engine::{Answer, Segment};
+use crate::server::metrics::{Carrier, count};
+use crate::server::service::Service;
+use crate::socket::Socket;
+
+/// Frames handled before other conversations get their turn.
+const TURN: usize = 32;
+
+/// Bytes outside the cache that may wait for one client before its next request is looked at: what a thousand clients
+/// that take nothing may hold is then still bounded, and small.
+const MOST_OWNED: usize = 128 << 10;
+
+/// What all conversations of a server need.
+#[derive(Debug)]
+pub struct Context {
+    /// The service.
+    pub service: Arc<Service>,
+    /// Who is let in.
+    pub authenticator: Authenticator,
+    /// TLS, if it is configured.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Whether connections without TLS are refused.
+    pub tls_only: bool,
+}
+
+/// What a conversation wants.
+#[derive(Debug)]
+#[must_use]
+pub enum Next {
+    /// To be called when the socket can do this, or the data queue pair has an event.
+    Wait(Interest),
+    /// To be called again after the others had their turn.
+    Again,
+    /// To be called again when memory is free.
+    Starved,
+    /// This job to be run by a worker, and its result.
+    Work(Box<Job>),
+    /// To be forgotten.
+    End,
+}
+
+/// What a conversation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interest {
+    /// Bytes to receive.
+    pub readable: bool,
+    /// Room to send.
+    pub writable: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Nothing is known, not even whether it will be TLS.
+    Unknown,
+    Greeting,
+    Proving(Pending),
+    Standing(Box<Standing>),
+    /// The engine is at a worker.
+    Away,
+    /// What waits is sent, then the connection ends.
+    Ending,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Conversation {
+    pub(super) channel: Option<Channel>,
+    pub(super) stage: Stage,
+    input: Input,
+    output: Output,
+    pub(super) incoming_tags: Option<Tagger>,
+    pub(super) outgoing_tags: Option<Tagger>,
+    pub(super) held: Option<(Frame, Request)>,
+    pub(super) who: Who,
+    pub(super) origin: Origin,
+    begun: Instant,
+    /// When bytes last moved towards a client that has some waiting.
+    moved: Instant,
+    /// Data queue pairs that this session has had.
+    pub(super) pairs: u64,
+}
+
+impl Conversation {
+    /// A connection that was just accepted; the socket must not wait.
+    pub fn new(socket: Socket, origin: Origin, context: &Context, now: Instant) -> Self {
+        count(&context.service.metrics.connections, 1);
+        let session = context.service.next_session();
+        Self {
+            channel: Some(Channel::Plain(socket)),
+            stage: Stage::Unknown,
+            input: Input::default(),
+            output: Output::default(),
+            incoming_tags: None,
+            outgoing_tags: None,
+            held: None,
+            who: Who {
+                user: String::new(),
+                peer: origin.to_string(),
+                session,
+            },
+            origin,
+            begun: now,
+            moved: now,
+            pairs: 0,
+        }
+    }
+
+    /// Whether the peer has not proved yet who it is.
+    pub fn is_stranger(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Unknown | Stage::Greeting | Stage::Proving(_)
+        )
+    }
+
+    /// When the connection was accepted.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Since when data wait for the client without any moving; `None` if none wait.
+    pub fn stalled_since(&self) -> Option<Instant> {
+        (self.is_transferring() || self.output.waiting() > 0).then_some(self.moved)
+    }
+
+    /// Whether nothing is under way for the client.
+    pub fn is_idle(&self) -> bool {
+        let busy = matches!(self.stage, Stage::Away) || self.is_transferring();
+        self.output.waiting() == 0 && self.held.is_none() && !busy
+    }
+
+    /// Who this is, for logs.
+    pub fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// The number and the descriptor of the data queue pair, whose events the conversation wants to be called for.
+    pub fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
+        match &self.stage {
+            Stage::Standing(standing) => standing.events().map(|events| (self.pairs, events)),
+            _ => None,
+        }
+    }
+
+    fn is_transferring(&self) -> bool {
+        matches!(&self.stage, Stage::Standing(standing) if standing.is_transferring())
+    }
+
+    /// Does what can be done now.
+    pub fn pump(&mut self, context: &Context, now: Instant) -> Next {
+        for _ in 0..TURN {
+            match self.step(context, now) {
+                Ok(None) => {}
+                Ok(Some(next)) => return next,
+                Err(end) => return self.end(context, end),
+            }
+        }
+        Next::Again
+    }
+
+    /// Takes a worker's result; `pump` must follow.
+    pub fn resume(&mut self, finished: Finished, context: &Context) {
+        self.take_back(finished, context);
+    }
+
+    fn step(&mut self, context: &Context, now: Instant) -> Result<Option<Next>, NoFrame> {
+        let transferring = self.is_transferring();
+        let channel = self
+            .channel
+            .as_mut()
+            .expect("a conversation has its channel between steps");
+        let sent = self.output.flush(channel).map_err(NoFrame::Broken)?;
+        let flushed = channel.flush().map_err(NoFrame::Broken)?;
+        if sent > 0 || (self.output.waiting() == 0 && !transferring) {
+            self.moved = now;
+        }
+        let writable = self.output.waiting() > 0 || !flushed;
+        let wait = |readable| Ok(Some(Next::Wait(Interest { readable, writable })));
+        if transferring {
+            return match self.finish_transfer(context) {
+                Some(next) => Ok(Some(next)),
+                None => wait(false),
+            };
+        }
+        match &self.stage {
+            Stage::Ending if !writable => return Err(NoFrame::End),
+            Stage::Ending | Stage::Away => return wait(false),
+            _ if self.output.waiting() >= context.service.limits.waiting
+                || self.output.waiting_outside_the_cache() >= MOST_OWNED =>
+            {
+                return wait(false);
+            }
+            _ => {}
+        }
+        if matches!(self.stage, Stage::Unknown) {
+            return match self.recognise(context) {
+                Err(NoFrame::Later) => wait(true),
+                other => other.map(|()| None),
+            };
+        }
+        if let Some((frame, request)) = self.held.take() {
+            return self.serve(context, frame, request, now);
+        }
+        let frame = match self.next_frame(context) {
+            Ok(frame) => frame,
+            Err(NoFrame::Later) => return wait(true),
+            Err(NoFrame::Starved) => return Ok(Some(Next::Starved)),
+            Err(other) => return Err(other),
+        };
+        match Request::decode(frame.header.kind.operation(), &frame.body) {
+            Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
+                self.serve(context, frame, request, now)
+            }
+            Ok(request) => self.greet(context, frame.header, request).map(|()| None),
+            Err(malformed) => Err(NoFrame::Violation(malformed.to_string())),
+        }
+    }
+
+    fn next_frame(&mut self, context: &Context) -> Result<Frame, NoFrame> {
+        let service = &context.service;
+        let limits = match self.stage {
+            Stage::Standing(_) => Limits {
+                body: MOST_BODY,
+                payload: service.limits.payload,
+            },
+            _ => Limits::STRANGER,
+        };
+        let channel = self
+            .channel
+            .as_mut()
+            .expect("a conversation has its channel between steps");
+        let frame = self
+            .input
+            .next(channel, limits, &mut self.incoming_tags, &service.buffers)?;
+        if frame.header.kind.is_reply() {
+            return Err(NoFrame::Violation("a client does not reply".into()));
+        }
+        Ok(frame)
+    }
+
+    /// Plain or TLS, by the first byte.
+    fn recognise(&mut self, context: &Context) -> Result<(), NoFrame> {
+        const TLS_HANDSHAKE: u8 = 22;
+        let Some(Channel::Plain(socket)) = &self.channel else {
+            return Err(NoFrame::Violation("channel recognised twice".into()));
+        };
+        let first = match socket.peek() {
+            Ok(Some(first)) => first,
+            Ok(None) => return Err(NoFrame::End),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(NoFrame::Later),
+            Err(error) => return Err(NoFrame::Broken(error)),
+        };
+        match (first, &context.tls, &self.origin) {
+            (TLS_HANDSHAKE, None, _) => {
+                return Err(NoFrame::Violation(
+                    "client wants TLS, which is not configured".into(),
+                ));
+            }
+            (TLS_HANDSHAKE, Some(tls), _) => {
+                if let Some(Channel::Plain(socket)) = self.channel.take() {
+                    self.channel = Some(Channel::encrypt(socket, tls).map_err(NoFrame::Broken)?);
+                }
+            }
+            (_, _, Origin::Remote(_)) if context.tls_only => {
+                return Err(NoFrame::Violation(
+                    "client does not use TLS, which is required".into(),
+                ));
+            }
+            _ => {}
+        }
+        self.stage = Stage::Greeting;
+        Ok(())
+    }
+
+    /// Queues a reply, and the data that go with it.
+    pub(super) fn send(
+        &mut self,
+        context: &Context,
+        request: Header,
+        answer: Answer,
+        grant: Option<Grant>,
+    ) {
+        let body = reply::encode(&answer.outcome);
+        let payload = answer.length();
+        let header = Header {
+            kind: Kind::reply(request.kind.operation()),
+            body: body.len() as u32,
+            payload: payload as u32,
+            id: request.id,
+        };
+        let raw = header.emit();
+        let mut bytes = Vec::with_capacity(raw.len() + body.len() + 16);
+        bytes.extend_from_slice(&raw);
+        bytes.extend_from_slice(&body);
+        if let Some(tagger) = &mut self.outgoing_tags {
+            bytes.extend_from_slice(&tagger.tag(&raw, &body));
+        }
+        self.output.push_frame(bytes);
+        context
+            .service
+            .metrics
+            .sent(Carrier::Stream, payload as u64);
+        // Data in cached blocks need none of the granted memory.
+        let owned = |segment: &Segment| match segment {
+            Segment::Owned(bytes) => bytes.len(),
+            Segment::Block(..) => 0,
+        };
+        let owned: usize = answer.data.iter().map(owned).sum();
+        let grant = grant.filter(|_| owned > 0).map(|mut grant| {
+            grant.shrink(owned);
+            Arc::new(grant)
+        });
+        for segment in answer.data {
+            self.output.push_data(segment, grant.clone());
+        }
+    }
+
+    fn end(&mut self, context: &Context, why: NoFrame) -> Next {
+        let metrics = &context.service.metrics;
+        match why {
+            NoFrame::Violation(what) => {
+                count(&metrics.violations, 1);
+                context
+                    .service
+                    .audit
+                    .record(&self.who, "violation", json!({ "what": what }));
+            }
+            NoFrame::Broken(error) if !self.is_stranger() => {
+                context.service.audit.record(
+                    &self.who,
+                    "broken",
+                    json!({ "what": error.to_string() }),
+                );
+            }
+            _ if !self.is_stranger() => context.service.audit.record(&self.who, "end", json!({})),
+            _ => {}
+        }
+        Next::End
+    }
+}
+
+impl AsFd for Conversation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel
+            .as_ref()
+            .expect("a conversation has its channel between steps")
+            .as_fd()
+    }
+}

@@ -1,0 +1,331 @@
+//! From a stranger to a user: which method, and whether the proof is right.
+
+use verbena_rfio_protocol::VERSION;
+use verbena_rfio_protocol::handshake::{Methods, Purpose};
+use verbena_rfio_protocol::reply::{Refusal, Welcome};
+use verbena_rfio_protocol::request::{Hello, Prove};
+use verbena_rfio_protocol::status::Status;
+
+use crate::auth::proof::{Handshake, random};
+use crate::auth::secrets::Secrets;
+use crate::auth::{peer, tags::Tagger};
+use crate::server::export::Access;
+
+/// Which users of this host are believed on the kernel's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalUsers {
+    /// The one who runs the service, and root.
+    Own,
+    /// These, besides.
+    Named(Vec<String>),
+    /// All.
+    All,
+}
+
+/// Who is let in.
+#[derive(Debug)]
+pub struct Authenticator {
+    /// Shared secrets.
+    pub secrets: Secrets,
+    /// Users of this host, on a Unix socket.
+    pub local: LocalUsers,
+    /// What nobody in particular may do.
+    pub anonymous: Option<Access>,
+    /// Used for users that do not exist, so that they cannot be told from users that do.
+    decoy: [u8; 32],
+}
+
+/// Where a connection came from.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// The network.
+    Remote(std::net::SocketAddr),
+    /// This host; the user's id.
+    Local(u32),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Remote(address) => write!(f, "{address}"),
+            Self::Local(uid) => write!(f, "local uid {uid}"),
+        }
+    }
+}
+
+/// A welcome that was sent and is not answered yet.
+#[derive(Debug)]
+pub struct Pending {
+    hello: Hello,
+    nonce: [u8; 32],
+    method: u32,
+    local_user: Option<String>,
+}
+
+/// Somebody who is known now.
+#[derive(Debug)]
+pub struct Known {
+    /// The name.
+    pub user: String,
+    /// What the user may do at most.
+    pub rights: Access,
+    /// The server's proof.
+    pub proof: [u8; 32],
+    /// Tags on frames from the client and to it, where the method gives keys.
+    pub taggers: Option<(Tagger, Tagger)>,
+}
+
+impl Authenticator {
+    /// An authenticator for these secrets.
+    pub fn new(secrets: Secrets, local: LocalUsers, anonymous: Option<Access>) -> Self {
+        Self {
+            secrets,
+            local,
+            anonymous,
+            decoy: random(),
+        }
+    }
+
+    fn believes(&self, uid: u32) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        match &self.local {
+            _ if uid == own || uid == 0 => true,
+            LocalUsers::Own => false,
+            LocalUsers::Named(names) => names.contains(&peer::name_of(uid)),
+            LocalUsers::All => true,
+        }
+    }
+
+    /// Answers a greeting.
+    pub fn welcome(&self, hello: Hello, origin: &Origin) -> Result<(Welcome, Pending), Refusal> {
+        if !(hello.lowest..=hello.highest).contains(&VERSION) {
+            let spoken = format!(
+                "client speaks versions {} to {}, server {VERSION}",
+                hello.lowest, hello.highest
+            );
+            return Err(Refusal::new(Status::BAD_VERSION, spoken));
+        }
+        let offered = Methods(hello.methods);
+        let local_user = match origin {
+            Origin::Local(uid) if offered.has(Methods::PEER) && self.believes(*uid) => {
+                Some(peer::name_of(*uid))
+            }
+            _ => None,
+        };
+        let method = if local_user.is_some() {
+            Methods::PEER
+        } else if offered.has(Methods::SECRET) && !self.secrets.is_empty() {
+            Methods::SECRET
+        } else if offered.has(Methods::ANONYMOUS) && self.anonymous.is_some() {
+            Methods::ANONYMOUS
+        } else {
+            let reason = "no method of authentication in common; does the client have a secret for this server?";
+            return Err(Refusal::new(Status::errno(libc::EACCES), reason));
+        };
+        let nonce = random();
+        let welcome = Welcome {
+            version: VERSION,
+            method,
+            nonce,
+        };
+        Ok((
+            welcome,
+            Pending {
+                hello,
+                nonce,
+                method,
+                local_user,
+            },
+        ))
+    }
+
+    /// Judges a proof. `channel` is the channel's key, empty without TLS.
+    pub fn judge(
+        &self,
+        pending: &Pending,
+        prove: &Prove,
+        channel: &[u8],
+    ) -> Result<Known, Refusal> {
+        let denied = || {
+            Refusal::new(
+                Status::errno(libc::EACCES),
+                "not let in: unknown user or wrong secret",
+            )
+        };
+        match pending.method {
+            Methods::PEER => {
+                let user = pending.local_user.clone().ok_or_else(denied)?;
+                Ok(Known {
+                    user,
+                    rights: Access::ReadWrite,
+                    proof: [0; 32],
+                    taggers: None,
+                })
+            }
+            Methods::ANONYMOUS => {
+                let rights = self.anonymous.ok_or_else(denied)?;
+                Ok(Known {
+                    user: "anonymous".into(),
+                    rights,
+                    proof: [0; 32],
+                    taggers: None,
+                })
+            }
+            _ => {
+                let user = pending.hello.user.as_str();
+                let secret = self.secrets.of(user);
+                let handshake = Handshake {
+                    secret: secret.unwrap_or(&self.decoy),
+                    hello: &pending.hello,
+                    server_nonce: &pending.nonce,
+                    version: VERSION,
+                    channel,
+                };
+                if !handshake.verify(Purpose::Client, &prove.proof) || secret.is_none() {
+                    return Err(denied());
+                }
+                let taggers = channel.is_empty().then(|| {
+                    (
+                        handshake.tagger(Purpose::ClientFrames),
+                        handshake.tagger(Purpose::ServerFrames),
+                    )
+                });
+                let proof = handshake.proof(Purpose::Server);
+                Ok(Known {
+                    user: user.to_owned(),
+                    rights: Access::ReadWrite,
+                    proof,
+                    taggers,
+                })
+            }
+        }
+    }
+}
+
+impl Pending {
+    /// The name that the peer claims.
+    pub fn claimed_user(&self) -> &str {
+        self.hello.user.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_rfio_protocol::types::Text;
+
+    const SECRET: &str = "0123456789abcdef";
+
+    fn authenticator(anonymous: Option<Access>) -> Authenticator {
+        let secrets = Secrets::parse(&format!("ann:{SECRET}")).unwrap();
+        Authenticator::new(secrets, LocalUsers::Own, anonymous)
+    }
+
+    fn hello(user: &str, methods: u32) -> Hello {
+        Hello {
+            lowest: 1,
+            highest: 9,
+            methods,
+            user: Text::new(user),
+            nonce: [7; 32],
+        }
+    }
+
+    fn remote() -> Origin {
+        Origin::Remote("192.0.2.1:9".parse().unwrap())
+    }
+
+    fn prove(pending: &Pending, secret: &str) -> Prove {
+        let (hello, server_nonce) = (&pending.hello, &pending.nonce);
+        let handshake = Handshake {
+            secret: secret.as_bytes(),
+            hello,
+            server_nonce,
+            version: VERSION,
+            channel: b"",
+        };
+        Prove {
+            proof: handshake.proof(Purpose::Client),
+        }
+    }
+
+    #[test]
+    fn a_claimed_name_is_worth_nothing_without_its_secret() {
+        let authenticator = authenticator(None);
+        for (user, secret, accepted) in [
+            ("ann", SECRET, true),
+            ("ann", "fedcba9876543210", false),
+            ("root", SECRET, false),
+            ("", "", false),
+        ] {
+            let (_, pending) = authenticator
+                .welcome(hello(user, Methods::SECRET), &remote())
+                .unwrap();
+            let verdict = authenticator.judge(&pending, &prove(&pending, secret), b"");
+            assert_eq!(verdict.is_ok(), accepted, "{user}");
+        }
+    }
+
+    #[test]
+    fn a_proof_does_not_fit_another_greeting() {
+        let authenticator = authenticator(None);
+        let (_, first) = authenticator
+            .welcome(hello("ann", Methods::SECRET), &remote())
+            .unwrap();
+        let (_, second) = authenticator
+            .welcome(hello("ann", Methods::SECRET), &remote())
+            .unwrap();
+        assert!(
+            authenticator
+                .judge(&second, &prove(&first, SECRET), b"")
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn the_network_is_never_believed_as_a_peer_and_strangers_only_where_allowed() {
+        let everything = Methods::PEER | Methods::ANONYMOUS;
+        assert!(
+            authenticator(None)
+                .welcome(hello("root", everything), &remote())
+                .is_err()
+        );
+        let open = authenticator(Some(Access::ReadOnly));
+        let (welcome, pending) = open.welcome(hello("root", everything), &remote()).unwrap();
+        assert_eq!(welcome.method, Methods::ANONYMOUS);
+        let known = open
+            .judge(&pending, &Prove { proof: [0; 32] }, b"")
+            .unwrap();
+        assert_eq!(
+            (known.user.as_str(), known.rights),
+            ("anonymous", Access::ReadOnly)
+        );
+    }
+
+    #[test]
+    fn a_local_user_is_who_the_kernel_says_not_who_the_client_says() {
+        let own = rustix::process::geteuid().as_raw();
+        let authenticator = authenticator(None);
+        let (welcome, pending) = authenticator
+            .welcome(hello("somebody", Methods::PEER), &Origin::Local(own))
+            .unwrap();
+        assert_eq!(welcome.method, Methods::PEER);
+        let known = authenticator
+            .judge(&pending, &Prove { proof: [0; 32] }, b"")
+            .unwrap();
+        assert_eq!(known.user, peer::own_name());
+        assert!(
+            authenticator
+                .welcome(hello("x", Methods::PEER), &Origin::Local(4_000_000))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn versions_must_overlap() {
+        let mut old = hello("ann", Methods::SECRET);
+        old.highest = 1;
+        let refusal = authenticator(None).welcome(old, &remote()).unwrap_err();
+        assert_eq!(refusal.status, Status::BAD_VERSION);
+    }
+}

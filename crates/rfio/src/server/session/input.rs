@@ -1,0 +1,207 @@
+//! Bytes to frames, as they come.
+//!
+//! Small things pass through one staging buffer; a payload goes straight into its own, which is allocated only for an
+//! authenticated peer, within the limit of its session, and within the budget of the service.
+
+use std::io;
+use std::sync::Arc;
+
+use verbena_rfio_protocol::frame::{BadHeader, HEADER, Header, Limits, TAG};
+
+use super::channel::Channel;
+use crate::auth::tags::Tagger;
+use crate::server::budget::{Budget, Grant};
+
+const STAGING: usize = 16 << 10;
+
+/// A whole frame.
+#[derive(Debug)]
+pub struct Frame {
+    /// Its header.
+    pub header: Header,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Its payload.
+    pub payload: Vec<u8>,
+    /// The budget that the payload holds.
+    pub grant: Option<Grant>,
+}
+
+/// Why there is no frame.
+#[derive(Debug)]
+pub enum NoFrame {
+    /// Nothing more has come yet.
+    Later,
+    /// The service has no memory for the payload at the moment.
+    Starved,
+    /// The peer closed the connection.
+    End,
+    /// The connection failed.
+    Broken(io::Error),
+    /// The peer broke the protocol.
+    Violation(String),
+}
+
+impl From<BadHeader> for NoFrame {
+    fn from(bad: BadHeader) -> Self {
+        Self::Violation(bad.to_string())
+    }
+}
+
+#[derive(Debug)]
+enum Progress {
+    Header,
+    Body { raw: [u8; HEADER], header: Header },
+    Payload(Frame),
+}
+
+/// The receiving side of a session.
+#[derive(Debug)]
+pub struct Input {
+    staging: Box<[u8]>,
+    from: usize,
+    to: usize,
+    progress: Progress,
+    body: Vec<u8>,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        let staging = vec![0; STAGING].into_boxed_slice();
+        Self {
+            staging,
+            from: 0,
+            to: 0,
+            progress: Progress::Header,
+            body: Vec::new(),
+        }
+    }
+}
+
+impl Input {
+    /// The next frame, if the channel has the rest of it.
+    pub fn next(
+        &mut self,
+        channel: &mut Channel,
+        limits: Limits,
+        tagger: &mut Option<Tagger>,
+        budget: &Arc<Budget>,
+    ) -> Result<Frame, NoFrame> {
+        loop {
+            match std::mem::replace(&mut self.progress, Progress::Header) {
+                Progress::Header => {
+                    let mut raw = [0; HEADER];
+                    if self.staged() < HEADER {
+                        self.stage(channel)?;
+                        continue;
+                    }
+                    raw.copy_from_slice(self.take(HEADER));
+                    let header = Header::parse(&raw, limits)?;
+                    self.body.clear();
+                    self.progress = Progress::Body { raw, header };
+                }
+                Progress::Body { raw, header } => {
+                    let needed = header.body as usize + if tagger.is_some() { TAG } else { 0 };
+                    let missing = needed - self.body.len();
+                    let staged = self.staged().min(missing);
+                    let range = self.from..self.from + staged;
+                    self.from += staged;
+                    self.body.extend_from_slice(&self.staging[range]);
+                    if staged < missing {
+                        self.progress = Progress::Body { raw, header };
+                        self.stage(channel)?;
+                        continue;
+                    }
+                    self.progress = Progress::Payload(self.finish_body(&raw, header, tagger)?);
+                }
+                Progress::Payload(mut frame) => {
+                    let length = frame.header.payload as usize;
+                    if length > 0 && frame.grant.is_none() {
+                        frame.grant = budget.take(length);
+                        if frame.grant.is_none() {
+                            self.progress = Progress::Payload(frame);
+                            return Err(NoFrame::Starved);
+                        }
+                        frame.payload.reserve_exact(length);
+                    }
+                    if let Err(why) = self.fill_payload(channel, &mut frame) {
+                        self.progress = Progress::Payload(frame);
+                        return Err(why);
+                    }
+                    return Ok(frame);
+                }
+            }
+        }
+    }
+
+    fn finish_body(
+        &mut self,
+        raw: &[u8; HEADER],
+        header: Header,
+        tagger: &mut Option<Tagger>,
+    ) -> Result<Frame, NoFrame> {
+        let mut body = std::mem::take(&mut self.body);
+        if let Some(tagger) = tagger {
+            let tag = body.split_off(header.body as usize);
+            if !tagger.verify(raw, &body, &tag) {
+                return Err(NoFrame::Violation(
+                    "a frame's tag is wrong: it was changed on the way".into(),
+                ));
+            }
+        }
+        Ok(Frame {
+            header,
+            body,
+            payload: Vec::new(),
+            grant: None,
+        })
+    }
+
+    fn fill_payload(&mut self, channel: &mut Channel, frame: &mut Frame) -> Result<(), NoFrame> {
+        let length = frame.header.payload as usize;
+        while frame.payload.len() < length {
+            let missing = length - frame.payload.len();
+            if self.staged() > 0 {
+                let staged = self.staged().min(missing);
+                let range = self.from..self.from + staged;
+                self.from += staged;
+                frame.payload.extend_from_slice(&self.staging[range]);
+                continue;
+            }
+            if received(channel.receive_more(&mut frame.payload, missing))? == 0 {
+                return Err(NoFrame::End);
+            }
+        }
+        Ok(())
+    }
+
+    fn staged(&self) -> usize {
+        self.to - self.from
+    }
+
+    fn take(&mut self, count: usize) -> &[u8] {
+        let taken = &self.staging[self.from..self.from + count];
+        self.from += count;
+        taken
+    }
+
+    fn stage(&mut self, channel: &mut Channel) -> Result<(), NoFrame> {
+        self.staging.copy_within(self.from..self.to, 0);
+        self.to -= self.from;
+        self.from = 0;
+        match received(channel.receive(&mut self.staging[self.to..]))? {
+            0 => Err(NoFrame::End),
+            more => {
+                self.to += more;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn received(result: io::Result<usize>) -> Result<usize, NoFrame> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => NoFrame::Later,
+        _ => NoFrame::Broken(error),
+    })
+}

@@ -1,0 +1,9 @@
+//! One connection on the server: bytes to frames, frames to requests, answers to bytes.
+
+pub mod channel;
+pub mod conversation;
+mod entrance;
+pub mod greeting;
+pub mod input;
+pub mod output;
+pub mod serving;

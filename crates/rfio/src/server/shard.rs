@@ -1,0 +1,376 @@
+//! One event loop: its share of the connections, on one thread.
+//!
+//! Edge cases that the loop owns: strangers that say nothing (a deadline, and a cap: the oldest goes when a new one
+//! comes), readers that take nothing (their data are bounded, and after a long stall the session ends), sessions that
+//! wait for memory (tried again a little later), and a stop (what is under way is finished, within a deadline).
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use serde_json::json;
+
+use super::metrics::count;
+use super::session::conversation::{Context, Conversation, Interest, Next};
+use super::session::greeting::Origin;
+use super::session::serving::Finished;
+use super::workers::Workers;
+use crate::socket::Socket;
+
+/// Deadlines of an event loop.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// For the greeting and the proof.
+    pub greeting: Duration,
+    /// For a client that has data waiting and takes none.
+    pub stall: Duration,
+    /// For what is under way when the server stops.
+    pub stop: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            greeting: Duration::from_secs(10),
+            stall: Duration::from_secs(120),
+            stop: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A message to an event loop.
+#[derive(Debug)]
+pub enum Message {
+    /// A connection, accepted elsewhere.
+    New(Socket, Origin),
+    /// A worker's result.
+    Finished(u64, Box<Finished>),
+    /// Finish and end.
+    Stop,
+}
+
+/// Where messages to an event loop are left.
+#[derive(Debug)]
+pub struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    wake: OwnedFd,
+}
+
+impl Inbox {
+    /// An empty one.
+    pub fn new() -> io::Result<Arc<Self>> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Self {
+            messages: Mutex::default(),
+            wake,
+        }))
+    }
+
+    /// Leaves a message and wakes the loop.
+    pub fn post(&self, message: Message) {
+        self.messages
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+            .push(message);
+        // Fails only when the counter is full, and then the loop is awake.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn collect(&self) -> Vec<Message> {
+        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+        std::mem::take(
+            &mut *self
+                .messages
+                .lock()
+                .unwrap_or_else(|poison| poison.into_inner()),
+        )
+    }
+}
+
+const WAKE: u64 = u64::MAX;
+
+/// How soon a session that waits for memory is tried again.
+const STARVED_RETRY: Duration = Duration::from_millis(5);
+
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+struct Entry {
+    conversation: Conversation,
+    interest: Interest,
+    /// The data queue pair whose events are watched.
+    watched: u64,
+}
+
+/// An event loop.
+pub struct Shard {
+    epoll: OwnedFd,
+    inbox: Arc<Inbox>,
+    context: Arc<Context>,
+    workers: Arc<Workers>,
+    deadlines: Deadlines,
+    most_strangers: usize,
+    entries: HashMap<u64, Entry>,
+    strangers: VecDeque<u64>,
+    starved: Vec<u64>,
+    again: Vec<u64>,
+    next: u64,
+    stopping: Option<Instant>,
+}
+
+impl Shard {
+    /// A loop without connections.
+    pub fn new(
+        inbox: Arc<Inbox>,
+        context: Arc<Context>,
+        workers: Arc<Workers>,
+        deadlines: Deadlines,
+        most_strangers: usize,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(
+            &epoll,
+            &inbox.wake,
+            EventData::new_u64(WAKE),
+            EventFlags::IN,
+        )?;
+        Ok(Self {
+            epoll,
+            inbox,
+            context,
+            workers,
+            deadlines,
+            most_strangers,
+            entries: HashMap::new(),
+            strangers: VecDeque::new(),
+            starved: Vec::new(),
+            again: Vec::new(),
+            next: 0,
+            stopping: None,
+        })
+    }
+
+    /// Runs until it is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(256);
+        let mut checked = Instant::now();
+        loop {
+            let timeout = Timespec::try_from(self.patience()).map_err(io::Error::other)?;
+            events.clear();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                Some(&timeout),
+            ) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let now = Instant::now();
+            let mut due: Vec<u64> = std::mem::take(&mut self.again);
+            due.append(&mut self.starved);
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => self.take_messages(now, &mut due),
+                    token => due.push(token),
+                }
+            }
+            for token in due {
+                self.pump(token, now);
+            }
+            if now.duration_since(checked) >= TICK || self.stopping.is_some() {
+                checked = now;
+                self.enforce_deadlines(now);
+            }
+            if self.stopping.is_some() && self.entries.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        match () {
+            () if !self.again.is_empty() => Duration::ZERO,
+            () if !self.starved.is_empty() => STARVED_RETRY,
+            () if self.stopping.is_some() => Duration::from_millis(20),
+            () => TICK,
+        }
+    }
+
+    fn take_messages(&mut self, now: Instant, due: &mut Vec<u64>) {
+        for message in self.inbox.collect() {
+            match message {
+                Message::New(socket, origin) => {
+                    if let Some(token) = self.admit(socket, origin, now) {
+                        due.push(token);
+                    }
+                }
+                Message::Finished(token, finished) => {
+                    if let Some(entry) = self.entries.get_mut(&token) {
+                        entry.conversation.resume(*finished, &self.context);
+                        due.push(token);
+                    }
+                }
+                Message::Stop => {
+                    self.stopping.get_or_insert(now);
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: Socket, origin: Origin, now: Instant) -> Option<u64> {
+        if self.stopping.is_some() {
+            return None;
+        }
+        self.strangers.retain(|token| {
+            self.entries
+                .get(token)
+                .is_some_and(|entry| entry.conversation.is_stranger())
+        });
+        while self.strangers.len() >= self.most_strangers.max(1) {
+            // The newest stranger is likelier to be honest than the one that has said nothing the longest.
+            let oldest = self.strangers.pop_front()?;
+            self.turn_away(oldest);
+        }
+        let token = self.next;
+        self.next += 1;
+        let conversation = Conversation::new(socket, origin, &self.context, now);
+        let interest = Interest {
+            readable: true,
+            writable: false,
+        };
+        let added = epoll::add(
+            &self.epoll,
+            &conversation,
+            EventData::new_u64(token),
+            flags(interest),
+        );
+        added.ok()?;
+        self.entries.insert(
+            token,
+            Entry {
+                conversation,
+                interest,
+                watched: 0,
+            },
+        );
+        self.strangers.push_back(token);
+        Some(token)
+    }
+
+    fn turn_away(&mut self, token: u64) {
+        if self.entries.remove(&token).is_some() {
+            count(&self.context.service.metrics.turned_away, 1);
+        }
+    }
+
+    fn pump(&mut self, token: u64, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        let next = entry.conversation.pump(&self.context, now);
+        if let Some((pair, events)) = entry.conversation.fabric_events()
+            && pair != entry.watched
+        {
+            // The descriptor leaves the set by itself when the pair goes and it is closed.
+            let added = epoll::add(
+                &self.epoll,
+                events,
+                EventData::new_u64(token),
+                EventFlags::IN,
+            );
+            if added.is_err() {
+                self.entries.remove(&token);
+                return;
+            }
+            entry.watched = pair;
+        }
+        match next {
+            Next::Wait(interest) => self.want(token, interest),
+            Next::Again => {
+                self.again.push(token);
+            }
+            Next::Starved => {
+                self.starved.push(token);
+                self.want(token, Interest::default());
+            }
+            Next::Work(job) => {
+                self.want(token, Interest::default());
+                let inbox = Arc::clone(&self.inbox);
+                self.workers
+                    .run(move || inbox.post(Message::Finished(token, Box::new(job.run()))));
+            }
+            Next::End => {
+                self.entries.remove(&token);
+            }
+        }
+    }
+
+    fn want(&mut self, token: u64, interest: Interest) {
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return;
+        };
+        if entry.interest == interest {
+            return;
+        }
+        entry.interest = interest;
+        let data = EventData::new_u64(token);
+        if epoll::modify(&self.epoll, &entry.conversation, data, flags(interest)).is_err() {
+            self.entries.remove(&token);
+        }
+    }
+
+    fn enforce_deadlines(&mut self, now: Instant) {
+        let deadlines = self.deadlines;
+        let mut late = Vec::new();
+        for (&token, entry) in &self.entries {
+            let conversation = &entry.conversation;
+            let silent = conversation.is_stranger()
+                && now.duration_since(conversation.begun()) > deadlines.greeting;
+            let stalled = conversation
+                .stalled_since()
+                .is_some_and(|since| now.duration_since(since) > deadlines.stall);
+            let stopped = self.stopping.is_some_and(|since| {
+                conversation.is_idle() || now.duration_since(since) > deadlines.stop
+            });
+            if silent || stopped {
+                late.push(token);
+            } else if stalled {
+                let what = json!({"what": "took no data for too long"});
+                self.context
+                    .service
+                    .audit
+                    .record(conversation.who(), "stalled", what);
+                late.push(token);
+            }
+        }
+        for token in late {
+            self.turn_away(token);
+        }
+    }
+}
+
+fn flags(interest: Interest) -> EventFlags {
+    if interest == Interest::default() {
+        // Hang-ups are always reported; once is enough while nothing is wanted.
+        return EventFlags::ET;
+    }
+    let mut flags = EventFlags::empty();
+    flags.set(EventFlags::IN, interest.readable);
+    flags.set(EventFlags::OUT, interest.writable);
+    flags
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "shard with {} conversations on {:?}",
+            self.entries.len(),
+            self.epoll.as_fd()
+        )
+    }
+}

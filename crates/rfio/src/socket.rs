@@ -1,0 +1,146 @@
+//! A stream socket, TCP or Unix: the few calls that both sides make on it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// A TCP connection: small frames leave at once, and a peer that vanished is noticed.
+    pub fn tcp(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        Ok(Self(stream.into()))
+    }
+
+    /// A Unix connection.
+    pub fn unix(stream: std::os::unix::net::UnixStream) -> Self {
+        Self(stream.into())
+    }
+
+    /// Whether calls wait.
+    pub fn set_blocking(&self, blocking: Blocking) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(
+            &self.0,
+            blocking == Blocking::No,
+        )?)
+    }
+
+    /// How long a call waits before it fails with WouldBlock; zero is for ever.
+    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        let patience = (!patience.is_zero()).then_some(patience);
+        sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, patience)?;
+        Ok(sockopt::set_socket_timeout(
+            &self.0,
+            sockopt::Timeout::Send,
+            patience,
+        )?)
+    }
+
+    /// Receives into a slice; zero is the end.
+    pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        retry(|| {
+            rustix::net::recv(&self.0, &mut *bytes, RecvFlags::empty())
+                .map(|(received, _)| received)
+        })
+    }
+
+    /// Receives at most `most` bytes behind the end of a vector, whose capacity it may enlarge to hold them.
+    pub fn receive_more(&self, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        bytes.reserve(most);
+        let before = bytes.len();
+        loop {
+            let mut spare = std::mem::take(bytes);
+            // Only `most` bytes may be taken from the stream: what follows belongs to the next frame.
+            let result = {
+                let room = spare.capacity() - spare.len();
+                if room <= most {
+                    rustix::net::recv(&self.0, spare_capacity(&mut spare), RecvFlags::empty())
+                        .map(|_| ())
+                } else {
+                    let start = spare.len();
+                    spare.resize(start + most, 0);
+                    let received =
+                        rustix::net::recv(&self.0, &mut spare[start..], RecvFlags::empty());
+                    let kept = received.as_ref().map_or(0, |(kept, _)| *kept);
+                    spare.truncate(start + kept);
+                    received.map(|_| ())
+                }
+            };
+            *bytes = spare;
+            match result {
+                Ok(()) => return Ok(bytes.len() - before),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Looks at the first byte without taking it.
+    pub fn peek(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let seen =
+            retry(|| rustix::net::recv(&self.0, &mut byte, RecvFlags::PEEK).map(|(seen, _)| seen))?;
+        Ok((seen == 1).then_some(byte[0]))
+    }
+
+    /// Sends as much as it can. Never raises SIGPIPE: a library must not end its host's process.
+    pub fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut nothing = SendAncillaryBuffer::default();
+        retry(|| rustix::net::sendmsg(&self.0, slices, &mut nothing, SendFlags::NOSIGNAL))
+    }
+
+    /// Ends both directions.
+    pub fn shut_down(&self) {
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl io::Read for &Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.receive(bytes)
+    }
+}
+
+impl io::Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(&[IoSlice::new(bytes)])
+    }
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send(slices)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether calls on a socket wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocking {
+    /// They do.
+    Yes,
+    /// They fail with WouldBlock.
+    No,
+}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}

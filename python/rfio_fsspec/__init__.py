@@ -1,0 +1,172 @@
+"""An fsspec filesystem for RFIO servers: ``rfio://host[:port]/path``.
+
+    import fsspec, pandas
+    pandas.read_csv("rfio://server/data/table.csv")
+    fsspec.open("rfio://server/data/file.bin", "rb")
+
+Importing this module registers the protocol; an installed package is found by fsspec itself. How to connect comes from
+the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_FABRIC``), as for the tools.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from typing import Any, Optional
+
+import fsspec
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+from . import library
+
+__all__ = ["RfioFileSystem", "RfioFile"]
+
+
+class RfioFileSystem(AbstractFileSystem):
+    """Files on RFIO servers. Paths are ``host[:port]/path``, so that one filesystem serves all servers."""
+
+    protocol = "rfio"
+    root_marker = ""
+
+    def _url(self, path: str) -> str:
+        host, _, rest = self._strip_protocol(path).partition("/")
+        return f"rfio://{host}/{rest}"
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """What a path is."""
+        path = self._strip_protocol(path)
+        about = library.stat(self._url(path))
+        kind = "directory" if modes.S_ISDIR(about.mode) else "file"
+        return {"name": path, "size": about.size, "type": kind, "mode": about.mode,
+                "mtime": about.modified}
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list:
+        """The entries of a directory; a file is its own only entry."""
+        path = self._strip_protocol(path).rstrip("/")
+        own = self.info(path)
+        if own["type"] == "file":
+            return [own] if detail else [path]
+        found = [f"{path}/{name}" for name in sorted(library.names(self._url(path)))]
+        return [self.info(each) for each in found] if detail else found
+
+    def modified(self, path: str):
+        """When a file was last changed."""
+        from datetime import datetime, timezone
+        return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        """Makes a directory."""
+        if create_parents:
+            self.makedirs(self._parent(path), exist_ok=True)
+        library.make_directory(self._url(path))
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Makes a directory and what is missing above it."""
+        host, *parts = self._strip_protocol(path).rstrip("/").split("/")
+        for end in range(1, len(parts) + 1):
+            last = end == len(parts)
+            try:
+                library.make_directory(self._url("/".join([host, *parts[:end]])))
+            except FileExistsError:
+                if last and not exist_ok:
+                    raise
+
+    def rmdir(self, path: str) -> None:
+        """Removes an empty directory."""
+        library.remove_directory(self._url(path))
+
+    def rm_file(self, path: str) -> None:
+        """Removes a file, or an empty directory: fsspec removes a tree through this function, leaves first."""
+        try:
+            library.unlink(self._url(path))
+        except IsADirectoryError:
+            library.remove_directory(self._url(path))
+
+    def mv(self, path1: str, path2: str, **_: Any) -> None:
+        """Renames on one server."""
+        library.rename(self._url(path1), self._url(path2))
+
+    def cat_ranges(self, paths: list, starts: Any, ends: Any, max_gap: Optional[int] = None,
+                   on_error: str = "return", **kwargs: Any) -> list:
+        """Many ranges, with one request per file: what columnar readers ask for."""
+        count = len(paths)
+        starts = starts if isinstance(starts, list) else [starts] * count
+        ends = ends if isinstance(ends, list) else [ends] * count
+        results: list = [None] * count
+        for path in dict.fromkeys(paths):
+            mine = [index for index in range(count) if paths[index] == path]
+            try:
+                size = self.info(path)["size"]
+                ranges = [_absolute(starts[index], ends[index], size) for index in mine]
+                file = library.File(self._url(path), os.O_RDONLY)
+                try:
+                    for index, data in zip(mine, file.read_ranges(ranges)):
+                        results[index] = data
+                finally:
+                    file.close()
+            except OSError as error:
+                if on_error != "return":
+                    raise
+                for index in mine:
+                    results[index] = error
+        return results
+
+    def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None,
+              autocommit: bool = True, cache_options: Optional[dict] = None, **kwargs: Any) -> "RfioFile":
+        return RfioFile(self, path, mode, block_size or "default", autocommit=autocommit,
+                        cache_options=cache_options, **kwargs)
+
+
+def _absolute(start: Optional[int], end: Optional[int], size: int) -> tuple[int, int]:
+    begin, stop, _ = slice(start, end).indices(size)
+    return begin, max(0, stop - begin)
+
+
+class RfioFile(AbstractBufferedFile):
+    """An open file. What is written goes to a name of its own and appears under the file's when it is whole."""
+
+    def __init__(self, fs: RfioFileSystem, path: str, mode: str = "rb", *arguments: Any, **kwargs: Any):
+        self._file: Optional[library.File] = None
+        super().__init__(fs, path, mode, *arguments, **kwargs)
+        if mode == "rb":
+            self._file = library.File(fs._url(self.path), os.O_RDONLY)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return self._file.read_at(start, end - start)
+
+    def _initiate_upload(self) -> None:
+        if self.mode == "ab":
+            self._file = library.File(self.fs._url(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            return
+        directory, _, name = self.path.rpartition("/")
+        self._partial = f"{directory}/.{name}.rfpart"
+        self._file = library.File(self.fs._url(self._partial), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        self._file.write(self.buffer.getvalue())
+        if final and self.autocommit:
+            self.commit()
+        return True
+
+    def commit(self) -> None:
+        """Gives what was written its name."""
+        self._file.close()
+        if self.mode != "ab":
+            library.rename(self.fs._url(self._partial), self.fs._url(self.path))
+
+    def discard(self) -> None:
+        """Removes what was written."""
+        self._file.close()
+        if self.mode != "ab":
+            library.unlink(self.fs._url(self._partial))
+
+    def close(self) -> None:
+        """Closes; what is buffered is written first."""
+        try:
+            super().close()
+        finally:
+            if self._file is not None:
+                self._file.close()
+
+
+fsspec.register_implementation("rfio", RfioFileSystem, clobber=True)
