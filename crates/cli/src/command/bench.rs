@@ -1,0 +1,148 @@
+//! `verbena bench`: benchmarks by name, with a table on standard output and, where asked, a run directory.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::suite::options::MeasureOptions;
+use crate::suite::session::Session;
+use verbena_measure::unit;
+use verbena_report::gather::rows;
+use verbena_report::run_directory::Loaded;
+use verbena_workloads::{Benchmark, find, registry};
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Benchmarks, or the beginnings of their names (`latency.`); `verbena list` shows all
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    options: MeasureOptions,
+
+    /// Write results.jsonl, points.csv and report.html into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs them.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    arguments.options.check()?;
+    let benchmarks = named(&arguments.names)?;
+    let mut runs = Vec::new();
+    let several = arguments.options.targets.len() > 1;
+    for target in &arguments.options.targets {
+        let target = target.resolve()?;
+        let directory = arguments.out.as_ref().map(|out| match several {
+            true => out.join(target.label()),
+            false => out.clone(),
+        });
+        let session = Session {
+            benchmarks: benchmarks.clone(),
+            target,
+            options: &arguments.options,
+            directory: directory.as_deref(),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+        };
+        if let Some(loaded) = session.run()? {
+            print_table(&loaded);
+            runs.push(loaded);
+        }
+    }
+    if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
+        super::report::write(out, &runs)?;
+    }
+    Ok(verdict(&runs))
+}
+
+/// The benchmarks that names or their beginnings mean.
+fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
+    let mut found: Vec<&'static Benchmark> = Vec::new();
+    for name in names {
+        let before = found.len();
+        match find(name) {
+            Some(benchmark) => found.push(benchmark),
+            None if name.ends_with('.') => {
+                found.extend(
+                    registry::ALL
+                        .iter()
+                        .filter(|b| b.name.starts_with(name.as_str())),
+                );
+            }
+            None => {}
+        }
+        if found.len() == before {
+            let text = format!("no benchmark is called {name:?}; `verbena list` shows all");
+            return Err(Failure::Input(text));
+        }
+    }
+    Ok(found)
+}
+
+/// Success if every run measured something and nothing failed that the adapter offers.
+pub fn verdict(runs: &[Loaded]) -> Exit {
+    let bad = |run: &Loaded| {
+        let offered_nothing = run.points.is_empty() && run.failures.iter().any(|f| !f.unsupported);
+        // A failure without parameters is that of a whole launch: a process died or hung.
+        let launch = run
+            .failures
+            .iter()
+            .any(|f| !f.unsupported && f.parameters.is_empty());
+        let ended = run.end.as_ref().is_some_and(|end| end.outcome == "failed");
+        offered_nothing || launch || ended
+    };
+    if runs.iter().any(bad) {
+        Exit::AnswerIsNo
+    } else {
+        Exit::Success
+    }
+}
+
+fn print_table(run: &Loaded) {
+    let mut last = String::new();
+    for row in rows(run) {
+        if row.benchmark != last {
+            println!("{} on {}", row.benchmark, run.run.label);
+            last.clone_from(&row.benchmark);
+        }
+        let words: Vec<String> = row
+            .figures
+            .iter()
+            .map(|figure| {
+                let mut text = format!(
+                    "{} {}",
+                    figure.name,
+                    unit::display(figure.value, &figure.unit)
+                );
+                if let Some(p99) = figure.summary.as_ref().and_then(|s| s.p99) {
+                    text += &format!(" (p99 {})", unit::display(p99, &figure.unit));
+                }
+                if let Some(percent) = figure.percent_of_bound() {
+                    text += &format!(" {percent:.0} % of bound");
+                }
+                text
+            })
+            .collect();
+        println!("  {:<44} {}", row.label_without(&[]), words.join("; "));
+        for warning in &row.warnings {
+            println!("  {:<44} warning: {warning}", "");
+        }
+    }
+    for finding in &run.findings {
+        println!("{}: {}", finding.benchmark, finding.text);
+    }
+    for failure in &run.failures {
+        let words: Vec<String> = failure
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        println!(
+            "{} {}: {}",
+            failure.benchmark,
+            words.join(", "),
+            failure.reason
+        );
+    }
+}

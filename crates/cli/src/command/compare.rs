@@ -1,0 +1,103 @@
+//! `verbena compare`: which points changed between two runs, by how much, with intervals. For gates, the exit code tells.
+
+use std::path::PathBuf;
+
+use crate::command::report::read;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use verbena_measure::compare::{Change, Verdict};
+use verbena_report::comparison::{Thresholds, between};
+
+/// Which runs.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The run to compare with
+    a: PathBuf,
+
+    /// The run in question
+    b: PathBuf,
+
+    /// TOML with `default = 0.05` and, under [benchmarks], exceptions by the beginning of a name
+    #[arg(long, value_name = "FILE")]
+    thresholds: Option<PathBuf>,
+
+    /// Print every point, not only those that changed
+    #[arg(long)]
+    all: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares; exit code 1 when something got worse.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let thresholds = match &arguments.thresholds {
+        None => Thresholds::default(),
+        Some(path) => {
+            let wrong = |error: String| Failure::Input(format!("{}: {error}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+            toml::from_str(&text).map_err(|error| wrong(error.to_string()))?
+        }
+    };
+    let (a, b) = (read(&arguments.a)?, read(&arguments.b)?);
+    let compared = between(&a, &b, &thresholds);
+    let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
+    let shown: Vec<&Change> = compared.changes.iter().filter(wanted).collect();
+    let count = |verdict| {
+        compared
+            .changes
+            .iter()
+            .filter(|c| c.verdict == verdict)
+            .count()
+    };
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
+        println!("{text}");
+    } else {
+        for change in &shown {
+            let interval = change
+                .interval
+                .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
+            println!(
+                "{:>10} {:.3}{interval}  {}",
+                word(change.verdict),
+                change.ratio,
+                change.key
+            );
+        }
+        println!(
+            "{} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
+            compared.changes.len(),
+            count(Verdict::Regressed),
+            count(Verdict::Improved),
+            count(Verdict::Same),
+            count(Verdict::Undecided),
+            compared.only_first,
+            compared.only_second
+        );
+    }
+    if compared.changes.is_empty() {
+        return Err(Failure::Input(
+            "the two runs have no point in common".to_owned(),
+        ));
+    }
+    Ok(if count(Verdict::Regressed) > 0 {
+        Exit::AnswerIsNo
+    } else {
+        Exit::Success
+    })
+}
+
+fn is_change(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Regressed | Verdict::Improved)
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Same => "same",
+        Verdict::Improved => "better",
+        Verdict::Regressed => "worse",
+        Verdict::Undecided => "undecided",
+    }
+}

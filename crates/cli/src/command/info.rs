@@ -1,0 +1,69 @@
+//! `verbena info [--json]`: the adapter, its limits, and what the processes of this user are doing
+//! on it: the path to each peer and the live queue pairs.
+
+use serde::Serialize;
+use verbena_hca::describe;
+use verbena_hca::errno::Errno;
+use verbena_hca::shm::registry;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::info::description::Answer;
+use crate::info::device::Device;
+use crate::info::table::Table;
+
+/// The arguments of `verbena info`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Everything<'a> {
+    device: &'a Device,
+    processes: &'a [Answer],
+}
+
+/// Prints what there is.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let directory = registry::directory();
+    // What dead processes left would otherwise wait for the next program to come.
+    describe::sweep(&directory);
+    let answers = match describe::processes(&directory) {
+        Ok(answers) => answers,
+        // No registry: no process is on the adapter.
+        Err(Errno::ENOENT) => Vec::new(),
+        Err(source) => {
+            return Err(Failure::Registry {
+                path: directory,
+                source,
+            });
+        }
+    };
+    let processes: Vec<_> = answers
+        .into_iter()
+        .map(|(pid, text)| Answer::of(pid, text))
+        .collect();
+    let device = Device::ours();
+    if arguments.json {
+        let everything = Everything {
+            device: &device,
+            processes: &processes,
+        };
+        let text = serde_json::to_string_pretty(&everything)
+            .expect("plain data with text keys has a JSON form");
+        println!("{text}");
+    } else {
+        print!(
+            "{}",
+            Table {
+                device: &device,
+                registry: &directory,
+                processes: &processes
+            }
+        );
+    }
+    Ok(Exit::Success)
+}

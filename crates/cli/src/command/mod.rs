@@ -1,0 +1,56 @@
+//! The subcommands, one file each: arguments as typed, and `run`, which does the work and gives
+//! the exit code.
+
+mod bench;
+mod compare;
+mod evaluate;
+mod info;
+mod list;
+mod process;
+mod report;
+mod reproduce;
+mod run;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// What `verbena` can do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Run benchmarks by name
+    Bench(bench::Arguments),
+    /// Say what changed between two runs
+    Compare(compare::Arguments),
+    /// Evaluate an adapter: all benchmarks, one report
+    Evaluate(evaluate::Arguments),
+    /// Show the adapter, its limits, and who is on it
+    Info(info::Arguments),
+    /// List the benchmarks
+    List(list::Arguments),
+    /// One process of a benchmark; started by `bench` and `evaluate`
+    #[command(hide = true, name = "__process")]
+    Process,
+    /// Draw the report of one or several runs
+    Report(report::Arguments),
+    /// Compute the published claims from the timing models
+    Reproduce(reproduce::Arguments),
+    /// Run a program on the software adapter
+    Run(run::Arguments),
+}
+
+impl Command {
+    /// Does what was asked.
+    pub fn run(self) -> Result<Exit, Failure> {
+        match self {
+            Command::Bench(arguments) => bench::run(arguments),
+            Command::Compare(arguments) => compare::run(arguments),
+            Command::Evaluate(arguments) => evaluate::run(arguments),
+            Command::Info(arguments) => info::run(arguments),
+            Command::List(arguments) => list::run(arguments),
+            Command::Process => process::run(),
+            Command::Report(arguments) => report::run(arguments),
+            Command::Reproduce(arguments) => reproduce::run(arguments),
+            Command::Run(arguments) => run::run(arguments),
+        }
+    }
+}

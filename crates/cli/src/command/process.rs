@@ -1,0 +1,53 @@
+//! `verbena __process`: one process of a benchmark, told everything by its launcher, telling records on standard output.
+
+use std::io::Write;
+use std::time::Instant;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::suite::plan::{Plan, VARIABLE};
+use crate::suite::process::{Standing, open, placement, run_one};
+use verbena_fabric::Error;
+use verbena_report::schema::{End, Line};
+
+/// Runs the benchmark that the plan names.
+pub fn run() -> Result<Exit, Failure> {
+    let text = std::env::var(VARIABLE)
+        .map_err(|_| Failure::Input("this command is for `bench` and `evaluate`".to_owned()))?;
+    let plan: Plan =
+        serde_json::from_str(&text).map_err(|error| Failure::Input(error.to_string()))?;
+    let benchmark = verbena_workloads::find(&plan.benchmark)
+        .ok_or_else(|| Failure::Input(format!("no benchmark {:?}", plan.benchmark)))?;
+    let started = Instant::now();
+    let standing = Standing {
+        placement: placement(&plan),
+        hub: &plan.hub,
+        page: Some(&plan.page),
+    };
+    let outcome = open(&plan.task, standing)
+        .and_then(|fabric| run_one(&fabric, &plan.task, benchmark.name, plan.launch, &tell));
+    let (word, reason) = match &outcome {
+        Ok(()) => ("complete", None),
+        Err(Error::Interrupted) => ("interrupted", None),
+        Err(error) => ("failed", Some(error.to_string())),
+    };
+    if plan.rank == 0 {
+        let seconds = started.elapsed().as_secs_f64();
+        tell(Line::End(End {
+            outcome: word.to_owned(),
+            seconds,
+            reason,
+        }));
+    }
+    match outcome {
+        Ok(()) | Err(Error::Interrupted) => Ok(Exit::Success),
+        Err(error) => Err(Failure::Suite(error.to_string())),
+    }
+}
+
+/// A record on standard output. A launcher that is gone reads no more, and this process will notice at the exchange.
+fn tell(line: Line) {
+    let text = serde_json::to_string(&line).expect("records are plain data");
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}

@@ -1,0 +1,103 @@
+//! `verbena report`: the report of one or several runs, laid over each other.
+
+use std::path::{Path, PathBuf};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use verbena_report::html::{Described, page};
+use verbena_report::run_directory::{Loaded, REPORT, load};
+use verbena_report::{Error, import};
+use verbena_workloads::registry::ALL;
+
+/// Which runs.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Run directories, results files, or output of perftest, OSU or iperf3
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+
+    /// Where the report goes [default: report.html in the first directory]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Draws it.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let runs = arguments
+        .runs
+        .iter()
+        .map(|path| read(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let out = match arguments.out {
+        Some(out) => out,
+        None if arguments.runs[0].is_dir() => arguments.runs[0].join(REPORT),
+        None => PathBuf::from(REPORT),
+    };
+    write_file(&out, &runs)?;
+    println!("{}", out.display());
+    Ok(Exit::Success)
+}
+
+/// A run directory, a results file, or what another tool wrote.
+pub fn read(path: &Path) -> Result<Loaded, Failure> {
+    let mut loaded = match path.is_dir() || path.extension().is_some_and(|end| end == "jsonl") {
+        true => load(path)?,
+        false => import::import(path)?,
+    };
+    if loaded.run.label.is_empty() {
+        loaded.run.label = path.display().to_string();
+    }
+    Ok(loaded)
+}
+
+/// Writes the report into a directory and gives its path.
+pub fn write(directory: &Path, runs: &[Loaded]) -> Result<PathBuf, Failure> {
+    let path = directory.join(REPORT);
+    write_file(&path, runs)?;
+    Ok(path)
+}
+
+fn write_file(path: &Path, runs: &[Loaded]) -> Result<(), Failure> {
+    let mut runs = runs.to_vec();
+    // Equal labels could not be told apart in a legend.
+    for i in 1..runs.len() {
+        if runs[..i]
+            .iter()
+            .any(|earlier| earlier.run.label == runs[i].run.label)
+        {
+            runs[i].run.label = format!("{} ({})", runs[i].run.label, i + 1);
+        }
+    }
+    let text = page(&runs, &described(&runs));
+    std::fs::write(path, text).map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(())
+}
+
+/// Our benchmarks, and those that only an import knows.
+fn described(runs: &[Loaded]) -> Vec<Described> {
+    let mut all: Vec<Described> = ALL
+        .iter()
+        .map(|benchmark| Described {
+            name: benchmark.name.to_owned(),
+            group: benchmark.group.title().to_owned(),
+            answers: benchmark.answers.to_owned(),
+            source: benchmark.source.to_owned(),
+            axis: benchmark.axis.to_owned(),
+        })
+        .collect();
+    for point in runs.iter().flat_map(|run| &run.points) {
+        if !all.iter().any(|known| known.name == point.benchmark) {
+            all.push(Described {
+                name: point.benchmark.clone(),
+                group: "Imported".to_owned(),
+                answers: "As the other tool measured it.".to_owned(),
+                source: "import".to_owned(),
+                axis: "size".to_owned(),
+            });
+        }
+    }
+    all
+}

@@ -1,0 +1,126 @@
+//! The exit codes of `verbena`, all in one table.
+//!
+//! `run` returns what the command returned, so its codes overlap with the command's own; the
+//! codes for "cannot execute" and "not found" are those of `env(1)` and of the shell.
+
+use std::process::{ExitCode, ExitStatus};
+
+/// The table as `verbena --help` prints it.
+pub const TABLE: &str = "\
+Exit codes:
+  0        success
+  1        the work was done and its answer is no (a gate, a target, a comparison)
+  2        wrong input: an option, a name, a file
+  3        something that is needed is missing or refused on this machine
+  126      `run`: the command cannot be executed
+  127      `run`: the command is not found
+  128 + n  `run`: the command ended by signal n
+Otherwise `run` returns the exit code of the command.";
+
+/// What `verbena` returns to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything asked for was done.
+    Success,
+    /// The work was done and its answer is no.
+    AnswerIsNo,
+    /// The input was wrong.
+    WrongInput,
+    /// The machine lacks something.
+    Environment,
+    /// `run`: the command exists and cannot be executed.
+    NotExecutable,
+    /// `run`: there is no such command.
+    NotFound,
+    /// `run`: what the command itself returned.
+    OfCommand(u8),
+}
+
+impl Exit {
+    /// The exit code for how a child process ended.
+    pub fn of_child(status: ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        // A wait status holds a code of eight bits or a signal number below 128: both casts keep
+        // the value.
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::OfCommand(code as u8),
+            (None, Some(signal)) => Exit::OfCommand(128 + signal as u8),
+            (None, None) => unreachable!("wait() without WUNTRACED reports only ended processes"),
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::AnswerIsNo => 1,
+            Exit::WrongInput => 2,
+            Exit::Environment => 3,
+            Exit::NotExecutable => 126,
+            Exit::NotFound => 127,
+            Exit::OfCommand(code) => code,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Prints what the argument parser has to say and gives the code for it: help and version are
+/// answers, everything else is wrong input.
+pub fn of_arguments(message: &clap::Error) -> ExitCode {
+    // A closed standard output (`verbena --help | head -1`) is no reason to fail.
+    let _ = message.print();
+    if message.use_stderr() {
+        Exit::WrongInput.into()
+    } else {
+        Exit::Success.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_child_passes_its_code_or_its_signal_on() {
+        assert_eq!(Exit::of_child(ExitStatus::from_raw(0)), Exit::OfCommand(0));
+        assert_eq!(
+            Exit::of_child(ExitStatus::from_raw(77 << 8)),
+            Exit::OfCommand(77)
+        );
+        assert_eq!(
+            Exit::of_child(ExitStatus::from_raw(255 << 8)),
+            Exit::OfCommand(255)
+        );
+        assert_eq!(
+            Exit::of_child(ExitStatus::from_raw(9)),
+            Exit::OfCommand(137)
+        );
+        assert_eq!(
+            Exit::of_child(ExitStatus::from_raw(11 | 0x80)),
+            Exit::OfCommand(139)
+        );
+    }
+
+    #[test]
+    fn the_table_names_every_fixed_code() {
+        for exit in [
+            Exit::Success,
+            Exit::AnswerIsNo,
+            Exit::WrongInput,
+            Exit::Environment,
+            Exit::NotExecutable,
+            Exit::NotFound,
+        ] {
+            let code = format!("  {:<9}", exit.code());
+            assert!(
+                TABLE.lines().any(|line| line.starts_with(&code)),
+                "{exit:?}"
+            );
+        }
+    }
+}

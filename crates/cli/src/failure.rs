@@ -1,0 +1,98 @@
+//! Why a command of `verbena` could not do its work: whose fault, where, and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::launch::libraries;
+
+/// A failure of `verbena` itself, as opposed to one of the program that it runs.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The adapter's libraries are not where this executable expects them.
+    #[error(transparent)]
+    Libraries(#[from] libraries::Failure),
+
+    /// A results file or directory cannot be used.
+    #[error(transparent)]
+    Results(#[from] verbena_report::Error),
+
+    /// What a benchmark was asked for has no meaning or does not exist.
+    #[error("{0}")]
+    Input(String),
+
+    /// A benchmark could not be run here.
+    #[error("{0}")]
+    Suite(String),
+
+    /// What should be a command looks like an option.
+    #[error("`run` has no option {0:?}; `verbena run --help` lists those it has")]
+    UnknownOption(String),
+
+    /// The command exists and the kernel will not execute it.
+    #[error("cannot execute {command:?}: {source}")]
+    NotExecutable {
+        /// The command as typed.
+        command: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// The command is in no directory of PATH.
+    #[error("cannot find the command {0:?}; give its path, or check PATH")]
+    NotFound(String),
+
+    /// A system call that this program depends on was refused.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was being done, as a verb phrase.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// The registry of processes is not one that we can use.
+    #[error(
+        "cannot read the registry in {path}: {source}; it must belong to this user, have mode 0700 \
+         and be of this version of Verbena"
+    )]
+    Registry {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: verbena_hca::errno::Errno,
+    },
+
+    /// A directory could not be made or read.
+    #[error("cannot use the directory {path}: {source}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// The exit code for this failure.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Libraries(_)
+            | Failure::System { .. }
+            | Failure::Registry { .. }
+            | Failure::Directory { .. } => Exit::Environment,
+            Failure::UnknownOption(_) | Failure::Results(_) | Failure::Input(_) => Exit::WrongInput,
+            Failure::Suite(_) => Exit::Environment,
+            Failure::NotExecutable { .. } => Exit::NotExecutable,
+            Failure::NotFound(_) => Exit::NotFound,
+        }
+    }
+
+    /// Sorts an error of `exec` into the shell's two kinds.
+    pub fn of_exec(command: String, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Failure::NotFound(command),
+            _ => Failure::NotExecutable { command, source },
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a process says of itself when it is asked through the registry.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A process on the adapter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub command: String,
+    /// Those with which it is connected.
+    pub peers: Vec<Peer>,
+    /// Its queue pairs, as many as fit into the answer.
+    pub queue_pairs: Vec<QueuePair>,
+    /// How many there are.
+    pub queue_pairs_in_all: u64,
+    /// What it has counted so far.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Another process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its number.
+    pub pid: u32,
+    /// The path that most operations take.
+    pub path: String,
+}
+
+/// A queue pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePair {
+    /// Its number.
+    pub number: u32,
+    /// Its transport.
+    #[serde(rename = "type")]
+    pub transport: String,
+    /// Its state.
+    pub state: String,
+    /// The number of the queue pair that it is connected to; 0 for none.
+    pub destination: u32,
+}
+
+/// A process of the registry: what it says, or why it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// It answered.
+    Said(Description),
+    /// It did not, or not in words that we understand.
+    Silent {
+        /// Its number.
+        pid: u32,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Answer {
+    /// Reads an answer.
+    pub fn of<E: ToString>(pid: u32, text: Result<String, E>) -> Self {
+        let said = text.map_err(|error| error.to_string()).and_then(|text| {
+            serde_json::from_str(&text).map_err(|error| format!("its answer is broken: {error}"))
+        });
+        match said {
+            Ok(description) => Answer::Said(description),
+            Err(reason) => Answer::Silent { pid, reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read() {
+        let text = r#"{"pid":7,"command":"a","peers":[{"pid":8,"path":"mapped"}],
+            "queue_pairs":[{"number":256,"type":"RC","state":"RTS","destination":512}],
+            "queue_pairs_in_all":1,"counters":{"write_operations":3}}"#;
+        let Answer::Said(said) = Answer::of::<String>(7, Ok(text.into())) else {
+            panic!("silent")
+        };
+        assert_eq!(
+            said.peers,
+            [Peer {
+                pid: 8,
+                path: "mapped".into()
+            }]
+        );
+        assert_eq!(said.queue_pairs[0].transport, "RC");
+    }
+
+    #[test]
+    fn silence_and_broken_words_have_a_reason() {
+        for text in [
+            Err("refused".to_owned()),
+            Ok("{".to_owned()),
+            Ok(r#"{"pid":7}"#.to_owned()),
+        ] {
+            let Answer::Silent { pid, reason } = Answer::of(7, text) else {
+                panic!("understood")
+            };
+            assert_eq!(pid, 7);
+            assert!(!reason.is_empty());
+        }
+    }
+}

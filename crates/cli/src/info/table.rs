@@ -1,0 +1,162 @@
+//! Device and processes as text for people.
+
+use std::fmt;
+use std::path::Path;
+
+use super::description::{Answer, Description};
+use super::device::Device;
+
+/// Displays the device, then who is on it.
+pub struct Table<'a> {
+    /// The adapter.
+    pub device: &'a Device,
+    /// Where processes find each other.
+    pub registry: &'a Path,
+    /// Who is there.
+    pub processes: &'a [Answer],
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Device {
+            name,
+            node_guid,
+            lid,
+            mtu,
+            limits,
+        } = self.device;
+        writeln!(f, "device {name}, node GUID {node_guid}")?;
+        writeln!(f, "  port 1: active, InfiniBand, LID {lid}, MTU {mtu} B")?;
+        writeln!(f, "  limits")?;
+        for (name, value) in limits {
+            writeln!(f, "    {name:<18}{value:>21}")?;
+        }
+        match self.processes {
+            [] => writeln!(
+                f,
+                "no process is on the adapter ({})",
+                self.registry.display()
+            ),
+            all => {
+                writeln!(f, "processes ({})", self.registry.display())?;
+                all.iter().try_for_each(|answer| process(f, answer))
+            }
+        }
+    }
+}
+
+fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
+    let Description {
+        pid,
+        command,
+        peers,
+        queue_pairs,
+        queue_pairs_in_all,
+        ..
+    } = match answer {
+        Answer::Said(description) => description,
+        Answer::Silent { pid, reason } => return writeln!(f, "  {pid}  does not answer: {reason}"),
+    };
+    writeln!(f, "  {pid}  {command}, queue pairs: {queue_pairs_in_all}")?;
+    for peer in peers {
+        writeln!(f, "    peer {} by the path {}", peer.pid, peer.path)?;
+    }
+    for queue_pair in queue_pairs {
+        write!(
+            f,
+            "    queue pair {:#08x}  {:<8}  {:<5}",
+            queue_pair.number, queue_pair.transport, queue_pair.state
+        )?;
+        match queue_pair.destination {
+            0 => writeln!(f)?,
+            destination => writeln!(f, "  to {destination:#08x}")?,
+        }
+    }
+    let shown = queue_pairs.len() as u64;
+    if shown < *queue_pairs_in_all {
+        writeln!(
+            f,
+            "    ... and {} more queue pairs",
+            queue_pairs_in_all - shown
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::description::{Peer, QueuePair};
+    use std::collections::BTreeMap;
+
+    fn device() -> Device {
+        Device {
+            name: "verbena0",
+            node_guid: "02".into(),
+            lid: 1,
+            mtu: 4096,
+            limits: vec![("max_qp", 9)],
+        }
+    }
+
+    fn text(processes: &[Answer]) -> String {
+        let device = device();
+        Table {
+            device: &device,
+            registry: Path::new("/r"),
+            processes,
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn an_idle_host() {
+        let text = text(&[]);
+        assert!(
+            text.starts_with("device verbena0, node GUID 02\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("no process is on the adapter (/r)\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn processes_with_peers_and_queue_pairs() {
+        let said = Description {
+            pid: 7,
+            command: "ib_write_lat".into(),
+            peers: vec![Peer {
+                pid: 8,
+                path: "cma".into(),
+            }],
+            queue_pairs: vec![QueuePair {
+                number: 0x100,
+                transport: "RC".into(),
+                state: "RTS".into(),
+                destination: 0x200,
+            }],
+            queue_pairs_in_all: 3,
+            counters: BTreeMap::new(),
+        };
+        let text = text(&[
+            Answer::Said(said),
+            Answer::Silent {
+                pid: 9,
+                reason: "timed out".into(),
+            },
+        ]);
+        assert!(
+            text.contains("  7  ib_write_lat, queue pairs: 3\n"),
+            "{text}"
+        );
+        assert!(text.contains("peer 8 by the path cma\n"), "{text}");
+        assert!(
+            text.contains("queue pair 0x000100  RC        RTS    to 0x000200\n"),
+            "{text}"
+        );
+        assert!(text.contains("... and 2 more queue pairs\n"), "{text}");
+        assert!(text.contains("  9  does not answer: timed out\n"), "{text}");
+    }
+}

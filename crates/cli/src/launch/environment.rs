@@ -1,0 +1,128 @@
+//! The environment that puts a program on the software adapter. Pure: nothing here starts
+//! anything.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use super::libraries::Libraries;
+
+/// A way for data to reach a peer on the same host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Path {
+    /// Registered pages live in shared memory: an operation is a memory copy
+    Mapped,
+    /// The kernel copies between the two processes
+    Cma,
+    /// Copies through shared memory, drained by a thread of the target
+    Ring,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Path::Mapped => "mapped",
+            Path::Cma => "cma",
+            Path::Ring => "ring",
+        })
+    }
+}
+
+/// Variables to set in the environment of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment(BTreeMap<&'static str, OsString>);
+
+impl Environment {
+    /// The variables that make a program find `libraries`, beside what it inherits from us.
+    pub fn new(libraries: &Libraries, path: Option<Path>) -> Self {
+        let inherited = |name| env::var_os(name).unwrap_or_default();
+        let mut variables = BTreeMap::from([
+            (
+                "LD_LIBRARY_PATH",
+                in_front(
+                    libraries.directory().as_os_str(),
+                    &inherited("LD_LIBRARY_PATH"),
+                    b":;",
+                ),
+            ),
+            (
+                "LD_PRELOAD",
+                in_front(
+                    libraries.shim().as_os_str(),
+                    &inherited("LD_PRELOAD"),
+                    b": \t\n",
+                ),
+            ),
+        ]);
+        if let Some(path) = path {
+            variables.insert("VERBENA_PATH", path.to_string().into());
+        }
+        Self(variables)
+    }
+
+    /// The same, with every process of the program writing its counters into `directory`.
+    pub fn with_stats(mut self, directory: &std::path::Path) -> Self {
+        self.0.insert("VERBENA_STATS_DIR", directory.into());
+        self
+    }
+
+    /// The variables, by name.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (*name, value.as_os_str()))
+    }
+}
+
+/// `list` with `first` in front, and nowhere else: running inside another `verbena run` does not
+/// make the list grow. Empty entries are dropped, for in LD_LIBRARY_PATH they would mean the
+/// current directory.
+fn in_front(first: &OsStr, list: &OsStr, separators: &[u8]) -> OsString {
+    use std::os::unix::ffi::OsStrExt;
+    let rest = list
+        .as_bytes()
+        .split(|byte| separators.contains(byte))
+        .filter(|entry| !entry.is_empty() && *entry != first.as_bytes());
+    let mut all = first.to_os_string();
+    for entry in rest {
+        all.push(":");
+        all.push(OsStr::from_bytes(entry));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(first: &str, list: &str, separators: &[u8]) -> String {
+        in_front(first.as_ref(), list.as_ref(), separators)
+            .into_string()
+            .unwrap()
+    }
+
+    #[test]
+    fn ours_comes_first_and_once() {
+        assert_eq!(put("/v", "", b":"), "/v");
+        assert_eq!(put("/v", "/a:/b", b":"), "/v:/a:/b");
+        assert_eq!(put("/v", "/a:/v:/b", b":"), "/v:/a:/b");
+        assert_eq!(put("/v", "/a /b:/c", b": "), "/v:/a:/b:/c");
+    }
+
+    #[test]
+    fn empty_entries_do_not_add_the_current_directory() {
+        assert_eq!(put("/v", ":/a::", b":"), "/v:/a");
+    }
+
+    #[test]
+    fn names_of_paths_are_those_of_the_argument() {
+        use clap::ValueEnum;
+        for path in Path::value_variants() {
+            assert_eq!(
+                path.to_possible_value().unwrap().get_name(),
+                path.to_string()
+            );
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the adapter's shared objects are: always beside this executable, never on a search path,
+//! so that a program and its libraries are of one build.
+//!
+//! | executable | libraries |
+//! |---|---|
+//! | `target/release/verbena` | `target/release/lib/` |
+//! | `PREFIX/bin/verbena` | `PREFIX/lib/verbena/` |
+//!
+//! VERBENA_LIBRARY_DIR overrides both: a sanitizer build of the library is tried that way.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The C library that programs are linked against.
+const IBVERBS: &str = "libibverbs.so.1";
+/// The preloaded object that answers for the device node.
+const SHIM: &str = "libverbena_shim.so";
+
+/// The shared objects of one build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Libraries {
+    directory: PathBuf,
+}
+
+/// Why the libraries cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The kernel does not tell where this executable is.
+    #[error("cannot find out where this executable is (is /proc mounted?): {0}")]
+    Executable(#[source] io::Error),
+
+    /// No place that was looked at has both.
+    #[error(
+        "cannot find {IBVERBS} and {SHIM} in {}; `make build` or `make install` puts them there",
+        list(.0)
+    )]
+    Absent(Vec<PathBuf>),
+
+    /// The dynamic linker would split the name.
+    #[error(
+        "the libraries are in {0:?}, and the dynamic linker cannot take a directory with a colon, \
+         a semicolon, white space or a dollar sign in its name; move Verbena elsewhere"
+    )]
+    Unusable(PathBuf),
+}
+
+impl Libraries {
+    /// Finds the libraries that belong to the running executable.
+    pub fn beside_this_executable() -> Result<Self, Failure> {
+        if let Some(directory) = env::var_os("VERBENA_LIBRARY_DIR") {
+            return Self::in_one_of(vec![directory.into()]);
+        }
+        let executable = env::current_exe()
+            .and_then(|path| path.canonicalize())
+            .map_err(Failure::Executable)?;
+        Self::in_one_of(candidates(&executable))
+    }
+
+    fn in_one_of(candidates: Vec<PathBuf>) -> Result<Self, Failure> {
+        let complete = |directory: &PathBuf| {
+            [IBVERBS, SHIM]
+                .iter()
+                .all(|name| directory.join(name).is_file())
+        };
+        let Some(directory) = candidates.iter().find(|directory| complete(directory)) else {
+            return Err(Failure::Absent(candidates));
+        };
+        let directory = directory.canonicalize().map_err(Failure::Executable)?;
+        // ld.so(8): LD_LIBRARY_PATH is split at colons and semicolons, LD_PRELOAD at colons and
+        // white space, and `$` opens a token such as $ORIGIN in both.
+        let splits = |byte: &u8| matches!(byte, b':' | b';' | b' ' | b'\t' | b'\n' | b'$');
+        if directory.as_os_str().as_encoded_bytes().iter().any(splits) {
+            return Err(Failure::Unusable(directory));
+        }
+        Ok(Self { directory })
+    }
+
+    /// The directory for LD_LIBRARY_PATH.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The object for LD_PRELOAD.
+    pub fn shim(&self) -> PathBuf {
+        self.directory.join(SHIM)
+    }
+}
+
+fn candidates(executable: &Path) -> Vec<PathBuf> {
+    let bin = executable.parent().unwrap_or(Path::new("/"));
+    let prefix = bin.parent().unwrap_or(bin);
+    vec![bin.join("lib"), prefix.join("lib/verbena")]
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let shown: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    shown.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::directory::Directory;
+    use std::fs;
+
+    #[test]
+    fn a_build_tree_and_an_installation_are_looked_at_in_this_order() {
+        let places = candidates(Path::new("/opt/verbena/bin/verbena"));
+        assert_eq!(
+            places,
+            [
+                Path::new("/opt/verbena/bin/lib"),
+                Path::new("/opt/verbena/lib/verbena")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_directory_counts_only_with_both_objects() {
+        let place = Directory::create().unwrap();
+        let half = place.path().join("half");
+        let full = place.path().join("full");
+        for (directory, names) in [(&half, &[IBVERBS][..]), (&full, &[IBVERBS, SHIM][..])] {
+            fs::create_dir(directory).unwrap();
+            for name in names {
+                fs::write(directory.join(name), "").unwrap();
+            }
+        }
+        let found = Libraries::in_one_of(vec![half.clone(), full.clone()]).unwrap();
+        assert_eq!(found.directory(), full.canonicalize().unwrap());
+
+        let message = Libraries::in_one_of(vec![half.clone()])
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains(half.to_str().unwrap()), "{message}");
+        assert!(message.contains("make build"), "{message}");
+    }
+
+    #[test]
+    fn a_directory_that_the_dynamic_linker_would_split_is_refused() {
+        let place = Directory::create().unwrap();
+        let spaced = place.path().join("with space");
+        fs::create_dir(&spaced).unwrap();
+        for name in [IBVERBS, SHIM] {
+            fs::write(spaced.join(name), "").unwrap();
+        }
+        assert!(matches!(
+            Libraries::in_one_of(vec![spaced]),
+            Err(Failure::Unusable(_))
+        ));
+    }
+}

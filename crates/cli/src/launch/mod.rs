@@ -1,0 +1,5 @@
+//! What it takes to start a program on the software adapter.
+
+pub mod environment;
+pub mod libraries;
+pub mod supervise;

@@ -1,0 +1,51 @@
+//! The `verbena` program: runs unmodified verbs programs on the software adapter.
+//!
+//! `main` reads as the pipeline: arguments as typed, a plan in which everything is known, the
+//! command itself, and one exit code from the table in [`exit`]. A subcommand is one file under
+//! [`command`]; adding one means that file and a line in [`command::Command`].
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod exit;
+mod failure;
+mod info;
+mod launch;
+mod stats;
+mod suite;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// InfiniBand in software: run, measure, predict, serve.
+#[derive(Debug, Parser)]
+#[command(name = "verbena", version, about, after_help = exit::TABLE)]
+struct Arguments {
+    #[command(subcommand)]
+    command: command::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(message) => return exit::of_arguments(&message),
+    };
+    match arguments.command.run() {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            eprintln!("verbena: {failure}");
+            failure.exit().into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_argument_table_is_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

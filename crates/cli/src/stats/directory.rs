@@ -1,0 +1,83 @@
+//! A private directory that goes away with its owner.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::failure::Failure;
+
+/// A directory that only this user can enter, removed with its contents when dropped.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes a new one in the place for temporary files.
+    pub fn create() -> Result<Self, Failure> {
+        let parent = env::temp_dir();
+        loop {
+            // Only a name that is probably free is needed: creation fails if it is not.
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let path = parent.join(format!(
+                "verbena-{}-{:09}",
+                process::id(),
+                now.subsec_nanos()
+            ));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => {
+                    return Err(Failure::Directory {
+                        path: parent,
+                        source,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A late descendant may write into it at this moment; what stays is a small file in the
+        // place for temporary files, and no reason to fail.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn it_is_private_and_goes_away() {
+        let directory = Directory::create().unwrap();
+        let path = directory.path().to_path_buf();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        fs::write(path.join("1.json"), "{}").unwrap();
+        drop(directory);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn two_at_once_are_different() {
+        let (one, two) = (Directory::create().unwrap(), Directory::create().unwrap());
+        assert_ne!(one.path(), two.path());
+    }
+}

@@ -1,0 +1,6 @@
+//! What the adapter counted: each process of a program leaves one file, these are summed and
+//! printed.
+
+pub mod collect;
+pub mod directory;
+pub mod table;

@@ -1,0 +1,237 @@
+//! The local launcher: processes of this executable, started together for each launch of each benchmark. A process that
+//! dies ends that launch for the others; what was measured is kept.
+
+use super::plan::{Plan, Task, VARIABLE};
+use crate::failure::Failure;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use verbena_fabric::verbs::Hub;
+use verbena_report::schema::Line;
+
+/// No launch takes longer; a job that does is ended.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How long the others have after one process died, or after a stop.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// How a launch ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// All processes ended well.
+    Well,
+    /// The user stopped it.
+    Interrupted,
+    /// A process failed.
+    Failed(String),
+}
+
+/// Runs one launch of a benchmark with `size` processes; every record is handed on as it arrives.
+pub fn launch(
+    task: &Task,
+    benchmark: &str,
+    number: u32,
+    size: usize,
+    stop: &AtomicBool,
+    mut take: impl FnMut(Line) -> Result<(), Failure>,
+) -> Result<Ended, Failure> {
+    let system = |doing| move |source| Failure::System { doing, source };
+    let hub = Hub::listen("127.0.0.1:0", size).map_err(system("listen for the exchange"))?;
+    let page = Page::new();
+    let mut job = Job {
+        children: Vec::new(),
+        hub: &hub,
+    };
+    let mut output = None;
+    for rank in 0..size {
+        let plan = Plan {
+            benchmark: benchmark.to_owned(),
+            launch: number,
+            task: task.clone(),
+            rank,
+            size,
+            hub: hub.address().to_string(),
+            page: page.0.clone(),
+        };
+        let mut child = spawn(&plan).map_err(system("start a process"))?;
+        if rank == 0 {
+            output = child.stdout.take();
+        }
+        job.children.push(child);
+    }
+    let records = listen(output.expect("process 0 has its output piped"));
+    let started = Instant::now();
+    let mut deadline = started + LONGEST;
+    let mut trouble = None;
+    let mut signalled = false;
+    let mut open = true;
+    while open || !job.all_ended() {
+        match records.recv_timeout(Duration::from_millis(20)) {
+            Ok(Line::End(end)) => {
+                if end.outcome == "complete" {
+                    hub.expect_ends();
+                } else if trouble.is_none() {
+                    trouble = end.reason;
+                }
+            }
+            Ok(line) => take(line)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                open = false;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        if let Some(found) = job.look() {
+            if found.signalled && !signalled {
+                signalled = true;
+                trouble = Some(found.reason);
+            } else {
+                trouble.get_or_insert(found.reason);
+            }
+            deadline = deadline.min(Instant::now() + GRACE);
+        }
+        if stop.load(Ordering::Relaxed) {
+            deadline = deadline.min(Instant::now() + GRACE);
+        }
+        if Instant::now() > deadline {
+            let late = format!(
+                "ended after {} s without result",
+                started.elapsed().as_secs()
+            );
+            trouble.get_or_insert(late);
+            job.end();
+        }
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Ended::Interrupted);
+    }
+    Ok(trouble.map_or(Ended::Well, Ended::Failed))
+}
+
+fn spawn(plan: &Plan) -> std::io::Result<Child> {
+    let text = serde_json::to_string(plan).expect("a plan is plain data");
+    let output = if plan.rank == 0 {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    };
+    Command::new(std::env::current_exe()?)
+        .arg("__process")
+        .env(VARIABLE, text)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+fn listen(output: impl Read + Send + 'static) -> Receiver<Line> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // A line that a dying process cut short is no record.
+            if let Ok(line) = serde_json::from_str(&line)
+                && sender.send(line).is_err()
+            {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Why a job is in trouble.
+struct Trouble {
+    reason: String,
+    signalled: bool,
+}
+
+struct Job<'a> {
+    children: Vec<Child>,
+    hub: &'a Hub,
+}
+
+impl Job<'_> {
+    fn all_ended(&mut self) -> bool {
+        self.children
+            .iter_mut()
+            .all(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)))
+    }
+
+    /// Looks for a process that ended badly, tells the others, gives the reason. One that a signal ended comes first: the
+    /// others' complaints follow from it.
+    fn look(&mut self) -> Option<Trouble> {
+        let mut bad: Vec<(usize, ExitStatus)> = Vec::new();
+        for (rank, child) in self.children.iter_mut().enumerate() {
+            if let Ok(Some(status)) = child.try_wait()
+                && !status.success()
+            {
+                bad.push((rank, status));
+            }
+        }
+        let (rank, status) = *bad
+            .iter()
+            .find(|(_, status)| status.signal().is_some())
+            .or(bad.first())?;
+        self.hub.declare_lost(rank);
+        let mut said = String::new();
+        if let Some(mut errors) = self.children[rank].stderr.take() {
+            let _ = errors.read_to_string(&mut said);
+        }
+        let said = said.trim();
+        let words = if said.is_empty() {
+            String::new()
+        } else {
+            format!(": {said}")
+        };
+        Some(Trouble {
+            reason: format!("process {rank} ended with {status}{words}"),
+            signalled: status.signal().is_some(),
+        })
+    }
+
+    fn end(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+        }
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.end();
+        for child in &mut self.children {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The file of the page for barriers; removed when the launch is over.
+struct Page(PathBuf);
+
+impl Page {
+    fn new() -> Page {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "verbena-start-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let shared = PathBuf::from("/dev/shm");
+        let directory = if shared.is_dir() {
+            shared
+        } else {
+            std::env::temp_dir()
+        };
+        Page(directory.join(name))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,81 @@
+//! The options that `bench` and `evaluate` share.
+
+use super::target::Target;
+use crate::failure::Failure;
+
+/// Options of a measurement.
+#[derive(Debug, Clone, clap::Args)]
+pub struct MeasureOptions {
+    /// Fewer points, shorter, one launch
+    #[arg(long)]
+    pub quick: bool,
+
+    /// What to measure: software, hardware[:DEVICE[:PORT]]; may be given several times
+    #[arg(long = "on", value_name = "TARGET", default_value = "software")]
+    pub targets: Vec<Target>,
+
+    /// Launches of each benchmark: new processes, queue pairs and buffers [default: 5; 1 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub launches: Option<u32>,
+
+    /// Message sizes in bytes
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub sizes: Option<Vec<usize>>,
+
+    /// Numbers of pairs for multi-pair benchmarks
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub pairs: Option<Vec<usize>>,
+
+    /// Processes for patterns [default: 4]
+    #[arg(long, value_name = "N")]
+    pub processes: Option<usize>,
+
+    /// How several pairs run: free or lockstep [default: both]
+    #[arg(long, value_name = "MODE", value_parser = ["free", "lockstep"])]
+    pub mode: Option<String>,
+
+    /// Transports: rc, uc, ud, xrc
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["rc", "uc", "ud", "xrc"])]
+    pub transports: Option<Vec<String>>,
+
+    /// Seed of patterns and orders
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Under mpirun or srun over several hosts: where process 0 listens, HOST:PORT
+    #[arg(long, value_name = "HOST:PORT")]
+    pub exchange: Option<String>,
+}
+
+/// The largest message that a sweep may ask for.
+const LARGEST: usize = 1 << 30;
+
+impl MeasureOptions {
+    /// Refuses what has no meaning.
+    pub fn check(&self) -> Result<(), Failure> {
+        let wrong = |text: String| Err(Failure::Input(text));
+        for size in self.sizes.iter().flatten() {
+            if !(1..=LARGEST).contains(size) {
+                return wrong(format!(
+                    "a size of {size} is not between 1 and {LARGEST} bytes"
+                ));
+            }
+        }
+        for pairs in self.pairs.iter().flatten() {
+            if !(1..=512).contains(pairs) {
+                return wrong(format!("{pairs} pairs are not between 1 and 512"));
+            }
+        }
+        match self.processes {
+            Some(number) if !(1..=1024).contains(&number) => {
+                wrong(format!("{number} processes are not between 1 and 1024"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Launches of each benchmark.
+    pub fn launches(&self) -> u32 {
+        self.launches.unwrap_or(if self.quick { 1 } else { 5 })
+    }
+}

@@ -1,0 +1,124 @@
+//! What one process of a benchmark is told by its launcher: everything, so that it asks nobody.
+
+use super::options::MeasureOptions;
+use super::target::Resolved;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use verbena_measure::start::cores;
+use verbena_workloads::{Benchmark, Budget, Mode, Options, Processes};
+
+/// The variable that carries the plan.
+pub const VARIABLE: &str = "VERBENA_PROCESS_PLAN";
+
+/// What is measured, the same for all processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// On what.
+    pub target: Resolved,
+    /// `quick` or `full`.
+    pub effort: String,
+    /// Message sizes.
+    pub sizes: Option<Vec<usize>>,
+    /// Numbers of pairs.
+    pub pairs: Option<Vec<usize>>,
+    /// `free` or `lockstep`.
+    pub mode: Option<String>,
+    /// Transports.
+    pub transports: Option<Vec<String>>,
+    /// Seed.
+    pub seed: u64,
+    /// Length of the counter's tick, calibrated by the launcher; `None` for the system clock.
+    pub nanos_per_tick: Option<f64>,
+    /// The floor of latencies on this host.
+    pub floor_latency: Option<f64>,
+    /// The bound of bandwidths on this host.
+    pub copy_bandwidth: Option<f64>,
+    /// Cores for all processes.
+    pub cores: usize,
+}
+
+/// A process's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The benchmark.
+    pub benchmark: String,
+    /// The launch.
+    pub launch: u32,
+    /// What is measured.
+    pub task: Task,
+    /// This process.
+    pub rank: usize,
+    /// All processes.
+    pub size: usize,
+    /// Where the exchange listens.
+    pub hub: String,
+    /// The page for barriers.
+    pub page: PathBuf,
+}
+
+impl Task {
+    /// From the options as typed.
+    pub fn new(
+        target: Resolved,
+        options: &MeasureOptions,
+        nanos_per_tick: Option<f64>,
+        floors: (Option<f64>, Option<f64>),
+    ) -> Task {
+        Task {
+            target,
+            effort: if options.quick { "quick" } else { "full" }.to_owned(),
+            sizes: options.sizes.clone(),
+            pairs: options.pairs.clone(),
+            mode: options.mode.clone(),
+            transports: options.transports.clone(),
+            seed: options.seed,
+            nanos_per_tick,
+            floor_latency: floors.0,
+            copy_bandwidth: floors.1,
+            cores: cores(),
+        }
+    }
+
+    /// How long points may take.
+    pub fn budget(&self) -> Budget {
+        if self.effort == "quick" {
+            Budget::quick()
+        } else {
+            Budget::full()
+        }
+    }
+
+    /// For the benchmark.
+    pub fn options(&self) -> Options {
+        Options {
+            sizes: self.sizes.clone(),
+            pairs: self.pairs.clone(),
+            mode: self.mode.as_deref().map(|word| match word {
+                "lockstep" => Mode::Lockstep,
+                _ => Mode::Free,
+            }),
+            transports: self.transports.clone(),
+            seed: self.seed,
+            floor_latency: self.floor_latency,
+            copy_bandwidth: self.copy_bandwidth,
+            cores: Some(self.cores),
+        }
+    }
+
+    /// Processes of a local job for a benchmark.
+    pub fn processes(&self, benchmark: &Benchmark, wanted: Option<usize>) -> usize {
+        match benchmark.processes {
+            Processes::One => 1,
+            Processes::Two => 2,
+            // By default up to one pair more than the cores carry, to show what then happens.
+            Processes::Pairs => {
+                let most = self
+                    .pairs
+                    .as_ref()
+                    .and_then(|pairs| pairs.iter().copied().max());
+                2 * most.unwrap_or_else(|| (self.cores / 2).max(1) * 2).min(512)
+            }
+            Processes::AtLeast(least) => wanted.unwrap_or(4).max(least),
+        }
+    }
+}

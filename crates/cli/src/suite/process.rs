@@ -1,0 +1,124 @@
+//! A process of a benchmark: opens the adapter, joins the job, runs, tells.
+
+use super::plan::{Plan, Task};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use verbena_fabric::verbs::{
+    JobGroup, JobPlacement, OpenRequest, Patience, VerbsProcess, connect_to_hub,
+};
+use verbena_fabric::{Error, executor};
+use verbena_measure::clock::Clock;
+use verbena_measure::start::{SharedPage, pin};
+use verbena_report::schema::Line;
+use verbena_verbs::Library;
+use verbena_workloads::{Context, Record, run};
+
+/// Without progress for so long, a process gives up on its peer.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// The exchange waits longer, for a peer that is still being patient.
+const EXCHANGE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where a process stands in its job.
+pub struct Standing<'a> {
+    /// Rank and nodes.
+    pub placement: JobPlacement,
+    /// Where the exchange listens.
+    pub hub: &'a str,
+    /// The page for barriers, for jobs on one node.
+    pub page: Option<&'a Path>,
+}
+
+/// Opens the adapter and joins the job.
+pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let registered = signal_hook::flag::register(signal, Arc::clone(&stop));
+        registered.map_err(|e| adapter("catching signals", &e))?;
+    }
+    let clock = match task.nanos_per_tick {
+        Some(nanos) => Clock::calibrated(nanos).unwrap_or_else(Clock::best),
+        None => Clock::system(),
+    };
+    let rank = standing.placement.rank;
+    let here = standing.placement.nodes[rank];
+    let on_node = standing
+        .placement
+        .nodes
+        .iter()
+        .filter(|node| **node == here)
+        .count();
+    let mut patience = Patience::new(PATIENCE);
+    patience.stop = stop;
+    patience.yielding = on_node > task.cores;
+    if !patience.yielding {
+        pin(rank);
+    }
+    let mut slow = patience.clone();
+    slow.limit = EXCHANGE_PATIENCE;
+    let exchange = connect_to_hub(standing.hub, rank, &slow)?;
+    let page = match standing.page {
+        Some(path) => Some(SharedPage::open(path).map_err(|e| adapter("the shared page", &e))?),
+        None => None,
+    };
+    let group = JobGroup::new(
+        standing.placement,
+        Some(exchange),
+        page,
+        clock.clone(),
+        slow,
+    );
+    let library = Library::open(&task.target.library)?;
+    let request = OpenRequest {
+        kind: task.target.fabric_kind(),
+        device: Some(task.target.device.clone()),
+        port: task.target.port,
+        gid_index: 0,
+    };
+    VerbsProcess::open(&library, &request, group, clock, patience)
+}
+
+fn adapter(call: &str, error: &std::io::Error) -> Error {
+    Error::Adapter {
+        call: call.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// Runs one benchmark in this process.
+pub fn run_one(
+    fabric: &VerbsProcess,
+    task: &Task,
+    benchmark: &'static str,
+    launch: u32,
+    sink: &dyn Fn(Line),
+) -> Result<(), Error> {
+    let options = task.options();
+    let context = Context {
+        fabric,
+        benchmark,
+        launch,
+        options: &options,
+        budget: task.budget(),
+        sink: &|record| sink(line(record)),
+    };
+    executor::block_on(run(&context))
+}
+
+/// A record as a line of a results file.
+pub fn line(record: Record) -> Line {
+    match record {
+        Record::Point(point) => Line::Point(point),
+        Record::Failure(failure) => Line::Failure(failure),
+        Record::Finding(finding) => Line::Finding(finding),
+    }
+}
+
+/// The placement that a plan tells: all on one node.
+pub fn placement(plan: &Plan) -> JobPlacement {
+    JobPlacement {
+        rank: plan.rank,
+        nodes: vec![0; plan.size],
+    }
+}

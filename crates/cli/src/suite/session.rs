@@ -1,0 +1,253 @@
+//! A session: benchmarks on one target, by the local launcher or as a job of a cluster's, into memory and, where asked,
+//! a run directory that holds every record as soon as it exists.
+
+use super::environment;
+use super::job::Job;
+use super::local::{Ended, launch};
+use super::options::MeasureOptions;
+use super::plan::Task;
+use super::process::{Standing, open, run_one};
+use super::progress::Progress;
+use super::target::Resolved;
+use crate::failure::Failure;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use verbena_fabric::verbs::JobPlacement;
+use verbena_measure::clock::Clock;
+use verbena_measure::result::{Failure as PointFailure, Parameters};
+use verbena_measure::sample::Sample;
+use verbena_report::csv;
+use verbena_report::run_directory::{Loaded, POINTS, Writer};
+use verbena_report::schema::{End, Line, Run, VERSION};
+use verbena_workloads::{Benchmark, host};
+
+/// What to run.
+pub struct Session<'a> {
+    /// The benchmarks, in order.
+    pub benchmarks: Vec<&'static Benchmark>,
+    /// On what.
+    pub target: Resolved,
+    /// How.
+    pub options: &'a MeasureOptions,
+    /// Where records go.
+    pub directory: Option<&'a Path>,
+    /// The name of the command, for the record.
+    pub command: String,
+}
+
+/// Everything of a session, as it would be read back.
+struct Books {
+    loaded: Loaded,
+    writer: Option<Writer>,
+}
+
+impl Books {
+    fn take(&mut self, line: Line) -> Result<(), Failure> {
+        if let Some(writer) = &mut self.writer {
+            writer.append(&line)?;
+        }
+        match line {
+            Line::Run(run) => self.loaded.run = run,
+            Line::Point(point) => self.loaded.points.push(*point),
+            Line::Failure(failure) => self.loaded.failures.push(failure),
+            Line::Finding(finding) => self.loaded.findings.push(finding),
+            Line::End(end) => self.loaded.end = Some(end),
+        }
+        Ok(())
+    }
+}
+
+impl Session<'_> {
+    /// Runs everything. In a job of a cluster's launcher, `None` in all processes but the first.
+    pub fn run(self) -> Result<Option<Loaded>, Failure> {
+        let clock = Clock::best();
+        let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
+        let job = Job::from_environment();
+        let first = job.as_ref().is_none_or(|job| job.rank == 0);
+        let floors = if first { floors() } else { (None, None) };
+        let task = Task::new(self.target.clone(), self.options, nanos, floors);
+        let launches = self.options.launches();
+        let run = Run {
+            schema: VERSION,
+            label: self.target.label(),
+            fabric: self.target.kind.clone(),
+            device: self.target.device.clone(),
+            command: self.command.clone(),
+            started: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |d| d.as_secs()),
+            seed: self.options.seed,
+            effort: task.effort.clone(),
+            launcher: job.as_ref().map_or("local", |job| job.launcher).to_owned(),
+            launches,
+            clock: environment::clock(&clock),
+            environment: environment::describe(),
+            warnings: environment::warnings(&clock, launches),
+        };
+        let mut books = Books {
+            loaded: Loaded::default(),
+            writer: None,
+        };
+        if first {
+            books.writer = self
+                .directory
+                .map(|path| Writer::create(path, &run))
+                .transpose()?;
+            books.loaded.run = run;
+        }
+        let started = Instant::now();
+        let outcome = match &job {
+            None => self.locally(&task, &mut books),
+            Some(job) => self.in_job(&task, job, &mut books),
+        };
+        if !first {
+            return outcome.map(|_| None);
+        }
+        let (word, reason) = match &outcome {
+            Ok(Ended::Well) => ("complete", None),
+            Ok(Ended::Interrupted) => ("interrupted", None),
+            Ok(Ended::Failed(reason)) => ("failed", Some(reason.clone())),
+            Err(failure) => ("failed", Some(failure.to_string())),
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        books.take(Line::End(End {
+            outcome: word.to_owned(),
+            seconds,
+            reason,
+        }))?;
+        if let Some(directory) = self.directory {
+            csv::write(&directory.join(POINTS), &books.loaded.points)?;
+        }
+        outcome.map(|_| Some(books.loaded))
+    }
+
+    /// All launches of all benchmarks, each in processes of its own. Launches go round over the benchmarks, so that a
+    /// disturbance of some seconds does not fall on all launches of one (rule 8).
+    fn locally(&self, task: &Task, books: &mut Books) -> Result<Ended, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
+                Failure::System {
+                    doing: "catch signals",
+                    source,
+                }
+            })?;
+        }
+        let launches = self.options.launches();
+        let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
+        let mut random = verbena_measure::random::Random::new(task.seed);
+        let mut progress = Progress::new(order.len() * launches as usize);
+        for number in 0..launches {
+            if number > 0 {
+                random.shuffle(&mut order);
+            }
+            for benchmark in &order {
+                progress.begin(&format!(
+                    "{} (launch {} of {launches})",
+                    benchmark.name,
+                    number + 1
+                ));
+                let size = task.processes(benchmark, self.options.processes);
+                let take = |line| books.take(line);
+                match launch(task, benchmark.name, number, size, &stop, take)? {
+                    Ended::Well => {}
+                    Ended::Interrupted => return Ok(Ended::Interrupted),
+                    Ended::Failed(reason) => books.take(Line::Failure(PointFailure {
+                        benchmark: benchmark.name.to_owned(),
+                        launch: number,
+                        parameters: Parameters::new(),
+                        reason,
+                        unsupported: false,
+                    }))?,
+                }
+                progress.end();
+            }
+        }
+        Ok(Ended::Well)
+    }
+
+    /// In a job that a cluster's launcher started, processes stay and each launch makes new queue pairs and buffers.
+    fn in_job(&self, task: &Task, job: &Job, books: &mut Books) -> Result<Ended, Failure> {
+        let (hub, address) = job.exchange(self.options.exchange.as_deref())?;
+        let page = job.one_host().then(|| job.file("start"));
+        let placement = JobPlacement {
+            rank: job.rank,
+            nodes: job.nodes(),
+        };
+        let standing = Standing {
+            placement,
+            hub: &address,
+            page: page.as_deref(),
+        };
+        let suite = |error: verbena_fabric::Error| Failure::Suite(error.to_string());
+        let fabric = open(task, standing).map_err(suite)?;
+        let trouble = RefCell::new(None);
+        let books = RefCell::new(books);
+        let sink = |line| {
+            if let Err(failure) = books.borrow_mut().take(line) {
+                trouble.borrow_mut().get_or_insert(failure);
+            }
+        };
+        let launches = self.options.launches();
+        let mut progress = Progress::new(self.benchmarks.len() * launches as usize);
+        let mut ended = Ended::Well;
+        'all: for number in 0..launches {
+            for benchmark in &self.benchmarks {
+                if job.rank == 0 {
+                    progress.begin(benchmark.name);
+                }
+                match run_one(&fabric, task, benchmark.name, number, &sink) {
+                    Ok(()) => {}
+                    Err(verbena_fabric::Error::Interrupted) => {
+                        ended = Ended::Interrupted;
+                        break 'all;
+                    }
+                    // Too few processes for this benchmark: everybody knows, and goes on.
+                    Err(error @ verbena_fabric::Error::Invalid { .. }) => {
+                        if job.rank == 0 {
+                            sink(Line::Failure(PointFailure {
+                                benchmark: benchmark.name.to_owned(),
+                                launch: number,
+                                parameters: Parameters::new(),
+                                reason: error.to_string(),
+                                unsupported: false,
+                            }));
+                        }
+                    }
+                    Err(error) => {
+                        ended = Ended::Failed(error.to_string());
+                        break 'all;
+                    }
+                }
+                progress.end();
+            }
+        }
+        if job.rank == 0 {
+            for file in [job.file("exchange"), job.file("start")] {
+                let _ = std::fs::remove_file(file);
+            }
+        }
+        if let Some(hub) = &hub {
+            hub.expect_ends();
+        }
+        if let Some(failure) = trouble.into_inner() {
+            return Err(failure);
+        }
+        match ended {
+            Ended::Failed(reason) if job.rank != 0 => Err(Failure::Suite(reason)),
+            other => Ok(other),
+        }
+    }
+}
+
+/// The floor of latencies and the bound of bandwidths through memory on this host.
+fn floors() -> (Option<f64>, Option<f64>) {
+    let median = |values| Sample::new(values).map(|sample| sample.median());
+    let latency = (verbena_measure::start::cores() > 1)
+        .then(host::cache_line)
+        .and_then(median);
+    (latency, median(host::copy(1 << 16)))
+}

@@ -1,0 +1,152 @@
+//! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`.
+
+use crate::failure::Failure;
+use crate::launch::libraries::Libraries;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::str::FromStr;
+use verbena_fabric::FabricKind;
+use verbena_verbs::Library;
+
+/// What benchmarks run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Verbena's own adapter.
+    Software,
+    /// The system's libibverbs with a real adapter.
+    Hardware {
+        /// The device; the first one without.
+        device: Option<String>,
+        /// The port.
+        port: u8,
+    },
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        let mut parts = text.split(':');
+        let kind = parts.next().unwrap_or_default();
+        let (device, port) = (parts.next(), parts.next());
+        if parts.next().is_some() {
+            return Err(format!(
+                "{text:?} has too many parts; use hardware:DEVICE:PORT"
+            ));
+        }
+        match (kind, device) {
+            ("software", None) => Ok(Target::Software),
+            ("software", Some(_)) => Err("`software` has no device to choose".to_owned()),
+            ("hardware", _) => {
+                let port = port
+                    .unwrap_or("1")
+                    .parse()
+                    .map_err(|_| format!("the port in {text:?} is not a number from 1 to 255"))?;
+                let device = device
+                    .filter(|device| !device.is_empty())
+                    .map(str::to_owned);
+                Ok(Target::Hardware { device, port })
+            }
+            _ => Err(format!(
+                "{kind:?} is neither `software` nor `hardware[:DEVICE[:PORT]]`"
+            )),
+        }
+    }
+}
+
+/// A target with its library and device known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// `software` or `hardware`.
+    pub kind: String,
+    /// The library to load.
+    pub library: PathBuf,
+    /// The device.
+    pub device: String,
+    /// The port.
+    pub port: u8,
+}
+
+impl Resolved {
+    /// What results call it.
+    pub fn fabric_kind(&self) -> FabricKind {
+        match self.kind.as_str() {
+            "hardware" => FabricKind::Hardware,
+            _ => FabricKind::Software,
+        }
+    }
+
+    /// For legends and directories.
+    pub fn label(&self) -> String {
+        match self.kind.as_str() {
+            "hardware" => self.device.clone(),
+            other => other.to_owned(),
+        }
+    }
+}
+
+impl Target {
+    /// Finds library and device, or says what there is.
+    pub fn resolve(&self) -> Result<Resolved, Failure> {
+        let (kind, library, wanted, port) = match self {
+            Target::Software => {
+                let libraries = Libraries::beside_this_executable()?;
+                (
+                    "software",
+                    libraries.directory().join("libibverbs.so.1"),
+                    None,
+                    1,
+                )
+            }
+            Target::Hardware { device, port } => {
+                let system = PathBuf::from(verbena_verbs::library::SYSTEM_LIBRARY);
+                ("hardware", system, device.as_deref(), *port)
+            }
+        };
+        let loaded = Library::open(&library).map_err(|e| Failure::Suite(e.to_string()))?;
+        let device = loaded.device(wanted).map_err(|error| {
+            let name = wanted.unwrap_or("hardware");
+            Failure::Input(format!(
+                "cannot measure {name}: {error}; `--on software` needs no adapter"
+            ))
+        })?;
+        let device = device.name().to_owned();
+        Ok(Resolved {
+            kind: kind.to_owned(),
+            library,
+            device,
+            port,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_as_typed() {
+        let hardware = |device: Option<&str>, port| {
+            Ok(Target::Hardware {
+                device: device.map(str::to_owned),
+                port,
+            })
+        };
+        assert_eq!("software".parse(), Ok(Target::Software));
+        assert_eq!("hardware".parse::<Target>(), hardware(None, 1));
+        assert_eq!(
+            "hardware:mlx5_0:2".parse::<Target>(),
+            hardware(Some("mlx5_0"), 2)
+        );
+        for wrong in [
+            "",
+            "modell",
+            "software:x",
+            "hardware:a:b",
+            "hardware:a:1:2",
+            "hardware:a:999",
+        ] {
+            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        }
+    }
+}
