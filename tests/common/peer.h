@@ -1,0 +1,36 @@
+/* A second process, and a channel to talk to it beside the adapter. */
+#ifndef VERBENA_TESTS_PEER_H
+#define VERBENA_TESTS_PEER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "endpoint.h"
+
+/* One end of the channel between two processes. */
+struct peer {
+	int socket;
+	pid_t process; /* in the parent: the child; in the child: 0 */
+};
+
+/* Starts a child that runs `body` with its end of the channel and then exits. Call it before the
+ * device is opened. */
+struct peer peer_start(void (*body)(struct peer *parent));
+
+/* Sends and receives exactly `length` bytes; a channel that closes early fails the test. */
+void peer_tell(struct peer *peer, const void *what, size_t length);
+void peer_hear(struct peer *peer, void *what, size_t length);
+
+/* A byte each way: both are here. */
+void peer_meet(struct peer *peer);
+
+/* Exchanges addresses and connects. */
+void peer_connect(struct peer *peer, struct endpoint *endpoint);
+
+/* Waits for the child and checks that it ended well. */
+void peer_end(struct peer *peer);
+
+/* Ends the child at once, as a crash would, and waits for it. */
+void peer_kill(struct peer *peer);
+
+#endif

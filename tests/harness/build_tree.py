@@ -1,0 +1,23 @@
+"""Where the build tree has what is tested."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# An installed program is tested by naming it.
+VERBENA = Path(os.environ.get("VERBENA", TARGET / "release" / "verbena")).absolute()
+LOGS = TARGET / "end-to-end"
+
+# The name of the adapter's device.
+DEVICE = "verbena0"
+# The ways to a peer on the same host, as VERBENA_PATH takes them.
+PATHS = ("mapped", "cma", "ring")
+
+
+def run(*command: object, stats: bool = False) -> list[str]:
+    """The command line that runs `command` on the software adapter."""
+    options = ["--stats"] if stats else []
+    return [str(VERBENA), "run", *options, "--", *map(str, command)]

@@ -1,0 +1,45 @@
+"""How a case ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Verdict(Enum):
+    """The four ends of a case. `REFUSED` is the program's own refusal of what it was asked, with
+    its words: a fact about the program, not about the adapter."""
+
+    PASSED = "ok"
+    FAILED = "FAIL"
+    SKIPPED = "skip"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verdict with its reason and, for a failure, what is needed to understand it."""
+
+    verdict: Verdict
+    reason: str = ""
+    evidence: str = ""
+
+
+def passed(detail: str = "") -> Outcome:
+    """The case holds; `detail` is a fact worth printing."""
+    return Outcome(Verdict.PASSED, detail)
+
+
+def failed(reason: str, evidence: str = "") -> Outcome:
+    """The case does not hold."""
+    return Outcome(Verdict.FAILED, reason, evidence)
+
+
+def skipped(reason: str) -> Outcome:
+    """The case could not be tried on this machine."""
+    return Outcome(Verdict.SKIPPED, reason)
+
+
+def refused(words: str) -> Outcome:
+    """The program under test does not take this combination."""
+    return Outcome(Verdict.REFUSED, words)

@@ -1,0 +1,68 @@
+"""Where a case runs: its own runtime directory, its own logs, its own environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Optional
+
+from . import build_tree
+from .process import Ended, Process, run
+
+
+class Place:
+    """What one case has to itself."""
+
+    def __init__(self, suite: str, case: str):
+        name = re.sub(r"[^A-Za-z0-9._-]+", "_", case).strip("_")
+        self.directory = build_tree.LOGS / suite / name
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        # The registry belongs into memory, where the adapter puts it by default.
+        self.runtime = Path(tempfile.mkdtemp(prefix="verbena-test-", dir="/dev/shm"))
+        self.stats = self.directory / "stats"
+        self.stats.mkdir()
+        self._processes = 0
+
+    def environment(self, path: Optional[str] = None, **more: str) -> dict[str, str]:
+        """The environment of a program of this case: ours, with its own runtime directory, its
+        counters collected, and the path to peers forced if one is given."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("VERBENA_") or name == "VERBENA_LIBRARY_DIR"}
+        environment.update(VERBENA_RUNTIME_DIR=str(self.runtime), VERBENA_STATS_DIR=str(self.stats))
+        if path is not None:
+            environment["VERBENA_PATH"] = path
+        environment.update(more)
+        return environment
+
+    def log(self, name: str) -> Path:
+        """A new file for the output of one process."""
+        self._processes += 1
+        return self.directory / f"{self._processes:02}-{name}.log"
+
+    def start(self, name: str, command: list[str], path: Optional[str] = None,
+              **more: str) -> Process:
+        """Starts a program of this case."""
+        return Process(command, self.environment(path, **more), self.log(name), self.directory)
+
+    def run(self, name: str, command: list[str], seconds: float, path: Optional[str] = None,
+            **more: str) -> Ended:
+        """Runs a program of this case to its end."""
+        return run(command, self.environment(path, **more), self.log(name), seconds, self.directory)
+
+    def leftovers(self) -> list[str]:
+        """Shared state that is still there although every process has ended: files of the runtime
+        directory that hold anything."""
+        found = []
+        for path in sorted(self.runtime.rglob("*")):
+            status = path.lstat()
+            if path.is_socket() or (path.is_file() and status.st_size > 0):
+                found.append(f"{path.relative_to(self.runtime)} ({status.st_size} bytes)")
+        return found
+
+    def close(self) -> None:
+        """Gives the runtime directory back. The logs stay."""
+        shutil.rmtree(self.runtime, ignore_errors=True)

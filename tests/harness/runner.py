@@ -1,0 +1,96 @@
+"""Runs suites and says what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from . import matrix, requirement
+from .case import Case
+from .outcome import Outcome, Verdict, failed
+from .place import Place
+
+
+@dataclass
+class Totals:
+    """What a run has come to so far."""
+
+    counts: Counter = field(default_factory=Counter)
+    missing: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts one case."""
+        self.counts[outcome.verdict] += 1
+
+    def line(self) -> str:
+        """The closing line. What a program refuses by itself was not tried, so it counts as
+        skipped, and is named."""
+        refused = self.counts[Verdict.REFUSED]
+        skipped = self.counts[Verdict.SKIPPED] + refused
+        words = f" ({refused} of them refused by the tested program itself)" if refused else ""
+        return (f"{self.counts[Verdict.PASSED]} passed, {self.counts[Verdict.FAILED]} failed, "
+                f"{skipped} skipped{words}")
+
+
+def run_case(suite: str, case: Case) -> Outcome:
+    """Runs one case in a place of its own. What it leaves behind is a failure too."""
+    place = Place(suite, case.name)
+    try:
+        outcome = case.run(place)
+        left = place.leftovers()
+        if left and outcome.verdict is Verdict.PASSED:
+            outcome = failed("shared state is left behind: " + ", ".join(left))
+        return outcome
+    finally:
+        place.close()
+
+
+def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> bool:
+    """Runs the cases of a suite whose names contain `only`; true if none failed."""
+    cases = [case for case in suite.cases() if only in f"{name}: {case.name}"]
+    if not cases:
+        return True
+    print(f"# {name}: {suite.TITLE}", flush=True)
+    if lacking := requirement.absent(suite.REQUIRES):
+        return skip_suite(name, lacking, len(cases), totals)
+
+    results: list[tuple[Case, Outcome]] = []
+    for number, case in enumerate(cases, 1):
+        start = time.monotonic()
+        outcome = run_case(name, case)
+        results.append((case, outcome))
+        totals.add(outcome)
+        print(case_line(number, name, case, outcome, time.monotonic() - start), flush=True)
+        if outcome.evidence:
+            print(outcome.evidence, flush=True)
+
+    if table := matrix.render(results):
+        print(f"\n{table}\n")
+    summary = Totals()
+    for _, outcome in results:
+        summary.add(outcome)
+    print(f"# {name}: {summary.line()}\n", flush=True)
+    return summary.counts[Verdict.FAILED] == 0
+
+
+def skip_suite(name: str, lacking: list[requirement.Tool], count: int, totals: Totals) -> bool:
+    """Counts a whole suite as skipped and remembers what it would take to run it."""
+    for tool in lacking:
+        totals.missing.setdefault(tool.package, set()).add(name)
+    totals.counts[Verdict.SKIPPED] += count
+    packages = " ".join(sorted({tool.package for tool in lacking}))
+    print(f"# {name}: {count} skipped, this machine lacks: {packages}\n", flush=True)
+    return True
+
+
+def case_line(number: int, suite: str, case: Case, outcome: Outcome, seconds: float) -> str:
+    """A line in the manner of the Test Anything Protocol."""
+    verdict = outcome.verdict
+    word = "not ok" if verdict is Verdict.FAILED else "ok"
+    directive = {Verdict.SKIPPED: " # SKIP ", Verdict.REFUSED: " # SKIP refused by the tool: "}
+    reason = f" - {outcome.reason}" if outcome.reason else ""
+    if verdict in directive:
+        reason = directive[verdict] + outcome.reason
+    return f"{word} {number} {suite}: {case.name} ({seconds:.1f} s){reason}"

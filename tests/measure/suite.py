@@ -1,0 +1,262 @@
+"""The benchmark suite on the software adapter: every benchmark, jobs of MPI launchers, wrong input, lost processes, and
+the report as a browser shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+from harness.build_tree import VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+from harness.requirement import Tool
+
+TITLE = "verbena bench, evaluate, report and compare"
+REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
+            Tool("chromium", "chromium")]
+
+SECONDS = 240
+WRONG_INPUT = 2
+# As `verbena list` prints them.
+NAME = re.compile(r"^  ((?:baseline|latency|bandwidth|rate|multi-pair|internals|patterns)\.[a-z-]+) ",
+                  re.M)
+# What the adapter may truly not have; a benchmark of it alone is no failure.
+OPTIONAL: set[str] = set()
+
+
+def benchmarks() -> list[str]:
+    """All names."""
+    return NAME.findall(os.popen(f"'{VERBENA}' list").read())
+
+
+def cases() -> list[Case]:
+    """One a benchmark, then the others."""
+    found = [Case(name, "bench --quick", partial(one_benchmark, name)) for name in benchmarks()]
+    found += [
+        Case("job of Open MPI", "", partial(mpi, ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"])),
+        Case("job of MPICH", "", partial(mpi, ["mpirun.mpich"])),
+        Case("a killed process ends the run", "", killed),
+        Case("an interrupt keeps what is measured", "", interrupted),
+        Case("equal runs compare as equal", "", compared),
+        Case("the report in a browser", "", browser),
+    ]
+    for row, arguments, words in WRONG:
+        found.append(Case(row, "wrong input", partial(wrong, arguments, words)))
+    return found
+
+
+WRONG = [
+    ("unknown benchmark", ["bench", "latency.wrote"], "verbena list"),
+    ("absent device", ["bench", "latency.write", "--on", "hardware:no_such_0"], "no_such_0"),
+    ("unknown target", ["bench", "latency.write", "--on", "hardwear"], "hardwear"),
+    ("a size of zero", ["bench", "latency.write", "--sizes", "0"], "between"),
+    ("unwritable directory", ["bench", "baseline.memcpy", "--quick", "--out", "/proc/none"], "/proc/none"),
+    ("no run there", ["report", "/no/such/run.jsonl"], "/no/such/run.jsonl"),
+    ("another schema version", ["report", "{other}"], "schema version 7"),
+    ("truncated JSON", ["report", "{cut}"], "cut.jsonl:2"),
+    ("something else", ["compare", "{else}", "{else}"], "perftest"),
+]
+
+
+def records(directory: Path) -> list[dict]:
+    """All records of a run directory."""
+    return [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
+
+
+def one_benchmark(name: str, place: Place) -> Outcome:
+    """Exit 0, points with checked data, no failure but of what is not offered."""
+    out = place.directory / "out"
+    ended = place.run("bench", [str(VERBENA), "bench", name, "--quick", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    found = records(out)
+    points = [record for record in found if record["record"] == "point"]
+    failures = [r for r in found if r["record"] == "failure" and not r["unsupported"]]
+    if failures:
+        return failed(failures[0]["reason"], ended.evidence())
+    if not points:
+        return failed("no point was measured", ended.evidence())
+    # Registration and memory move no data; the smallest halo has no room for more than its tag.
+    checked = [p for p in points if p["conduct"]["validated"]]
+    if not checked and name not in ("internals.registration", "internals.footprint", "baseline.tcp"):
+        return failed("no point has checked data", ended.evidence())
+    return passed(f"{len(points)} points")
+
+
+def shape(value: object) -> object:
+    """The fields of a record, without their values; of parameters, the names."""
+    if isinstance(value, dict):
+        return {name: shape(part) for name, part in sorted(value.items())}
+    if isinstance(value, list):
+        return [shape(value[0])] if value and isinstance(value[0], dict) else []
+    return None
+
+
+def points_of(directory: Path) -> list[dict]:
+    """Points without what may or may not be there: warnings."""
+    found = [record for record in records(directory) if record["record"] == "point"]
+    for point in found:
+        point.pop("warnings")
+    return found
+
+
+def mpi(launcher: list[str], place: Place) -> Outcome:
+    """A job that an MPI launcher started gives the same records as the local launcher."""
+    if shutil.which(launcher[0]) is None:
+        return skipped(f"{launcher[0]} is not installed")
+    command = [str(VERBENA), "bench", "multi-pair.write-latency", "--quick", "--sizes", "8",
+               "--mode", "free", "--pairs", "1,2", "--out"]
+    local, job = place.directory / "local", place.directory / "job"
+    alone = place.run("local", [*command, str(local)], SECONDS)
+    ended = place.run("job", [*launcher, "-n", "4", *command, str(job)], SECONDS)
+    for one in (alone, ended):
+        if not one.succeeded:
+            return failed(f"{one.describe()}, expected exit 0", one.evidence())
+    if list(map(shape, points_of(local))) != list(map(shape, points_of(job))):
+        return failed("the records have other fields than the local launcher's", ended.evidence())
+    parameters = [point["parameters"] for point in points_of(local)]
+    if parameters != [point["parameters"] for point in points_of(job)]:
+        return failed("the points have other parameters than the local launcher's", ended.evidence())
+    return passed()
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process started."""
+    try:
+        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(word) for word in listed.split()]
+
+
+def started(place: Place, name: str, out: Path):
+    """A run that takes a while, once it has measured something."""
+    command = [str(VERBENA), "bench", name, "--launches", "1", "--out", str(out)]
+    process = place.start("bench", command)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.running:
+        results = out / "results.jsonl"
+        if results.exists() and '"record":"point"' in results.read_text():
+            break
+        time.sleep(0.02)
+    return process
+
+
+def killed(place: Place) -> Outcome:
+    """Killing one process ends the launch with a clear reason; what was measured is in the report."""
+    out = place.directory / "out"
+    process = started(place, "latency.write", out)
+    victims = children(process.pid)
+    if not victims:
+        return failed("there was no process to kill")
+    os.kill(victims[-1], signal.SIGKILL)
+    ended = process.finish(time.monotonic() + 60)
+    if ended.timed_out:
+        return failed("the run hung after a process was killed", ended.evidence())
+    if ended.status != 1:
+        return failed(f"{ended.describe()}, expected exit 1", ended.evidence())
+    reasons = [r["reason"] for r in records(out) if r["record"] == "failure"]
+    if not any("signal: 9" in reason for reason in reasons):
+        return failed(f"no failure names the signal: {reasons}", ended.evidence())
+    if not (out / "report.html").exists() or not points_of(out):
+        return failed("what was measured before is lost", ended.evidence())
+    return passed(f"{ended.seconds:.0f} s")
+
+
+def interrupted(place: Place) -> Outcome:
+    """SIGINT ends the run; its points are kept and the end says so."""
+    out = place.directory / "out"
+    process = started(place, "latency.write", out)
+    os.kill(process.pid, signal.SIGINT)
+    for child in children(process.pid):
+        os.kill(child, signal.SIGINT)
+    ended = process.finish(time.monotonic() + 60)
+    if ended.timed_out:
+        return failed("the run went on", ended.evidence())
+    last = records(out)[-1]
+    if last.get("outcome") != "interrupted":
+        return failed(f"the last record is {last}", ended.evidence())
+    return passed() if points_of(out) else failed("no point was kept", ended.evidence())
+
+
+def compared(place: Place) -> Outcome:
+    """A run compared with itself has no change, and a planted slow-down is found."""
+    out = place.directory / "out"
+    command = [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--transports",
+               "rc", "--launches", "5", "--out", str(out)]
+    ended = place.run("bench", command, SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    same = place.run("compare", [str(VERBENA), "compare", str(out), str(out)], 20)
+    if same.status != 0 or "0 worse" not in same.output:
+        return failed("a run differs from itself", same.evidence())
+    slow = place.directory / "slow.jsonl"
+    lines = []
+    for record in records(out):
+        if record["record"] == "point" and record["parameters"]["size"] == 8:
+            record["metrics"][0]["value"] *= 3
+        lines.append(json.dumps(record))
+    slow.write_text("\n".join(lines) + "\n")
+    worse = place.run("compare", [str(VERBENA), "compare", str(out), str(slow)], 20)
+    if worse.status != 1 or "1 worse" not in worse.output:
+        return failed("a planted slow-down was not found, or more than it", worse.evidence())
+    return passed()
+
+
+def browser(place: Place) -> Outcome:
+    """A browser without a network opens the report, and every section has its chart and table."""
+    out = place.directory / "out"
+    ended = place.run("bench", [str(VERBENA), "bench", "latency.", "patterns.all-pairs", "--quick",
+                                "--out", str(out)], SECONDS)
+    page = out / "report.html"
+    if not page.exists():
+        return failed("there is no report", ended.evidence())
+    text = page.read_text()
+    if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", text):
+        return failed(f"the report refers outside: {outside[:3]}")
+    if page.stat().st_size > 5_000_000:
+        return failed(f"the report has {page.stat().st_size} bytes")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+               "--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9",
+               f"--user-data-dir={place.directory / 'profile'}"]
+    picture = place.directory / "report.png"
+    shown = place.run("screenshot", ["chromium", *options, "--window-size=1100,2400",
+                                     f"--screenshot={picture}", page.as_uri()], 90)
+    dom = place.run("dom", ["chromium", *options, "--dump-dom", page.as_uri()], 90)
+    if not picture.exists() or picture.stat().st_size < 30_000:
+        return failed("the browser drew nothing", shown.evidence())
+    sections = re.split(r"<h3 id=", dom.output)[1:]
+    for section in sections:
+        name = section.split('"')[1]
+        if "<svg" not in section or not re.search(r"<circle|<rect", section):
+            return failed(f"{name} has no chart")
+        if "<table" not in section:
+            return failed(f"{name} has no table")
+    if len(sections) < 9:
+        return failed(f"only {len(sections)} sections are shown", dom.evidence())
+    return passed(f"{len(sections)} charts")
+
+
+def wrong(arguments: list[str], words: str, place: Place) -> Outcome:
+    """One clear line and exit code 2."""
+    first = json.dumps({"record": "run", "schema": 1, "label": "", "fabric": "", "device": "",
+                        "command": "", "started": 0, "seed": 0, "effort": "", "launcher": "",
+                        "launches": 0, "clock": {}, "environment": {}})
+    files = {"other": place.directory / "other.jsonl", "cut": place.directory / "cut.jsonl",
+             "else": place.directory / "else.txt"}
+    files["other"].write_text('{"record":"run","schema":7}\n')
+    files["cut"].write_text(first + '\n{"record":"point","bench')
+    files["else"].write_text("nothing that anybody knows\n")
+    command = [str(VERBENA), *(a.format(**files) for a in arguments)]
+    ended = place.run("wrong", command, 30)
+    if ended.status != WRONG_INPUT or words not in ended.output:
+        return failed(f"{ended.describe()}, expected exit 2 and {words!r}", ended.evidence())
+    lines = [line for line in ended.output.splitlines() if line.startswith(("verbena:", "error:"))]
+    return passed() if len(lines) == 1 else failed("not one clear line", ended.evidence())

@@ -1,0 +1,103 @@
+"""The C library and the Python filesystem: acceptance 5."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+from harness.build_tree import ROOT, run
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+
+from .service import TOOLS, Service, noise
+
+HEADER = ROOT / "crates" / "librfio" / "include"
+LIBRARIES = TOOLS / "lib"
+
+
+def c_program(place: Place, fabric: str, library: str) -> Outcome:
+    """A C program with TRFIOFile's symbols, linked with either name of the library."""
+    program = place.directory / "trfio"
+    made = subprocess.run(
+        [os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", "-O1", f"-I{HEADER}",
+         str(ROOT / "tests/rfio/trfio.c"), "-o", program, f"-L{LIBRARIES}", f"-l{library}", "-lpthread",
+         f"-Wl,-rpath,{LIBRARIES}"], capture_output=True, text=True, check=False)
+    if made.returncode:
+        return failed("does not compile and link", made.stderr)
+    with Service(place, fabric) as service:
+        original = service.export / "f"
+        original.write_bytes(noise(20 << 20))
+        plain = [str(program), f"rfio://127.0.0.1:{service.port}", str(original)]
+        ended = place.run("trfio", run(*plain) if fabric == "verbs" else plain, 60,
+                          RFIO_FABRIC=fabric, **service.environment())
+        ok = ended.succeeded and "all of it" in ended.output
+        return passed() if ok else failed("the program failed", ended.evidence())
+
+
+def symbols(place: Place) -> Outcome:
+    """No function of the library runs commands, and nothing but RFIO's names is exported."""
+    listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARIES / "librfio.so.2"],
+                            capture_output=True, text=True, check=True).stdout
+    names = {line.split()[2].split("@")[0] for line in listed.splitlines() if len(line.split()) == 3}
+    foreign = {name for name in names if not name.startswith(("rfio", "C__", "Cthread", "RFIO_2"))}
+    if foreign or "rfio_popen" in names:
+        return failed(f"exports {sorted(foreign) or 'rfio_popen'}")
+    return passed(f"{len(names)} symbols")
+
+
+PANDAS = """
+import sys, rfio_fsspec, fsspec, pandas
+base = sys.argv[1]
+frame = pandas.DataFrame({"a": range(10000), "b": [x / 7 for x in range(10000)]})
+frame.to_csv(base + "/t.csv", index=False)
+assert pandas.read_csv(base + "/t.csv").a.equals(frame.a)
+try:
+    import pyarrow
+except ImportError:
+    print("no pyarrow")
+else:
+    frame.to_parquet(base + "/t.parquet")
+    assert pandas.read_parquet(base + "/t.parquet").equals(frame)
+    assert pandas.read_parquet(base + "/t.parquet", columns=["b"]).b.equals(frame.b)
+print("read it all")
+"""
+
+PLAIN = """
+import sys, rfio_fsspec, fsspec
+base = sys.argv[1]
+fs = fsspec.filesystem("rfio")
+data = bytes(range(256)) * 40000
+with fsspec.open(base + "/d.bin", "wb") as file:
+    file.write(data)
+with fsspec.open(base + "/d.bin", "rb") as file:
+    assert file.read() == data
+    file.seek(1000); assert file.read(300) == data[1000:1300]
+assert fs.cat_ranges([base + "/d.bin"] * 3, [0, 500, -10], [10, 700, None]) == [data[:10], data[500:700], data[-10:]]
+fs.makedirs(base + "/x/y"); fs.mv(base + "/d.bin", base + "/x/y/e.bin")
+assert fs.find(base) == [fs._strip_protocol(base) + "/x/y/e.bin"], fs.find(base)
+fs.rm(base + "/x", recursive=True)
+assert fs.ls(base) == []
+try:
+    fs.info(base + "/nothing")
+except FileNotFoundError:
+    print("did it all")
+"""
+
+
+def python(place: Place, fabric: str, needs: str) -> Outcome:
+    """The fsspec filesystem by itself, and under pandas."""
+    for module in {"fsspec", needs}:
+        if importlib.util.find_spec(module) is None:
+            return skipped(f"needs the Python package {module}")
+    with Service(place, fabric) as service:
+        script = place.directory / "script.py"
+        script.write_text(PANDAS if needs == "pandas" else PLAIN)
+        plain = [sys.executable, str(script), f"rfio://127.0.0.1:{service.port}"]
+        ended = place.run("python", run(*plain) if fabric == "verbs" else plain, 120,
+                          RFIO_FABRIC=fabric, RFIO_LIBRARY=str(LIBRARIES / "librfio.so.2"),
+                          PYTHONPATH=str(ROOT / "python"), **service.environment())
+        ok = ended.succeeded and "it all" in ended.output
+        return passed("without pyarrow" if "no pyarrow" in ended.output else "") if ok else \
+            failed("the script failed", ended.evidence())

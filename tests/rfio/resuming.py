@@ -1,0 +1,100 @@
+"""Copies that are ended at any point, and continued: acceptance 2."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+
+from .service import Service, noise, same
+
+SIZE = 48 * (1 << 20) + 12_345
+BLOCK = 256 << 10
+REPETITIONS = 25
+
+
+def wrong_bytes(partial: Path, original: bytes) -> int:
+    """Bytes of the blocks of a partial file that are not right: what is still to be moved."""
+    have = partial.read_bytes() if partial.exists() else b""
+    return sum(len(original[at:at + BLOCK]) for at in range(0, len(original), BLOCK)
+               if have[at:at + BLOCK] != original[at:at + BLOCK])
+
+
+def length(path: Path) -> int:
+    """Bytes of a file that may get another name at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) -> Outcome:
+    """Ends the tool or the daemon when the partial file has reached a random length, then
+    continues: the same bytes, and not one block moved that was right."""
+    chance = random.Random(f"{direction} {victim}")
+    interrupted = 0
+    with Service(place, fabric) as service:
+        original = service.here / "original"
+        data = noise(SIZE)
+        original.write_bytes(data)
+        remote = service.export / "f"
+        local = service.here / "copy"
+        if direction == "download":
+            remote.write_bytes(data)
+            pair, final = (service.at("f"), local), local
+        else:
+            pair, final = (original, service.at("f")), remote
+        partial = final.with_name(f".{final.name}.rfpart")
+        for repetition in range(REPETITIONS):
+            final.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
+            point = chance.randrange(SIZE)
+            copy = service.begin("rfcp", "-q", *pair)
+            while copy.running and length(partial) < point:
+                pass
+            if victim == "daemon":
+                service.kill()
+            ended = copy.finish(time.monotonic() + (20 if victim == "daemon" else 0))
+            if final.exists() and not same(final, original):
+                return failed("a part has the whole's name", ended.evidence())
+            if victim == "daemon":
+                if not final.exists() and ended.status != 2:
+                    return failed("the loss of the server is not the exit code 2", ended.evidence())
+                service.start()
+            if final.exists():
+                continue
+            interrupted += 1
+            missing = wrong_bytes(partial, data)
+            ended = service.tool("rfcp", "--json", "--continue", *pair)
+            if not ended.succeeded or not same(final, original):
+                return failed(f"repetition {repetition}: not continued", ended.evidence())
+            moved = json.loads(ended.output.splitlines()[-1])["moved_bytes"]
+            if moved != missing:
+                return failed(f"{moved} bytes were moved, {missing} were missing", ended.evidence())
+    # The last daemon may have been the last process of its kind: nobody came after it to clean up.
+    place.run("info", [str(VERBENA), "info"], 30)
+    if interrupted < REPETITIONS // 2:
+        return failed(f"only {interrupted} of {REPETITIONS} copies were caught under way")
+    return passed(f"{interrupted} of {REPETITIONS} were caught under way")
+
+
+def a_damaged_part(place: Place, fabric: str) -> Outcome:
+    """A partial file with a wrong block in it, and a source that changed since: only the blocks that
+    differ are moved."""
+    with Service(place, fabric) as service:
+        data = bytearray(noise(8 * BLOCK + 99))
+        (service.export / "f").write_bytes(data)
+        partial = service.here / ".copy.rfpart"
+        damaged = bytearray(data)
+        damaged[3 * BLOCK + 5] ^= 1
+        partial.write_bytes(damaged[:6 * BLOCK + 10])
+        ended = service.tool("rfcp", "--json", "--continue", service.at("f"), service.here / "copy")
+        moved = json.loads(ended.output.splitlines()[-1])["moved_bytes"]
+        if (service.here / "copy").read_bytes() != data or moved != BLOCK + 2 * BLOCK + 99:
+            return failed(f"{moved} bytes moved", ended.evidence())
+        return passed()

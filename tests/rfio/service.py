@@ -1,0 +1,134 @@
+"""A running rfiod and the tools that talk to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Optional
+
+from harness.build_tree import TARGET, VERBENA, run
+from harness.place import Place
+from harness.process import Ended, Process
+
+TOOLS = Path(os.environ.get("RFIO_TOOLS", VERBENA.parent if VERBENA.is_file() else TARGET / "release"))
+SECRET = b"the secret of the tests, long enough"
+USER = b"tester"
+SECONDS = 60.0
+#: How data travel: over TCP alone, or by RDMA on the software adapter.
+FABRICS = ("tcp", "verbs")
+
+
+class Service:
+    """An export of its own in memory, a daemon, and a way to run tools against it."""
+
+    def __init__(self, place: Place, fabric: str, *options: str, export: Optional[Path] = None):
+        self.place = place
+        self.fabric = fabric
+        self.options = options
+        self.directory = Path(tempfile.mkdtemp(prefix="rfio-test-", dir="/dev/shm"))
+        self.export = export or self.directory / "export"
+        self.export.mkdir(exist_ok=True)
+        self.here = self.directory / "here"
+        self.here.mkdir()
+        self.secrets = self.directory / "secrets"
+        self.secrets.touch(0o600)
+        self.secrets.write_bytes(USER + b":" + SECRET + b"\n")
+        self.audit = self.directory / "audit"
+        self.port = 0
+        self.metrics_port = 0
+        self.daemon: Optional[Process] = None
+        self.start()
+
+    def __enter__(self) -> "Service":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def environment(self) -> dict[str, str]:
+        """What the tools and the daemon are told besides."""
+        return {"RFIO_SECRETS": str(self.secrets), "RFIO_USER": USER.decode(),
+                "RFIO_PORT": str(self.port), "RFIO_TIMEOUT": "30", "HOME": str(self.directory)}
+
+    def command(self, program: str, *arguments: object) -> list[str]:
+        """The command line of a program, on the software adapter if data travel by RDMA."""
+        plain = [str(TOOLS / program), *map(str, arguments)]
+        return run(*plain) if self.fabric == "verbs" else plain
+
+    def start(self) -> None:
+        """Starts the daemon, on the same port as before if there was one."""
+        command = self.command(
+            "rfiod", "--export", self.export, "--listen", f"127.0.0.1:{self.port}", "--fabric",
+            self.fabric, "--audit", self.audit, "--metrics", "127.0.0.1:0", "--buffers", "32M",
+            *([] if "--cache" in self.options else ["--cache", "32M"]), *self.options)
+        self.daemon = self.place.start("rfiod", command, **self.environment())
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline and self.daemon.running:
+            said = self.daemon.output()
+            serving = re.search(r"serving on 127\.0\.0\.1:(\d+)", said)
+            metrics = re.search(r"metrics on http://127\.0\.0\.1:(\d+)", said)
+            if serving and metrics:
+                self.port, self.metrics_port = int(serving[1]), int(metrics[1])
+                return
+            time.sleep(0.005)
+        raise RuntimeError(f"rfiod does not serve:\n{self.daemon.output()}")
+
+    def kill(self) -> None:
+        """Ends the daemon as `kill -9` does."""
+        if self.daemon:
+            self.daemon.finish(time.monotonic())
+            self.daemon = None
+
+    def stop(self) -> Optional[Ended]:
+        """Ends the daemon as a service manager does."""
+        if not self.daemon:
+            return None
+        os.kill(self.daemon.pid, 15)
+        ended = self.daemon.finish(time.monotonic() + SECONDS)
+        self.daemon = None
+        return ended
+
+    def at(self, name: str) -> str:
+        """A place on the server."""
+        return f"127.0.0.1:/{name}"
+
+    def begin(self, program: str, *arguments: object, **more: str) -> Process:
+        """Starts a tool."""
+        environment = {**self.environment(), "RFIO_FABRIC": self.fabric, **more}
+        return self.place.start(program, self.command(program, *arguments), **environment)
+
+    def tool(self, program: str, *arguments: object, **more: str) -> Ended:
+        """Runs a tool to its end."""
+        return self.begin(program, *arguments, **more).finish(time.monotonic() + SECONDS)
+
+    def status(self) -> dict[str, str]:
+        """The daemon's /proc status."""
+        text = Path(f"/proc/{self.daemon.pid}/status").read_text()
+        return {line.split(":", 1)[0]: line.split(":", 1)[1].strip() for line in text.splitlines()}
+
+    def resident_mebibytes(self) -> float:
+        """The daemon's memory now."""
+        return int(self.status()["VmRSS"].split()[0]) / 1024
+
+    def metric(self, name: str) -> int:
+        """A counter of the daemon."""
+        from urllib.request import urlopen
+        page = urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10).read().decode()
+        return int(re.search(rf"^{re.escape(name)} (\d+)$", page, re.M)[1])
+
+
+def noise(size: int, seed: int = 1) -> bytes:
+    """Bytes without a pattern, the same for the same seed."""
+    import random
+    return random.Random(seed).randbytes(size)
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same bytes."""
+    import filecmp
+    return filecmp.cmp(one, other, shallow=False)

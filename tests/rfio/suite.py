@@ -1,0 +1,56 @@
+"""The file service: copies, resuming, faults, and attempts to break in, over TCP and by RDMA on the software adapter."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Iterator
+
+from harness.case import Case
+
+from . import copies, encrypted, faults, intruders, libraries, resuming
+from .service import FABRICS
+
+TITLE = "remote files over TCP and RDMA"
+REQUIRES: list = []
+
+
+def cases() -> Iterator[Case]:
+    """The matrix: what is tried, by how the data travel."""
+    for fabric in FABRICS:
+        for name, size in copies.SIZES.items():
+            yield Case(f"both ways, {name} bytes", fabric, partial(both_ways, fabric=fabric, size=size))
+        for name, function in {
+                "pipes": copies.pipes, "trees": copies.trees, "names and exit codes": copies.names,
+                "summary": copies.summary, "a damaged part": resuming.a_damaged_part,
+                "disk full": faults.disk_full, "slow readers": faults.slow_readers,
+                "10,000 half-open connections": faults.half_open,
+                "server restarted": faults.server_restarted, "two writers": faults.two_writers}.items():
+            yield Case(name, fabric, partial(function, fabric=fabric))
+        for how in ("truncated", "replaced"):
+            yield Case(f"{how} while read", fabric,
+                       partial(faults.changed_while_read, fabric=fabric, how=how))
+        for direction in ("download", "upload"):
+            for victim in ("tool", "daemon"):
+                yield Case(f"{direction} with the {victim} killed, continued", fabric,
+                           partial(resuming.ended_and_continued, fabric=fabric,
+                                   direction=direction, victim=victim))
+        for library in ("rfio", "shift"):
+            yield Case(f"C program with lib{library}", fabric,
+                       partial(libraries.c_program, fabric=fabric, library=library))
+        for needs in ("fsspec", "pandas"):
+            yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
+    yield Case("exported symbols", "library", libraries.symbols)
+    for name, function in {
+            "asserted identity": intruders.asserted_identity,
+            "nothing before the proof": intruders.nothing_before_the_proof,
+            "commands": intruders.commands, "outside the root": intruders.outside_the_root,
+            "sizes and counts": intruders.sizes, "stolen handles": intruders.stolen_handles,
+            "tampering": intruders.tampering, "supplementary groups": intruders.groups,
+            "a process per connection": intruders.no_process_per_connection,
+            "silence": intruders.silence, "TLS": encrypted.tls, "read-only strangers": intruders.read_only}.items():
+        yield Case(name, "intruder", function)
+
+
+def both_ways(place, fabric, size):
+    """The arguments in the order that `Case` leaves free."""
+    return copies.both_ways(place, fabric, size)

@@ -1,0 +1,118 @@
+"""The protocol as docs/rfio-protocol.md has it, written a second time: what the tests say on the wire does not come
+from the code under test."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import struct
+from typing import Optional
+
+HEADER = struct.Struct(">HHIIQ")
+MAGIC = 0x5246
+HELLO, PROVE, PING, OPEN, READ, READ_VECTOR = 1, 2, 4, 10, 12, 13
+SECRET, ANONYMOUS = 2, 4
+
+
+def text(value: bytes) -> bytes:
+    """A length and its bytes."""
+    return struct.pack(">I", len(value)) + value
+
+
+class Closed(Exception):
+    """The server ended the connection."""
+
+
+class Peer:
+    """A client that says whatever it is told to."""
+
+    def __init__(self, port: int, seconds: float = 20.0):
+        self.socket = socket.create_connection(("127.0.0.1", port), seconds)
+        self.next = 1
+        self.keys: Optional[tuple[bytes, bytes]] = None
+        self.sequence = [0, 0]
+
+    def send(self, operation: int, body: bytes = b"", payload: bytes = b"", *,
+             body_length: Optional[int] = None, payload_length: Optional[int] = None,
+             damage_tag: bool = False) -> int:
+        """A frame; the lengths may be lies."""
+        header = HEADER.pack(MAGIC, operation, len(body) if body_length is None else body_length,
+                             len(payload) if payload_length is None else payload_length, self.next)
+        tag = b""
+        if self.keys:
+            tag = self.tag(0, header, body)
+            if damage_tag:
+                tag = bytes([tag[0] ^ 1]) + tag[1:]
+        self.socket.sendall(header + body + tag + payload)
+        self.next += 1
+        return self.next - 1
+
+    def tag(self, direction: int, header: bytes, body: bytes) -> bytes:
+        """The tag of the next frame of a direction: 0 is to the server."""
+        message = struct.pack(">Q", self.sequence[direction]) + header + body
+        self.sequence[direction] += 1
+        return hmac.new(self.keys[direction], message, hashlib.sha256).digest()[:16]
+
+    def exactly(self, count: int) -> bytes:
+        """So many bytes."""
+        data = b""
+        while len(data) < count:
+            try:
+                more = self.socket.recv(count - len(data))
+            except ConnectionError as error:
+                raise Closed from error
+            if not more:
+                raise Closed
+            data += more
+        return data
+
+    def receive(self) -> tuple[int, bytes, bytes]:
+        """A reply: status, the rest of the body, the payload."""
+        header = self.exactly(HEADER.size)
+        magic, _kind, body_length, payload_length, _number = HEADER.unpack(header)
+        assert magic == MAGIC
+        body = self.exactly(body_length)
+        if self.keys:
+            assert self.exactly(16) == self.tag(1, header, body), "the server's tag is wrong"
+        return struct.unpack(">I", body[:4])[0], body[4:], self.exactly(payload_length)
+
+    def ask(self, operation: int, body: bytes = b"", payload: bytes = b"") -> tuple[int, bytes, bytes]:
+        """A request and its reply."""
+        self.send(operation, body, payload)
+        return self.receive()
+
+    def log_in(self, user: bytes, secret: Optional[bytes], methods: int = SECRET | ANONYMOUS) -> int:
+        """Greeting and proof; the status of the first refusal, or 0."""
+        hello = struct.pack(">HHI", 2, 2, methods) + text(user) + bytes(range(32))
+        status, body, _ = self.ask(HELLO, hello)
+        if status:
+            return status
+        version, method = struct.unpack(">HI", body[:6])
+        assert version == 2
+        common = hello + body[6:38] + struct.pack(">H", 2) + text(b"")
+        key = secret or b""
+
+        def made(label: bytes) -> bytes:
+            return hmac.new(key, label + b"\0" + common, hashlib.sha256).digest()
+
+        proof = made(b"RFIO 2 client proof") if secret else bytes(32)
+        status, body, _ = self.ask(PROVE, proof)
+        if status:
+            return status
+        if method == SECRET:
+            assert body[:32] == made(b"RFIO 2 server proof"), "the server does not know the secret"
+            self.keys = (made(b"RFIO 2 client frames"), made(b"RFIO 2 server frames"))
+        return 0
+
+    def closed(self) -> bool:
+        """Whether the server has ended the connection, without another word."""
+        try:
+            self.receive()
+        except Closed:
+            return True
+        return False
+
+    def close(self) -> None:
+        """Goes away."""
+        self.socket.close()

@@ -1,0 +1,22 @@
+"""Many processes, many queue pairs, processes that die and processes that run wild."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import c_program
+from harness.build_tree import PATHS
+from harness.case import Case
+from harness.requirement import COMPILER, VERBS_HEADERS
+
+TITLE = "many processes and queue pairs, 200 kills, garbage in shared memory"
+REQUIRES = [COMPILER, VERBS_HEADERS]
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 300
+
+
+def cases() -> list[Case]:
+    """Each program on each path."""
+    return [case for source in ("mixed.c", "kill.c", "corrupt.c")
+            for case in c_program.table(HERE / source, PATHS, SECONDS)]
