@@ -31,6 +31,8 @@ impl Errno {
     pub const EPERM: Errno = Errno(libc::EPERM);
     /// The peer does not speak this protocol.
     pub const EPROTO: Errno = Errno(libc::EPROTO);
+    /// What was opened has been removed since.
+    pub const ESTALE: Errno = Errno(libc::ESTALE);
     /// The adapter's own state could not be set up.
     pub const EIO: Errno = Errno(libc::EIO);
 

@@ -207,13 +207,13 @@ impl Process {
         if let Some(member) = self.member.get() {
             return Ok(member);
         }
-        let registry = Registry::open(&registry::directory()).inspect_err(|error| {
-            eprintln!(
-                "verbena: the registry {} cannot be used: {error}; set VERBENA_RUNTIME_DIR to a directory of your own",
-                registry::directory().display()
-            );
-        })?;
-        let (identity, listener) = registry.join()?;
+        let (registry, identity, listener) =
+            Registry::enter(&registry::directory()).inspect_err(|error| {
+                eprintln!(
+                    "verbena: the registry {} cannot be used: {error}; set VERBENA_RUNTIME_DIR to a directory of your own",
+                    registry::directory().display()
+                );
+            })?;
         let member = self.member.get_or_init(|| Member {
             registry,
             identity,

@@ -75,28 +75,21 @@ impl Registry {
     pub fn open(directory: &Path) -> Result<Registry> {
         loop {
             make_directory(directory)?;
-            let handle = File::open(directory)?;
-            let opened = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(directory.join(FILE));
-            let file = match opened {
-                Ok(file) => file,
-                // The last process of a moment ago removed the directory: make it again.
+            // The last process out may remove the directory at any moment until we hold the lock: then make it again.
+            let (handle, file) = match open_file(directory) {
+                Ok(opened) => opened,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error.into()),
             };
-            let lock = Lock::take(&file)?;
-            let metadata = file.metadata()?;
-            if metadata.nlink() == 0 {
-                continue;
-            }
-            if metadata.len() == 0 {
+            let lock = match Lock::take(&file) {
+                Ok(lock) => lock,
+                Err(Errno::ESTALE) => continue,
+                Err(error) => return Err(error),
+            };
+            let length = file.metadata()?.len();
+            if length == 0 {
                 file.set_len(LENGTH as u64)?;
-            } else if metadata.len() != LENGTH as u64 {
+            } else if length != LENGTH as u64 {
                 return Err(Errno::EPROTO);
             }
             let mapping = Mapping::of_fd(file.as_fd(), LENGTH, Rights::ReadWrite)?;
@@ -122,6 +115,22 @@ impl Registry {
         }
     }
 
+    /// Opens the registry and takes a slot in it.
+    ///
+    /// # Errors
+    /// As [`Registry::open`]; ENOMEM when every slot is taken.
+    pub fn enter(directory: &Path) -> Result<(Registry, Identity, Socket)> {
+        loop {
+            let registry = Registry::open(directory)?;
+            match registry.join() {
+                Ok((identity, listener)) => return Ok((registry, identity, listener)),
+                // The last process out removed it after we had opened it.
+                Err(Errno::ESTALE) => continue,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Opens the registry only if there is one.
     pub fn open_existing(directory: &Path) -> Result<Registry> {
         if !directory.join(FILE).exists() {
@@ -130,8 +139,8 @@ impl Registry {
         Registry::open(directory)
     }
 
-    /// Takes a slot for this process and listens for its peers.
-    pub fn join(&self) -> Result<(Identity, Socket)> {
+    /// Takes a slot for this process and listens for its peers. ESTALE when the registry was removed meanwhile.
+    fn join(&self) -> Result<(Identity, Socket)> {
         let _gate = self.gate.lock().unwrap_or_else(|e| e.into_inner());
         let _lock = Lock::take(&self.file)?;
         self.sweep_locked();
@@ -306,7 +315,7 @@ impl Registry {
 
     fn remove_if_empty(&self) {
         if self.processes().is_empty() {
-            let _ = fs::remove_file(self.directory.join(FILE));
+            let _ = fs::remove_file(file_path(&self.handle));
             for entry in fs::read_dir(&self.directory)
                 .into_iter()
                 .flatten()
@@ -340,6 +349,24 @@ impl Registry {
     }
 }
 
+/// Opens a directory and the registry file in it: through the descriptor, so that both are of one directory even when
+/// another of the same name takes its place between the two calls.
+fn open_file(directory: &Path) -> std::io::Result<(File, File)> {
+    let handle = File::open(directory)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(file_path(&handle))?;
+    Ok((handle, file))
+}
+
+fn file_path(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{FILE}", directory.as_raw_fd()))
+}
+
 fn make_directory(directory: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Ok(()) => return Ok(()),
@@ -356,6 +383,8 @@ fn make_directory(directory: &Path) -> Result<()> {
 }
 
 /// flock(2) on the registry file, released when dropped or when the process dies.
+///
+/// ESTALE when the file has been removed: what it says is then nobody's, and what now lies under its name is not ours.
 struct Lock<'a>(&'a File);
 
 impl<'a> Lock<'a> {
@@ -363,7 +392,11 @@ impl<'a> Lock<'a> {
         loop {
             // SAFETY: plain system call on a descriptor that outlives the lock.
             if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
-                return Ok(Lock(file));
+                let lock = Lock(file);
+                if file.metadata()?.nlink() == 0 {
+                    return Err(Errno::ESTALE);
+                }
+                return Ok(lock);
             }
             let error = Errno::last();
             if error != Errno(libc::EINTR) {
@@ -398,6 +431,39 @@ mod tests {
         assert_eq!(registry.owner(first + 7), Some(me));
         assert_eq!(registry.owner(first + BLOCK), None);
         registry.leave(me);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_registry_that_was_removed_is_not_joined_nor_mistaken_for_its_successor() {
+        let path = scratch("stale");
+        let early = Registry::open(&path).unwrap();
+        let (last, identity, _listener) = Registry::enter(&path).unwrap();
+        last.leave(identity);
+        assert_eq!(early.join().err(), Some(Errno::ESTALE));
+        let (successor, identity, _listener) = Registry::enter(&path).unwrap();
+        early.sweep();
+        assert!(path.join(FILE).exists(), "the successor's file is not ours");
+        assert!(successor.allocate_block(identity).is_ok());
+        successor.leave(identity);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn whoever_enters_while_others_leave_gets_in() {
+        let path = scratch("crowd");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        let (registry, identity, _listener) = Registry::enter(&path).unwrap();
+                        let number = registry.allocate_block(identity).unwrap();
+                        assert_eq!(registry.owner(number), Some(identity));
+                        registry.leave(identity);
+                    }
+                });
+            }
+        });
         assert!(!path.exists());
     }
 
