@@ -26,6 +26,8 @@ pub struct Planted {
     pub bytes_per_microsecond: u64,
     /// Host memory that a queue pair costs, in bytes.
     pub connection_bytes: u64,
+    /// What reading the clock costs the processes, in nanoseconds, in the order of ranks; the last value for the rest.
+    pub clock_costs: Vec<f64>,
 }
 
 impl Default for Planted {
@@ -41,6 +43,7 @@ impl Default for Planted {
             gap: 100,
             bytes_per_microsecond: 1000,
             connection_bytes: 24 * 1024,
+            clock_costs: Vec::new(),
         }
     }
 }
@@ -95,6 +98,12 @@ impl Timing for PlantedTiming {
             occupancy: (planted.gap + transfer + stall) * factor,
             latency: planted.base_latency * round * factor,
         }
+    }
+
+    fn clock_cost(&self, rank: usize) -> f64 {
+        let costs = &self.planted.clock_costs;
+        let cost = costs.get(rank).or(costs.last());
+        cost.copied().unwrap_or(0.0)
     }
 
     fn host_memory(&self, pairs: usize) -> Option<u64> {

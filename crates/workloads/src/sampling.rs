@@ -104,8 +104,7 @@ pub async fn sample_rounds<F: Fabric>(
     };
     let warm = sampler.warm_up(round).await?;
     let per_operation = warm.nanos_per_operation.max(1.0);
-    let clock = context.fabric.clock();
-    let share = clock.overhead_nanos / per_operation;
+    let share = warm.clock_nanos / per_operation;
     let batch = match mode {
         Mode::Free if share > CLOCK_SHARE => {
             ((share / CLOCK_SHARE).ceil() as u32).clamp(1, LARGEST_BATCH)
@@ -162,6 +161,9 @@ struct Warm {
     operations: u64,
     nanos_per_operation: f64,
     first: Option<f64>,
+    /// What the slowest process's clock costs. Agreed upon like the rest, for who times how many operations together
+    /// follows from it, and both sides of a pair must come to the same number.
+    clock_nanos: f64,
 }
 
 impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
@@ -198,7 +200,9 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
             operations: 0,
             nanos_per_operation: 0.0,
             first: None,
+            clock_nanos: 0.0,
         };
+        let clock = self.context.fabric.clock().overhead_nanos;
         loop {
             if self.role != Role::Idle {
                 self.context.fabric.group().align(self.members).await?;
@@ -223,11 +227,12 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
             };
             let votes = agree(
                 self.context,
-                &pack(&[spent, warm.first.unwrap_or(f64::NAN)]),
+                &pack(&[spent, warm.first.unwrap_or(f64::NAN), clock]),
             )
             .await?;
             let votes: Vec<Vec<f64>> = votes.iter().map(|vote| unpack(vote)).collect();
             let longest = votes.iter().map(|vote| vote[0]).fold(0.0, f64::max);
+            warm.clock_nanos = votes.iter().map(|vote| vote[2]).fold(0.0, f64::max);
             // The first operation of the first process that has one, the same for everybody.
             warm.first = votes
                 .iter()

@@ -104,6 +104,27 @@ fn finding(records: &[Record], name: &str) -> f64 {
 }
 
 #[test]
+fn clocks_of_different_cost_do_not_part_the_two_sides_of_a_pair() {
+    let clocks = Planted {
+        straggler: None,
+        clock_costs: vec![10.0, 300.0],
+        ..Planted::default()
+    };
+    for name in ["latency.write", "latency.send", "latency.inline"] {
+        let records = collect(name, 2, small(), clocks.clone());
+        assert!(
+            records
+                .iter()
+                .any(|record| matches!(record, Record::Point(_))),
+            "{name}"
+        );
+        for record in &records {
+            assert!(!matches!(record, Record::Failure(_)), "{record:?}");
+        }
+    }
+}
+
+#[test]
 fn the_planted_context_cache_is_found() {
     let records = collect(
         "internals.contexts",

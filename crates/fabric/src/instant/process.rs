@@ -30,6 +30,7 @@ pub struct InstantProcess {
 impl InstantProcess {
     pub(super) fn new(world: Rc<RefCell<World>>, rank: usize) -> Self {
         let size = world.borrow().size;
+        let overhead_nanos = world.borrow().timing.clock_cost(rank);
         InstantProcess {
             group: InstantGroup {
                 world: Rc::clone(&world),
@@ -67,7 +68,7 @@ impl InstantProcess {
             clock: ClockSource {
                 name: "virtual",
                 nanos_per_tick: 1.0,
-                overhead_nanos: 0.0,
+                overhead_nanos,
             },
         }
     }

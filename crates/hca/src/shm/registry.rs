@@ -368,12 +368,19 @@ fn file_path(directory: &File) -> PathBuf {
 }
 
 fn make_directory(directory: &Path) -> Result<()> {
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => (),
-        Err(error) => return Err(error.into()),
-    }
-    let metadata = fs::symlink_metadata(directory)?;
+    let metadata = loop {
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => (),
+            Err(error) => return Err(error.into()),
+        }
+        match fs::symlink_metadata(directory) {
+            Ok(metadata) => break metadata,
+            // Removed between the two calls.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        }
+    };
     // SAFETY: geteuid cannot fail and touches nothing.
     let me = unsafe { libc::geteuid() };
     if !metadata.is_dir() || metadata.uid() != me || metadata.mode() & 0o077 != 0 {
