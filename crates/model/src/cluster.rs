@@ -15,6 +15,7 @@ pub struct Node {
     /// Its number.
     pub number: usize,
     cpu: Cpu,
+    cores: Vec<Rc<Server>>,
     memory: Rc<MemoryModel>,
     bus: Rc<BusModel>,
     adapter: Rc<AdapterModel>,
@@ -108,6 +109,9 @@ impl Cluster {
                 Rc::new(Node {
                     number,
                     cpu: self.system.host.cpu.clone(),
+                    cores: (0..self.system.host.cpu.cores.0.max(1))
+                        .map(|_| Rc::default())
+                        .collect(),
                     memory,
                     bus,
                     adapter,
@@ -122,6 +126,17 @@ impl Cluster {
             sim: self.sim.clone(),
             node: self.node(node),
             core: Rc::new(Server::new()),
+        }
+    }
+
+    /// A process on a core of a node, cores being counted round: processes beyond the cores share them.
+    pub fn process_on(&self, node: usize, core: usize) -> Process {
+        let node = self.node(node);
+        let core = node.cores[core % node.cores.len()].clone();
+        Process {
+            sim: self.sim.clone(),
+            node,
+            core,
         }
     }
 

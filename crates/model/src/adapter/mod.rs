@@ -6,13 +6,14 @@
 
 mod cache;
 mod engine;
+pub mod footprint;
 mod pair;
 mod receive;
 mod request;
 mod send;
 
 pub use pair::{Carried, Pair, ReceiveQueue};
-pub use request::{Kind, MemoryHome, Place, Placement, Request, Transport};
+pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport};
 
 use crate::component::{BusModel, Flow, Load, Network};
 use crate::kernel::{Semaphore, Server, Sim, Time, Watch};

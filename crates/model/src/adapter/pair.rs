@@ -117,8 +117,13 @@ impl Pair {
 
     /// Connects two queue pairs with each other.
     pub fn connect(one: &Rc<Pair>, other: &Rc<Pair>) {
-        *one.peer.borrow_mut() = Rc::downgrade(other);
-        *other.peer.borrow_mut() = Rc::downgrade(one);
+        one.connect_to(other);
+        other.connect_to(one);
+    }
+
+    /// Its messages go to `peer` from now on; the way back is the peer's own affair.
+    pub fn connect_to(&self, peer: &Rc<Pair>) {
+        *self.peer.borrow_mut() = Rc::downgrade(peer);
     }
 
     /// Its number.
