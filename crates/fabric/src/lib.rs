@@ -43,6 +43,7 @@ pub mod conformance;
 mod error;
 pub mod executor;
 pub mod group;
+mod in_process;
 pub mod instant;
 pub mod operation;
 pub mod pair;

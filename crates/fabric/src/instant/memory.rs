@@ -3,42 +3,34 @@
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::executor::until;
-use crate::region::{Region, RemoteRegion};
+use crate::in_process::Bytes;
+use crate::region::{Location, Region, RemoteRegion};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Memory before registration.
 pub struct InstantBuffer {
-    pub(super) bytes: Rc<RefCell<Vec<u8>>>,
+    pub(super) bytes: Bytes,
+    pub(super) location: Location,
 }
 
 /// Registered memory.
 pub struct InstantRegion {
     pub(super) world: Rc<RefCell<World>>,
-    pub(super) bytes: Rc<RefCell<Vec<u8>>>,
+    pub(super) bytes: Bytes,
+    pub(super) location: Location,
     pub(super) key: u32,
     pub(super) address: u64,
 }
 
 impl Drop for InstantRegion {
     fn drop(&mut self) {
-        self.world.borrow_mut().regions.remove(&self.key);
+        self.world.borrow_mut().registered.remove(self.key);
     }
 }
 
 impl InstantRegion {
-    fn checked(&self, call: &'static str, offset: usize, length: usize) -> Result<()> {
-        let have = self.bytes.borrow().len();
-        if offset.checked_add(length).is_some_and(|end| end <= have) {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            call,
-            format!("{length} bytes at {offset} of a region of {have}"),
-        ))
-    }
-
     async fn until_true(&self, what: &'static str, holds: impl Fn(&[u8]) -> bool) -> Result<()> {
         until(|| {
             if holds(&self.bytes.borrow()) {
@@ -54,7 +46,7 @@ impl InstantRegion {
 
 impl Region for InstantRegion {
     fn length(&self) -> usize {
-        self.bytes.borrow().len()
+        self.bytes.length()
     }
 
     fn remote(&self) -> RemoteRegion {
@@ -66,16 +58,13 @@ impl Region for InstantRegion {
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        self.checked("Region::write", offset, bytes.len())?;
-        self.bytes.borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.bytes.write(offset, bytes)?;
         self.world.borrow_mut().changed();
         Ok(())
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
-        self.checked("Region::read", offset, into.len())?;
-        into.copy_from_slice(&self.bytes.borrow()[offset..offset + into.len()]);
-        Ok(())
+        self.bytes.read(offset, into)
     }
 
     fn load_byte(&self, offset: usize) -> u8 {
@@ -88,28 +77,22 @@ impl Region for InstantRegion {
     }
 
     fn load_word(&self, offset: usize) -> u64 {
-        assert!(offset.is_multiple_of(8), "word at {offset} is not aligned");
-        u64::from_ne_bytes(
-            self.bytes.borrow()[offset..offset + 8]
-                .try_into()
-                .expect("8 bytes"),
-        )
+        self.bytes.load_word(offset)
     }
 
     fn store_word(&self, offset: usize, value: u64) {
-        assert!(offset.is_multiple_of(8), "word at {offset} is not aligned");
-        self.bytes.borrow_mut()[offset..offset + 8].copy_from_slice(&value.to_ne_bytes());
+        self.bytes.store_word(offset, value);
         self.world.borrow_mut().changed();
     }
 
     async fn until_byte(&self, offset: usize, value: u8) -> Result<()> {
-        self.checked("Region::until_byte", offset, 1)?;
+        self.bytes.check("Region::until_byte", offset, 1)?;
         self.until_true("a byte in memory", |bytes| bytes[offset] == value)
             .await
     }
 
     async fn until_word(&self, offset: usize, value: u64) -> Result<()> {
-        self.checked("Region::until_word", offset, 8)?;
+        self.bytes.check("Region::until_word", offset, 8)?;
         self.until_true("a word in memory", |b| {
             b[offset..offset + 8] == value.to_ne_bytes()
         })

@@ -2,12 +2,13 @@
 
 use super::memory::{InstantBuffer, InstantRegion};
 use super::queues::{InstantAddress, InstantCompletions, InstantPair, InstantSharedReceive};
-use super::world::{PairState, RegionState, SharedState, World};
+use super::world::{PairState, SharedState, World};
 use crate::capability::{Capabilities, FabricKind, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::error::{Error, Result};
 use crate::executor::until;
 use crate::group::Group;
+use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
 use crate::region::{Access, BufferRequest};
 use crate::seam::{Fabric, QueueRequest};
@@ -101,23 +102,22 @@ impl Fabric for InstantProcess {
 
     async fn allocate(&self, request: BufferRequest) -> Result<InstantBuffer> {
         Ok(InstantBuffer {
-            bytes: Rc::new(RefCell::new(vec![0; request.length])),
+            bytes: Bytes::new(request.length),
+            location: request.location,
         })
     }
 
     async fn register(&self, buffer: InstantBuffer, access: Access) -> Result<InstantRegion> {
+        let InstantBuffer { bytes, location } = buffer;
         let mut world = self.world.borrow_mut();
-        let key = world.fresh();
-        let address = world.fresh_address(buffer.bytes.borrow().len());
-        let state = RegionState {
-            bytes: Rc::clone(&buffer.bytes),
-            address,
-            access,
-        };
-        world.regions.insert(key, state);
+        let (key, address) =
+            world
+                .registered
+                .insert(bytes.clone(), access, location, self.group.rank);
         Ok(InstantRegion {
             world: Rc::clone(&self.world),
-            bytes: buffer.bytes,
+            bytes,
+            location,
             key,
             address,
         })
@@ -125,7 +125,8 @@ impl Fabric for InstantProcess {
 
     async fn deregister(&self, region: InstantRegion) -> Result<InstantBuffer> {
         Ok(InstantBuffer {
-            bytes: Rc::clone(&region.bytes),
+            bytes: region.bytes.clone(),
+            location: region.location,
         })
     }
 

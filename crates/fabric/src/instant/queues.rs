@@ -2,13 +2,13 @@
 
 use super::memory::InstantRegion;
 use super::process::InstantProcess;
-use super::world::{Request, Segment, World};
+use super::world::{Request, World};
 use crate::completion::{Completion, CompletionKind, CompletionQueue, Status, Wait};
 use crate::error::{Error, Result};
 use crate::executor::until;
-use crate::operation::{Destination, Operation, Placement, ReceiveRequest, Slice, WorkRequest};
+use crate::in_process::{Bytes, Segment, refuse, segments};
+use crate::operation::{Destination, Placement, ReceiveRequest, WorkRequest};
 use crate::pair::{Endpoint, QueuePair, SharedReceive, Transport};
-use crate::region::Region;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -89,46 +89,8 @@ impl Drop for InstantPair {
     }
 }
 
-fn segments(call: &'static str, local: &[Slice<'_, InstantRegion>]) -> Result<Vec<Segment>> {
-    local
-        .iter()
-        .map(|slice| {
-            let have = slice.region.length();
-            if slice
-                .offset
-                .checked_add(slice.length)
-                .is_none_or(|end| end > have)
-            {
-                let reason = format!(
-                    "{} bytes at {} of a region of {have}",
-                    slice.length, slice.offset
-                );
-                return Err(Error::invalid(call, reason));
-            }
-            Ok(Segment {
-                key: slice.region.key,
-                offset: slice.offset,
-                length: slice.length,
-            })
-        })
-        .collect()
-}
-
-fn refuse(transport: Transport, operation: &Operation) -> Option<&'static str> {
-    let reads = matches!(
-        operation,
-        Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
-    );
-    let writes = matches!(
-        operation,
-        Operation::Write { .. } | Operation::WriteImmediate { .. }
-    );
-    match transport {
-        Transport::Uc if reads => Some("a read or atomic on an unreliable connection"),
-        Transport::Ud if reads || writes => Some("a one-sided operation on a datagram pair"),
-        Transport::XrcTarget => Some("a post to the receiving half of XRC"),
-        _ => None,
-    }
+fn held(region: &InstantRegion) -> (u32, &Bytes) {
+    (region.key, &region.bytes)
 }
 
 impl InstantPair {
@@ -137,7 +99,7 @@ impl InstantPair {
         if let Some(what) = refuse(self.transport, &request.operation) {
             return Err(Error::invalid(CALL, what));
         }
-        let local = segments(CALL, request.local)?;
+        let local = segments(CALL, request.local, held)?;
         if request.placement == Placement::Inline && request.length() > self.inline as usize {
             let reason = format!(
                 "{} bytes inline, {} were asked for",
@@ -188,12 +150,8 @@ impl QueuePair<InstantProcess> for InstantPair {
             let inline = match request.placement {
                 Placement::Reference => None,
                 Placement::Inline => {
-                    let mut bytes = Vec::with_capacity(request.length());
-                    for slice in request.local {
-                        let memory = slice.region.bytes.borrow();
-                        bytes.extend_from_slice(&memory[slice.offset..slice.offset + slice.length]);
-                    }
-                    Some(bytes)
+                    let world = self.world.borrow();
+                    world.registered.gather(&local).ok()
                 }
             };
             let target = match request.destination {
@@ -217,7 +175,7 @@ impl QueuePair<InstantProcess> for InstantPair {
 
     async fn post_receive(&self, list: &[ReceiveRequest<'_, InstantRegion>]) -> Result<()> {
         for request in list {
-            let local = segments("QueuePair::post_receive", request.local)?;
+            let local = segments("QueuePair::post_receive", request.local, held)?;
             let mut world = self.world.borrow_mut();
             let pair = world
                 .pairs
@@ -254,7 +212,7 @@ impl SharedReceive<InstantRegion> for InstantSharedReceive {
 
     async fn post_receive(&self, list: &[ReceiveRequest<'_, InstantRegion>]) -> Result<()> {
         for request in list {
-            let local = segments("SharedReceive::post_receive", request.local)?;
+            let local = segments("SharedReceive::post_receive", request.local, held)?;
             let mut world = self.world.borrow_mut();
             let shared = world
                 .shared

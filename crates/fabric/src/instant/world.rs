@@ -2,35 +2,16 @@
 
 use super::{Posted, Timing};
 use crate::completion::{Completion, CompletionKind, Status};
+use crate::in_process::{DATAGRAM_HEADER, Registered, Segment};
 use crate::operation::{Operation, Signal};
-use crate::region::Access;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Bytes of header space in front of a datagram.
-const DATAGRAM_HEADER: usize = 40;
 /// Page size that timing policies are told about.
 const PAGE: usize = 4096;
 /// After so many rounds without any change and nothing left to happen, the job is stuck.
 const STUCK_ROUNDS: u32 = 3;
-
-/// The bytes of a region, shared by its owner's handle and the world.
-pub(super) type Memory = Rc<RefCell<Vec<u8>>>;
-
-pub(super) struct RegionState {
-    pub bytes: Memory,
-    pub address: u64,
-    pub access: Access,
-}
-
-/// A scatter/gather element by key.
-#[derive(Clone, Copy)]
-pub(super) struct Segment {
-    pub key: u32,
-    pub offset: usize,
-    pub length: usize,
-}
 
 pub(super) struct Request {
     pub id: u64,
@@ -75,7 +56,7 @@ pub struct World {
     idle_rounds: u32,
     wake_ups: BTreeSet<u64>,
     busy: Vec<u64>,
-    pub(super) regions: HashMap<u32, RegionState>,
+    pub(super) registered: Registered,
     pub(super) pairs: BTreeMap<u32, PairState>,
     pub(super) shared: HashMap<u32, SharedState>,
     pub(super) queues: Vec<VecDeque<Completion>>,
@@ -83,7 +64,6 @@ pub struct World {
     pub(super) barriers: HashMap<Vec<usize>, u64>,
     pub(super) timing: Box<dyn Timing>,
     next: u32,
-    next_address: u64,
 }
 
 enum Outcome {
@@ -102,7 +82,7 @@ impl World {
             idle_rounds: 0,
             wake_ups: BTreeSet::new(),
             busy: vec![0; size],
-            regions: HashMap::new(),
+            registered: Registered::default(),
             pairs: BTreeMap::new(),
             shared: HashMap::new(),
             queues: Vec::new(),
@@ -110,7 +90,6 @@ impl World {
             barriers: HashMap::new(),
             timing: Box::new(timing),
             next: 1,
-            next_address: 0x1000_0000,
         }))
     }
 
@@ -119,16 +98,10 @@ impl World {
         self.changes += 1;
     }
 
-    /// A number or key that was never used before.
+    /// A number that was never used before.
     pub(super) fn fresh(&mut self) -> u32 {
         self.next += 1;
         self.next
-    }
-
-    pub(super) fn fresh_address(&mut self, length: usize) -> u64 {
-        let address = self.next_address;
-        self.next_address += (length as u64).next_multiple_of(PAGE as u64) + PAGE as u64;
-        address
     }
 
     pub(super) fn wake_at(&mut self, time: u64) {
@@ -266,14 +239,14 @@ impl World {
         let length = payload.len() as u32;
         match request.operation {
             Operation::Write { to } => {
-                let status = self.place(to.address, to.key, &payload);
+                let status = self.registered.place(to, &payload);
                 Outcome::Done(status, length)
             }
             Operation::WriteImmediate { to, immediate } => {
                 if !self.receiver_ready(number, request) {
                     return Outcome::NotReady;
                 }
-                let status = self.place(to.address, to.key, &payload);
+                let status = self.registered.place(to, &payload);
                 if status.is_success() {
                     self.deliver(number, request, &[], Some(immediate), Some(length));
                 }
@@ -299,14 +272,10 @@ impl World {
             }
             Operation::Read { from } => {
                 let total: usize = request.local.iter().map(|s| s.length).sum();
-                let status =
-                    match self.remote_range(from.address, from.key, total, |a| a.remote_read) {
-                        Err(status) => status,
-                        Ok((bytes, at)) => {
-                            let data = bytes.borrow()[at..at + total].to_vec();
-                            self.scatter(&request.local, &data)
-                        }
-                    };
+                let status = match self.registered.fetch(from, total) {
+                    Err(status) => status,
+                    Ok(data) => self.registered.scatter(&request.local, &data),
+                };
                 Outcome::Done(status, total as u32)
             }
             Operation::CompareSwap { at, compare, swap } => {
@@ -327,19 +296,9 @@ impl World {
         at: crate::Remote,
         change: impl Fn(u64) -> u64,
     ) -> Status {
-        if !at.address.is_multiple_of(8) {
-            return Status::REMOTE_INVALID;
-        }
-        match self.remote_range(at.address, at.key, 8, |a| a.remote_atomic) {
+        match self.registered.atomic(at, change) {
             Err(status) => status,
-            Ok((bytes, offset)) => {
-                let mut bytes = bytes.borrow_mut();
-                let place = &mut bytes[offset..offset + 8];
-                let old = u64::from_ne_bytes(place.try_into().expect("8 bytes"));
-                place.copy_from_slice(&change(old).to_ne_bytes());
-                drop(bytes);
-                self.scatter(&request.local, &old.to_ne_bytes())
-            }
+            Ok(old) => self.registered.scatter(&request.local, &old.to_ne_bytes()),
         }
     }
 
@@ -350,78 +309,10 @@ impl World {
         ) {
             return Ok(Vec::new());
         }
-        if let Some(bytes) = &request.inline {
-            return Ok(bytes.clone());
+        match &request.inline {
+            Some(bytes) => Ok(bytes.clone()),
+            None => self.registered.gather(&request.local),
         }
-        let mut payload = Vec::new();
-        for segment in &request.local {
-            let region = self
-                .regions
-                .get(&segment.key)
-                .ok_or(Status::LOCAL_PROTECTION)?;
-            let bytes = region.bytes.borrow();
-            let end = segment.offset + segment.length;
-            payload.extend(
-                bytes
-                    .get(segment.offset..end)
-                    .ok_or(Status::LOCAL_PROTECTION)?,
-            );
-        }
-        Ok(payload)
-    }
-
-    fn scatter(&self, local: &[Segment], data: &[u8]) -> Status {
-        let mut rest = data;
-        for segment in local {
-            let Some(region) = self.regions.get(&segment.key) else {
-                return Status::LOCAL_PROTECTION;
-            };
-            let (part, tail) = rest.split_at(rest.len().min(segment.length));
-            let mut bytes = region.bytes.borrow_mut();
-            match bytes.get_mut(segment.offset..segment.offset + part.len()) {
-                Some(place) => place.copy_from_slice(part),
-                None => return Status::LOCAL_PROTECTION,
-            }
-            rest = tail;
-        }
-        if rest.is_empty() {
-            Status::SUCCESS
-        } else {
-            Status::LOCAL_LENGTH
-        }
-    }
-
-    fn place(&self, address: u64, key: u32, data: &[u8]) -> Status {
-        if data.is_empty() {
-            return Status::SUCCESS;
-        }
-        match self.remote_range(address, key, data.len(), |a| a.remote_write) {
-            Err(status) => status,
-            Ok((bytes, at)) => {
-                bytes.borrow_mut()[at..at + data.len()].copy_from_slice(data);
-                Status::SUCCESS
-            }
-        }
-    }
-
-    fn remote_range(
-        &self,
-        address: u64,
-        key: u32,
-        length: usize,
-        allowed: impl Fn(Access) -> bool,
-    ) -> Result<(Memory, usize), Status> {
-        let region = self.regions.get(&key).ok_or(Status::REMOTE_ACCESS)?;
-        let offset = address
-            .checked_sub(region.address)
-            .ok_or(Status::REMOTE_ACCESS)?;
-        let end = offset
-            .checked_add(length as u64)
-            .ok_or(Status::REMOTE_ACCESS)?;
-        if !allowed(region.access) || end > region.bytes.borrow().len() as u64 {
-            return Err(Status::REMOTE_ACCESS);
-        }
-        Ok((Rc::clone(&region.bytes), offset as usize))
     }
 
     /// Where the request's message would be received: (the pair that reports it, its shared receive queue).
@@ -481,7 +372,7 @@ impl World {
         let header = if datagram { DATAGRAM_HEADER } else { 0 };
         let mut message = vec![0; header];
         message.extend_from_slice(payload);
-        let status = self.scatter(&local, &message);
+        let status = self.registered.scatter(&local, &message);
         let queue = shared_queue.unwrap_or(self.pairs[&peer].receive_queue);
         let kind = match written {
             Some(_) => CompletionKind::ReceivedWrite,
