@@ -45,6 +45,7 @@ pub mod executor;
 pub mod group;
 mod in_process;
 pub mod instant;
+pub mod model;
 pub mod operation;
 pub mod pair;
 pub mod planted;

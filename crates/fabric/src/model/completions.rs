@@ -1,0 +1,99 @@
+//! Completion queues.
+
+use super::process::Core;
+use super::world::{Awaited, World};
+use crate::completion::{Completion, CompletionQueue, Wait};
+use crate::error::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+use verbena_model::kernel::Time;
+
+/// A process that polls in vain for so long has stalled (rule 10).
+const PATIENCE: Time = Time(100_000_000_000);
+
+/// The completions themselves.
+pub(super) struct Queue {
+    pub rank: usize,
+    pub depth: u32,
+    completions: RefCell<VecDeque<Completion>>,
+}
+
+impl Queue {
+    pub fn new(rank: usize, depth: u32) -> Rc<Queue> {
+        Rc::new(Queue {
+            rank,
+            depth,
+            completions: RefCell::default(),
+        })
+    }
+
+    /// A completion has been written.
+    pub fn push(&self, world: &World, completion: Completion) {
+        self.completions.borrow_mut().push_back(completion);
+        world.changed(self.rank);
+    }
+
+    fn take(&self, into: &mut [Completion]) -> usize {
+        let mut completions = self.completions.borrow_mut();
+        let count = completions.len().min(into.len());
+        for (place, completion) in into.iter_mut().zip(completions.drain(..count)) {
+            *place = completion;
+        }
+        count
+    }
+}
+
+/// A completion queue.
+pub struct ModelCompletions {
+    pub(super) world: Rc<World>,
+    pub(super) core: Core,
+    pub(super) queue: Rc<Queue>,
+    /// When a poll last found something, or the first found nothing.
+    pub(super) fruitful: Cell<Option<Time>>,
+}
+
+impl ModelCompletions {
+    async fn taken(&self, count: usize) -> usize {
+        for _ in 0..count {
+            self.core.process.take_completion().await;
+        }
+        count
+    }
+}
+
+impl CompletionQueue for ModelCompletions {
+    async fn poll(&self, into: &mut [Completion]) -> Result<usize> {
+        let count = self.queue.take(into);
+        if count > 0 {
+            self.fruitful.set(None);
+            return Ok(self.taken(count).await);
+        }
+        // A look in vain costs what a look costs, so that a loop of them moves time.
+        self.core.process.take_completion().await;
+        let now = self.world.now();
+        let since = self.fruitful.get().unwrap_or(now);
+        self.fruitful.set(Some(since));
+        if now.since(since) > PATIENCE {
+            return Err(Error::Stalled {
+                what: "a completion",
+                waited: Duration::from_nanos(now.since(since).0 / 1000),
+            });
+        }
+        Ok(self.queue.take(into))
+    }
+
+    async fn wait(&self, into: &mut [Completion], how: Wait) -> Result<usize> {
+        if how == Wait::Event {
+            return Err(self.core.lacks("completion events"));
+        }
+        let count = self
+            .world
+            .until((self.queue.rank, Awaited::Data), "a completion", || {
+                Some(self.queue.take(into)).filter(|&count| count > 0)
+            })
+            .await?;
+        Ok(self.taken(count).await)
+    }
+}

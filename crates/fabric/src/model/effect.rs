@@ -1,0 +1,230 @@
+//! What a request does, when the model says that it does it: bytes move, receive requests are taken, completions appear.
+
+use super::pair::PairState;
+use super::world::World;
+use crate::completion::{Completion, CompletionKind, Status};
+use crate::in_process::{DATAGRAM_HEADER, Segment};
+use crate::operation::{Operation, Remote, Signal};
+use std::cell::{Cell, RefCell};
+
+/// A request on its way.
+pub(super) struct Posted {
+    /// Its place in the queue pair's order.
+    pub number: u64,
+    pub id: u64,
+    pub operation: Operation,
+    pub local: Vec<Segment>,
+    /// Inline bytes, or those of a message that completed before it was placed.
+    pub payload: RefCell<Option<Vec<u8>>>,
+    pub signal: Signal,
+    /// The receiving pair of a datagram; the shared receive queue of XRC.
+    pub target: Option<u32>,
+    /// How it went, once it took effect.
+    pub status: Cell<Option<Status>>,
+    /// Whether the model has reported its completion.
+    pub completed: Cell<bool>,
+}
+
+impl Posted {
+    /// Whether it takes a receive request at the other side.
+    fn is_received(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Send | Operation::SendImmediate { .. } | Operation::WriteImmediate { .. }
+        )
+    }
+}
+
+impl World {
+    /// The model has placed a request's last byte.
+    pub fn placed(&self, pair: &PairState, posted: &Posted) {
+        if pair.is_reliable() {
+            self.take_effect(pair, posted.number);
+        }
+        if posted.status.get().is_none() {
+            self.execute(pair, posted);
+        }
+        // Whoever polls the memory sees it now, also if the bytes came with an early completion.
+        if let Operation::Write { to } | Operation::WriteImmediate { to, .. } = posted.operation {
+            self.wake_owner(to);
+        }
+    }
+
+    /// The model has written a request's completion entry.
+    pub fn completed(&self, pair: &PairState, posted: &Posted) {
+        posted.completed.set(true);
+        if pair.is_reliable() {
+            self.settle(pair, posted.number);
+        }
+        if posted.status.get().is_none() {
+            self.capture(posted);
+        }
+        pair.report(self);
+    }
+
+    /// Lets everything up to `number` take effect, in the order of posting.
+    fn take_effect(&self, pair: &PairState, number: u64) {
+        while let Some(posted) = pair.next_pending(number) {
+            self.execute(pair, &posted);
+        }
+    }
+
+    /// The same before a completion: writes and reads have moved their bytes by then (rule 2); of messages, whose receiver
+    /// learns of them when they are placed, the bytes are kept.
+    fn settle(&self, pair: &PairState, number: u64) {
+        for posted in pair.all_pending(number) {
+            if posted.is_received() {
+                self.capture(&posted);
+            } else {
+                pair.forget_pending(posted.number);
+                self.execute(pair, &posted);
+            }
+        }
+    }
+
+    fn capture(&self, posted: &Posted) {
+        let mut payload = posted.payload.borrow_mut();
+        if payload.is_none() && posted.is_received() {
+            *payload = self.registered.borrow().gather(&posted.local).ok();
+        }
+    }
+
+    fn wake_owner(&self, at: Remote) {
+        let owner = self.registered.borrow().region(at.key).map(|r| r.owner);
+        if let Some(owner) = owner {
+            self.changed(owner);
+        }
+    }
+
+    fn execute(&self, pair: &PairState, posted: &Posted) {
+        let status = match pair.failed.get() {
+            true => Status::FLUSHED,
+            false => self.effect(pair, posted),
+        };
+        posted.status.set(Some(status));
+        if status.is_success() {
+            return;
+        }
+        pair.failed.set(true);
+        // The model writes no completion entry for a silent request; a failure is told all the same.
+        if posted.signal == Signal::Silent {
+            posted.completed.set(true);
+            pair.report(self);
+        }
+    }
+
+    fn effect(&self, pair: &PairState, posted: &Posted) -> Status {
+        let registered = self.registered.borrow();
+        let payload = || match posted.payload.borrow_mut().take() {
+            Some(payload) => Ok(payload),
+            None => registered.gather(&posted.local),
+        };
+        let atomic = |at, change: &dyn Fn(u64) -> u64| match registered.atomic(at, change) {
+            Ok(old) => registered.scatter(&posted.local, &old.to_ne_bytes()),
+            Err(status) => status,
+        };
+        let arrived = match posted.operation {
+            Operation::Read { from } => {
+                let length = posted.local.iter().map(|s| s.length).sum();
+                return match registered.fetch(from, length) {
+                    Ok(data) => registered.scatter(&posted.local, &data),
+                    Err(status) => status,
+                };
+            }
+            Operation::CompareSwap { at, compare, swap } => {
+                return atomic(at, &|old| if old == compare { swap } else { old });
+            }
+            Operation::FetchAdd { at, add } => {
+                return atomic(at, &|old| old.wrapping_add(add));
+            }
+            _ => match payload() {
+                Ok(payload) => payload,
+                Err(status) => return status,
+            },
+        };
+        drop(registered);
+        match posted.operation {
+            Operation::Write { to } => self.registered.borrow().place(to, &arrived),
+            Operation::WriteImmediate { to, immediate } => {
+                let status = self.registered.borrow().place(to, &arrived);
+                match status.is_success() {
+                    true => {
+                        let written = Arrival::Written(arrived.len() as u32);
+                        self.deliver(pair, posted, written, Some(immediate))
+                    }
+                    false => status,
+                }
+            }
+            Operation::SendImmediate { immediate } => {
+                self.deliver(pair, posted, Arrival::Message(&arrived), Some(immediate))
+            }
+            _ => self.deliver(pair, posted, Arrival::Message(&arrived), None),
+        }
+    }
+
+    /// Takes a receive request at the other side and completes it.
+    fn deliver(
+        &self,
+        pair: &PairState,
+        posted: &Posted,
+        arrival: Arrival<'_>,
+        immediate: Option<u32>,
+    ) -> Status {
+        let number = match pair.is_datagram() {
+            true => posted.target,
+            false => pair.peer.get(),
+        };
+        let pairs = self.pairs.borrow();
+        let Some(there) = number.and_then(|number| pairs.get(&number)) else {
+            return Status::RETRY_EXCEEDED;
+        };
+        let receives = &there.receives;
+        let Some((id, local)) = receives.list.borrow_mut().pop_front() else {
+            return Status::RNR_RETRY_EXCEEDED;
+        };
+        let (status, kind, length) = match arrival {
+            Arrival::Written(length) => (Status::SUCCESS, CompletionKind::ReceivedWrite, length),
+            Arrival::Message(bytes) => {
+                let header = if pair.is_datagram() {
+                    DATAGRAM_HEADER
+                } else {
+                    0
+                };
+                let mut message = vec![0; header];
+                message.extend_from_slice(bytes);
+                let status = self.registered.borrow().scatter(&local, &message);
+                (status, CompletionKind::Received, message.len() as u32)
+            }
+        };
+        let queue = receives.completions.as_ref();
+        queue.unwrap_or(&there.receive_queue).push(
+            self,
+            Completion {
+                id,
+                status,
+                kind,
+                length,
+                immediate,
+                pair: there.number(),
+                source: pair.number(),
+            },
+        );
+        if status.is_success() {
+            return status;
+        }
+        // A message longer than its receive request fails both ends of a connection.
+        there.failed.set(true);
+        match pair.is_reliable() {
+            true => Status::REMOTE_INVALID,
+            false => Status::SUCCESS,
+        }
+    }
+}
+
+/// What arrives at a receiver.
+enum Arrival<'a> {
+    /// A message for the receive request's memory.
+    Message(&'a [u8]),
+    /// So many bytes were written elsewhere.
+    Written(u32),
+}

@@ -1,0 +1,125 @@
+//! The job as a process of it sees it. The exchange takes as long as one over Ethernet; a barrier costs the processes of a
+//! node what it takes to hand a cache line from one core to the next, for that is how they meet (connectx_multicore,
+//! section 3.1).
+
+use super::process::Core;
+use super::world::{Awaited, World};
+use crate::clock::Ticks;
+use crate::error::Result;
+use crate::group::Group;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use verbena_model::kernel::Time;
+
+/// How far ahead of the barrier the agreed instant lies.
+const AHEAD: Time = Time(1_000_000);
+
+/// An exchange, as over Ethernet and TCP: by its end, what was sent without acknowledgement has arrived.
+const EXCHANGE: Time = Time(100_000_000);
+
+/// The job.
+pub struct ModelGroup {
+    world: Rc<World>,
+    core: Core,
+    gathers: Cell<u64>,
+    barriers: RefCell<HashMap<Vec<usize>, u64>>,
+}
+
+impl ModelGroup {
+    pub(super) fn new(world: Rc<World>, core: Core) -> ModelGroup {
+        ModelGroup {
+            world,
+            core,
+            gathers: Cell::new(0),
+            barriers: RefCell::default(),
+        }
+    }
+
+    /// Waits until all of `members` have come, all leaving at one instant.
+    async fn meet(&self, members: &[usize]) -> Result<()> {
+        let turn = {
+            let mut turns = self.barriers.borrow_mut();
+            let turn = turns.entry(members.to_vec()).or_insert(0);
+            *turn += 1;
+            *turn
+        };
+        let complete = turn * members.len() as u64;
+        let count = {
+            let mut barriers = self.world.barriers.borrow_mut();
+            let count = barriers.entry(members.to_vec()).or_insert(0);
+            *count += 1;
+            *count
+        };
+        if count == complete {
+            self.world.exchanged();
+        }
+        let who = (self.core.rank, Awaited::Exchange);
+        self.world
+            .until(who, "a barrier", || {
+                (self.world.barriers.borrow()[members] >= complete).then_some(())
+            })
+            .await
+    }
+}
+
+impl Group for ModelGroup {
+    fn rank(&self) -> usize {
+        self.core.rank
+    }
+
+    fn size(&self) -> usize {
+        self.world.nodes.len()
+    }
+
+    fn node_of(&self, rank: usize) -> usize {
+        self.world.nodes[rank]
+    }
+
+    async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let turn = self.gathers.get();
+        self.gathers.set(turn + 1);
+        {
+            let mut gathers = self.world.gathers.borrow_mut();
+            // Everybody has taken what lies two turns back, for they came to the last one.
+            if let Some(old) = turn.checked_sub(2) {
+                gathers.remove(&old);
+            }
+            let slots = gathers
+                .entry(turn)
+                .or_insert_with(|| vec![None; self.size()]);
+            slots[self.core.rank] = Some(mine.to_vec());
+            if slots.iter().all(Option::is_some) {
+                self.world.exchanged();
+            }
+        }
+        let who = (self.core.rank, Awaited::Exchange);
+        let all = self
+            .world
+            .until(who, "the exchange", || {
+                self.world.gathers.borrow()[&turn].iter().cloned().collect()
+            })
+            .await?;
+        self.core.process.sim().sleep(EXCHANGE).await;
+        Ok(all)
+    }
+
+    async fn barrier(&self, members: &[usize]) -> Result<()> {
+        self.meet(members).await?;
+        let here = self.node_of(self.core.rank);
+        let before = members
+            .iter()
+            .filter(|&&rank| rank < self.core.rank && self.node_of(rank) == here)
+            .count();
+        let handover = self.core.process.node().cpu().handover;
+        self.core.process.compute(handover * before as u64).await;
+        Ok(())
+    }
+
+    async fn align(&self, members: &[usize]) -> Result<Ticks> {
+        self.meet(members).await?;
+        let start = self.world.now() + AHEAD;
+        self.core.process.sim().sleep_until(start).await;
+        Ok(Ticks(start.0))
+    }
+}

@@ -1,0 +1,304 @@
+//! A process of a modelled job.
+
+use super::completions::{ModelCompletions, Queue};
+use super::group::ModelGroup;
+use super::memory::{ModelBuffer, ModelRegion};
+use super::pair::{ModelAddress, ModelPair, PairState, Parts};
+use super::receive::{ModelSharedReceive, Receives};
+use super::world::World;
+use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
+use crate::clock::{ClockSource, Ticks};
+use crate::completion::Wait;
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::in_process::Bytes;
+use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
+use crate::region::{Access, BufferRequest, Location, Pages};
+use crate::seam::{Fabric, QueueRequest};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
+use verbena_model::adapter::{self as model, ReceiveQueue};
+use verbena_model::cluster::Process;
+use verbena_model::kernel::Time;
+use verbena_model::profile::System;
+
+/// Inline payload that fits the largest work queue entry: 1,008 bytes (`max_desc_sz` of mthca's and mlx4's firmware) but
+/// for control 16, datagram address 48 and inline header 4.
+const MAX_INLINE: u32 = 1008 - 16 - 48 - 4;
+/// Queue pairs, and entries of a queue, by default of the driver (mthca).
+const MAX_PAIRS: u32 = 1 << 16;
+const MAX_DEPTH: u32 = 16384;
+const MAX_COMPLETIONS: u32 = 1 << 22;
+/// The largest message that InfiniBand carries.
+const MAX_MESSAGE: u64 = 1 << 31;
+/// Bytes of registers and code that any process has; the same for all, so that differences and slopes mean something.
+const PROCESS: u64 = 4 << 20;
+
+/// The core that a process runs on, and what it calls itself.
+#[derive(Clone)]
+pub(super) struct Core {
+    pub process: Process,
+    pub rank: usize,
+    pub system: Rc<System>,
+}
+
+impl Core {
+    /// The model has no such thing.
+    pub fn lacks(&self, what: &str) -> Error {
+        Error::Unsupported {
+            what: what.to_owned(),
+            fabric: format!("the model {}", self.system.name),
+        }
+    }
+
+    /// Payload of a full packet.
+    pub fn mtu(&self) -> u64 {
+        self.system.link.mtu.0
+    }
+}
+
+/// A process of a modelled job.
+pub struct ModelProcess {
+    world: Rc<World>,
+    core: Core,
+    capabilities: Capabilities,
+    clock: ClockSource,
+    group: ModelGroup,
+}
+
+impl ModelProcess {
+    pub(super) fn new(world: &Rc<World>, system: &Rc<System>, rank: usize) -> ModelProcess {
+        let node = world.nodes[rank];
+        let before = world.nodes[..rank].iter().filter(|&&n| n == node).count();
+        let core = Core {
+            process: world.cluster.process_on(node, before),
+            rank,
+            system: system.clone(),
+        };
+        ModelProcess {
+            capabilities: capabilities(system),
+            clock: ClockSource {
+                name: "virtual",
+                nanos_per_tick: 1e-3,
+                overhead_nanos: 0.0,
+            },
+            group: ModelGroup::new(world.clone(), core.clone()),
+            world: world.clone(),
+            core,
+        }
+    }
+}
+
+fn capabilities(system: &System) -> Capabilities {
+    let link = &system.link;
+    Capabilities {
+        kind: FabricKind::Model,
+        device: system.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        transports: Transports {
+            rc: true,
+            uc: true,
+            ud: true,
+            xrc: true,
+        },
+        operations: Operations {
+            atomics: true,
+            shared_receive: true,
+            events: false,
+            device_memory: system.adapter.memory.is_some(),
+        },
+        max_inline: MAX_INLINE,
+        max_segments: 1,
+        max_depth: MAX_DEPTH,
+        max_completions: MAX_COMPLETIONS,
+        max_pairs: MAX_PAIRS,
+        max_reads: u32::try_from(system.adapter.send.reads.0).unwrap_or(u32::MAX),
+        max_message: MAX_MESSAGE,
+        link: Some(Link {
+            data_bits_per_second: link.rate.0 * 8.0,
+            mtu: link.mtu.0 as u32,
+            packet_overhead: link.packet_overhead.0 as u32,
+        }),
+    }
+}
+
+impl Fabric for ModelProcess {
+    type Buffer = ModelBuffer;
+    type Region = ModelRegion;
+    type Completions = ModelCompletions;
+    type SharedReceive = ModelSharedReceive;
+    type Pair = ModelPair;
+    type Address = ModelAddress;
+    type Group = ModelGroup;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn group(&self) -> &ModelGroup {
+        &self.group
+    }
+
+    fn now(&self) -> Ticks {
+        Ticks(self.world.now().0)
+    }
+
+    fn clock(&self) -> &ClockSource {
+        &self.clock
+    }
+
+    async fn allocate(&self, request: BufferRequest) -> Result<ModelBuffer> {
+        if request.location == Location::Device && !self.capabilities.operations.device_memory {
+            return Err(self.core.lacks("memory on the adapter"));
+        }
+        if request.pages == Pages::Huge {
+            return Err(self.core.lacks("2 MiB pages"));
+        }
+        Ok(ModelBuffer {
+            bytes: Bytes::new(request.length),
+            location: request.location,
+        })
+    }
+
+    async fn register(&self, buffer: ModelBuffer, access: Access) -> Result<ModelRegion> {
+        let ModelBuffer { bytes, location } = buffer;
+        let mut registered = self.world.registered.borrow_mut();
+        let (key, address) = registered.insert(bytes.clone(), access, location, self.core.rank);
+        Ok(ModelRegion {
+            world: self.world.clone(),
+            core: self.core.clone(),
+            bytes,
+            location,
+            key,
+            address,
+        })
+    }
+
+    async fn deregister(&self, region: ModelRegion) -> Result<ModelBuffer> {
+        Ok(ModelBuffer {
+            bytes: region.bytes.clone(),
+            location: region.location,
+        })
+    }
+
+    async fn completions(&self, request: QueueRequest) -> Result<ModelCompletions> {
+        if request.wait == Wait::Event {
+            return Err(self.core.lacks("completion events"));
+        }
+        let queue = Queue::new(self.core.rank, request.depth);
+        let mut queues = self.world.queues.borrow_mut();
+        queues.retain(|(_, queue)| queue.strong_count() > 0);
+        queues.push((self.core.rank, Rc::downgrade(&queue)));
+        Ok(ModelCompletions {
+            world: self.world.clone(),
+            core: self.core.clone(),
+            queue,
+            fruitful: Cell::new(None),
+        })
+    }
+
+    async fn shared_receive(
+        &self,
+        request: SharedReceiveRequest<'_, Self>,
+    ) -> Result<ModelSharedReceive> {
+        let receives = Rc::new(Receives {
+            model: ReceiveQueue::new(self.core.process.node().adapter()),
+            list: RefCell::default(),
+            completions: request.xrc_completions.map(|queue| queue.queue.clone()),
+            depth: request.depth,
+            rank: self.core.rank,
+        });
+        let number = self.world.fresh();
+        let mut shared = self.world.shared.borrow_mut();
+        shared.insert(number, receives.clone());
+        Ok(ModelSharedReceive {
+            world: self.world.clone(),
+            core: self.core.clone(),
+            number,
+            receives,
+        })
+    }
+
+    async fn pair(&self, request: PairRequest<'_, Self>) -> Result<ModelPair> {
+        if request.inline > MAX_INLINE {
+            let inline = request.inline;
+            return Err(self.core.lacks(&format!("{inline} bytes inline")));
+        }
+        let receives = match request.shared_receive {
+            Some(shared) => shared.receives.clone(),
+            None => Rc::new(Receives {
+                model: ReceiveQueue::new(self.core.process.node().adapter()),
+                list: RefCell::default(),
+                completions: None,
+                depth: request.receive_depth,
+                rank: self.core.rank,
+            }),
+        };
+        let service = match request.transport {
+            Transport::Rc | Transport::XrcInitiator | Transport::XrcTarget => {
+                model::Transport::Reliable
+            }
+            Transport::Uc => model::Transport::Unreliable,
+            Transport::Ud => model::Transport::Datagram,
+        };
+        let node = self.world.nodes[self.core.rank];
+        let own = Some(receives.model.clone());
+        let state = PairState::new(Parts {
+            model: self.world.cluster.pair(node, 0, service, own),
+            transport: request.transport,
+            rank: self.core.rank,
+            depth: request.send_depth,
+            inline: request.inline,
+            send_queue: request.send_completions.queue.clone(),
+            receive_queue: request.receive_completions.queue.clone(),
+            receives,
+        });
+        let mut pairs = self.world.pairs.borrow_mut();
+        pairs.insert(state.number(), state.clone());
+        Ok(ModelPair {
+            world: self.world.clone(),
+            core: self.core.clone(),
+            state,
+            shared_receive: request.shared_receive.map_or(0, |shared| shared.number),
+        })
+    }
+
+    async fn address(&self, _remote: &Endpoint) -> Result<ModelAddress> {
+        Ok(ModelAddress)
+    }
+
+    async fn compute(&self, time: Duration) {
+        let span = Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 1000) * 1000);
+        self.core.process.compute(span).await;
+    }
+
+    fn host_memory(&self) -> Option<u64> {
+        let rank = self.group.rank();
+        let pairs = self.world.pairs.borrow();
+        let mine = pairs.values().filter(|pair| pair.rank == rank);
+        let (mut connections, mut queues) = (0, 0);
+        for pair in mine {
+            connections += 1;
+            // The receiving half of XRC has no queues; a shared queue is counted once, below.
+            if pair.transport != Transport::XrcTarget {
+                queues += work_queue(u64::from(pair.depth));
+            }
+            let own = Rc::strong_count(&pair.receives) == 1;
+            if own && pair.transport != Transport::XrcInitiator {
+                queues += work_queue(u64::from(pair.receives.depth));
+            }
+        }
+        let shared = self.world.shared.borrow();
+        let shared = shared.values().filter(|shared| shared.rank == rank);
+        queues += shared.map(|s| work_queue(u64::from(s.depth))).sum::<u64>();
+        let completions = self.world.queues.borrow();
+        let completions = completions.iter().filter(|(owner, _)| *owner == rank);
+        let alive = completions.filter_map(|(_, queue)| queue.upgrade());
+        queues += alive
+            .map(|queue| completion_queue(u64::from(queue.depth)))
+            .sum::<u64>();
+        Some(PROCESS + context_memory(&self.core.system.adapter, connections) + queues)
+    }
+}

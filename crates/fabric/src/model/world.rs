@@ -1,0 +1,165 @@
+//! What all processes of a modelled job share, and how they wait.
+
+use super::completions::Queue;
+use super::pair::PairState;
+use super::receive::Receives;
+use crate::error::{Error, Result};
+use crate::in_process::Registered;
+use crate::operation::Remote;
+use crate::region::Location;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+use verbena_model::adapter::{MemoryHome, Place};
+use verbena_model::cluster::Cluster;
+use verbena_model::kernel::{Time, Watch};
+
+/// What a wait is for: those for data end first when nothing can happen any more, so that a process whose peer failed can
+/// still tell the others in the exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// A completion, or a change of memory.
+    Data,
+    /// The other processes.
+    Exchange,
+}
+
+/// Tasks that wait, and how often all of them were told to give up.
+#[derive(Default)]
+struct Waiting {
+    tasks: Cell<usize>,
+    ended: Cell<u64>,
+}
+
+/// The shared state of a job.
+pub(super) struct World {
+    pub cluster: Rc<Cluster>,
+    /// The node of each rank.
+    pub nodes: Vec<usize>,
+    pub registered: RefCell<Registered>,
+    pub pairs: RefCell<HashMap<u32, Rc<PairState>>>,
+    pub shared: RefCell<HashMap<u32, Rc<Receives>>>,
+    pub gathers: RefCell<HashMap<u64, Vec<Option<Vec<u8>>>>>,
+    pub barriers: RefCell<HashMap<Vec<usize>, u64>>,
+    /// Completion queues of each rank, for what they cost.
+    pub queues: RefCell<Vec<(usize, std::rc::Weak<Queue>)>>,
+    numbers: Cell<u32>,
+    /// What each process may see: its memory and its completion queues.
+    watches: Vec<Watch>,
+    /// What all see: the exchange.
+    exchange: Watch,
+    data: Waiting,
+    exchanging: Waiting,
+}
+
+impl World {
+    pub fn new(cluster: Rc<Cluster>, nodes: Vec<usize>) -> Rc<World> {
+        let sim = cluster.sim().clone();
+        Rc::new(World {
+            watches: nodes.iter().map(|_| Watch::new(&sim)).collect(),
+            exchange: Watch::new(&sim),
+            cluster,
+            nodes,
+            registered: RefCell::default(),
+            pairs: RefCell::default(),
+            shared: RefCell::default(),
+            gathers: RefCell::default(),
+            barriers: RefCell::default(),
+            queues: RefCell::default(),
+            numbers: Cell::new(1),
+            data: Waiting::default(),
+            exchanging: Waiting::default(),
+        })
+    }
+
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.cluster.sim().now()
+    }
+
+    /// A number for a shared receive queue.
+    pub fn fresh(&self) -> u32 {
+        self.numbers.replace(self.numbers.get() + 1)
+    }
+
+    /// Process `rank` may see something new.
+    pub fn changed(&self, rank: usize) {
+        self.watches[rank].changed();
+    }
+
+    /// The exchange has something new.
+    pub fn exchanged(&self) {
+        self.exchange.changed();
+    }
+
+    /// Waits in process `rank` until `ready` gives a value.
+    pub async fn until<T>(
+        &self,
+        (rank, awaited): (usize, Awaited),
+        what: &'static str,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
+        if let Some(value) = ready() {
+            return Ok(value);
+        }
+        let (watch, waiting) = match awaited {
+            Awaited::Data => (&self.watches[rank], &self.data),
+            Awaited::Exchange => (&self.exchange, &self.exchanging),
+        };
+        let (since, ended) = (self.now(), waiting.ended.get());
+        let mut value = None;
+        waiting.tasks.set(waiting.tasks.get() + 1);
+        watch
+            .until(|| {
+                value = ready();
+                value.is_some() || waiting.ended.get() != ended
+            })
+            .await;
+        waiting.tasks.set(waiting.tasks.get() - 1);
+        value.ok_or_else(|| Error::Stalled {
+            what,
+            waited: Duration::from_nanos((self.now() - since).0 / 1000),
+        })
+    }
+
+    /// Nothing can happen any more: those that wait are told. False if nobody waits.
+    pub fn stalled(&self) -> bool {
+        if self.data.tasks.get() > 0 {
+            self.data.ended.set(self.data.ended.get() + 1);
+            self.watches.iter().for_each(Watch::changed);
+        } else if self.exchanging.tasks.get() > 0 {
+            self.exchanging.ended.set(self.exchanging.ended.get() + 1);
+            self.exchange.changed();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Where local memory is, for the model.
+    pub fn local_place(&self, key: u32, offset: usize) -> Place {
+        let registered = self.registered.borrow();
+        Place {
+            region: u64::from(key),
+            address: offset as u64,
+            home: match registered.region(key).map(|region| region.location) {
+                Some(Location::Device) => MemoryHome::Adapter,
+                _ => MemoryHome::Host,
+            },
+        }
+    }
+
+    /// Where remote memory is; a place that is not registered is refused when the request takes effect.
+    pub fn remote_place(&self, at: Remote) -> Place {
+        let registered = self.registered.borrow();
+        match registered.region(at.key) {
+            None => Place::default(),
+            Some(region) => {
+                let offset = at.address.saturating_sub(region.address);
+                drop(registered);
+                self.local_place(at.key, offset as usize)
+            }
+        }
+    }
+}
