@@ -48,8 +48,34 @@ pub struct Budget {
     pub target: f64,
     /// Operations a block at most.
     pub most: u64,
+    /// The same of rates.
+    pub rates: RateBudget,
     /// Whether sweeps are coarse.
     pub sweep: Sweep,
+}
+
+/// How long a point that is a rate may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateBudget {
+    /// Length of a block of messages.
+    pub block: Duration,
+    /// Blocks.
+    pub blocks: usize,
+    /// Messages a block at least; where nothing varies, enough that filling the adapter's pipeline does not count.
+    pub least: u64,
+    /// Messages a block at most.
+    pub most: u64,
+}
+
+impl RateBudget {
+    fn of_block(block: Duration) -> RateBudget {
+        RateBudget {
+            block,
+            blocks: 7,
+            least: 1,
+            most: 50_000_000,
+        }
+    }
 }
 
 /// How fine sweeps are.
@@ -70,6 +96,7 @@ impl Budget {
             blocks: 3,
             target: 0.02,
             most: 20_000,
+            rates: RateBudget::of_block(Duration::from_millis(6)),
             sweep: Sweep::Coarse,
         }
     }
@@ -82,11 +109,12 @@ impl Budget {
             blocks: 8,
             target: 0.02,
             most: 100_000,
+            rates: RateBudget::of_block(Duration::from_millis(25)),
             sweep: Sweep::Fine,
         }
     }
 
-    /// For tests in virtual time, where nothing varies.
+    /// For virtual time, where nothing varies but by contention.
     pub fn virtual_time() -> Budget {
         Budget {
             warmup: Duration::from_micros(5),
@@ -94,6 +122,12 @@ impl Budget {
             blocks: 1,
             target: 0.02,
             most: 200,
+            rates: RateBudget {
+                block: Duration::from_millis(5),
+                blocks: 1,
+                least: 48,
+                most: 1000,
+            },
             sweep: Sweep::Coarse,
         }
     }
@@ -110,6 +144,8 @@ pub struct Options {
     pub mode: Option<Mode>,
     /// Transports by word.
     pub transports: Option<Vec<String>>,
+    /// Largest message posted inline.
+    pub inline: Option<u32>,
     /// Seed of patterns and orders.
     pub seed: u64,
     /// Cache line from core to core on this host in nanoseconds, where measured: the floor of latencies through memory.
@@ -182,6 +218,12 @@ impl<F: Fabric> Context<'_, F> {
             Sweep::Coarse => coarse.to_vec(),
             Sweep::Fine => fine.to_vec(),
         }
+    }
+
+    /// The largest message that goes inline: as the user says, else `usual`, as far as the fabric can.
+    pub fn inline_most(&self, usual: u32) -> u32 {
+        let wanted = self.options.inline.unwrap_or(usual);
+        wanted.min(self.fabric.capabilities().max_inline)
     }
 
     /// Whether the user wants this transport.

@@ -18,6 +18,7 @@ pub mod context;
 mod exchange;
 mod internals;
 mod latency;
+pub mod modelled;
 mod pairs;
 mod pattern;
 mod rates;
@@ -25,7 +26,7 @@ pub mod registry;
 mod sampling;
 mod wiring;
 
-pub use context::{Budget, Context, Mode, Options, Record};
+pub use context::{Budget, Context, Mode, Options, RateBudget, Record, Sweep};
 pub use registry::{Benchmark, Group, Processes, find, run};
 
 /// Baselines that a launcher measures by itself, before any job: the bounds beside figures.

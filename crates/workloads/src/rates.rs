@@ -17,8 +17,6 @@ const LEAST_OVERLAP: f64 = 0.9;
 const LONGER: [u64; 3] = [1, 3, 9];
 /// The same with more processes than cores.
 const CROWDED: [u64; 1] = [16];
-/// Blocks counted.
-const BLOCKS: usize = 7;
 
 /// What rate sampling yields, the same in every process: messages a second.
 pub struct Rated {
@@ -79,11 +77,13 @@ pub async fn rate<F: Fabric>(
     let (lengths, number) = if crowded {
         (&CROWDED[..], 3)
     } else {
-        (&LONGER[..], BLOCKS)
+        (&LONGER[..], context.budget.rates.blocks)
     };
     for &longer in lengths {
-        let wanted = context.budget.block.as_nanos() as f64 / 2.0 * longer as f64;
-        let count = ((wanted / warm.nanos_per_message).ceil() as u64).clamp(1, 50_000_000);
+        let budget = context.budget.rates;
+        let wanted = budget.block.as_nanos() as f64 * longer as f64;
+        let count = ((wanted / warm.nanos_per_message).ceil() as u64)
+            .clamp(budget.least, budget.most.saturating_mul(longer));
         let blocks = blocks(context, members, role, (number, count), &mut run).await?;
         let overlap = blocks.overlap;
         last = Some(blocks);

@@ -113,8 +113,16 @@ pub async fn sample_rounds<F: Fabric>(
     };
     let block = context.budget.block.as_nanos() as f64;
     let samples = (block / per_operation / f64::from(batch)).ceil();
+    // In lockstep every sample is told, one by one and in order, so that several processes' can be laid side by side.
+    let most = match mode {
+        Mode::Free => context.budget.most,
+        Mode::Lockstep => {
+            let told = TOLD as u64 / u64::from(context.budget.blocks.max(1));
+            context.budget.most.min(told)
+        }
+    };
     let samples = (samples as u64)
-        .clamp(10, context.budget.most)
+        .clamp(10, most)
         .max(round.div_ceil(u64::from(batch)));
     let mut recorder =
         Recorder::new(CAP.min((samples * u64::from(context.budget.blocks)) as usize));

@@ -85,9 +85,9 @@ impl Setup {
         }
     }
 
-    /// Asks for inline room for messages of `size` if the fabric has it; says how such messages are posted.
-    pub fn inline_up_to(mut self, size: usize, capabilities: &Capabilities) -> (Setup, Placement) {
-        if size as u64 <= u64::from(INLINE_BY_DEFAULT.min(capabilities.max_inline)) {
+    /// Asks for inline room if messages of `size` go inline, which they do up to `most`; says how they are posted.
+    pub fn inline_up_to(mut self, size: usize, most: u32) -> (Setup, Placement) {
+        if size as u64 <= u64::from(most) {
             self.inline = size as u32;
             (self, Placement::Inline)
         } else {
@@ -98,7 +98,7 @@ impl Setup {
 
 const PAGE: usize = 4096;
 /// Messages up to this size go inline unless a benchmark sweeps it; perftest's default for write latency.
-const INLINE_BY_DEFAULT: u32 = 220;
+pub const INLINE_BY_DEFAULT: u32 = 220;
 
 /// One end of a link.
 pub struct LinkEnd<F: Fabric> {

@@ -38,6 +38,10 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["rc", "uc", "ud", "xrc"])]
     pub transports: Option<Vec<String>>,
 
+    /// Largest message posted inline, as far as the adapter can; 0 for none [default: 220; 400 in multi-pair latency]
+    #[arg(long, value_name = "BYTES")]
+    pub inline: Option<u32>,
+
     /// Seed of patterns and orders
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

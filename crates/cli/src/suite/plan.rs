@@ -25,6 +25,8 @@ pub struct Task {
     pub mode: Option<String>,
     /// Transports.
     pub transports: Option<Vec<String>>,
+    /// Largest message posted inline.
+    pub inline: Option<u32>,
     /// Seed.
     pub seed: u64,
     /// Length of the counter's tick, calibrated by the launcher; `None` for the system clock.
@@ -71,6 +73,7 @@ impl Task {
             pairs: options.pairs.clone(),
             mode: options.mode.clone(),
             transports: options.transports.clone(),
+            inline: options.inline,
             seed: options.seed,
             nanos_per_tick,
             floor_latency: floors.0,
@@ -98,6 +101,7 @@ impl Task {
                 _ => Mode::Free,
             }),
             transports: self.transports.clone(),
+            inline: self.inline,
             seed: self.seed,
             floor_latency: self.floor_latency,
             copy_bandwidth: self.copy_bandwidth,

@@ -314,9 +314,8 @@ impl ModelPair {
         }
         let state = &self.state;
         state.posted.set(state.posted.get() + list.len() as u64);
-        let mut outstanding = state.outstanding.borrow_mut();
-        outstanding.extend(list.iter().map(|(posted, _)| posted.clone()));
-        drop(outstanding);
+        let all = || list.iter().map(|(posted, _)| posted.clone());
+        state.outstanding.borrow_mut().extend(all());
         if state.failed.get() {
             for (posted, _) in &list {
                 posted.status.set(Some(Status::FLUSHED));
@@ -326,8 +325,7 @@ impl ModelPair {
             return;
         }
         if state.is_reliable() {
-            let mut pending = state.pending.borrow_mut();
-            pending.extend(list.iter().map(|(posted, _)| posted.clone()));
+            state.pending.borrow_mut().extend(all());
         }
         let requests = list
             .iter()

@@ -24,7 +24,7 @@ struct Line(AtomicU64);
 pub async fn ping_pong<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let parameters = parameters! { "size" => 8usize };
     let point = async {
-        real_host(context)?;
+        real_host(context, "a baseline of the host")?;
         if context.rank() != 0 {
             return Ok(());
         }

@@ -22,7 +22,7 @@ pub async fn bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for size in context.options.sizes.clone().unwrap_or(chosen) {
         let parameters = parameters! { "size" => size };
         let point = async {
-            real_host(context)?;
+            real_host(context, "a baseline of the host")?;
             if context.rank() != 0 {
                 return Ok(());
             }

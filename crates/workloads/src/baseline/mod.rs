@@ -8,16 +8,13 @@ use crate::agreement::Outcome;
 use crate::context::Context;
 use verbena_fabric::{Error, Fabric, FabricKind};
 
-/// Baselines need a real host.
-fn real_host<F: Fabric>(context: &Context<'_, F>) -> Outcome<()> {
+/// What measures a host, its kernel or its driver needs a real one: a model would answer without having any.
+pub fn real_host<F: Fabric>(context: &Context<'_, F>, what: &str) -> Outcome<()> {
     match context.fabric.capabilities().kind {
         FabricKind::Model => {
-            let fabric = context.fabric.capabilities().device.clone();
-            Err(Error::Unsupported {
-                what: "a baseline of the host".to_owned(),
-                fabric,
-            }
-            .into())
+            let fabric = format!("the model {}", context.fabric.capabilities().device);
+            let what = what.to_owned();
+            Err(Error::Unsupported { what, fabric }.into())
         }
         _ => Ok(()),
     }
@@ -34,6 +31,6 @@ fn real_clock<F: Fabric>(context: &Context<'_, F>) -> Outcome<()> {
             }
             .into())
         }
-        _ => real_host(context),
+        _ => real_host(context, "a baseline of the host"),
     }
 }

@@ -1,6 +1,7 @@
 //! What registering and deregistering memory costs, by size.
 
 use crate::agreement::{Outcome, attempt};
+use crate::baseline::real_host;
 use crate::context::{Context, Mode};
 use crate::parameters;
 use crate::sampling::{Role, sample};
@@ -16,7 +17,11 @@ pub async fn cost<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     );
     for size in context.options.sizes.clone().unwrap_or(all) {
         let parameters = parameters! { "size" => size };
-        attempt(context, &parameters, point(context, &parameters, size)).await?;
+        let point = async {
+            real_host(context, "the cost of registering memory")?;
+            point(context, &parameters, size).await
+        };
+        attempt(context, &parameters, point).await?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::sampling::{Role, sample};
-use crate::wiring::{Kind, Setup, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, Kind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
@@ -85,7 +85,7 @@ pub async fn run<F: Fabric>(
     let arrival = size.next_multiple_of(64) + 64;
     let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
     let (setup, placement) = match request {
-        Request::Write => setup.inline_up_to(size, context.fabric.capabilities()),
+        Request::Write => setup.inline_up_to(size, context.inline_most(INLINE_BY_DEFAULT)),
         _ => (setup, Placement::Reference),
     };
     let wired = wire(context, &peers, setup).await?;

@@ -3,14 +3,15 @@
 //! One way is half a round trip (rule 14), for both sides do the same. The receiver of a write polls the last byte in
 //! memory, that of a send or a write with immediate data its completion queue. Every message is signalled and its
 //! completion awaited, as perftest does, so that the figures can be laid side by side.
-//! Several pairs at once are connectx_multicore, section 3.1.
+//! Several pairs at once are connectx_multicore, section 3.1. In lockstep the processes of a side meet before each message,
+//! so that all of them send at the same moment; what a process waits for the others before it answers is not counted.
 
-use crate::agreement::{Outcome, agree, attempt};
+use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
 use crate::parameters;
 use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
 use crate::sampling::{Role, Sampled, sample};
-use crate::wiring::{Kind, Receives, Setup, Wired, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, Kind, Receives, Setup, Wired, wire};
 use verbena_fabric::*;
 use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
@@ -31,6 +32,8 @@ pub enum Exchange {
 pub enum Inlining {
     /// Those that fit the usual threshold.
     Usual,
+    /// Those up to so many bytes.
+    UpTo(u32),
     /// As said.
     Fixed(Placement),
 }
@@ -46,7 +49,7 @@ pub struct PingPong {
     pub inlining: Inlining,
 }
 
-/// Receives posted ahead; a ping-pong needs one, the others hide the reposting.
+/// Receives posted ahead; a ping-pong needs one, the others let reposting wait until the answer is on its way.
 const RECEIVES: usize = 16;
 /// Tags of consecutive messages differ, and none is the zero of fresh memory.
 const TAGS: u64 = 251;
@@ -160,9 +163,10 @@ pub async fn run<F: Fabric>(
     let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header);
     setup.receives = spec.receives;
     setup.wait = spec.wait;
-    let capabilities = context.fabric.capabilities();
+    let up_to = |most| setup.inline_up_to(spec.size, context.inline_most(most));
     let (setup, placement) = match spec.inlining {
-        Inlining::Usual => setup.inline_up_to(spec.size, capabilities),
+        Inlining::Usual => up_to(INLINE_BY_DEFAULT),
+        Inlining::UpTo(most) => up_to(most),
         Inlining::Fixed(Placement::Inline) => (
             Setup {
                 inline: spec.size as u32,
@@ -209,19 +213,36 @@ pub async fn run<F: Fabric>(
         arrival,
         header,
     };
-    let sampled = sample(context, &members, role, mode, async |i| match role {
+    let answering: Vec<usize> = pairs.iter().map(|pair| pair[1]).collect();
+    let mut waits = Vec::new();
+    let mut sampled = sample(context, &members, role, mode, async |i| match role {
         Role::Timed => {
             table.strike(i).await?;
             table.awaited(i).await
         }
         Role::Answering => {
             table.awaited(i).await?;
+            if mode == Mode::Lockstep {
+                let since = context.fabric.now();
+                context.fabric.group().barrier(&answering).await?;
+                waits.push(context.nanos(context.fabric.now().since(since)));
+            }
             table.strike(i).await
         }
         Role::Idle => Ok(()),
     })
-    .await?
-    .scaled(0.5);
+    .await?;
+    if mode == Mode::Lockstep {
+        let told = agree(context, &pack(&waits)).await?;
+        for pair in pairs {
+            let first = sampled.conduct.warmup as usize;
+            let waits = unpack(&told[pair[1]]).into_iter().skip(first);
+            for (value, wait) in sampled.by_rank[pair[0]].iter_mut().zip(waits) {
+                *value = (*value - wait).max(0.0);
+            }
+        }
+    }
+    let sampled = sampled.scaled(0.5);
     emit(
         context,
         parameters,
@@ -261,6 +282,11 @@ impl<F: Fabric> Table<'_, F> {
         self.wired
             .post(0, operation, (0, size), Signal::Signalled, self.placement)
             .await?;
+        // While the message is on its way, the receive request that the next one takes is replaced.
+        if self.spec.exchange != Exchange::Write {
+            let arrival = (self.arrival, size + self.header);
+            self.wired.post_receives(0, arrival, 1).await?;
+        }
         self.wired.sends.one(self.spec.wait).await.map(drop)
     }
 
@@ -274,10 +300,7 @@ impl<F: Fabric> Table<'_, F> {
                 .until_byte(self.arrival + size - 1, tag(i))
                 .await;
         }
-        self.wired.receives.one(self.spec.wait).await?;
-        self.wired
-            .post_receives(0, (self.arrival, size + self.header), 1)
-            .await
+        self.wired.receives.one(self.spec.wait).await.map(drop)
     }
 }
 

@@ -15,6 +15,9 @@ use crate::wiring::{Kind, Receives, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{PairResult, Parameters};
 
+/// Writes up to this size go inline: the limit of perftest's `ib_rdma_lat`, which the paper's authors made parallel.
+const INLINE: u32 = 400;
+
 /// The numbers of pairs: the user's, else powers of two, as far as there are processes.
 fn counts<F: Fabric>(context: &Context<'_, F>) -> Vec<usize> {
     let available = context.pairing().len();
@@ -61,7 +64,7 @@ pub async fn write_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
                     receives: Receives::Own,
                     size,
                     wait: Wait::Poll,
-                    inlining: Inlining::Usual,
+                    inlining: Inlining::UpTo(INLINE),
                 };
                 let pairs = &context.pairing()[..count];
                 let point = ping_pong::run(context, &parameters, spec, pairs, mode);

@@ -1,0 +1,85 @@
+//! Running a benchmark on a modelled system: all processes in this thread, in virtual time. The same task gives the same
+//! records, to the bit.
+
+use crate::context::{Budget, Context, Options, Record};
+use crate::registry::{Benchmark, Processes, run};
+use std::cell::RefCell;
+use std::rc::Rc;
+use verbena_fabric::Result;
+use verbena_fabric::model::{Fidelity, Job, run_job};
+use verbena_model::profile::System;
+
+/// Processes of a pattern, unless asked otherwise.
+const PATTERN: usize = 4;
+
+/// A benchmark to run on a system.
+#[derive(Debug, Clone)]
+pub struct Modelled<'a> {
+    /// The system.
+    pub system: &'a System,
+    /// How finely messages are followed.
+    pub fidelity: Fidelity,
+    /// The benchmark.
+    pub benchmark: &'static Benchmark,
+    /// What the user asked for.
+    pub options: Options,
+    /// How long a point may take, in virtual time.
+    pub budget: Budget,
+    /// Processes of a pattern.
+    pub processes: Option<usize>,
+}
+
+impl<'a> Modelled<'a> {
+    /// A benchmark as it comes, at packet fidelity.
+    pub fn new(system: &'a System, benchmark: &'static Benchmark) -> Modelled<'a> {
+        Modelled {
+            system,
+            fidelity: Fidelity::Packet,
+            benchmark,
+            options: Options::default(),
+            budget: Budget::virtual_time(),
+            processes: None,
+        }
+    }
+
+    /// Its processes and where they are: two benchmark processes on two nodes, pairs across two nodes with a core for
+    /// each, patterns dealt out over the system's nodes in turn.
+    pub fn job(&self) -> Job {
+        let (size, nodes) = match self.benchmark.processes {
+            Processes::One => (1, 1),
+            Processes::Two => (2, 2),
+            Processes::Pairs => {
+                let asked = self.options.pairs.as_ref();
+                let most = asked.and_then(|pairs| pairs.iter().copied().max());
+                let cores = self.system.host.cpu.cores.0 as usize;
+                (2 * most.unwrap_or(cores).max(1), 2)
+            }
+            Processes::AtLeast(least) => {
+                let size = self.processes.unwrap_or(PATTERN).max(least);
+                (size, size.min(self.system.nodes as usize))
+            }
+        };
+        Job::new(self.system, size, nodes).fidelity(self.fidelity)
+    }
+
+    /// Runs it and gives what process 0 emitted.
+    pub fn run(&self) -> Result<Vec<Record>> {
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let (sink, options) = (records.clone(), self.options.clone());
+        let (benchmark, budget) = (self.benchmark.name, self.budget);
+        let ended = run_job(&self.job(), async move |process| {
+            let emit = |record| sink.borrow_mut().push(record);
+            let context = Context {
+                fabric: &process,
+                benchmark,
+                launch: 0,
+                options: &options,
+                budget,
+                sink: &emit,
+            };
+            run(&context).await
+        })?;
+        ended.into_iter().collect::<Result<Vec<()>>>()?;
+        Ok(Rc::try_unwrap(records).map_or_else(|shared| shared.take(), RefCell::into_inner))
+    }
+}

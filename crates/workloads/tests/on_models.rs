@@ -1,0 +1,93 @@
+//! Every benchmark runs on the timing models: it measures something, checks its data, and what a model does not have is
+//! said, not measured. The same twice gives the same, to the bit.
+
+use verbena_model::profile::{Library, Overrides, System};
+use verbena_workloads::modelled::Modelled;
+use verbena_workloads::registry::ALL;
+use verbena_workloads::{Options, Record};
+
+fn system(name: &str) -> System {
+    Library::shipped(&Overrides::none())
+        .and_then(|library| library.system(name))
+        .expect("shipped profiles are sound")
+}
+
+fn small() -> Options {
+    Options {
+        sizes: Some(vec![8, 4096]),
+        pairs: Some(vec![1, 2]),
+        ..Options::default()
+    }
+}
+
+/// Benchmarks of what a model does not have.
+const WITHOUT: [&str; 4] = [
+    "baseline.cache-line",
+    "baseline.memcpy",
+    "baseline.tcp",
+    "internals.registration",
+];
+
+#[test]
+fn every_benchmark_measures_and_validates() {
+    for name in ["connectx-ddr", "infinihost3-ddr", "infinihost-pcix"] {
+        let system = system(name);
+        for benchmark in ALL {
+            let records = Modelled {
+                options: small(),
+                ..Modelled::new(&system, benchmark)
+            }
+            .run()
+            .unwrap_or_else(|error| panic!("{} on {name}: {error}", benchmark.name));
+            let mut points = 0;
+            for record in &records {
+                match record {
+                    Record::Point(point) => {
+                        points += 1;
+                        let sound = point
+                            .metrics
+                            .iter()
+                            .all(|metric| metric.value > 0.0 || metric.name == "host-memory");
+                        assert!(sound, "{} on {name}: {point:?}", benchmark.name);
+                        let validated = point.conduct.validated
+                            || benchmark.name == "internals.footprint"
+                            || benchmark.name == "patterns.halo";
+                        assert!(validated, "{} on {name}: {point:?}", benchmark.name);
+                    }
+                    Record::Failure(failure) => {
+                        assert!(
+                            failure.unsupported,
+                            "{} on {name}: {failure:?}",
+                            benchmark.name
+                        );
+                    }
+                    Record::Finding(_) => {}
+                }
+            }
+            let none = WITHOUT.contains(&benchmark.name);
+            assert_eq!(
+                points == 0,
+                none,
+                "{} on {name}: {records:?}",
+                benchmark.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_twice_to_the_bit() {
+    let system = system("infinihost3-ddr");
+    let benchmark = verbena_workloads::find("multi-pair.write-latency").expect("it exists");
+    let run = || {
+        Modelled {
+            options: Options {
+                pairs: Some(vec![4]),
+                ..small()
+            },
+            ..Modelled::new(&system, benchmark)
+        }
+        .run()
+    };
+    assert_eq!(run(), run());
+}
