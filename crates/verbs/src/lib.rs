@@ -37,4 +37,5 @@ pub use object::post::{Opcode, PostError, ReceiveWork, Scratch, SendFlags, SendT
 pub use object::queue_pair::QueuePair;
 pub use object::region::{AccessFlags, Region, Segment};
 pub use object::shared_receive::SharedReceiveQueue;
+pub use object::window::Window;
 pub use status::{CompletionOpcode, WorkStatus};

@@ -168,6 +168,11 @@ impl DeviceAttributes {
         self.atomic != abi::IBV_ATOMIC_NONE
     }
 
+    /// Memory windows of type 2.
+    pub fn has_windows(&self) -> bool {
+        self.flags & (abi::IBV_DEVICE_MEM_WINDOW_TYPE_2A | abi::IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0
+    }
+
     /// XRC.
     pub fn has_xrc(&self) -> bool {
         self.flags & abi::IBV_DEVICE_XRC != 0

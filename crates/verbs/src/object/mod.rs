@@ -11,6 +11,7 @@ pub mod post;
 pub mod queue_pair;
 pub mod region;
 pub mod shared_receive;
+pub mod window;
 
 /// Implements `Send` and `Sync` for an owner of a C object.
 macro_rules! thread_safe {

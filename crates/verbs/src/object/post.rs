@@ -48,6 +48,10 @@ impl SendFlags {
     /// A completion on success.
     pub const SIGNALED: SendFlags = SendFlags(abi::IBV_SEND_SIGNALED);
 
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
     /// Adds: an event at the receiver if it asked for solicited ones.
     pub fn solicited(self) -> Self {
         SendFlags(self.0 | abi::IBV_SEND_SOLICITED)

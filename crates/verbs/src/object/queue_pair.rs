@@ -233,6 +233,20 @@ impl QueuePair {
         }
     }
 
+    /// `ibv_post_send(3)` of a request that is complete.
+    pub(crate) fn post_raw(&self, work: &mut abi::ibv_send_wr) -> Result<()> {
+        let object = || format!("queue pair {}", self.number());
+        let Some(post) = self.post_send else {
+            return Err(Error::call("ibv_post_send", object(), libc::EOPNOTSUPP));
+        };
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: the pair is alive; the request and what it names are valid during the call.
+        match unsafe { post(self.raw.as_ptr(), work, &mut bad) } {
+            0 => Ok(()),
+            errno => Err(Error::call("ibv_post_send", object(), errno.abs())),
+        }
+    }
+
     /// `ibv_post_recv(3)` of a list.
     #[inline]
     pub fn post_receive<'a, S>(

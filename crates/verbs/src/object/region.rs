@@ -32,6 +32,11 @@ impl AccessFlags {
         AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_READ)
     }
 
+    /// Adds: windows may be bound to it.
+    pub fn bindable(self) -> Self {
+        AccessFlags(self.0 | abi::IBV_ACCESS_MW_BIND)
+    }
+
     /// Adds: peers may do atomics.
     pub fn remote_atomic(self) -> Self {
         AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_ATOMIC | abi::IBV_ACCESS_LOCAL_WRITE)
@@ -90,6 +95,10 @@ impl Region {
     pub fn remote_key(&self) -> u32 {
         // SAFETY: the region is registered; its fields are plain data that nobody changes.
         unsafe { (*self.raw.as_ptr()).rkey }
+    }
+
+    pub(crate) fn raw_pointer(&self) -> *mut abi::ibv_mr {
+        self.raw.as_ptr()
     }
 
     /// Key for this process's requests.
