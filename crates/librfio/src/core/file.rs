@@ -15,10 +15,41 @@ use crate::door::invalid;
 /// Bytes read ahead of small reads.
 const AHEAD: usize = 128 << 10;
 
-/// What is remembered of a file's data.
+/// What was read ahead.
 struct Piece {
     offset: u64,
     bytes: Vec<u8>,
+}
+
+/// What was announced and fetched, in the order of the list.
+#[derive(Default)]
+struct Announced {
+    /// The data of all ranges behind each other; the memory is used again for the next list.
+    packed: Vec<u8>,
+    /// Offset in the file, position in `packed`, length.
+    pieces: VecDeque<(u64, usize, usize)>,
+}
+
+impl Announced {
+    /// The bytes of a read, if they lie in one of the ranges. Lists are read in their order, so what stands before that
+    /// range will not be asked for again.
+    fn take(&mut self, offset: u64, length: usize) -> Option<&[u8]> {
+        let holds = |&(start, at, have): &(u64, usize, usize)| {
+            let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+            (from.checked_add(length)? <= have).then_some(at + from)
+        };
+        let (index, from) = self
+            .pieces
+            .iter()
+            .enumerate()
+            .find_map(|(index, piece)| holds(piece).map(|from| (index, from)))?;
+        self.pieces.drain(..index);
+        self.packed.get(from..from + length)
+    }
+
+    fn clear(&mut self) {
+        self.pieces.clear();
+    }
 }
 
 impl Piece {
@@ -44,7 +75,7 @@ pub struct OpenFile {
     appends: bool,
     reading: Reading,
     ahead: Option<Piece>,
-    announced: VecDeque<Piece>,
+    announced: Announced,
 }
 
 impl OpenFile {
@@ -65,7 +96,7 @@ impl OpenFile {
             appends,
             reading,
             ahead: None,
-            announced: VecDeque::new(),
+            announced: Announced::default(),
         })
     }
 
@@ -77,21 +108,9 @@ impl OpenFile {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
-        // Lists are read in their order, so what is before the range that is asked for will not be asked for again.
-        if let Some(index) = self
-            .announced
-            .iter()
-            .position(|piece| piece.holds(offset, bytes.len()).is_some())
-        {
-            self.announced.drain(..index);
-            if let Some(found) = self
-                .announced
-                .front()
-                .and_then(|piece| piece.holds(offset, bytes.len()))
-            {
-                bytes.copy_from_slice(found);
-                return Ok(bytes.len());
-            }
+        if let Some(found) = self.announced.take(offset, bytes.len()) {
+            bytes.copy_from_slice(found);
+            return Ok(bytes.len());
         }
         if let Some(found) = self
             .ahead
@@ -119,12 +138,15 @@ impl OpenFile {
     /// Fetches the ranges that will be read, in this order.
     pub fn announce(&mut self, ranges: &[Range]) -> Result<(), Error> {
         self.announced.clear();
-        let data = self.remote.read_vector(ranges)?;
-        let piece = |(range, bytes): (&Range, Vec<u8>)| Piece {
-            offset: range.offset,
-            bytes,
-        };
-        self.announced = ranges.iter().zip(data).map(piece).collect();
+        let lengths = self
+            .remote
+            .read_packed(ranges, &mut self.announced.packed)?;
+        let mut at = 0;
+        for (range, length) in ranges.iter().zip(lengths) {
+            let length = length as usize;
+            self.announced.pieces.push_back((range.offset, at, length));
+            at += length;
+        }
         Ok(())
     }
 

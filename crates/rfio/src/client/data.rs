@@ -1,11 +1,10 @@
 //! RDMA on the client: one data queue pair a session, and the two areas of memory that the server may reach.
 //!
-//! - The **landing area** takes what is read. The server may write to it and not read it. It holds nothing but data on
-//!   their way, and what lands is copied out once and then checked, so a server that writes late changes nothing.
-//! - The **offering area** gives what is written. The server may read it and not write to it. It holds nothing but data
+//! - The **landing area** takes what is read: the server may write to it and not read it.
+//! - The **offering area** gives what is written: the server may read it and not write to it. It holds nothing but data
 //!   that the server was asked to write.
 //!
-//! Both are registered for this session alone and deregistered with it, before the memory goes.
+//! Each request lends its part of an area, and the right ends with the request ([`super::area`]).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use verbena_rfio_protocol::types::Window;
 use verbena_rfio_protocol::{Reply, Request};
 use verbena_verbs::{AccessFlags, Backing, Buffer, Opcode, Region};
 
+use super::area::{Area, Right};
 use super::error::Error;
 use super::session::{Session, unexpected};
 use crate::fabric::{Adapter, FabricError, Outcome, Pair, Purpose};
@@ -28,12 +28,15 @@ const TOKEN: u64 = u64::MAX;
 /// Number of every receive; immediates tell them apart.
 const LANDING: u64 = 1;
 
+/// Number of a window's binding or invalidation; one at a time is under way.
+const LOAN: u64 = 2;
+
 /// The data path of a session.
 pub struct DataPath {
     // Destroyed first: afterwards nobody reaches the areas.
     pair: Pair,
-    landing: Option<Region>,
-    offering: Option<Region>,
+    landing: Option<Area>,
+    offering: Option<Area>,
     adapter: Arc<Adapter>,
     part: usize,
     /// Receives that are posted and that no immediate has taken.
@@ -84,7 +87,7 @@ impl DataPath {
             let token = register(&adapter, connected.token.len(), AccessFlags::LOCAL)?;
             token.write(0, &connected.token)?;
             let segment = token.segment(0, connected.token.len())?;
-            pair.post([(TOKEN, Opcode::Send, segment)].into_iter())?;
+            pair.post([(TOKEN, Opcode::Send, [segment])].into_iter())?;
             match pair.wait(patience, "the token's delivery")? {
                 Outcome::Sent(TOKEN) => {}
                 other => return Err(Error::Fabric(format!("unexpected completion {other:?}"))),
@@ -103,81 +106,141 @@ impl DataPath {
         })
     }
 
-    /// Opens a window to land in: from the beginning of a part on, however long it is within the area.
+    /// Lends a part to land in: from its beginning on, however long it is within the area.
     pub fn open_landing(&mut self, part: usize, length: usize) -> Result<Window, Error> {
-        if self.landing.is_none() {
-            let area = register(
-                &self.adapter,
-                PARTS * self.part,
-                AccessFlags::LOCAL.remote_write(),
-            )?;
-            self.landing = Some(area);
-        }
+        let mut area = match self.landing.take() {
+            Some(area) => area,
+            None => Area::new(&self.adapter, self.part, Right::Write)?,
+        };
         // One receive for each transfer that may be under way; one that no immediate took serves the next.
         while self.posted < PARTS {
             self.pair.receive(LANDING, None)?;
             self.posted += 1;
         }
-        window(self.landing.as_ref(), part * self.part, length)
+        let window = self.lend(&mut area, part, length);
+        self.landing = Some(area);
+        window
     }
 
-    /// Waits for the immediate of a request, after its reply has come: now the data are all there. Copies them out.
-    pub fn landed(&mut self, request: u64, part: usize, into: &mut [u8]) -> Result<(), Error> {
+    /// Waits for the immediate of a request, after its reply has come: now the data are all there.
+    pub fn landed(&mut self, request: u64) -> Result<(), Error> {
         let wanted = request as u32;
         if let Some(index) = self.early.iter().position(|&came| came == wanted) {
             self.early.swap_remove(index);
-        } else {
-            loop {
-                match self.pair.wait(self.patience, "the end of the data")? {
-                    Outcome::Received(LANDING, _, Some(came)) => {
-                        self.posted -= 1;
-                        if came == wanted {
-                            break;
-                        }
-                        // At most as many as receives were posted.
-                        self.early.push(came);
-                    }
-                    other => return Err(Error::Fabric(format!("unexpected completion {other:?}"))),
-                }
+            return Ok(());
+        }
+        while self.early.last() != Some(&wanted) {
+            match self.pair.wait(self.patience, "the end of the data")? {
+                outcome @ Outcome::Received(..) => self.note(outcome)?,
+                other => return Err(strange(other)),
             }
         }
-        let area = self
-            .landing
-            .as_ref()
-            .ok_or_else(|| Error::Fabric("no landing area".into()))?;
-        Ok(area.read(part * self.part, into)?)
+        self.early.pop();
+        Ok(())
     }
 
-    /// Puts data into a part, for the server to fetch.
+    /// Takes the part of a read back.
+    pub fn close_landing(&mut self, part: usize) -> Result<(), Error> {
+        let Some(mut area) = self.landing.take() else {
+            return Ok(());
+        };
+        let closed = self.take_back(&mut area, part);
+        self.landing = Some(area);
+        closed
+    }
+
+    /// What landed in a part that was taken back; `aside` is room for it where it has to be copied.
+    pub fn content<'a>(
+        &'a self,
+        part: usize,
+        length: usize,
+        aside: &'a mut [u8],
+    ) -> Result<&'a [u8], Error> {
+        let area = self.landing.as_ref();
+        area.ok_or_else(|| Error::Fabric("no landing area".into()))?
+            .content(part, length, aside)
+    }
+
+    /// Copies what landed out of a part that was taken back.
+    pub fn copy_out(&self, part: usize, into: &mut [u8]) -> Result<(), Error> {
+        let area = self.landing.as_ref();
+        area.ok_or_else(|| Error::Fabric("no landing area".into()))?
+            .copy_out(part, into)
+    }
+
+    /// Puts data into a part and lends it, for the server to fetch.
     pub fn offer(&mut self, part: usize, bytes: &[u8]) -> Result<Window, Error> {
-        if self.offering.is_none() {
-            let area = register(
-                &self.adapter,
-                PARTS * self.part,
-                AccessFlags::default().remote_read(),
-            )?;
-            self.offering = Some(area);
+        let mut area = match self.offering.take() {
+            Some(area) => area,
+            None => Area::new(&self.adapter, self.part, Right::Read)?,
+        };
+        let window = area
+            .fill(part, bytes)
+            .map_err(Error::from)
+            .and_then(|()| self.lend(&mut area, part, bytes.len()));
+        self.offering = Some(area);
+        window
+    }
+
+    /// Takes the part of a write back.
+    pub fn close_offering(&mut self, part: usize) -> Result<(), Error> {
+        let Some(mut area) = self.offering.take() else {
+            return Ok(());
+        };
+        let closed = self.take_back(&mut area, part);
+        self.offering = Some(area);
+        closed
+    }
+
+    fn lend(&mut self, area: &mut Area, part: usize, length: usize) -> Result<Window, Error> {
+        // A request that failed may have left its part lent.
+        if area.is_lent(part) {
+            self.take_back(area, part)?;
         }
-        if let Some(area) = &self.offering {
-            area.write(part * self.part, bytes)?;
+        let pair = &self.pair;
+        let window = area.lend(part, length, |window, region, range, access| {
+            pair.bind(LOAN, window, region, range, access)
+        })?;
+        if area.is_lent(part) {
+            self.await_loan()?;
         }
-        window(self.offering.as_ref(), part * self.part, bytes.len())
+        Ok(window)
+    }
+
+    fn take_back(&mut self, area: &mut Area, part: usize) -> Result<(), Error> {
+        if !area.is_lent(part) {
+            return Ok(());
+        }
+        let pair = &self.pair;
+        area.take_back(part, |window| pair.invalidate(LOAN, window))?;
+        self.await_loan()
+    }
+
+    /// Waits until a binding or an invalidation is done.
+    fn await_loan(&mut self) -> Result<(), Error> {
+        loop {
+            match self.pair.wait(self.patience, "a memory window")? {
+                Outcome::Sent(LOAN) => return Ok(()),
+                outcome @ Outcome::Received(..) => self.note(outcome)?,
+                other => return Err(strange(other)),
+            }
+        }
+    }
+
+    /// Remembers an immediate.
+    fn note(&mut self, outcome: Outcome) -> Result<(), Error> {
+        let Outcome::Received(LANDING, _, Some(came)) = outcome else {
+            return Err(strange(outcome));
+        };
+        // At most as many as receives were posted.
+        self.posted -= 1;
+        self.early.push(came);
+        Ok(())
     }
 }
 
-fn window(area: Option<&Region>, offset: usize, length: usize) -> Result<Window, Error> {
-    let area = area.ok_or_else(|| Error::Fabric("no area".into()))?;
-    if offset + length > area.length() {
-        return Err(Error::Setup(format!(
-            "{length} bytes at {offset} of an area of {}",
-            area.length()
-        )));
-    }
-    Ok(Window {
-        address: area.address() + offset as u64,
-        key: area.remote_key(),
-        length: length as u32,
-    })
+fn strange(outcome: Outcome) -> Error {
+    Error::Fabric(format!("unexpected completion {outcome:?}"))
 }
 
 fn register(adapter: &Adapter, bytes: usize, access: AccessFlags) -> Result<Region, Error> {

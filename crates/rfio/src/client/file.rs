@@ -83,15 +83,32 @@ impl RemoteFile {
         read_fully(&mut lock(&self.session), self.handle, offset, bytes)
     }
 
-    /// Reads many ranges with as few requests as the server allows; the data are packed in their order.
+    /// Reads many ranges with as few requests as the server allows; the data of each.
     pub fn read_vector(&self, ranges: &[Range]) -> Result<Vec<Vec<u8>>, Error> {
+        let mut packed = Vec::new();
+        let lengths = self.read_packed(ranges, &mut packed)?;
+        let mut rest = &packed[..];
+        Ok(lengths
+            .iter()
+            .map(|&length| {
+                let (now, later) = rest.split_at(length as usize);
+                rest = later;
+                now.to_vec()
+            })
+            .collect())
+    }
+
+    /// The same, packed in the order of the ranges into `packed`, whose memory is used again; the length of each.
+    pub fn read_packed(&self, ranges: &[Range], packed: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
         let mut session = lock(&self.session);
         let (most, most_ranges) = (
             session.terms().most_payload as usize,
             session.terms().most_ranges as usize,
         );
-        let mut results = Vec::with_capacity(ranges.len());
+        let mut lengths = Vec::with_capacity(ranges.len());
         let mut rest = ranges;
+        // Most lists are one request; the parts of a longer one are put together.
+        let mut whole: Option<Vec<u8>> = None;
         while let Some(first) = rest.first() {
             if first.length as usize > most {
                 return Err(Error::Setup(format!(
@@ -108,10 +125,18 @@ impl RemoteFile {
                 count += 1;
             }
             let (now, later) = rest.split_at(count);
-            results.append(&mut read_vector(&mut session, self.handle, now)?);
+            lengths.append(&mut read_vector(&mut session, self.handle, now, packed)?);
+            if whole.is_some() || !later.is_empty() {
+                whole.get_or_insert_default().extend_from_slice(packed);
+            }
             rest = later;
         }
-        Ok(results)
+        if let Some(whole) = whole {
+            *packed = whole;
+        } else if ranges.is_empty() {
+            packed.clear();
+        }
+        Ok(lengths)
     }
 
     /// Writes everything at an offset.

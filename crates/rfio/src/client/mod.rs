@@ -1,6 +1,7 @@
 //! The client: addresses, sessions, files.
 
 pub mod address;
+mod area;
 pub mod copy;
 mod data;
 pub mod error;

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use verbena_rfio_protocol::reply::ReadDone;
 use verbena_rfio_protocol::types::Handle;
 
 use super::data::PARTS;
 use super::error::Error;
 use super::session::Session;
-use super::transfer::{Ticket, send_read, take_read};
+use super::transfer::{Place, Ticket, content, send_read, settle, take_read};
 
 /// A range that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,36 +80,73 @@ impl<'a> Pull<'a> {
         let Some(ticket) = self.due.pop_front() else {
             return Ok(None);
         };
+        let (done, place) = self.take(ticket, into)?;
+        settle(self.session, ticket.offset, &done, place, into)?;
+        self.complete(ticket, &done, into).map(Some)
+    }
+
+    /// The same, with the data where they came: in the landing area, or in `aside`.
+    pub fn finish_in_place<'b>(
+        &'b mut self,
+        aside: &'b mut [u8],
+    ) -> Result<Option<(Pulled, &'b [u8])>, Error> {
+        let Some(ticket) = self.due.pop_front() else {
+            return Ok(None);
+        };
+        let (done, place) = self.take(ticket, aside)?;
+        if done.length < ticket.length && !done.end {
+            settle(self.session, ticket.offset, &done, place, aside)?;
+            let pulled = self.complete(ticket, &done, aside)?;
+            return Ok(Some((pulled, &aside[..pulled.length])));
+        }
+        let pulled = Pulled {
+            offset: ticket.offset,
+            length: done.length as usize,
+            end: done.end,
+        };
+        let data = content(self.session, ticket.offset, &done, place, aside)?;
+        Ok(Some((pulled, data)))
+    }
+
+    /// Asks for what a short answer left out, until it is there.
+    fn complete(
+        &mut self,
+        ticket: Ticket,
+        done: &ReadDone,
+        into: &mut [u8],
+    ) -> Result<Pulled, Error> {
         let (offset, length) = (ticket.offset, ticket.length);
-        let (mut filled, mut end) = self.take(ticket, into)?;
+        let (mut filled, mut end) = (done.length as usize, done.end);
         while filled < length as usize && !end {
             let later: Vec<Ticket> = self.due.drain(..).collect();
             for &ticket in &later {
                 let mut aside = vec![0; ticket.length as usize];
-                take_read(self.session, ticket, &mut aside)?;
+                let _ = take_read(self.session, ticket, &mut aside)?;
             }
             self.start(offset + filled as u64, length - filled as u32)?;
             if let Some(ticket) = self.due.pop_front() {
-                let (more, now) = self.take(ticket, &mut into[filled..])?;
-                filled += more;
-                end = now;
+                let rest = &mut into[filled..];
+                let (done, place) = self.take(ticket, rest)?;
+                settle(self.session, ticket.offset, &done, place, rest)?;
+                filled += done.length as usize;
+                end = done.end;
             }
             for ticket in later {
                 self.start(ticket.offset, ticket.length)?;
             }
         }
-        Ok(Some(Pulled {
+        Ok(Pulled {
             offset,
             length: filled,
             end,
-        }))
+        })
     }
 
-    fn take(&mut self, ticket: Ticket, into: &mut [u8]) -> Result<(usize, bool), Error> {
-        let done = take_read(self.session, ticket, into)?;
+    fn take(&mut self, ticket: Ticket, into: &mut [u8]) -> Result<(ReadDone, Place), Error> {
+        let (done, place) = take_read(self.session, ticket, into)?;
         match self.version {
             Some(version) if version != done.version => Err(Error::Changed),
-            _ => Ok((done.length as usize, done.end)),
+            _ => Ok((done, place)),
         }
     }
 }

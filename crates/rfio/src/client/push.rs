@@ -1,18 +1,20 @@
 //! Writes ahead: several requests under way.
 
+use std::collections::VecDeque;
+
 use verbena_rfio_protocol::types::Handle;
 
 use super::data::PARTS;
 use super::error::Error;
 use super::session::Session;
-use super::transfer::{send_write, take_written};
+use super::transfer::{WriteTicket, send_write, take_written};
 
 /// Writes of one file under way on one session.
 #[derive(Debug)]
 pub struct Push<'a> {
     session: &'a mut Session,
     handle: Handle,
-    due: usize,
+    due: VecDeque<WriteTicket>,
     most: u32,
     /// The part of the offering area that the next write takes.
     part: usize,
@@ -25,7 +27,7 @@ impl<'a> Push<'a> {
         Self {
             session,
             handle,
-            due: 0,
+            due: VecDeque::new(),
             most,
             part: 0,
         }
@@ -38,20 +40,20 @@ impl<'a> Push<'a> {
 
     /// Starts a write; waits for an earlier one first if too many are under way.
     pub fn start(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        while self.due >= PARTS.min(self.session.terms().most_requests as usize) {
+        while self.due.len() >= PARTS.min(self.session.terms().most_requests as usize) {
             self.take()?;
         }
         let part = self.part;
         self.part = (part + 1) % PARTS;
-        send_write(self.session, self.handle, offset, bytes, part)?;
-        self.due += 1;
+        let ticket = send_write(self.session, self.handle, offset, bytes, part)?;
+        self.due.push_back(ticket);
         Ok(())
     }
 
     /// Waits for all of them; the first error, if any.
     pub fn finish(mut self) -> Result<(), Error> {
         let mut first = None;
-        while self.due > 0 {
+        while !self.due.is_empty() {
             if let Err(error) = self.take() {
                 first.get_or_insert(error);
             }
@@ -60,8 +62,10 @@ impl<'a> Push<'a> {
     }
 
     fn take(&mut self) -> Result<(), Error> {
-        self.due -= 1;
-        take_written(self.session)
+        match self.due.pop_front() {
+            Some(ticket) => take_written(self.session, ticket),
+            None => Ok(()),
+        }
     }
 }
 

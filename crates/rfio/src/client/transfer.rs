@@ -7,6 +7,7 @@ use verbena_rfio_protocol::reply::ReadDone;
 use verbena_rfio_protocol::request::{Read, ReadVector, Request, Write};
 use verbena_rfio_protocol::types::{Handle, Range, Window};
 
+use super::data::DataPath;
 use super::error::Error;
 use super::options::Checksums;
 use super::session::{Session, unexpected};
@@ -100,14 +101,25 @@ pub fn send_read(
     })
 }
 
-/// Takes the reply to a read, its data to the front of `bytes`, and checks them.
+/// Where the data of a reply are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At the front of the buffer that was given.
+    Given,
+    /// In this part of the landing area, which nobody else reaches any more.
+    Landing(usize),
+}
+
+/// Takes the reply to a read. Its data are not checked yet: [`settle`] or [`content`] does that.
 pub fn take_read(
     session: &mut Session,
     ticket: Ticket,
     bytes: &mut [u8],
-) -> Result<ReadDone, Error> {
+) -> Result<(ReadDone, Place), Error> {
     let asked = ticket.length as usize;
-    let (reply, streamed) = session.receive(&mut bytes[..asked])?;
+    let received = session.receive(&mut bytes[..asked]);
+    let part = ticket.has_window.then_some(ticket.part);
+    let (reply, streamed) = over(session, part, received)?;
     let Reply::ReadDone(done) = reply else {
         return Err(unexpected(&reply));
     };
@@ -117,22 +129,71 @@ pub fn take_read(
             "{length} bytes were read where {asked} were asked for"
         )));
     }
-    land(
-        session,
-        ticket.request,
-        ticket.has_window.then_some(ticket.part),
-        streamed,
-        &mut bytes[..length],
-    )?;
-    if session.checksums() == Checksums::On {
-        check(
-            ticket.offset,
-            &bytes[..length],
-            &done.checksums,
-            session.terms().block,
-        )?;
+    let place = land(session, ticket.request, part, streamed, length)?;
+    Ok((done, place))
+}
+
+/// Brings the data of a read to the front of `bytes` and checks them there.
+pub fn settle(
+    session: &mut Session,
+    offset: u64,
+    done: &ReadDone,
+    place: Place,
+    bytes: &mut [u8],
+) -> Result<(), Error> {
+    let bytes = &mut bytes[..done.length as usize];
+    if let Place::Landing(part) = place {
+        landing_area(session)?.copy_out(part, bytes)?;
     }
-    Ok(done)
+    check_read(session, offset, bytes, done)
+}
+
+/// The data of a read where they came, checked; `aside` is where they came with the reply, or room for them.
+pub fn content<'a>(
+    session: &'a mut Session,
+    offset: u64,
+    done: &ReadDone,
+    place: Place,
+    aside: &'a mut [u8],
+) -> Result<&'a [u8], Error> {
+    let length = done.length as usize;
+    let terms = (session.checksums(), session.terms().block);
+    let data = match place {
+        Place::Given => &aside[..length],
+        Place::Landing(part) => landing_area(session)?.content(part, length, aside)?,
+    };
+    if let (Checksums::On, block) = terms {
+        check(offset, data, &done.checksums, block)?;
+    }
+    Ok(data)
+}
+
+fn check_read(session: &Session, offset: u64, data: &[u8], done: &ReadDone) -> Result<(), Error> {
+    match session.checksums() {
+        Checksums::On => check(offset, data, &done.checksums, session.terms().block),
+        Checksums::Off => Ok(()),
+    }
+}
+
+fn landing_area(session: &mut Session) -> Result<&mut DataPath, Error> {
+    session
+        .data_path()?
+        .ok_or_else(|| Error::Fabric("the data path is gone".into()))
+}
+
+/// A request that was refused, or whose data came with the reply, needs its window no more.
+fn over(
+    session: &mut Session,
+    part: Option<usize>,
+    received: Result<(Reply, usize), Error>,
+) -> Result<(Reply, usize), Error> {
+    let needless = !matches!(received, Ok((_, 0)));
+    if let (true, Some(part), false) = (needless, part, session.is_broken())
+        && let Some(data) = session.data_path()?
+    {
+        data.close_landing(part)?;
+    }
+    received
 }
 
 /// Completes what a reply announced: either it all came with the reply, or it is in the landing area.
@@ -141,19 +202,41 @@ fn land(
     request: u64,
     part: Option<usize>,
     streamed: usize,
-    bytes: &mut [u8],
-) -> Result<(), Error> {
+    length: usize,
+) -> Result<Place, Error> {
+    let Some(data) = session.data_path()? else {
+        return match streamed == length {
+            true => Ok(Place::Given),
+            false => Err(incomplete(streamed, length)),
+        };
+    };
     match (streamed, part) {
-        (streamed, _) if streamed == bytes.len() => Ok(()),
-        (0, Some(part)) => match session.data_path()? {
-            Some(data) => data.landed(request, part, bytes),
-            None => Err(Error::Fabric("the data path is gone".into())),
-        },
-        (streamed, _) => Err(Error::Protocol(format!(
-            "{streamed} bytes came, {} were announced",
-            bytes.len()
-        ))),
+        (streamed, part) if streamed == length => {
+            // An empty answer used no window.
+            if let Some(part) = part {
+                data.close_landing(part)?;
+            }
+            Ok(Place::Given)
+        }
+        (0, Some(part)) => {
+            data.landed(request)?;
+            data.close_landing(part)?;
+            Ok(Place::Landing(part))
+        }
+        (streamed, _) => Err(incomplete(streamed, length)),
     }
+}
+
+fn incomplete(streamed: usize, length: usize) -> Error {
+    Error::Protocol(format!("{streamed} bytes came, {length} were announced"))
+}
+
+/// A write that is under way.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct WriteTicket {
+    /// The part of the offering area that it lends.
+    part: Option<usize>,
 }
 
 /// Puts a write on its way. No two that are under way may have the same part of the offering area.
@@ -163,7 +246,7 @@ pub fn send_write(
     offset: u64,
     bytes: &[u8],
     part: usize,
-) -> Result<(), Error> {
+) -> Result<WriteTicket, Error> {
     let checksums = match session.checksums() {
         Checksums::On => checksums_of(offset, bytes, session.terms().block),
         Checksums::Off => Vec::new(),
@@ -175,43 +258,54 @@ pub fn send_write(
             .map(|data| data.offer(part, bytes))
             .transpose()?,
     };
+    let ticket = WriteTicket {
+        part: window.is_some().then_some(part),
+    };
     let data = if window.is_some() { &[] } else { bytes };
     let range = Range {
         offset,
         length: bytes.len() as u32,
     };
-    session
-        .send(
-            &Request::Write(Write {
-                handle,
-                range,
-                checksums,
-                window,
-            }),
-            data,
-        )
-        .map(|_| ())
+    session.send(
+        &Request::Write(Write {
+            handle,
+            range,
+            checksums,
+            window,
+        }),
+        data,
+    )?;
+    Ok(ticket)
 }
 
 /// Takes the reply to a write.
-pub fn take_written(session: &mut Session) -> Result<(), Error> {
-    match session.receive(&mut [])? {
-        (Reply::Written(_), _) => Ok(()),
-        (other, _) => Err(unexpected(&other)),
+pub fn take_written(session: &mut Session, ticket: WriteTicket) -> Result<(), Error> {
+    let received = session.receive(&mut []);
+    if let (Some(part), false) = (ticket.part, session.is_broken())
+        && let Some(data) = session.data_path()?
+    {
+        data.close_offering(part)?;
+    }
+    match received?.0 {
+        Reply::Written(_) => Ok(()),
+        other => Err(unexpected(&other)),
     }
 }
 
-/// Reads a vector with one request. Nothing else may be under way.
+/// Reads a vector with one request: the data, packed in the order of the ranges, replace what is in `packed`, and their
+/// lengths come back. Nothing else may be under way.
 pub fn read_vector(
     session: &mut Session,
     handle: Handle,
     ranges: &[Range],
-) -> Result<Vec<Vec<u8>>, Error> {
+    packed: &mut Vec<u8>,
+) -> Result<Vec<u32>, Error> {
     let checksums = session.checksums() == Checksums::On;
     let asked: usize = ranges.iter().map(|range| range.length as usize).sum();
     let window = landing(session, 0, asked)?;
     let part = window.is_some().then_some(0);
-    let mut data = vec![0; asked];
+    // Grown without zeroing what a later vector reuses.
+    packed.resize(asked, 0);
     let request = session.send(
         &Request::ReadVector(ReadVector {
             handle,
@@ -221,7 +315,8 @@ pub fn read_vector(
         }),
         &[],
     )?;
-    let (reply, streamed) = session.receive(&mut data)?;
+    let received = session.receive(packed);
+    let (reply, streamed) = over(session, part, received)?;
     let Reply::ReadVectorDone(done) = reply else {
         return Err(unexpected(&reply));
     };
@@ -237,25 +332,36 @@ pub fn read_vector(
         ));
     }
     let length = done.lengths.iter().map(|&length| length as usize).sum();
-    land(session, request, part, streamed, &mut data[..length])?;
-    let mut rest = &data[..length];
-    let mut results = Vec::with_capacity(ranges.len());
-    for (index, (&length, range)) in done.lengths.iter().zip(ranges).enumerate() {
+    if let Place::Landing(part) = land(session, request, part, streamed, length)? {
+        landing_area(session)?.copy_out(part, &mut packed[..length])?;
+    }
+    packed.truncate(length);
+    if checksums {
+        check_ranges(ranges, &done.lengths, &done.checksums, packed)?;
+    }
+    Ok(done.lengths)
+}
+
+fn check_ranges(
+    ranges: &[Range],
+    lengths: &[u32],
+    checksums: &[u32],
+    packed: &[u8],
+) -> Result<(), Error> {
+    let mut rest = packed;
+    for ((range, &length), &expected) in ranges.iter().zip(lengths).zip(checksums) {
         let (now, later) = rest.split_at(length as usize);
-        if checksums {
-            let (expected, found) = (done.checksums[index], crc32c::crc32c(now));
-            if expected != found {
-                return Err(Error::Damaged {
-                    offset: range.offset,
-                    expected,
-                    found,
-                });
-            }
+        let found = crc32c::crc32c(now);
+        if expected != found {
+            return Err(Error::Damaged {
+                offset: range.offset,
+                expected,
+                found,
+            });
         }
-        results.push(now.to_vec());
         rest = later;
     }
-    Ok(results)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use verbena_verbs::{Context, Gid, Library, PortAttributes, ProtectionDomain};
 
 use super::FabricError;
 
+/// Pieces that one request gathers at most: a send queue entry grows with them.
+const MOST_SEGMENTS: u32 = 16;
+
 /// The device and its port.
 pub struct Adapter {
     context: Arc<Context>,
@@ -17,6 +20,8 @@ pub struct Adapter {
     gid: Gid,
     gid_index: u8,
     reads: u8,
+    has_windows: bool,
+    segments: usize,
 }
 
 impl Adapter {
@@ -50,6 +55,8 @@ impl Adapter {
                 gid,
                 gid_index,
                 reads,
+                has_windows: attributes.has_windows(),
+                segments: attributes.max_segments.clamp(1, MOST_SEGMENTS) as usize,
             }));
         }
         Err(FabricError::NoPort(context.name().to_owned()))
@@ -73,6 +80,16 @@ impl Adapter {
     /// Outstanding RDMA reads in each direction.
     pub fn reads(&self) -> u8 {
         self.reads
+    }
+
+    /// Whether it has memory windows of type 2, which lend memory for one request and not longer.
+    pub fn has_windows(&self) -> bool {
+        self.has_windows
+    }
+
+    /// Pieces of memory that one request may gather.
+    pub fn segments(&self) -> usize {
+        self.segments
     }
 
     /// This side of a connection.

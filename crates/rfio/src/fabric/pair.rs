@@ -10,7 +10,7 @@ use verbena_verbs::qp::attributes::{Change, Connection};
 use verbena_verbs::qp::builder::PairOptions;
 use verbena_verbs::{
     AccessFlags, Channel, CompletionOpcode, CompletionQueue, Opcode, QueuePair, ReceiveWork,
-    Scratch, Segment, SendFlags, SendTarget, SendWork, WorkCompletion,
+    Region, Scratch, Segment, SendFlags, SendTarget, SendWork, Window, WorkCompletion,
 };
 
 use super::{Adapter, FabricError};
@@ -61,6 +61,10 @@ impl Pair {
         let options = PairOptions {
             send_depth: SEND_DEPTH,
             receive_depth: RECEIVE_DEPTH,
+            segments: match purpose {
+                Purpose::Initiator => adapter.segments() as u32,
+                Purpose::Target => 1,
+            },
             ..PairOptions::new(adapter.domain(), PairType::Rc, &completions)
         };
         let pair = options.create()?;
@@ -125,15 +129,18 @@ impl Pair {
         Ok(self.pair.post_receive(&mut self.scratch(), [work])?)
     }
 
-    /// Posts a list of requests; only the last one completes.
-    pub fn post<'a>(
+    /// Requests that one list may have.
+    pub const MOST_REQUESTS: usize = SEND_DEPTH as usize - 8;
+
+    /// Posts a list of requests, each with the pieces that it gathers; only the last one completes.
+    pub fn post<'a, S: IntoIterator<Item = Segment<'a>>>(
         &self,
-        list: impl ExactSizeIterator<Item = (u64, Opcode, Segment<'a>)>,
+        list: impl ExactSizeIterator<Item = (u64, Opcode, S)>,
     ) -> Result<(), FabricError> {
         let last = list.len().saturating_sub(1);
         let requests = list
             .enumerate()
-            .map(|(index, (id, opcode, segment))| SendWork {
+            .map(|(index, (id, opcode, segments))| SendWork {
                 id,
                 opcode,
                 flags: if index == last {
@@ -141,10 +148,32 @@ impl Pair {
                 } else {
                     SendFlags::SILENT
                 },
-                segments: Some(segment),
+                segments,
                 target: SendTarget::Connected,
             });
         Ok(self.pair.post_send(&mut self.scratch(), requests)?)
+    }
+
+    /// Lends part of a region to the peer; done when `id` completes.
+    pub fn bind(
+        &self,
+        id: u64,
+        window: &mut Window,
+        region: &Region,
+        range: std::ops::Range<usize>,
+        access: AccessFlags,
+    ) -> Result<(), FabricError> {
+        let flags = SendFlags::SIGNALED;
+        Ok(self
+            .pair
+            .bind_window(id, window, region, range, access, flags)?)
+    }
+
+    /// Takes back what a window lends; done when `id` completes.
+    pub fn invalidate(&self, id: u64, window: &Window) -> Result<(), FabricError> {
+        Ok(self
+            .pair
+            .invalidate_window(id, window, SendFlags::SIGNALED)?)
     }
 
     /// Takes one completion, if there is one.

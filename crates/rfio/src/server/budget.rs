@@ -1,58 +1,152 @@
-//! Memory outside the cache, bounded: what is read past the cache and what clients send on its way to a file.
+//! Memory for sessions, bounded for all of them together and for each user: what is read past the cache, what clients
+//! send on its way to a file, and blocks of the cache that cannot be reused while they are on their way to somebody.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
-/// So many bytes for all sessions together.
+/// The bounds.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes outside the cache, for all.
+    pub bytes: usize,
+    /// Of those, for one user.
+    pub bytes_per_user: usize,
+    /// Bytes of cached blocks on their way to one user.
+    pub pinned_per_user: usize,
+}
+
+/// The memory of a service.
 #[derive(Debug)]
 pub struct Budget {
-    limit: usize,
+    bounds: Bounds,
     used: AtomicUsize,
+    users: Mutex<HashMap<String, Weak<User>>>,
+}
+
+/// What one user has out, over all sessions.
+#[derive(Debug, Default)]
+struct User {
+    bytes: AtomicUsize,
+    pinned: AtomicUsize,
+    slots: AtomicUsize,
+}
+
+/// A user's access to the budget.
+#[derive(Debug, Clone)]
+pub struct Account {
+    budget: Arc<Budget>,
+    user: Arc<User>,
 }
 
 /// Part of the budget, until it is dropped.
 #[derive(Debug)]
 pub struct Grant {
-    budget: Arc<Budget>,
+    account: Account,
     bytes: usize,
+    pinned: usize,
+}
+
+/// One of a user's staging slots, until it is dropped.
+#[derive(Debug)]
+pub struct SlotShare(Account);
+
+/// Adds to a counter unless that leaves the limit. What is larger than the limit gets through when nothing else is out,
+/// so it is slow and not impossible.
+fn add(counter: &AtomicUsize, bytes: usize, limit: usize) -> bool {
+    let fits = |used: usize| {
+        let sum = used.checked_add(bytes)?;
+        (sum <= limit || used == 0).then_some(sum)
+    };
+    counter
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
+        .is_ok()
 }
 
 impl Budget {
-    /// A budget of `limit` bytes.
-    pub fn new(limit: usize) -> Arc<Self> {
+    /// A budget with these bounds.
+    pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
-            limit,
+            bounds,
             used: AtomicUsize::new(0),
+            users: Mutex::default(),
         })
     }
 
-    /// `bytes` of it, if they are free. A request larger than the whole budget gets through when nothing else is out,
-    /// so it is slow and not impossible.
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
-        let fits = |used: usize| {
-            let sum = used.checked_add(bytes)?;
-            (sum <= self.limit || used == 0).then_some(sum)
-        };
-        self.used
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
-            .ok()?;
-        Some(Grant {
+    /// The account of a user; all sessions of the user share what it counts.
+    pub fn account(self: &Arc<Self>, user: &str) -> Account {
+        let mut users = self
+            .users
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        let known = users.get(user).and_then(Weak::upgrade);
+        let user = known.unwrap_or_else(|| {
+            // Users without sessions are forgotten before one is added, so the table is as large as there are users.
+            users.retain(|_, gone| gone.strong_count() > 0);
+            let fresh = Arc::default();
+            users.insert(user.to_owned(), Arc::downgrade(&fresh));
+            fresh
+        });
+        Account {
             budget: Arc::clone(self),
-            bytes,
-        })
+            user,
+        }
     }
 
-    /// Nothing of it, for what needs next to nothing and must never wait.
-    pub fn nothing(self: &Arc<Self>) -> Grant {
-        Grant {
+    /// The account of whoever has not said yet who it is. Strangers may send no data, so nothing is ever in it.
+    pub fn stranger(self: &Arc<Self>) -> Account {
+        Account {
             budget: Arc::clone(self),
-            bytes: 0,
+            user: Arc::default(),
         }
     }
 
     /// Bytes that are out.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+}
+
+impl Account {
+    /// `bytes`, if they are free.
+    pub fn take(&self, bytes: usize) -> Option<Grant> {
+        let bounds = &self.budget.bounds;
+        if !add(&self.user.bytes, bytes, bounds.bytes_per_user) {
+            return None;
+        }
+        if !add(&self.budget.used, bytes, bounds.bytes) {
+            self.user.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            return None;
+        }
+        Some(Grant {
+            account: self.clone(),
+            bytes,
+            pinned: 0,
+        })
+    }
+
+    /// Whether more blocks are on their way to the user than one may have: then no further block is pinned.
+    pub fn has_too_much_pinned(&self) -> bool {
+        self.user.pinned.load(Ordering::Acquire) > self.budget.bounds.pinned_per_user
+    }
+
+    /// Nothing, for what needs next to nothing and must never wait.
+    pub fn nothing(&self) -> Grant {
+        Grant {
+            account: self.clone(),
+            bytes: 0,
+            pinned: 0,
+        }
+    }
+
+    /// The right to one more staging slot, if the user has fewer than `most`.
+    pub fn take_slot(&self, most: usize) -> Option<SlotShare> {
+        add(&self.user.slots, 1, most.max(1)).then(|| SlotShare(self.clone()))
     }
 }
 
@@ -61,13 +155,37 @@ impl Grant {
     pub fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.bytes -= surplus;
-        self.budget.used.fetch_sub(surplus, Ordering::AcqRel);
+        self.account
+            .budget
+            .used
+            .fetch_sub(surplus, Ordering::AcqRel);
+        self.account.user.bytes.fetch_sub(surplus, Ordering::AcqRel);
+    }
+
+    /// Counts blocks of the cache that are held as long as the grant.
+    pub fn pin(&mut self, bytes: usize) {
+        self.pinned += bytes;
+        self.account.user.pinned.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// Whether it holds anything.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.pinned == 0
     }
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        let Account { budget, user } = &self.account;
+        budget.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        user.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        user.pinned.fetch_sub(self.pinned, Ordering::AcqRel);
+    }
+}
+
+impl Drop for SlotShare {
+    fn drop(&mut self) {
+        self.0.user.slots.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -75,27 +193,81 @@ impl Drop for Grant {
 mod tests {
     use super::*;
 
+    fn budget(bytes: usize, bytes_per_user: usize) -> Arc<Budget> {
+        Budget::new(Bounds {
+            bytes,
+            bytes_per_user,
+            pinned_per_user: 1000,
+        })
+    }
+
     #[test]
     fn the_limit_holds_and_everything_comes_back() {
-        let budget = Budget::new(100);
-        let first = budget.take(60).unwrap();
-        assert!(budget.take(41).is_none());
-        let second = budget.take(40).unwrap();
+        let budget = budget(100, 100);
+        let account = budget.account("ann");
+        let first = account.take(60).unwrap();
+        assert!(account.take(41).is_none());
+        let second = account.take(40).unwrap();
         drop(first);
         assert_eq!(budget.used(), 40);
-        let mut third = budget.take(50).unwrap();
+        let mut third = account.take(50).unwrap();
         third.shrink(10);
         third.shrink(30);
         assert_eq!(budget.used(), 50);
-        drop((third, budget.nothing()));
+        drop((third, account.nothing()));
         assert!(
-            budget.take(usize::MAX).is_none(),
+            account.take(usize::MAX).is_none(),
             "a sum that overflows does not fit"
         );
         drop(second);
         assert!(
-            budget.take(1000).is_some(),
+            account.take(1000).is_some(),
             "alone, even a large one gets through"
         );
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn one_user_leaves_room_for_others() {
+        let budget = budget(100, 50);
+        let (ann, again, bob) = (
+            budget.account("ann"),
+            budget.account("ann"),
+            budget.account("bob"),
+        );
+        let _held = ann.take(30).unwrap();
+        assert!(again.take(30).is_none(), "sessions of a user share a bound");
+        let _also = bob.take(50).unwrap();
+        assert!(
+            ann.take(21).is_none() && budget.used() == 80,
+            "a refusal takes nothing"
+        );
+        assert!(ann.take(20).is_some());
+    }
+
+    #[test]
+    fn blocks_are_counted_per_user() {
+        let budget = budget(100, 100);
+        let (ann, bob) = (budget.account("ann"), budget.account("bob"));
+        let mut grant = ann.nothing();
+        grant.pin(1001);
+        assert!(ann.has_too_much_pinned() && !bob.has_too_much_pinned());
+        drop(grant);
+        assert!(!ann.has_too_much_pinned());
+    }
+
+    #[test]
+    fn slots_are_counted_per_user_and_users_are_forgotten() {
+        let budget = budget(100, 100);
+        let ann = budget.account("ann");
+        let one = ann.take_slot(2).unwrap();
+        let _two = budget.account("ann").take_slot(2).unwrap();
+        assert!(ann.take_slot(2).is_none());
+        drop(one);
+        assert!(ann.take_slot(2).is_some());
+        for number in 0..100 {
+            drop(budget.account(&format!("user {number}")));
+        }
+        assert!(budget.users.lock().unwrap().len() < 4);
     }
 }

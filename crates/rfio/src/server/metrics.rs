@@ -74,6 +74,12 @@ counters! {
     cache_fills = "rfio_cache_fills_total", "Blocks read into the cache.";
     /// Reads that went past the cache.
     cache_bypasses = "rfio_cache_bypasses_total", "Reads that went past the cache.";
+    /// Requests that found no memory.
+    scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
+    /// Clients that took no data.
+    stalls = "rfio_stalls_total", "Sessions ended because the client took no data for too long.";
+    /// Sessions and queue pairs that a cap refused.
+    caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a cap was reached.";
     /// Checksums that did not match on arrival.
     checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
 }

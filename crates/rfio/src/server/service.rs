@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::audit::Audit;
-use super::budget::Budget;
+use super::budget::{Bounds, Budget};
 use super::cache::Cache;
 use super::export::Exports;
 use super::fabric::{ServerFabric, registered};
@@ -23,6 +23,10 @@ pub struct Limits {
     pub block: usize,
     /// Bytes of memory outside the cache, for all sessions.
     pub buffers: usize,
+    /// Of those, for one user.
+    pub buffers_per_user: usize,
+    /// Bytes of cached blocks that may be on their way to one user.
+    pub in_flight_per_user: usize,
     /// Largest payload and largest read.
     pub payload: usize,
     /// Most ranges of a vector.
@@ -43,6 +47,8 @@ impl Default for Limits {
             cache: 256 << 20,
             block: 256 << 10,
             buffers: 64 << 20,
+            buffers_per_user: 32 << 20,
+            in_flight_per_user: 128 << 20,
             payload: 4 << 20,
             ranges: 65_536,
             waiting: 4 << 20,
@@ -130,7 +136,11 @@ impl Service {
             exports,
             cache,
             fabric,
-            buffers: Budget::new(limits.buffers),
+            buffers: Budget::new(Bounds {
+                bytes: limits.buffers,
+                bytes_per_user: limits.buffers_per_user,
+                pinned_per_user: limits.in_flight_per_user,
+            }),
             quotas: Quotas::new(limits.caps),
             audit,
             metrics: Metrics::default(),
@@ -162,6 +172,11 @@ impl Service {
     /// The text for Prometheus.
     pub fn render_metrics(&self) -> String {
         let (ready, pinned) = self.cache.occupancy();
+        let staging = self
+            .fabric
+            .as_ref()
+            .map(|fabric| fabric.staging().occupancy());
+        let (slots, taken) = staging.unwrap_or_default();
         let gauge = |name, help, value: usize| Gauge {
             name,
             help,
@@ -194,6 +209,13 @@ impl Service {
                 "Memory in use outside the cache.",
                 self.buffers.used(),
             ),
+            gauge(
+                "rfio_buffer_limit_bytes",
+                "Memory that may be in use outside the cache.",
+                self.buffers.bounds().bytes,
+            ),
+            gauge("rfio_staging_slots", "Staging slots for RDMA.", slots),
+            gauge("rfio_staging_slots_used", "Staging slots in use.", taken),
         ])
     }
 }

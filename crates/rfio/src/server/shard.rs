@@ -339,6 +339,7 @@ impl Shard {
             if silent || stopped {
                 late.push(token);
             } else if stalled {
+                count(&self.context.service.metrics.stalls, 1);
                 let what = json!({"what": "took no data for too long"});
                 self.context
                     .service

@@ -9,7 +9,7 @@ use verbena_rfio_protocol::types::Path;
 
 use super::local::{About, CopyError, Partial, is_special, read_fully_at};
 use super::progress::Progress;
-use super::resume::{Work, remote_checksums, right_blocks};
+use super::resume::{Work, remote_checksums, right_blocks, share};
 use super::{CHUNK, Earlier, Manner, Verification, connect};
 use crate::client::address::Address;
 use crate::client::error::Error;
@@ -75,23 +75,12 @@ pub fn to_file(
             .write_all_at(bytes, offset)
             .map_err(|error| Error::Local(local.display().to_string(), error))
     };
-    let results: Vec<Result<(), Error>> = std::thread::scope(|scope| {
-        let helpers: Vec<_> = sessions
-            .iter()
-            .map(|(session, file)| scope.spawn(|| pull(session, file, &work, progress, store)))
-            .collect();
-        let mut results = vec![pull(&session, &file, &work, progress, store)];
-        results.extend(helpers.into_iter().map(|helper| {
-            helper
-                .join()
-                .unwrap_or_else(|_| Err(Error::Setup("a copying thread panicked".into())))
-        }));
-        results
-    });
-    results
-        .into_iter()
-        .collect::<Result<Vec<()>, Error>>()
-        .about(name())?;
+    let own = [(&session, &file)];
+    let others = sessions.iter().map(|(session, file)| (session, file));
+    share(own.into_iter().chain(others), |session, file| {
+        pull(session, file, &work, progress, store)
+    })
+    .about(name())?;
 
     if manner.verification == Verification::Written {
         let missing = what_is_missing(&session, &file, &partial, size).about(name())?;
@@ -128,9 +117,7 @@ fn extra_sessions(
     manner: &Manner,
     work: &Work,
 ) -> Result<Vec<(SharedSession, RemoteFile)>, Error> {
-    // A session for less than a few chunks costs more than it brings.
-    let useful = (work.total() / u64::from(4 * CHUNK)) as usize;
-    (1..manner.parallel.min(useful.max(1)))
+    (1..work.sessions(manner))
         .map(|_| {
             let session = connect(address, &manner.options)?;
             let file = RemoteFile::open(&session, path, OpenFlags::READ, 0)?;
@@ -169,7 +156,7 @@ fn pull(
 ) -> Result<(), Error> {
     let mut session = lock(session);
     let mut pull = Pull::new(&mut session, file.handle(), Some(file.attributes().version));
-    let mut buffer = vec![0; CHUNK.max(pull.most()) as usize];
+    let mut aside = vec![0; CHUNK.max(pull.most()) as usize];
     let mut rest = None;
     loop {
         while pull.has_room()
@@ -180,10 +167,10 @@ fn pull(
             pull.start(offset, now)?;
             rest = (length > now).then(|| (offset + u64::from(now), length - now));
         }
-        let Some(pulled) = pull.finish_oldest(&mut buffer)? else {
+        let Some((pulled, data)) = pull.finish_in_place(&mut aside)? else {
             return Ok(());
         };
-        store(pulled.offset, &buffer[..pulled.length])?;
+        store(pulled.offset, data)?;
         progress.moved(pulled.length as u64);
     }
 }

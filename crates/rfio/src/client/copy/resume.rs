@@ -6,8 +6,9 @@ use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::request::{Checksum, Request};
 use verbena_rfio_protocol::types::Handle;
 
-use super::CHUNK;
+use super::{CHUNK, Manner};
 use crate::client::error::Error;
+use crate::client::file::{RemoteFile, SharedSession};
 use crate::client::session::{Session, unexpected};
 
 /// Ranges to move, dealt out to whoever asks, in order.
@@ -55,6 +56,12 @@ impl Work {
             .copied()
     }
 
+    /// Sessions that are worth having for it: one for less than a few chunks costs more than it brings.
+    pub fn sessions(&self, manner: &Manner) -> usize {
+        let useful = (self.total() / u64::from(4 * CHUNK)) as usize;
+        manner.parallel.min(useful.max(1))
+    }
+
     /// Bytes in all.
     pub fn total(&self) -> u64 {
         self.ranges
@@ -62,6 +69,25 @@ impl Work {
             .map(|&(_, length)| u64::from(length))
             .sum()
     }
+}
+
+/// Does the work with several sessions at once, each on a thread of its own; the first error, if any.
+pub fn share<'a>(
+    sessions: impl Iterator<Item = (&'a SharedSession, &'a RemoteFile)>,
+    work: impl Fn(&SharedSession, &RemoteFile) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = sessions
+            .map(|(session, file)| scope.spawn(move || work(session, file)))
+            .collect();
+        let ended = threads.into_iter().map(|thread| {
+            let panicked = |_| Err(Error::Setup("a copying thread panicked".into()));
+            thread.join().unwrap_or_else(panicked)
+        });
+        // All are waited for, whatever one of them says.
+        ended.fold(Ok(()), Result::and)
+    })
 }
 
 /// Checksums of the blocks of a remote file, from the front to `size`.

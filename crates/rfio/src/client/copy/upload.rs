@@ -9,7 +9,7 @@ use verbena_rfio_protocol::types::Path;
 
 use super::local::{About, CopyError, Identity, open_source, partial_name, read_fully_at};
 use super::progress::Progress;
-use super::resume::{Work, remote_checksums, right_blocks};
+use super::resume::{Work, remote_checksums, right_blocks, share};
 use super::{CHUNK, Earlier, Manner, Stable, Verification, connect};
 use crate::client::address::Address;
 use crate::client::error::Error;
@@ -74,6 +74,23 @@ impl Partial {
         self.file.close()
     }
 
+    /// More sessions that write to the same partial file; the first one stays the owner of the right to.
+    fn helpers(
+        &self,
+        address: &Address,
+        manner: &Manner,
+        work: &Work,
+    ) -> Result<Vec<(SharedSession, RemoteFile)>, Error> {
+        (1..work.sessions(manner))
+            .map(|_| {
+                let session = connect(address, &manner.options)?;
+                let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
+                let file = RemoteFile::open(&session, &self.path, flags, 0)?;
+                Ok((session, file))
+            })
+            .collect()
+    }
+
     /// The blocks that differ from what `read` gives.
     fn what_is_missing(
         &self,
@@ -136,14 +153,21 @@ pub fn from_file(
         Earlier::Continue => partial.what_is_missing(size, read).about(name())?,
     };
     progress.kept(size - work.total());
-    push(&partial, &work, progress, |offset, bytes| {
+    let fill = |offset: u64, bytes: &mut [u8]| {
         if read(offset, bytes)? < bytes.len() {
             Err(Error::Changed)
         } else {
             Ok(())
         }
+    };
+    let helpers = partial.helpers(address, manner, &work).about(name())?;
+    let own = [(&partial.session, &partial.file)];
+    let others = helpers.iter().map(|(session, file)| (session, file));
+    share(own.into_iter().chain(others), |session, file| {
+        push(session, file, &work, progress, fill)
     })
     .about(name())?;
+    drop(helpers);
     verify(&partial, size, manner, read).about(name())?;
     unchanged(&source, identity).about(local.display())?;
     partial
@@ -316,13 +340,14 @@ pub fn from_remote(
 
 /// Moves work until none is left.
 fn push(
-    partial: &Partial,
+    session: &SharedSession,
+    file: &RemoteFile,
     work: &Work,
     progress: &Progress,
-    mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), Error>,
+    fill: impl Fn(u64, &mut [u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut session = lock(&partial.session);
-    let mut push = Push::new(&mut session, partial.file.handle());
+    let mut session = lock(session);
+    let mut push = Push::new(&mut session, file.handle());
     let mut buffer = vec![0; push.most().min(CHUNK) as usize];
     while let Some((start, length)) = work.take() {
         let mut done = 0;

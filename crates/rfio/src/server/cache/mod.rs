@@ -75,6 +75,11 @@ impl Cache {
         })
     }
 
+    /// Blocks that it can hold.
+    pub fn slots(&self) -> usize {
+        self.arena.length() / self.block
+    }
+
     /// Bytes per block.
     pub fn block(&self) -> usize {
         self.block
@@ -182,6 +187,11 @@ impl Pinned {
                 .arena
                 .slice(self.slot * self.cache.block, self.valid)
         }
+    }
+
+    /// Whether both are the same block.
+    pub fn is_same_block(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.cache, &other.cache) && self.slot == other.slot
     }
 
     /// Part of the valid bytes for the adapter, if the cache is registered with one.

@@ -28,6 +28,9 @@ use handles::Handles;
 
 pub use attributes::attributes;
 
+/// Largest buffer that small pieces are packed into.
+const JOINED: usize = 1 << 20;
+
 /// Data that leave.
 #[derive(Debug)]
 pub enum Segment {
@@ -51,6 +54,23 @@ impl Segment {
         match self {
             Self::Block(pinned, range) => pinned.segment(range.clone()),
             Self::Owned(_) => None,
+        }
+    }
+
+    /// Joins what follows to this one, if that makes one piece of memory or saves a small one; gives it back if not.
+    pub(crate) fn join(&mut self, next: Segment) -> Option<Segment> {
+        match (self, next) {
+            (Self::Block(mine, range), Self::Block(other, behind))
+                if mine.is_same_block(&other) && range.end == behind.start =>
+            {
+                range.end = behind.end;
+                None
+            }
+            (Self::Owned(bytes), Self::Owned(more)) if bytes.len() + more.len() <= JOINED => {
+                bytes.extend_from_slice(&more);
+                None
+            }
+            (_, next) => Some(next),
         }
     }
 
@@ -79,6 +99,18 @@ impl Answer {
             outcome: Err(Refusal::new(status, reason)),
             data: Vec::new(),
         }
+    }
+
+    /// The same, not keeping blocks if there are at most so many bytes.
+    pub fn released(mut self, most: usize) -> Self {
+        if self.length() <= most {
+            for segment in &mut self.data {
+                if let Segment::Block(pinned, range) = segment {
+                    *segment = Segment::Owned(pinned.bytes()[range.clone()].to_vec());
+                }
+            }
+        }
+        self
     }
 
     /// Bytes of data.
@@ -126,7 +158,10 @@ fn plain(reply: Reply) -> Outcome {
 }
 
 /// Bytes of a read that is answered when no memory is left.
-const FRUGAL: usize = 4096;
+pub(super) const FRUGAL: usize = 4096;
+
+/// Bytes of a read past a full cache.
+pub(super) const MEAGRE: usize = 64 << 10;
 
 /// One session's engine.
 #[derive(Debug)]
@@ -178,7 +213,7 @@ impl Engine {
         let limits = &self.service.limits;
         match request {
             Request::Read(read) if read.range.length as usize <= FRUGAL => 0,
-            Request::Read(_) => read::MEAGRE,
+            Request::Read(_) => MEAGRE,
             Request::ReadVector(vector) => {
                 let add = |sum: usize, range: &Range| sum.saturating_add(range.length as usize);
                 vector.ranges.iter().fold(0, add).min(limits.payload)
@@ -193,14 +228,12 @@ impl Engine {
     /// The same request for less, where that is allowed: what can be answered when no memory is left. A read may always
     /// be answered short, so readers go on, slowly, whatever others hold.
     pub fn frugal(request: &Request) -> Option<Request> {
-        match request {
-            Request::Read(read) => {
-                let mut read = read.clone();
-                read.range.length = read.range.length.min(FRUGAL as u32);
-                Some(Request::Read(read))
-            }
-            _ => None,
-        }
+        shortened(request, FRUGAL)
+    }
+
+    /// The same request for as much as is copied rather than pinned, where that is allowed.
+    pub fn meagre(request: &Request) -> Option<Request> {
+        shortened(request, MEAGRE)
     }
 
     fn dispatch(&mut self, request: &Request, incoming: &[u8]) -> Outcome {
@@ -278,6 +311,17 @@ impl Engine {
                 .record(&self.who, request.name(), details);
         }
         answer
+    }
+}
+
+fn shortened(request: &Request, most: usize) -> Option<Request> {
+    match request {
+        Request::Read(read) => {
+            let mut read = read.clone();
+            read.range.length = read.range.length.min(most as u32);
+            Some(Request::Read(read))
+        }
+        _ => None,
     }
 }
 

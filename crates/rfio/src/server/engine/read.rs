@@ -16,16 +16,13 @@ use verbena_rfio_protocol::{Reply, Status};
 
 use super::attributes::{attributes, file_version, is_settled};
 use super::handles::{Body, OpenFile};
-use super::{Engine, Failure, Outcome, Patience, Segment, plain};
+use super::{Engine, Failure, MEAGRE, Outcome, Patience, Segment, plain};
 use crate::server::cache::{FileVersion, Key};
 use crate::server::metrics::count;
 use crate::server::service::Service;
 
 /// How often a read starts again because the file changed under it.
 const ATTEMPTS: usize = 4;
-
-/// Bytes of a read past a full cache.
-pub(super) const MEAGRE: usize = 64 << 10;
 
 /// Something to read from, as it was at one moment.
 struct Source<'a> {
@@ -294,8 +291,7 @@ impl Engine {
         let file = self.handles.find(vector.handle)?;
         for _ in 0..ATTEMPTS {
             let source = Source::new(&self.service, file)?;
-            let Some((lengths, checksums, data)) = self.gather(&source, vector, sum, patience)?
-            else {
+            let Some((lengths, checksums, data)) = self.gather(&source, vector, patience)? else {
                 continue;
             };
             let version = source.attributes.version;
@@ -311,43 +307,53 @@ impl Engine {
         Err(CHANGING)
     }
 
-    /// All ranges, packed into one buffer: they are small, and one buffer is one send.
+    /// All ranges, in order. With a window, parts of cached blocks go from where they lie, as far as one request may hold
+    /// blocks; in the control connection, whose reader may be slow, and beyond that, they are packed.
     #[allow(clippy::type_complexity)]
     fn gather(
         &self,
         source: &Source<'_>,
         vector: &ReadVector,
-        sum: usize,
         patience: Patience,
     ) -> Result<Option<(Vec<u32>, Vec<u32>, Vec<Segment>)>, Failure> {
         let block = self.service.cache.block() as u32;
-        let mut packed = Vec::with_capacity(sum);
+        let mut data: Vec<Segment> = Vec::new();
         let mut lengths = Vec::with_capacity(vector.ranges.len());
         let mut checksums = Vec::new();
+        let most_held = match vector.window {
+            Some(_) => self.service.cache.slots() / 4,
+            None => 0,
+        };
         for range in &vector.ranges {
-            let begin = packed.len();
             let available = source.available(range.offset, range.length.into());
+            let mut checksum = 0;
             for (start, piece) in pieces(range.offset, available, block) {
                 let at = range.offset + start;
-                let segment = match source.piece(at, piece as usize, patience)? {
+                let found = match source.piece(at, piece as usize, patience)? {
                     Piece::NoSlot => source.past_the_cache(at, piece as usize, patience)?,
                     other => other,
                 };
-                match segment {
-                    Piece::Data(segment) => packed.extend_from_slice(segment.bytes()),
-                    _ => return Ok(None),
+                let Piece::Data(segment) = found else {
+                    return Ok(None);
+                };
+                if vector.checksums {
+                    checksum = crc32c::crc32c_append(checksum, segment.bytes());
                 }
+                let segment = match data.len() < most_held {
+                    true => segment,
+                    false => Segment::Owned(segment.bytes().to_vec()),
+                };
+                let separate = match data.last_mut() {
+                    Some(last) => last.join(segment),
+                    None => Some(segment),
+                };
+                data.extend(separate);
             }
-            lengths.push((packed.len() - begin) as u32);
+            lengths.push(available as u32);
             if vector.checksums {
-                checksums.push(crc32c::crc32c(&packed[begin..]));
+                checksums.push(checksum);
             }
         }
-        let data = if packed.is_empty() {
-            Vec::new()
-        } else {
-            vec![Segment::Owned(packed)]
-        };
         Ok(source.is_unchanged()?.then_some((lengths, checksums, data)))
     }
 

@@ -76,6 +76,8 @@ pub struct DataPair {
     admission: Admission,
     _share: Share,
     next: u64,
+    /// Pieces of memory that one request gathers.
+    gathers: usize,
 }
 
 /// Where the token arrives.
@@ -108,6 +110,7 @@ impl DataPair {
             admission: Admission::Awaited(token, now + TOKEN_LIFE),
             _share: share,
             next: 1,
+            gathers: fabric.adapter().segments(),
         };
         Ok((data, endpoint, token))
     }
@@ -136,6 +139,11 @@ impl DataPair {
         Ok(())
     }
 
+    /// Pieces of cached blocks that one transfer may have; more are packed into a staging slot.
+    pub fn most_pieces(&self) -> usize {
+        self.gathers * Pair::MOST_REQUESTS
+    }
+
     /// Starts writing data to the client's window, the last of it with the request's number as immediate.
     pub fn send(
         &mut self,
@@ -158,18 +166,20 @@ impl DataPair {
                 parts.push(part);
             }
         }
-        let last = parts.len() - 1;
+        // Pieces that follow each other at the client are gathered by one request.
+        let groups = parts.chunks(self.gathers);
+        let last = groups.len().saturating_sub(1);
         let mut address = window.address;
-        let list: Vec<_> = parts
-            .into_iter()
+        let list: Vec<_> = groups
             .enumerate()
-            .map(|(index, part)| {
+            .map(|(index, group)| {
                 let opcode = match index == last {
                     true => Opcode::WriteImmediate(address, window.key, request as u32),
                     false => Opcode::Write(address, window.key),
                 };
-                address = address.wrapping_add(part.length() as u64);
-                (id, opcode, part)
+                let length: usize = group.iter().map(verbena_verbs::Segment::length).sum();
+                address = address.wrapping_add(length as u64);
+                (id, opcode, group.iter().copied())
             })
             .collect();
         self.pair.post(list.into_iter())?;
@@ -191,7 +201,7 @@ impl DataPair {
             [(
                 id,
                 Opcode::Read(window.address, window.key),
-                slot.segment()?,
+                [slot.segment()?],
             )]
             .into_iter(),
         )?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use verbena_verbs::Segment;
 
 use crate::fabric::FabricError;
+use crate::server::budget::{Account, SlotShare};
 use crate::server::cache::Arena;
 
 /// The pool.
@@ -12,6 +13,7 @@ use crate::server::cache::Arena;
 pub struct Staging {
     arena: Arena,
     slot: usize,
+    count: usize,
     free: Mutex<Vec<usize>>,
 }
 
@@ -21,17 +23,33 @@ pub struct Slot {
     staging: Arc<Staging>,
     index: usize,
     filled: usize,
+    _share: SlotShare,
 }
 
 impl Staging {
     /// An arena in slots of `slot` bytes.
     pub fn new(arena: Arena, slot: usize) -> Arc<Self> {
-        let free = Mutex::new((0..arena.length() / slot).collect());
-        Arc::new(Self { arena, slot, free })
+        let count = arena.length() / slot;
+        Arc::new(Self {
+            arena,
+            slot,
+            count,
+            free: Mutex::new((0..count).collect()),
+        })
     }
 
-    /// A slot, if one is free.
-    pub fn take(self: &Arc<Self>) -> Option<Slot> {
+    /// Slots, and how many of them are taken.
+    pub fn occupancy(&self) -> (usize, usize) {
+        let free = self
+            .free
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        (self.count, self.count - free.len())
+    }
+
+    /// A slot, if one is free and the user has not half of them already.
+    pub fn take(self: &Arc<Self>, account: &Account) -> Option<Slot> {
+        let share = account.take_slot(self.count / 2)?;
         let index = self
             .free
             .lock()
@@ -41,6 +59,7 @@ impl Staging {
             staging: Arc::clone(self),
             index,
             filled: 0,
+            _share: share,
         })
     }
 }
@@ -105,19 +124,30 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::budget::{Bounds, Budget};
 
     #[test]
     fn slots_are_bounded_separate_and_come_back() {
         let staging = Staging::new(Arena::new(2 * 4096).unwrap(), 4096);
-        let (mut a, mut b) = (staging.take().unwrap(), staging.take().unwrap());
-        assert!(staging.take().is_none());
+        let bounds = Bounds {
+            bytes: 1,
+            bytes_per_user: 1,
+            pinned_per_user: 1,
+        };
+        let budget = Budget::new(bounds);
+        let (ann, bob) = (budget.account("ann"), budget.account("bob"));
+        let mut a = staging.take(&ann).unwrap();
+        assert!(staging.take(&ann).is_none(), "half of them for one user");
+        let mut b = staging.take(&bob).unwrap();
+        assert!(staging.take(&budget.account("cy")).is_none());
+        assert_eq!(staging.occupancy(), (2, 2));
         a.append(&[1; 4096]).unwrap();
         b.append(&[2; 100]).unwrap();
         assert!(a.append(&[3]).is_err());
         // SAFETY: there is no adapter.
         unsafe { assert_eq!((a.bytes(), b.bytes()), (&[1; 4096][..], &[2; 100][..])) };
         drop(a);
-        let again = staging.take().unwrap();
+        let again = staging.take(&ann).unwrap();
         // SAFETY: there is no adapter.
         let left = unsafe { again.bytes() };
         assert!(left.is_empty(), "nothing of the last holder is left");

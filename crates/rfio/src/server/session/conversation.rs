@@ -24,7 +24,7 @@ use super::output::Output;
 use super::serving::{Finished, Job, Standing};
 use crate::auth::tags::Tagger;
 use crate::server::audit::Who;
-use crate::server::budget::Grant;
+use crate::server::budget::{Account, Grant};
 use crate::server::engine::{Answer, Segment};
 use crate::server::metrics::{Carrier, count};
 use crate::server::service::Service;
@@ -99,6 +99,8 @@ pub struct Conversation {
     pub(super) outgoing_tags: Option<Tagger>,
     pub(super) held: Option<(Frame, Request)>,
     pub(super) who: Who,
+    /// Whose memory it takes.
+    pub(super) account: Account,
     pub(super) origin: Origin,
     begun: Instant,
     /// When bytes last moved towards a client that has some waiting.
@@ -125,6 +127,7 @@ impl Conversation {
                 peer: origin.to_string(),
                 session,
             },
+            account: context.service.buffers.stranger(),
             origin,
             begun: now,
             moved: now,
@@ -258,7 +261,7 @@ impl Conversation {
             .expect("a conversation has its channel between steps");
         let frame = self
             .input
-            .next(channel, limits, &mut self.incoming_tags, &service.buffers)?;
+            .next(channel, limits, &mut self.incoming_tags, &self.account)?;
         if frame.header.kind.is_reply() {
             return Err(NoFrame::Violation("a client does not reply".into()));
         }
@@ -327,16 +330,13 @@ impl Conversation {
             .service
             .metrics
             .sent(Carrier::Stream, payload as u64);
-        // Data in cached blocks need none of the granted memory.
-        let owned = |segment: &Segment| match segment {
-            Segment::Owned(bytes) => bytes.len(),
-            Segment::Block(..) => 0,
-        };
-        let owned: usize = answer.data.iter().map(owned).sum();
-        let grant = grant.filter(|_| owned > 0).map(|mut grant| {
-            grant.shrink(owned);
-            Arc::new(grant)
-        });
+        let grant = grant
+            .map(|mut grant| {
+                settle(&mut grant, &answer.data, context.service.limits.block);
+                grant
+            })
+            .filter(|grant| !grant.is_empty())
+            .map(Arc::new);
         for segment in answer.data {
             self.output.push_data(segment, grant.clone());
         }
@@ -364,6 +364,19 @@ impl Conversation {
         }
         Next::End
     }
+}
+
+/// Makes a grant what the data of an answer need: the bytes outside the cache, and the blocks that they pin.
+pub(super) fn settle(grant: &mut Grant, data: &[Segment], block: usize) {
+    let (mut owned, mut pinned) = (0, 0);
+    for segment in data {
+        match segment {
+            Segment::Owned(bytes) => owned += bytes.len(),
+            Segment::Block(..) => pinned += block,
+        }
+    }
+    grant.shrink(owned);
+    grant.pin(pinned);
 }
 
 impl AsFd for Conversation {

@@ -80,6 +80,7 @@ impl Conversation {
     fn accept(&mut self, context: &Context, known: Known) -> Result<Reply, Refusal> {
         let service = &context.service;
         let busy = |exhausted: Exhausted| {
+            count(&service.metrics.caps, 1);
             Refusal::new(Status::errno(libc::EBUSY), format!("sessions: {exhausted}"))
         };
         let share = service
@@ -87,6 +88,7 @@ impl Conversation {
             .take(&known.user, Resource::Session)
             .map_err(busy)?;
         self.who.user = known.user.clone();
+        self.account = service.buffers.account(&known.user);
         count(&service.metrics.sessions, 1);
         service.audit.record(&self.who, "session", json!({}));
         if let Some((incoming, outgoing)) = known.taggers {

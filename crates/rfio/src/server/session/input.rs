@@ -4,13 +4,12 @@
 //! authenticated peer, within the limit of its session, and within the budget of the service.
 
 use std::io;
-use std::sync::Arc;
 
 use verbena_rfio_protocol::frame::{BadHeader, HEADER, Header, Limits, TAG};
 
 use super::channel::Channel;
 use crate::auth::tags::Tagger;
-use crate::server::budget::{Budget, Grant};
+use crate::server::budget::{Account, Grant};
 
 const STAGING: usize = 16 << 10;
 
@@ -85,7 +84,7 @@ impl Input {
         channel: &mut Channel,
         limits: Limits,
         tagger: &mut Option<Tagger>,
-        budget: &Arc<Budget>,
+        account: &Account,
     ) -> Result<Frame, NoFrame> {
         loop {
             match std::mem::replace(&mut self.progress, Progress::Header) {
@@ -117,7 +116,7 @@ impl Input {
                 Progress::Payload(mut frame) => {
                     let length = frame.header.payload as usize;
                     if length > 0 && frame.grant.is_none() {
-                        frame.grant = budget.take(length);
+                        frame.grant = account.take(length);
                         if frame.grant.is_none() {
                             self.progress = Progress::Payload(frame);
                             return Err(NoFrame::Starved);

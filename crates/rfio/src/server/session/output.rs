@@ -10,7 +10,7 @@ use crate::server::budget::Grant;
 use crate::server::engine::Segment;
 
 /// Slices handed to one system call.
-const SLICES: usize = 64;
+const SLICES: usize = 256;
 
 #[derive(Debug)]
 enum Bytes {

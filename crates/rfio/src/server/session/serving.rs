@@ -13,11 +13,11 @@ use verbena_rfio_protocol::request::Write;
 use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_rfio_protocol::{Header, Reply, Request, Status};
 
-use super::conversation::{Context, Conversation, Next, Stage};
+use super::conversation::{Context, Conversation, Next, Stage, settle};
 use super::input::{Frame, NoFrame};
 use crate::fabric::FabricError;
 use crate::server::budget::Grant;
-use crate::server::engine::{Answer, Engine, Segment};
+use crate::server::engine::{Answer, Engine, FRUGAL, MEAGRE, Segment};
 use crate::server::export::Access;
 use crate::server::fabric::{self, Arrived, DataPair};
 use crate::server::metrics::{Carrier, count};
@@ -73,7 +73,11 @@ pub(super) struct Standing {
 #[derive(Debug)]
 enum Waiting {
     /// The reply to a read whose data are on their way.
-    Reply(Header, Reply),
+    Reply(
+        Header,
+        Reply,
+        #[allow(dead_code, reason = "held until the data are sent")] Grant,
+    ),
     /// The write whose data are on their way.
     Write(Frame, Request, Grant),
 }
@@ -171,13 +175,20 @@ impl Conversation {
             );
             return Ok(None);
         }
-        let buffers = &context.service.buffers;
+        let request = match self.account.has_too_much_pinned() {
+            true => Engine::meagre(&request).unwrap_or(request),
+            false => request,
+        };
         let (request, grant) = match standing.engine.demand(&request) {
-            0 => (request, buffers.nothing()),
-            demand => match (buffers.take(demand), Engine::frugal(&request)) {
+            0 => (request, self.account.nothing()),
+            demand => match (self.account.take(demand), Engine::frugal(&request)) {
                 (Some(grant), _) => (request, grant),
-                (None, Some(frugal)) => (frugal, buffers.nothing()),
+                (None, Some(frugal)) => {
+                    count(&context.service.metrics.scarcities, 1);
+                    (frugal, self.account.nothing())
+                }
                 (None, None) => {
+                    count(&context.service.metrics.scarcities, 1);
                     self.held = Some((frame, request));
                     return Ok(Some(Next::Starved));
                 }
@@ -241,6 +252,7 @@ impl Conversation {
         {
             Ok(share) => share,
             Err(exhausted) => {
+                count(&context.service.metrics.caps, 1);
                 return Answer::refusal(
                     Status::errno(libc::EBUSY),
                     format!("queue pairs: {exhausted}"),
@@ -280,7 +292,7 @@ impl Conversation {
             .service
             .fabric
             .as_ref()
-            .and_then(|fabric| fabric.staging().take());
+            .and_then(|fabric| fabric.staging().take(&self.account));
         let (Some(data), Some(slot)) = (&mut standing.data, slot) else {
             self.held = Some((frame, request));
             return Some(Next::Starved);
@@ -301,6 +313,11 @@ impl Conversation {
         answer: Answer,
         grant: Grant,
     ) {
+        // A block is not kept for a few bytes of it, nor for a user who keeps many.
+        let answer = answer.released(match self.account.has_too_much_pinned() {
+            true => MEAGRE,
+            false => FRUGAL,
+        });
         let length = answer.length();
         let Stage::Standing(standing) = &mut self.stage else {
             unreachable!("only a session that stands answers")
@@ -312,14 +329,15 @@ impl Conversation {
         ) else {
             return self.send(context, header, answer, Some(grant));
         };
-        let is_cached = answer
-            .data
-            .iter()
-            .all(|segment| matches!(segment, Segment::Block(..)));
+        let is_cached = answer.data.len() <= data.most_pieces()
+            && answer
+                .data
+                .iter()
+                .all(|segment| matches!(segment, Segment::Block(..)));
         let slot = if is_cached {
             None
         } else {
-            fabric.staging().take()
+            fabric.staging().take(&self.account)
         };
         let reply = match answer.outcome {
             Ok(reply) if length > WITH_THE_REPLY && (is_cached || slot.is_some()) => reply,
@@ -336,10 +354,12 @@ impl Conversation {
                 );
             }
         };
+        let mut grant = grant;
+        settle(&mut grant, &answer.data, context.service.limits.block);
         match data.send(answer.data, slot, window, header.id) {
             Ok(()) => {
                 context.service.metrics.sent(Carrier::Fabric, length as u64);
-                standing.waiting = Some(Waiting::Reply(header, reply));
+                standing.waiting = Some(Waiting::Reply(header, reply, grant));
             }
             Err(error) => self.lose_pair(context, header, &error),
         }
@@ -366,7 +386,7 @@ impl Conversation {
                     .received(Carrier::Fabric, arrived.bytes().len() as u64);
                 return Some(self.work(frame, request, Some(arrived), grant));
             }
-            (Ok(Some(fabric::Finished::Sent)), Waiting::Reply(header, reply)) => {
+            (Ok(Some(fabric::Finished::Sent)), Waiting::Reply(header, reply, _)) => {
                 self.send(
                     context,
                     header,
@@ -379,7 +399,7 @@ impl Conversation {
             }
             (result, waiting) => {
                 let header = match waiting {
-                    Waiting::Reply(header, _) => header,
+                    Waiting::Reply(header, ..) => header,
                     Waiting::Write(frame, ..) => frame.header,
                 };
                 let error = result

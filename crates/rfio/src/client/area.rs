@@ -1,0 +1,174 @@
+//! Memory that the server may reach, in parts, each lent for one request.
+//!
+//! # The law
+//!
+//! - A part is **ours** or **lent**. It is lent by binding a memory window to it, just before the request that names the
+//!   window's key, and taken back by invalidating the window, after the reply and before anything looks at the part.
+//! - Where the adapter has no windows, the area is registered for the session with the remote right itself. Then a part
+//!   that is ours may still be written by a server that breaks its word, so what landed is copied out, and the copy is
+//!   what is checked and used.
+
+use verbena_verbs::{AccessFlags, Backing, Buffer, Region, Window as MemoryWindow};
+
+use super::data::PARTS;
+use super::error::Error;
+use crate::fabric::{Adapter, FabricError};
+use verbena_rfio_protocol::types::Window;
+
+/// What the server may do to an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Write what was asked for.
+    Write,
+    /// Read what is to be written.
+    Read,
+}
+
+impl Right {
+    fn flags(self) -> AccessFlags {
+        match self {
+            Self::Write => AccessFlags::LOCAL.remote_write(),
+            Self::Read => AccessFlags::default().remote_read(),
+        }
+    }
+}
+
+/// An area.
+pub struct Area {
+    // Freed before the region.
+    windows: Vec<MemoryWindow>,
+    lent: [bool; PARTS],
+    right: Right,
+    part: usize,
+    region: Region,
+}
+
+impl Area {
+    /// `PARTS` parts of `part` bytes.
+    pub fn new(adapter: &Adapter, part: usize, right: Right) -> Result<Self, FabricError> {
+        let has_windows = adapter.has_windows();
+        // A window for writing can only be bound where the adapter itself may write.
+        let access = match has_windows {
+            true => AccessFlags::LOCAL.bindable(),
+            false => right.flags(),
+        };
+        let count = if has_windows { PARTS } else { 0 };
+        let windows = (0..count)
+            .map(|_| adapter.domain().window())
+            .collect::<Result<_, _>>()?;
+        let buffer = Buffer::allocate(PARTS * part, Backing::Pages)?;
+        Ok(Self {
+            windows,
+            lent: [false; PARTS],
+            right,
+            part,
+            region: adapter.domain().register(buffer, access)?,
+        })
+    }
+
+    /// Whether a part is lent.
+    pub fn is_lent(&self, part: usize) -> bool {
+        self.lent[part]
+    }
+
+    /// Lends bytes from the beginning of a part on, however many are within the area. `bind` binds the window.
+    pub fn lend(
+        &mut self,
+        part: usize,
+        length: usize,
+        bind: impl FnOnce(
+            &mut MemoryWindow,
+            &Region,
+            std::ops::Range<usize>,
+            AccessFlags,
+        ) -> Result<(), FabricError>,
+    ) -> Result<Window, Error> {
+        let offset = part * self.part;
+        if offset + length > self.region.length() {
+            return Err(Error::Setup(format!(
+                "{length} bytes at {offset} of an area of {}",
+                self.region.length()
+            )));
+        }
+        let key = match self.windows.get_mut(part) {
+            Some(window) => {
+                let range = offset..offset + length;
+                bind(window, &self.region, range, self.right.flags())?;
+                self.lent[part] = true;
+                window.remote_key()
+            }
+            None => self.region.remote_key(),
+        };
+        Ok(Window {
+            address: self.region.address() + offset as u64,
+            key,
+            length: length as u32,
+        })
+    }
+
+    /// Takes a part back. `invalidate` invalidates the window.
+    pub fn take_back(
+        &mut self,
+        part: usize,
+        invalidate: impl FnOnce(&MemoryWindow) -> Result<(), FabricError>,
+    ) -> Result<(), FabricError> {
+        if std::mem::take(&mut self.lent[part]) {
+            invalidate(&self.windows[part])?;
+        }
+        Ok(())
+    }
+
+    /// Puts bytes into a part.
+    pub fn fill(&self, part: usize, bytes: &[u8]) -> Result<(), FabricError> {
+        Ok(self.region.write(part * self.part, bytes)?)
+    }
+
+    /// Copies out of a part that is ours.
+    pub fn copy_out(&self, part: usize, into: &mut [u8]) -> Result<(), Error> {
+        Ok(self.region.read(part * self.part, into)?)
+    }
+
+    /// What is in a part that is ours: where it lies if nobody else can write there, else a copy in `aside`.
+    #[allow(unsafe_code, reason = "a reference into registered memory")]
+    pub fn content<'a>(
+        &'a self,
+        part: usize,
+        length: usize,
+        aside: &'a mut [u8],
+    ) -> Result<&'a [u8], Error> {
+        let offset = part * self.part;
+        if self.windows.is_empty() {
+            let copy = &mut aside[..length];
+            self.region.read(offset, copy)?;
+            return Ok(copy);
+        }
+        // A vector's window begins in the first part and covers those behind it, which then have none of their own.
+        let (start, whole) = self.region.as_raw_parts();
+        if self.lent.contains(&true) && self.reaches_lent(part, length)
+            || offset.checked_add(length).is_none_or(|end| end > whole)
+        {
+            return Err(Error::Fabric(format!(
+                "{length} bytes of part {part} are not ours to read"
+            )));
+        }
+        // SAFETY: inside the region, which lives as long as the slice; the windows over it are invalidated, so neither
+        // the adapter nor the peer writes there, and this process does so only through `&mut self`.
+        Ok(unsafe { std::slice::from_raw_parts(start.add(offset), length) })
+    }
+
+    fn reaches_lent(&self, part: usize, length: usize) -> bool {
+        let end = part + length.div_ceil(self.part).max(1);
+        self.lent[part..end.min(PARTS)].contains(&true)
+    }
+}
+
+impl std::fmt::Debug for Area {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "area of {} bytes, lent {:?}",
+            self.region.length(),
+            self.lent
+        )
+    }
+}
