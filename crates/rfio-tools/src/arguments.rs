@@ -277,6 +277,12 @@ pub struct Daemon {
     /// Memory for everything else that travels
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
     pub buffers: u64,
+    /// Of --buffers, for one user [default: half]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub buffers_per_user: Option<u64>,
+    /// Blocks of the cache that may be on their way to one user [default: half of --cache]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub in_flight_per_user: Option<u64>,
     /// Sessions in all
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub sessions: usize,

@@ -2,6 +2,16 @@
 
 use verbena_rfio_protocol::types::Attributes;
 
+/// Writes a line to standard output, as `println` does, but does not mind when nobody reads it: a daemon outlives the
+/// pipe that it was started with, and `rfdir | head -1` is no failure.
+#[macro_export]
+macro_rules! say {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($arguments)*);
+    }};
+}
+
 /// Type and permission bits as ls(1) writes them.
 pub fn mode(mode: u32) -> String {
     let kind = match mode & libc::S_IFMT {

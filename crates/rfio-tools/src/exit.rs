@@ -38,7 +38,9 @@ pub fn code(status: Status) -> u8 {
 
 /// Says what went wrong, with the program's name before it.
 pub fn report(program: &str, what: impl std::fmt::Display) {
-    eprintln!("{program}: {what}");
+    use std::io::Write;
+    // Whoever closed standard error wants no words.
+    let _ = writeln!(std::io::stderr(), "{program}: {what}");
 }
 
 /// The exit code as the system takes it.

@@ -14,7 +14,7 @@ use verbena_rfio::client::copy::{
 use verbena_rfio::client::{Error, Location};
 use verbena_rfio_tools::arguments::{self, Copy};
 use verbena_rfio_tools::remote::{Sessions, below, status};
-use verbena_rfio_tools::{display, exit};
+use verbena_rfio_tools::{display, exit, say};
 
 fn main() -> ExitCode {
     let arguments: Copy = match arguments::parse() {
@@ -249,6 +249,6 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
     if to_pipe {
         eprintln!("{text}");
     } else {
-        println!("{text}");
+        say!("{text}");
     }
 }

@@ -6,7 +6,7 @@ use verbena_rfio::client::copy::list;
 use verbena_rfio::client::{Error, Session};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_tools::arguments::{self, Directory};
-use verbena_rfio_tools::{display, remote};
+use verbena_rfio_tools::{display, remote, say};
 
 fn main() -> ExitCode {
     let arguments: Directory = match arguments::parse() {
@@ -24,18 +24,18 @@ fn main() -> ExitCode {
 fn show(session: &mut Session, path: &Path, recursive: bool) -> Result<(), Error> {
     let about = remote::status(session, path)?;
     if about.mode & libc::S_IFMT != libc::S_IFDIR {
-        println!("{}", display::line(&path.to_string(), &about));
+        say!("{}", display::line(&path.to_string(), &about));
         return Ok(());
     }
     let mut directories = vec![path.clone()];
     while let Some(directory) = directories.pop() {
         if recursive {
-            println!("\n{directory}:");
+            say!("\n{directory}:");
         }
         let mut entries = list(session, &directory)?;
         entries.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
         for entry in &entries {
-            println!(
+            say!(
                 "{}",
                 display::line(&entry.name.to_string(), &entry.attributes)
             );

@@ -9,7 +9,7 @@ use verbena_rfio::server::exposition;
 use verbena_rfio::server::running::Server;
 use verbena_rfio_tools::arguments::{self, Daemon};
 use verbena_rfio_tools::daemon::{plan, privileges, ready};
-use verbena_rfio_tools::exit;
+use verbena_rfio_tools::{exit, say};
 
 fn main() -> ExitCode {
     let arguments: Daemon = match arguments::parse() {
@@ -41,33 +41,33 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     if let Some(address) = arguments.metrics {
         let address = exposition::start(Arc::clone(&service), address)
             .map_err(|error| format!("metrics on {address}: {error}"))?;
-        println!("rfiod: metrics on http://{address}/metrics");
+        say!("rfiod: metrics on http://{address}/metrics");
     }
     if let Some(name) = &arguments.user {
         privileges::become_user(name).map_err(|error| format!("become user {name}: {error}"))?;
     }
     for export in service.exports.iter() {
-        println!(
+        say!(
             "rfiod: exporting {} ({:?})",
             export.directory().display(),
             export.access()
         );
     }
     match &service.fabric {
-        Some(fabric) => println!("rfiod: data by RDMA ({:?}) or TCP", fabric.adapter()),
-        None => println!("rfiod: data by TCP"),
+        Some(fabric) => say!("rfiod: data by RDMA ({:?}) or TCP", fabric.adapter()),
+        None => say!("rfiod: data by TCP"),
     }
     for address in server.addresses() {
-        println!("rfiod: serving on {address}");
+        say!("rfiod: serving on {address}");
     }
     if let Some(path) = &arguments.local {
-        println!("rfiod: serving on {}", path.display());
+        say!("rfiod: serving on {}", path.display());
     }
     ready::notify("READY=1");
     // SIGHUP means nothing here; it must not end the service when a terminal goes away.
     while signals.forever().next() == Some(SIGHUP) {}
     ready::notify("STOPPING=1");
-    println!("rfiod: stopping");
+    say!("rfiod: stopping");
     server.stop();
     Ok(())
 }

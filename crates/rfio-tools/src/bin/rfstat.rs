@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use verbena_rfio_tools::arguments::{self, Status};
-use verbena_rfio_tools::{display, remote};
+use verbena_rfio_tools::{display, remote, say};
 
 fn main() -> ExitCode {
     let arguments: Status = match arguments::parse() {
@@ -19,25 +19,28 @@ fn main() -> ExitCode {
                 true => remote::link_status(session, path)?,
                 false => remote::status(session, path)?,
             };
-            println!("{path}");
-            println!(
+            say!("{path}");
+            say!(
                 "  device {:x}, inode {}, links {}",
-                about.device, about.inode, about.links
+                about.device,
+                about.inode,
+                about.links
             );
-            println!(
+            say!(
                 "  mode {} ({:04o}), owner {}, group {}",
                 display::mode(about.mode),
                 about.mode & 0o7777,
                 about.owner,
                 about.group
             );
-            println!(
+            say!(
                 "  size {} bytes, {} blocks of 512",
-                about.size, about.blocks
+                about.size,
+                about.blocks
             );
-            println!("  accessed {} UTC", display::moment(about.accessed));
-            println!("  modified {} UTC", display::moment(about.modified));
-            println!("  changed  {} UTC", display::moment(about.changed));
+            say!("  accessed {} UTC", display::moment(about.accessed));
+            say!("  modified {} UTC", display::moment(about.modified));
+            say!("  changed  {} UTC", display::moment(about.changed));
             Ok(())
         },
     )

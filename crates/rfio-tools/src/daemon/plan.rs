@@ -107,9 +107,16 @@ fn limits(arguments: &Daemon) -> Result<Limits, String> {
             2 * defaults.block
         ));
     }
+    let buffers = memory("--buffers", arguments.buffers)?;
+    let share = |name, asked: Option<u64>, whole: usize| match asked {
+        Some(bytes) => memory(name, bytes),
+        None => Ok(whole / 2),
+    };
     Ok(Limits {
         cache,
-        buffers: memory("--buffers", arguments.buffers)?,
+        buffers,
+        buffers_per_user: share("--buffers-per-user", arguments.buffers_per_user, buffers)?,
+        in_flight_per_user: share("--in-flight-per-user", arguments.in_flight_per_user, cache)?,
         strangers: arguments.strangers,
         caps: Caps {
             sessions_per_user: arguments.sessions_per_user,
