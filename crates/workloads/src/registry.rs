@@ -19,6 +19,8 @@ pub enum Group {
     Internals,
     /// Many processes.
     Patterns,
+    /// The file service.
+    Service,
 }
 
 impl Group {
@@ -31,6 +33,7 @@ impl Group {
             Group::MultiPair => "Many pairs at once",
             Group::Internals => "Inside the adapter",
             Group::Patterns => "Patterns of many processes",
+            Group::Service => "File service",
         }
     }
 }

@@ -1,15 +1,18 @@
 //! `verbena bench`: benchmarks by name, with a table on standard output and, where asked, a run directory.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::service::{self, catalogue};
 use crate::suite::options::MeasureOptions;
 use crate::suite::session::Session;
+use verbena_measure::result::Value;
 use verbena_measure::unit;
 use verbena_report::gather::rows;
 use verbena_report::run_directory::Loaded;
-use verbena_workloads::{Benchmark, find, registry};
+use verbena_workloads::{Benchmark, registry};
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -50,10 +53,31 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             runs.push(loaded);
         }
     }
+    if let Some(predicted) = beside(&runs)? {
+        print_table(&predicted);
+        runs.push(predicted);
+    }
     if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
         super::report::write(out, &runs)?;
     }
     Ok(verdict(&runs))
+}
+
+/// Where readers of the file service were measured, what the model of the paper's server has for as many.
+fn beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
+    let readers: BTreeSet<usize> = runs
+        .iter()
+        .flat_map(|run| &run.points)
+        .filter(|point| point.benchmark == "rfio.readers")
+        .filter_map(|point| match point.parameters.get("readers") {
+            Some(Value::Number(count)) => Some(*count as usize),
+            _ => None,
+        })
+        .collect();
+    if readers.is_empty() {
+        return Ok(None);
+    }
+    service::predict(&readers.into_iter().collect::<Vec<_>>()).map(Some)
 }
 
 /// The benchmarks that names or their beginnings mean.
@@ -61,14 +85,11 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
     let mut found: Vec<&'static Benchmark> = Vec::new();
     for name in names {
         let before = found.len();
-        match find(name) {
+        let all = || registry::ALL.iter().chain(catalogue::ALL);
+        match all().find(|benchmark| benchmark.name == name) {
             Some(benchmark) => found.push(benchmark),
             None if name.ends_with('.') => {
-                found.extend(
-                    registry::ALL
-                        .iter()
-                        .filter(|b| b.name.starts_with(name.as_str())),
-                );
+                found.extend(all().filter(|b| b.name.starts_with(name.as_str())));
             }
             None => {}
         }

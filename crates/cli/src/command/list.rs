@@ -4,6 +4,7 @@ use std::io::Write;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::service::catalogue;
 use verbena_workloads::registry::ALL;
 
 /// Nothing to choose.
@@ -14,7 +15,7 @@ pub struct Arguments {}
 pub fn run(_arguments: Arguments) -> Result<Exit, Failure> {
     let mut last = None;
     let mut out = std::io::stdout().lock();
-    for benchmark in ALL {
+    for benchmark in ALL.iter().chain(catalogue::ALL) {
         if last != Some(benchmark.group) {
             // A reader that has seen enough (`verbena list | head -3`) is no failure.
             let _ = writeln!(out, "{}", benchmark.group.title());

@@ -34,6 +34,9 @@ pub enum Command {
     Report(report::Arguments),
     /// Compute the published claims from the timing models
     Reproduce(reproduce::Arguments),
+    /// One client of the file service; started by `bench rfio.*`
+    #[command(hide = true, name = "__rfio-client")]
+    ServiceClient,
     /// Run a program on the software adapter
     Run(run::Arguments),
 }
@@ -51,6 +54,7 @@ impl Command {
             Command::Report(arguments) => report::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Run(arguments) => run::run(arguments),
+            Command::ServiceClient => crate::service::client::run(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::service::catalogue;
 use verbena_report::html::{Described, page};
 use verbena_report::run_directory::{Loaded, REPORT, load};
 use verbena_report::{Error, import};
@@ -80,6 +81,7 @@ fn write_file(path: &Path, runs: &[Loaded]) -> Result<(), Failure> {
 fn described(runs: &[Loaded]) -> Vec<Described> {
     let mut all: Vec<Described> = ALL
         .iter()
+        .chain(catalogue::ALL)
         .map(|benchmark| Described {
             name: benchmark.name.to_owned(),
             group: benchmark.group.title().to_owned(),

@@ -10,6 +10,7 @@ use super::process::{Standing, open, run_one};
 use super::progress::Progress;
 use super::target::Resolved;
 use crate::failure::Failure;
+use crate::service::{self, catalogue};
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
@@ -150,9 +151,17 @@ impl Session<'_> {
                     benchmark.name,
                     number + 1
                 ));
-                let size = task.processes(benchmark, self.options.processes);
                 let take = |line| books.take(line);
-                match launch(task, benchmark.name, number, size, &stop, take)? {
+                let ended = match catalogue::subject(benchmark) {
+                    Some(subject) => {
+                        service::launch(task, benchmark.name, subject, number, &stop, take)?
+                    }
+                    None => {
+                        let size = task.processes(benchmark, self.options.processes);
+                        launch(task, benchmark.name, number, size, &stop, take)?
+                    }
+                };
+                match ended {
                     Ended::Well => {}
                     Ended::Interrupted => return Ok(Ended::Interrupted),
                     Ended::Failed(reason) => books.take(Line::Failure(PointFailure {

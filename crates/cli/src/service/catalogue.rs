@@ -1,0 +1,87 @@
+//! The benchmarks of the file service. The paper is "InfiniBand - Experiences at Forschungszentrum Karlsruhe".
+
+use verbena_workloads::registry::Group;
+use verbena_workloads::{Benchmark, Processes};
+
+/// What a benchmark of the service moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Buffers that nobody fills: network and protocol alone.
+    Unfilled,
+    /// A file that the server has in its cache.
+    Cached,
+    /// A file that is written.
+    Written,
+    /// One cached file to many readers at once.
+    Readers,
+}
+
+const fn benchmark(
+    name: &'static str,
+    axis: &'static str,
+    answers: &'static str,
+    source: &'static str,
+) -> Benchmark {
+    Benchmark {
+        name,
+        group: Group::Service,
+        answers,
+        source,
+        processes: Processes::One,
+        axis,
+    }
+}
+
+/// All of them.
+pub const ALL: &[Benchmark] = &[
+    benchmark(
+        "rfio.unfilled",
+        "size",
+        "What do network and protocol give a reader, with nothing to read?",
+        "rfio_infiniband, Figure 3",
+    ),
+    benchmark(
+        "rfio.cached",
+        "size",
+        "How fast is a cached file read, its output dropped?",
+        "rfio_infiniband, Figure 4",
+    ),
+    benchmark(
+        "rfio.write",
+        "size",
+        "How fast is a file written to the server's memory?",
+        "rfio_infiniband, Figure 5",
+    ),
+    benchmark(
+        "rfio.readers",
+        "readers",
+        "What do many readers of one file get together?",
+        "rfio_infiniband, Figure 6",
+    ),
+];
+
+/// What a benchmark moves; `None` if it is none of the service's.
+pub fn subject(benchmark: &Benchmark) -> Option<Subject> {
+    let index = ALL.iter().position(|own| own.name == benchmark.name)?;
+    let order = [
+        Subject::Unfilled,
+        Subject::Cached,
+        Subject::Written,
+        Subject::Readers,
+    ];
+    order.get(index).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_benchmark_has_its_subject() {
+        let subjects: Vec<_> = ALL.iter().map(subject).collect();
+        assert_eq!(subjects.first(), Some(&Some(Subject::Unfilled)));
+        assert!(subjects.iter().all(Option::is_some));
+        assert_eq!(ALL[3].name, "rfio.readers");
+        assert_eq!(subjects[3], Some(Subject::Readers));
+    }
+}

@@ -1,0 +1,215 @@
+//! `verbena __rfio-client`: one client process. It is told jobs on standard input, a JSON object a line, and answers each
+//! with a line on standard output. It ends with its input.
+
+use std::io::{BufRead, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use verbena_rfio::client::file::SharedSession;
+use verbena_rfio::client::pull::Pull;
+use verbena_rfio::client::push::Push;
+use verbena_rfio::client::{Error, Location, Options, RemoteFile, Session, file::lock};
+use verbena_rfio_protocol::request::OpenFlags;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// What to do with the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Read it and drop what comes.
+    Read,
+    /// Write it.
+    Write,
+}
+
+/// How often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sessions {
+    /// Each transfer connects anew: what a copy of one file costs.
+    Each,
+    /// One session for all of them: what a reader that stays gets.
+    One,
+}
+
+/// A job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// Where the file is.
+    pub place: String,
+    /// What to do.
+    pub action: Action,
+    /// Bytes of a transfer.
+    pub size: u64,
+    /// How often to connect.
+    pub sessions: Sessions,
+    /// When to begin, nanoseconds of the monotonic clock, which all processes of a host share.
+    pub begin: u64,
+    /// When to end: no transfer begins after it, and one that is under way counts as far as it has come.
+    pub end: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Bytes that were moved before the end.
+    pub bytes: u64,
+    /// When it began.
+    pub begun: u64,
+    /// When the last byte that counts was moved.
+    pub ended: u64,
+    /// Processor time of this process, in seconds.
+    pub cpu_seconds: f64,
+    /// What each whole transfer took, in nanoseconds.
+    pub transfers: Vec<u64>,
+    /// Whether data travelled by RDMA.
+    pub fabric: bool,
+}
+
+/// Now, in nanoseconds of the monotonic clock.
+pub fn now() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Does jobs until there are no more.
+pub fn run() -> Result<Exit, Failure> {
+    let input = std::io::stdin().lock();
+    for line in input.lines().map_while(Result::ok) {
+        let job: Job =
+            serde_json::from_str(&line).map_err(|error| Failure::Input(error.to_string()))?;
+        let answer = perform(&job).unwrap_or_else(|error| Answer {
+            error: Some(error.to_string()),
+            ..Answer::default()
+        });
+        let text = serde_json::to_string(&answer).expect("an answer is plain data");
+        let mut output = std::io::stdout().lock();
+        // A launcher that is gone asks for nothing more either.
+        let _ = writeln!(output, "{text}").and_then(|()| output.flush());
+    }
+    Ok(Exit::Success)
+}
+
+/// An open file and its session.
+struct Standing {
+    session: SharedSession,
+    file: RemoteFile,
+}
+
+fn connect(job: &Job, options: &Options) -> Result<Standing, Error> {
+    let bad = |text: String| Error::Setup(text);
+    let Location::Remote(address, path) =
+        Location::parse(&job.place).map_err(|error| bad(error.to_string()))?
+    else {
+        return Err(bad(format!("{} is no place on a server", job.place)));
+    };
+    let session = Arc::new(Mutex::new(Session::connect(&address, options)?));
+    let flags = match job.action {
+        Action::Read => OpenFlags::READ,
+        Action::Write => OpenFlags::WRITE | OpenFlags::CREATE,
+    };
+    let file = RemoteFile::open(&session, &path, flags, 0o600)?;
+    Ok(Standing { session, file })
+}
+
+fn perform(job: &Job) -> Result<Answer, Error> {
+    let options = Options::from_environment()?;
+    let mut kept = match job.sessions {
+        Sessions::One => Some(connect(job, &options)?),
+        Sessions::Each => None,
+    };
+    let mut buffer = vec![0; 4 << 20];
+    if let Some(standing) = &kept {
+        // The queue pair and its memory are part of the connection.
+        transfer(standing, job, 4 << 20, u64::MAX, &mut buffer, &mut 0)?;
+    }
+    std::thread::sleep(Duration::from_nanos(job.begin.saturating_sub(now())));
+    let mut answer = Answer {
+        begun: now(),
+        ..Answer::default()
+    };
+    let cpu = nanoseconds(ClockId::ProcessCPUTime);
+    while now() < job.end {
+        let since = now();
+        let fresh = match &kept {
+            None => Some(connect(job, &options)?),
+            Some(_) => None,
+        };
+        let standing = fresh
+            .as_ref()
+            .or(kept.as_ref())
+            .expect("one of them is there");
+        let mut moved = 0;
+        transfer(standing, job, job.size, job.end, &mut buffer, &mut moved)?;
+        answer.bytes += moved;
+        answer.fabric |= lock(&standing.session).uses_fabric();
+        drop(fresh);
+        answer.ended = now();
+        if moved == job.size {
+            answer.transfers.push(answer.ended - since);
+        }
+    }
+    answer.cpu_seconds = (nanoseconds(ClockId::ProcessCPUTime) - cpu) as f64 / 1e9;
+    kept.take();
+    Ok(answer)
+}
+
+/// Moves bytes from the front of the file, and counts them until the end comes.
+fn transfer(
+    standing: &Standing,
+    job: &Job,
+    size: u64,
+    end: u64,
+    buffer: &mut [u8],
+    moved: &mut u64,
+) -> Result<(), Error> {
+    let handle = standing.file.handle();
+    let mut session = lock(&standing.session);
+    let mut offset = 0;
+    match job.action {
+        Action::Read => {
+            let mut pull = Pull::new(&mut session, handle, None);
+            loop {
+                while pull.has_room() && offset < size && now() < end {
+                    let length = u64::from(pull.most()).min(size - offset);
+                    pull.start(offset, length as u32)?;
+                    offset += length;
+                }
+                let Some((pulled, data)) = pull.finish_in_place(buffer)? else {
+                    return Ok(());
+                };
+                // What comes after the end is not counted.
+                if now() < end {
+                    *moved += data.len() as u64;
+                }
+                if pulled.length == 0 {
+                    return Err(Error::Setup(format!(
+                        "{} is shorter than {size}",
+                        job.place
+                    )));
+                }
+            }
+        }
+        Action::Write => {
+            let mut push = Push::new(&mut session, handle);
+            while offset < size && now() < end {
+                let length = u64::from(push.most()).min(size - offset);
+                push.start(offset, &buffer[..length as usize])?;
+                offset += length;
+            }
+            push.finish()?;
+            *moved = offset;
+            Ok(())
+        }
+    }
+}

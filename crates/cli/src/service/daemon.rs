@@ -1,0 +1,199 @@
+//! The server under measurement: the `rfiod` beside this executable, on a directory in memory.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::failure::Failure;
+use crate::launch::environment::Environment;
+use crate::launch::libraries::Libraries;
+use crate::suite::target::Resolved;
+
+/// Bytes of the file that is read.
+pub const FILE: u64 = 1 << 30;
+/// Its name.
+pub const HOT: &str = "hot";
+/// The file without storage.
+pub const UNFILLED: &str = ".rfio-unfilled";
+
+/// The variables that put a program on the target's adapter.
+pub fn environment(target: &Resolved) -> Result<Vec<(String, std::ffi::OsString)>, Failure> {
+    let owned = |(name, value): (&'static str, &std::ffi::OsStr)| (name.to_owned(), value.into());
+    let mut variables: Vec<_> = match target.kind.as_str() {
+        "hardware" => Vec::new(),
+        _ => {
+            let libraries = Libraries::beside_this_executable()?;
+            Environment::new(&libraries, None)
+                .variables()
+                .map(owned)
+                .collect()
+        }
+    };
+    variables.push(("RFIO_DEVICE".to_owned(), target.device.clone().into()));
+    Ok(variables)
+}
+
+/// A directory of this process in shared memory, removed in the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> std::io::Result<Directory> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = match Path::new("/dev/shm").is_dir() {
+            true => PathBuf::from("/dev/shm"),
+            false => std::env::temp_dir(),
+        };
+        let directory = base.join(format!("verbena-rfio-{}-{number}", std::process::id()));
+        fs::create_dir(&directory)?;
+        fs::create_dir(directory.join("export"))?;
+        Ok(Directory(directory))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The server.
+pub struct Daemon {
+    process: Child,
+    port: u16,
+    directory: Directory,
+}
+
+impl Daemon {
+    /// Starts it, with a file of random bytes where one is read.
+    pub fn start(target: &Resolved, cached: bool) -> Result<Daemon, Failure> {
+        let system = |doing| move |source| Failure::System { doing, source };
+        let directory = Directory::new().map_err(system("make a directory for the server"))?;
+        if cached {
+            fill(&directory.0.join("export").join(HOT)).map_err(system("make the file"))?;
+        }
+        let secrets = directory.0.join("secrets");
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&secrets)
+            .map_err(system("write the secrets"))?;
+        writeln!(file, "bench:{:032x}", rand()).map_err(system("write the secrets"))?;
+        let executable = std::env::current_exe().map_err(system("find this executable"))?;
+        let program = executable.with_file_name("rfiod");
+        let mut process = Command::new(&program)
+            .args(["--listen", "127.0.0.1:0", "--fabric", "verbs"])
+            .args(["--cache", "1200M", "--unfilled", &FILE.to_string()])
+            .arg("--export")
+            .arg(directory.0.join("export"))
+            .arg("--secrets")
+            .arg(&secrets)
+            .envs(environment(target)?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|source| {
+                let text = format!("cannot start {}: {source}", program.display());
+                Failure::Suite(text)
+            })?;
+        let output = process.stdout.take().expect("its output is piped");
+        let mut daemon = Daemon {
+            process,
+            port: 0,
+            directory,
+        };
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(port) = line.strip_prefix("rfiod: serving on 127.0.0.1:") {
+                daemon.port = port.parse().unwrap_or(0);
+                return Ok(daemon);
+            }
+        }
+        Err(Failure::Suite("rfiod does not serve".to_owned()))
+    }
+
+    /// A file on it.
+    pub fn place(&self, name: &str) -> String {
+        format!("rfio://127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// What clients are told besides.
+    pub fn client_environment(&self) -> Vec<(String, std::ffi::OsString)> {
+        vec![
+            ("RFIO_USER".to_owned(), "bench".into()),
+            (
+                "RFIO_SECRETS".to_owned(),
+                self.directory.0.join("secrets").into(),
+            ),
+            ("RFIO_FABRIC".to_owned(), "verbs".into()),
+            ("RFIO_TIMEOUT".to_owned(), "60".into()),
+        ]
+    }
+
+    /// Processor time that it has taken, in seconds (proc(5), fields 14 and 15).
+    pub fn cpu_seconds(&self) -> f64 {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let fields = text.rsplit(')').next().unwrap_or_default();
+        let ticks: u64 = fields
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum();
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Memory that it has, in bytes: its proportional share, since registered pages are mapped twice in a process of the
+    /// software adapter, and once more in its peers (proc(5), smaps_rollup).
+    pub fn resident_bytes(&self) -> f64 {
+        let path = format!("/proc/{}/smaps_rollup", self.process.id());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let kibibytes = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Pss:"))
+            .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.unwrap_or(0) as f64 * 1024.0
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.process.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// Random bytes, so that nothing between the ends can compress them.
+fn fill(path: &Path) -> std::io::Result<()> {
+    let mut random = verbena_measure::random::Random::new(1);
+    let mut piece = vec![0u8; 1 << 20];
+    let mut file = fs::File::create(path)?;
+    for bytes in piece.chunks_exact_mut(8) {
+        bytes.copy_from_slice(&random.next_u64().to_le_bytes());
+    }
+    for number in 0..FILE / piece.len() as u64 {
+        // Each piece begins otherwise, so none is taken for another.
+        piece[..8].copy_from_slice(&number.to_le_bytes());
+        file.write_all(&piece)?;
+    }
+    // A file that changed this very moment is not shared by readers.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    Ok(())
+}
+
+/// A secret for this run.
+fn rand() -> u128 {
+    let mut bytes = [0; 16];
+    // Without the device the secret is weak, and the service is up for seconds on a directory of noise.
+    if let Ok(mut source) = fs::File::open("/dev/urandom") {
+        let _ = std::io::Read::read_exact(&mut source, &mut bytes);
+    }
+    u128::from_le_bytes(bytes)
+}
