@@ -46,6 +46,8 @@ def cases() -> list[Case]:
         Case("an interrupt keeps what is measured", "", interrupted),
         Case("equal runs compare as equal", "", compared),
         Case("the report in a browser", "", browser),
+        Case("a model gives the same bytes", "1 and 2 threads", model_repeats),
+        Case("figure 2 of connectx_multicore", "on models", model_figure),
     ]
     for row, arguments, words in WRONG:
         found.append(Case(row, "wrong input", partial(wrong, arguments, words)))
@@ -56,6 +58,9 @@ WRONG = [
     ("unknown benchmark", ["bench", "latency.wrote"], "verbena list"),
     ("absent device", ["bench", "latency.write", "--on", "hardware:no_such_0"], "no_such_0"),
     ("unknown target", ["bench", "latency.write", "--on", "hardwear"], "hardwear"),
+    ("unknown model", ["bench", "latency.write", "--on", "model:connectx-xdr"], "connectx-ddr"),
+    ("model without a name", ["bench", "latency.write", "--on", "model"], "verbena list"),
+    ("a value that no profile has", ["list", "--set", "connectx.send.colour=1"], "connectx.send.colour"),
     ("a size of zero", ["bench", "latency.write", "--sizes", "0"], "between"),
     ("unwritable directory", ["bench", "baseline.memcpy", "--quick", "--out", "/proc/none"], "/proc/none"),
     ("no run there", ["report", "/no/such/run.jsonl"], "/no/such/run.jsonl"),
@@ -63,6 +68,45 @@ WRONG = [
     ("truncated JSON", ["report", "{cut}"], "cut.jsonl:2"),
     ("something else", ["compare", "{else}", "{else}"], "perftest"),
 ]
+
+
+def model_repeats(place: Place) -> Outcome:
+    """Output and run directory of the same command are the same, whatever the number of threads."""
+    seen = set()
+    out = place.directory / "out"
+    for threads in ("1", "2", "2"):
+        command = [str(VERBENA), "evaluate", "--quick", "--on", "model:infinihost3-ddr",
+                   "--threads", threads, "--out", str(out)]
+        ended = place.run("evaluate", command, SECONDS)
+        if not ended.succeeded:
+            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+        if "results.jsonl" not in files or "report.html" not in files:
+            return failed(f"only {sorted(files)} were written")
+        seen.add(tuple(files.items()))
+        shutil.rmtree(out)
+    return passed("3 times the same") if len(seen) == 1 else failed("the bytes differ")
+
+
+def model_figure(place: Place) -> Outcome:
+    """Flat for ConnectX below 256 B and a jump there; a rise with the pairs for InfiniHost III."""
+    command = [str(VERBENA), "bench", "multi-pair.write-latency", "--on", "model:infinihost3-ddr",
+               "--on", "model:connectx-ddr", "--pairs", "1,2,4,8", "--mode", "lockstep",
+               "--out", str(place.directory / "out")]
+    ended = place.run("bench", command, SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    curves = {}
+    for profile in ("infinihost3-ddr", "connectx-ddr"):
+        for record in records(place.directory / "out" / f"model-{profile}"):
+            if record["record"] == "point":
+                key = (profile, record["parameters"]["pairs"], record["parameters"]["size"])
+                curves[key] = record["metrics"][0]["value"]
+    flat = curves["connectx-ddr", 8, 8] / curves["connectx-ddr", 1, 8]
+    jump = curves["connectx-ddr", 8, 256] / curves["connectx-ddr", 8, 128]
+    rise = curves["infinihost3-ddr", 8, 8] / curves["infinihost3-ddr", 1, 8]
+    text = f"8 pairs over 1: ConnectX {flat:.2f}, InfiniHost III {rise:.2f}; 256 B over 128 B {jump:.2f}"
+    return passed(text) if flat < 1.25 and rise > 3 and jump > 2 else failed(text)
 
 
 def records(directory: Path) -> list[dict]:

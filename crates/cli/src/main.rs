@@ -11,6 +11,7 @@ mod exit;
 mod failure;
 mod info;
 mod launch;
+mod profiles;
 mod service;
 mod stats;
 mod suite;

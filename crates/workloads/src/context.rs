@@ -1,7 +1,7 @@
 //! What a benchmark is given: the fabric, what the user asked for, how long it may take, where results go.
 
 use std::time::Duration;
-use verbena_fabric::{Fabric, Group};
+use verbena_fabric::{Fabric, FabricKind, Group};
 use verbena_measure::result::{Conduct, Failure, Finding, Metric, PairResult, Parameters, Point};
 use verbena_measure::warning::Warning;
 
@@ -254,6 +254,10 @@ impl<F: Fabric> Context<'_, F> {
                 processes: active,
                 cores,
             });
+        }
+        // A model repeats itself: pairs that differ are not samples that vary.
+        if self.fabric.capabilities().kind == FabricKind::Model {
+            warnings.retain(|warning| !matches!(warning, Warning::Unconverged { .. }));
         }
         self.emit(Record::Point(Box::new(Point {
             benchmark: self.benchmark.to_owned(),

@@ -5,8 +5,11 @@ use crate::context::{Budget, Context, Options, Record};
 use crate::registry::{Benchmark, Processes, run};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbena_fabric::Result;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use verbena_fabric::model::{Fidelity, Job, run_job};
+use verbena_fabric::{Fabric, Result};
 use verbena_model::profile::System;
 
 /// Processes of a pattern, unless asked otherwise.
@@ -27,6 +30,17 @@ pub struct Modelled<'a> {
     pub budget: Budget,
     /// Processes of a pattern.
     pub processes: Option<usize>,
+    /// The user's wish to stop.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What a benchmark on a model gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// What process 0 emitted.
+    pub records: Vec<Record>,
+    /// How much virtual time went by.
+    pub span: Duration,
 }
 
 impl<'a> Modelled<'a> {
@@ -39,6 +53,7 @@ impl<'a> Modelled<'a> {
             options: Options::default(),
             budget: Budget::virtual_time(),
             processes: None,
+            stop: Arc::default(),
         }
     }
 
@@ -59,11 +74,14 @@ impl<'a> Modelled<'a> {
                 (size, size.min(self.system.nodes as usize))
             }
         };
-        Job::new(self.system, size, nodes).fidelity(self.fidelity)
+        Job {
+            stop: self.stop.clone(),
+            ..Job::new(self.system, size, nodes).fidelity(self.fidelity)
+        }
     }
 
-    /// Runs it and gives what process 0 emitted.
-    pub fn run(&self) -> Result<Vec<Record>> {
+    /// Runs it.
+    pub fn run(&self) -> Result<Ran> {
         let records = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (records.clone(), self.options.clone());
         let (benchmark, budget) = (self.benchmark.name, self.budget);
@@ -77,9 +95,13 @@ impl<'a> Modelled<'a> {
                 budget,
                 sink: &emit,
             };
-            run(&context).await
+            run(&context).await.map(|()| process.now().0)
         })?;
-        ended.into_iter().collect::<Result<Vec<()>>>()?;
-        Ok(Rc::try_unwrap(records).map_or_else(|shared| shared.take(), RefCell::into_inner))
+        let ended = ended.into_iter().collect::<Result<Vec<u64>>>()?;
+        let picoseconds = ended.into_iter().max().unwrap_or(0);
+        Ok(Ran {
+            records: records.take(),
+            span: Duration::from_nanos(picoseconds / 1000),
+        })
     }
 }

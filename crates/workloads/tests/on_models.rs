@@ -38,7 +38,8 @@ fn every_benchmark_measures_and_validates() {
                 ..Modelled::new(&system, benchmark)
             }
             .run()
-            .unwrap_or_else(|error| panic!("{} on {name}: {error}", benchmark.name));
+            .unwrap_or_else(|error| panic!("{} on {name}: {error}", benchmark.name))
+            .records;
             let mut points = 0;
             for record in &records {
                 match record {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::service::{self, catalogue};
+use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
-use crate::suite::session::Session;
 use verbena_measure::result::Value;
 use verbena_measure::unit;
 use verbena_report::gather::rows;
@@ -33,26 +33,12 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
     let benchmarks = named(&arguments.names)?;
-    let mut runs = Vec::new();
-    let several = arguments.options.targets.len() > 1;
-    for target in &arguments.options.targets {
-        let target = target.resolve()?;
-        let directory = arguments.out.as_ref().map(|out| match several {
-            true => out.join(target.label()),
-            false => out.clone(),
-        });
-        let session = Session {
-            benchmarks: benchmarks.clone(),
-            target,
-            options: &arguments.options,
-            directory: directory.as_deref(),
-            command: std::env::args().collect::<Vec<_>>().join(" "),
-        };
-        if let Some(loaded) = session.run()? {
-            print_table(&loaded);
-            runs.push(loaded);
-        }
-    }
+    let mut runs = measure(
+        &benchmarks,
+        &arguments.options,
+        arguments.out.as_deref(),
+        print_table,
+    )?;
     if let Some(predicted) = beside(&runs)? {
         print_table(&predicted);
         runs.push(predicted);

@@ -5,8 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
-use crate::suite::session::Session;
+use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
 /// What to evaluate.
@@ -29,24 +30,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .map_or(0, |d| d.as_secs());
         PathBuf::from(format!("out/evaluate-{now}"))
     });
-    let several = arguments.options.targets.len() > 1;
-    let mut runs = Vec::new();
-    for target in &arguments.options.targets {
-        let target = target.resolve()?;
-        let directory = if several {
-            out.join(target.label())
-        } else {
-            out.clone()
-        };
-        let session = Session {
-            benchmarks: ALL.iter().collect(),
-            target,
-            options: &arguments.options,
-            directory: Some(&directory),
-            command: std::env::args().collect::<Vec<_>>().join(" "),
-        };
-        runs.extend(session.run()?);
-    }
+    let all: Vec<&'static Benchmark> = ALL.iter().collect();
+    let runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
     if runs.is_empty() {
         return Ok(Exit::Success);
     }

@@ -2,8 +2,8 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
 use std::path::PathBuf;
-use verbena_model::profile::{Library, Overrides};
 use verbena_predict::claims::{evaluate, shipped};
 use verbena_predict::table;
 
@@ -15,12 +15,8 @@ pub struct Arguments {
     /// Directory for claims.json
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Another value in a profile, e.g. connectx.send.blueflame=1; may be repeated
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    set: Vec<String>,
-    /// A directory of profiles that replace shipped ones or come beside them
-    #[arg(long, value_name = "DIR")]
-    profiles: Option<PathBuf>,
+    #[command(flatten)]
+    profiles: ProfileOptions,
     /// Threads; the results do not depend on them
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -29,24 +25,7 @@ pub struct Arguments {
 /// Evaluates, prints the table, writes the data.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
-    let mut overrides = Overrides::none();
-    for setting in &arguments.set {
-        let parsed = setting
-            .split_once('=')
-            .and_then(|(path, value)| Some((path, value.parse::<f64>().ok()?)));
-        let Some((path, value)) = parsed else {
-            return Err(Failure::Input(format!(
-                "--set {setting}: expected PATH=NUMBER, e.g. bensley.pcie.read_slots=16"
-            )));
-        };
-        overrides = overrides.with(path, value);
-    }
-    let mut library = Library::shipped(&overrides).map_err(|e| input(&e))?;
-    if let Some(directory) = &arguments.profiles {
-        library
-            .add_directory(directory, &overrides)
-            .map_err(|e| input(&e))?;
-    }
+    let library = arguments.profiles.library()?;
     let mut claims = shipped().map_err(|e| input(&e))?;
     if let Some(paper) = &arguments.paper {
         let mut papers: Vec<_> = claims.iter().map(|c| c.paper().to_owned()).collect();

@@ -2,6 +2,8 @@
 
 use super::target::Target;
 use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use verbena_workloads::{Mode, Options};
 
 /// Options of a measurement.
 #[derive(Debug, Clone, clap::Args)]
@@ -10,7 +12,7 @@ pub struct MeasureOptions {
     #[arg(long)]
     pub quick: bool,
 
-    /// What to measure: software, hardware[:DEVICE[:PORT]]; may be given several times
+    /// What to measure: software, hardware[:DEVICE[:PORT]], model:PROFILE[:message]; may be given several times
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
@@ -45,6 +47,13 @@ pub struct MeasureOptions {
     /// Seed of patterns and orders
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+
+    #[command(flatten)]
+    pub profiles: ProfileOptions,
+
+    /// Threads for models; results do not depend on them
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub threads: usize,
 
     /// Under mpirun or srun over several hosts: where process 0 listens, HOST:PORT
     #[arg(long, value_name = "HOST:PORT")]
@@ -81,5 +90,31 @@ impl MeasureOptions {
     /// Launches of each benchmark.
     pub fn launches(&self) -> u32 {
         self.launches.unwrap_or(if self.quick { 1 } else { 5 })
+    }
+
+    /// `quick` or `full`.
+    pub fn effort(&self) -> &'static str {
+        if self.quick { "quick" } else { "full" }
+    }
+
+    /// What of them benchmarks look at, where there is no host to measure.
+    pub fn for_benchmarks(&self) -> Options {
+        Options {
+            sizes: self.sizes.clone(),
+            pairs: self.pairs.clone(),
+            mode: self.mode.as_deref().map(mode),
+            transports: self.transports.clone(),
+            inline: self.inline,
+            seed: self.seed,
+            ..Options::default()
+        }
+    }
+}
+
+/// The mode that a word means.
+pub fn mode(word: &str) -> Mode {
+    match word {
+        "lockstep" => Mode::Lockstep,
+        _ => Mode::Free,
     }
 }

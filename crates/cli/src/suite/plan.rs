@@ -1,11 +1,11 @@
 //! What one process of a benchmark is told by its launcher: everything, so that it asks nobody.
 
-use super::options::MeasureOptions;
+use super::options::{MeasureOptions, mode};
 use super::target::Resolved;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use verbena_measure::start::cores;
-use verbena_workloads::{Benchmark, Budget, Mode, Options, Processes};
+use verbena_workloads::{Benchmark, Budget, Options, Processes};
 
 /// The variable that carries the plan.
 pub const VARIABLE: &str = "VERBENA_PROCESS_PLAN";
@@ -68,7 +68,7 @@ impl Task {
     ) -> Task {
         Task {
             target,
-            effort: if options.quick { "quick" } else { "full" }.to_owned(),
+            effort: options.effort().to_owned(),
             sizes: options.sizes.clone(),
             pairs: options.pairs.clone(),
             mode: options.mode.clone(),
@@ -96,10 +96,7 @@ impl Task {
         Options {
             sizes: self.sizes.clone(),
             pairs: self.pairs.clone(),
-            mode: self.mode.as_deref().map(|word| match word {
-                "lockstep" => Mode::Lockstep,
-                _ => Mode::Free,
-            }),
+            mode: self.mode.as_deref().map(mode),
             transports: self.transports.clone(),
             inline: self.inline,
             seed: self.seed,

@@ -1,6 +1,7 @@
 //! A session: benchmarks on one target, by the local launcher or as a job of a cluster's, into memory and, where asked,
 //! a run directory that holds every record as soon as it exists.
 
+use super::books::Books;
 use super::environment;
 use super::job::Job;
 use super::local::{Ended, launch};
@@ -21,7 +22,7 @@ use verbena_measure::clock::Clock;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_measure::sample::Sample;
 use verbena_report::csv;
-use verbena_report::run_directory::{Loaded, POINTS, Writer};
+use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::{Benchmark, host};
 
@@ -37,28 +38,6 @@ pub struct Session<'a> {
     pub directory: Option<&'a Path>,
     /// The name of the command, for the record.
     pub command: String,
-}
-
-/// Everything of a session, as it would be read back.
-struct Books {
-    loaded: Loaded,
-    writer: Option<Writer>,
-}
-
-impl Books {
-    fn take(&mut self, line: Line) -> Result<(), Failure> {
-        if let Some(writer) = &mut self.writer {
-            writer.append(&line)?;
-        }
-        match line {
-            Line::Run(run) => self.loaded.run = run,
-            Line::Point(point) => self.loaded.points.push(*point),
-            Line::Failure(failure) => self.loaded.failures.push(failure),
-            Line::Finding(finding) => self.loaded.findings.push(finding),
-            Line::End(end) => self.loaded.end = Some(end),
-        }
-        Ok(())
-    }
 }
 
 impl Session<'_> {
@@ -88,17 +67,7 @@ impl Session<'_> {
             environment: environment::describe(),
             warnings: environment::warnings(&clock, launches),
         };
-        let mut books = Books {
-            loaded: Loaded::default(),
-            writer: None,
-        };
-        if first {
-            books.writer = self
-                .directory
-                .map(|path| Writer::create(path, &run))
-                .transpose()?;
-            books.loaded.run = run;
-        }
+        let mut books = Books::open(self.directory.filter(|_| first), run)?;
         let started = Instant::now();
         let outcome = match &job {
             None => self.locally(&task, &mut books),

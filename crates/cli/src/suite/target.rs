@@ -1,11 +1,14 @@
-//! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`.
+//! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`.
 
+use super::virtual_session::ModelTarget;
 use crate::failure::Failure;
 use crate::launch::libraries::Libraries;
+use crate::profiles::ProfileOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use verbena_fabric::FabricKind;
+use verbena_fabric::model::Fidelity;
 use verbena_verbs::Library;
 
 /// What benchmarks run on.
@@ -19,6 +22,13 @@ pub enum Target {
         device: Option<String>,
         /// The port.
         port: u8,
+    },
+    /// A timing model.
+    Model {
+        /// The system's profile.
+        profile: String,
+        /// How finely messages are followed.
+        fidelity: Fidelity,
     },
 }
 
@@ -47,8 +57,23 @@ impl FromStr for Target {
                     .map(str::to_owned);
                 Ok(Target::Hardware { device, port })
             }
+            ("model", Some(profile)) if !profile.is_empty() => {
+                let fidelity = match port {
+                    None | Some("packet") => Fidelity::Packet,
+                    Some("message") => Fidelity::Message,
+                    Some(other) => {
+                        return Err(format!("{other:?} is neither `packet` nor `message`"));
+                    }
+                };
+                let profile = profile.to_owned();
+                Ok(Target::Model { profile, fidelity })
+            }
+            ("model", _) => Err(
+                "which model? `verbena list` names the profiles, e.g. model:connectx-ddr"
+                    .to_owned(),
+            ),
             _ => Err(format!(
-                "{kind:?} is neither `software` nor `hardware[:DEVICE[:PORT]]`"
+                "{kind:?} is neither `software`, `hardware[:DEVICE[:PORT]]` nor `model:PROFILE`"
             )),
         }
     }
@@ -85,9 +110,28 @@ impl Resolved {
     }
 }
 
+/// A target with everything known.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// An adapter behind the C ABI.
+    Adapter(Resolved),
+    /// A timing model.
+    Model(Box<ModelTarget>),
+}
+
+impl Found {
+    /// The directory of its results beside others'.
+    pub fn directory(&self) -> String {
+        match self {
+            Found::Adapter(resolved) => resolved.label(),
+            Found::Model(model) => model.directory(),
+        }
+    }
+}
+
 impl Target {
-    /// Finds library and device, or says what there is.
-    pub fn resolve(&self) -> Result<Resolved, Failure> {
+    /// Finds library and device or profile, or says what there is.
+    pub fn find(&self, profiles: &ProfileOptions) -> Result<Found, Failure> {
         let (kind, library, wanted, port) = match self {
             Target::Software => {
                 let libraries = Libraries::beside_this_executable()?;
@@ -102,21 +146,29 @@ impl Target {
                 let system = PathBuf::from(verbena_verbs::library::SYSTEM_LIBRARY);
                 ("hardware", system, device.as_deref(), *port)
             }
+            Target::Model { profile, fidelity } => {
+                let library = profiles.library()?;
+                let system = library.system(profile).map_err(|error| {
+                    Failure::Input(format!("no model {profile:?} to measure: {}", error.reason))
+                })?;
+                let fidelity = *fidelity;
+                return Ok(Found::Model(Box::new(ModelTarget { system, fidelity })));
+            }
         };
         let loaded = Library::open(&library).map_err(|e| Failure::Suite(e.to_string()))?;
         let device = loaded.device(wanted).map_err(|error| {
             let name = wanted.unwrap_or("hardware");
             Failure::Input(format!(
-                "cannot measure {name}: {error}; `--on software` needs no adapter"
+                "cannot measure {name}: {error}; `--on software` and `--on model:PROFILE` need no adapter"
             ))
         })?;
         let device = device.name().to_owned();
-        Ok(Resolved {
+        Ok(Found::Adapter(Resolved {
             kind: kind.to_owned(),
             library,
             device,
             port,
-        })
+        }))
     }
 }
 
@@ -138,9 +190,23 @@ mod tests {
             "hardware:mlx5_0:2".parse::<Target>(),
             hardware(Some("mlx5_0"), 2)
         );
+        let model = |fidelity| {
+            Ok(Target::Model {
+                profile: "connectx-ddr".to_owned(),
+                fidelity,
+            })
+        };
+        assert_eq!("model:connectx-ddr".parse(), model(Fidelity::Packet));
+        assert_eq!(
+            "model:connectx-ddr:message".parse(),
+            model(Fidelity::Message)
+        );
         for wrong in [
             "",
             "modell",
+            "model",
+            "model:",
+            "model:connectx-ddr:coarse",
             "software:x",
             "hardware:a:b",
             "hardware:a:1:2",

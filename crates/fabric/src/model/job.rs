@@ -5,6 +5,8 @@ use super::world::World;
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_model::cluster::Cluster;
 use verbena_model::profile::System;
@@ -20,6 +22,8 @@ pub struct Job {
     pub fidelity: Fidelity,
     /// The node of each process.
     pub nodes: Vec<usize>,
+    /// The user's wish to stop, which processes look at between points.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Job {
@@ -29,6 +33,7 @@ impl Job {
             system: system.clone(),
             fidelity: Fidelity::Packet,
             nodes: (0..size).map(|rank| rank % nodes.max(1)).collect(),
+            stop: Arc::default(),
         }
     }
 
@@ -47,7 +52,7 @@ where
 {
     let nodes = job.nodes.iter().max().map_or(1, |last| last + 1);
     let cluster = Cluster::new(&job.system, nodes, job.fidelity);
-    let world = World::new(cluster.clone(), job.nodes.clone());
+    let world = World::new(cluster.clone(), job);
     let system = Rc::new(job.system.clone());
     let program = Rc::new(program);
     let results: Rc<RefCell<Vec<Option<T>>>> =

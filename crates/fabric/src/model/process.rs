@@ -17,6 +17,7 @@ use crate::region::{Access, BufferRequest, Location, Pages};
 use crate::seam::{Fabric, QueueRequest};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
 use verbena_model::adapter::{self as model, ReceiveQueue};
@@ -272,6 +273,10 @@ impl Fabric for ModelProcess {
     async fn compute(&self, time: Duration) {
         let span = Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 1000) * 1000);
         self.core.process.compute(span).await;
+    }
+
+    fn stopping(&self) -> bool {
+        self.world.stop.load(Ordering::Relaxed)
     }
 
     fn host_memory(&self) -> Option<u64> {

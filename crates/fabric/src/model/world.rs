@@ -1,6 +1,7 @@
 //! What all processes of a modelled job share, and how they wait.
 
 use super::completions::Queue;
+use super::job::Job;
 use super::pair::PairState;
 use super::receive::Receives;
 use crate::error::{Error, Result};
@@ -9,7 +10,9 @@ use crate::operation::Remote;
 use crate::region::Location;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_model::adapter::{MemoryHome, Place};
 use verbena_model::cluster::Cluster;
@@ -37,13 +40,15 @@ pub(super) struct World {
     pub cluster: Rc<Cluster>,
     /// The node of each rank.
     pub nodes: Vec<usize>,
+    /// The user's wish to stop.
+    pub stop: Arc<AtomicBool>,
     pub registered: RefCell<Registered>,
     pub pairs: RefCell<HashMap<u32, Rc<PairState>>>,
     pub shared: RefCell<HashMap<u32, Rc<Receives>>>,
     pub gathers: RefCell<HashMap<u64, Vec<Option<Vec<u8>>>>>,
     pub barriers: RefCell<HashMap<Vec<usize>, u64>>,
     /// Completion queues of each rank, for what they cost.
-    pub queues: RefCell<Vec<(usize, std::rc::Weak<Queue>)>>,
+    pub queues: RefCell<Vec<(usize, Weak<Queue>)>>,
     numbers: Cell<u32>,
     /// What each process may see: its memory and its completion queues.
     watches: Vec<Watch>,
@@ -54,13 +59,14 @@ pub(super) struct World {
 }
 
 impl World {
-    pub fn new(cluster: Rc<Cluster>, nodes: Vec<usize>) -> Rc<World> {
-        let sim = cluster.sim().clone();
+    pub fn new(cluster: Rc<Cluster>, job: &Job) -> Rc<World> {
+        let (sim, nodes) = (cluster.sim().clone(), job.nodes.clone());
         Rc::new(World {
             watches: nodes.iter().map(|_| Watch::new(&sim)).collect(),
             exchange: Watch::new(&sim),
             cluster,
             nodes,
+            stop: job.stop.clone(),
             registered: RefCell::default(),
             pairs: RefCell::default(),
             shared: RefCell::default(),

@@ -1,0 +1,43 @@
+//! The models' profiles as the user wants them: the shipped ones, a directory of others, single values changed.
+
+use crate::failure::Failure;
+use std::path::PathBuf;
+use verbena_model::profile::{Library, Overrides};
+
+/// Options about profiles, the same in every command that uses models.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ProfileOptions {
+    /// Another value in a profile, e.g. connectx.send.blueflame=1; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+
+    /// A directory of profiles that replace shipped ones or come beside them
+    #[arg(long, value_name = "DIR")]
+    pub profiles: Option<PathBuf>,
+}
+
+impl ProfileOptions {
+    /// The profiles.
+    pub fn library(&self) -> Result<Library, Failure> {
+        let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
+        let mut overrides = Overrides::none();
+        for setting in &self.set {
+            let parsed = setting
+                .split_once('=')
+                .and_then(|(path, value)| Some((path, value.parse::<f64>().ok()?)));
+            let Some((path, value)) = parsed else {
+                return Err(Failure::Input(format!(
+                    "--set {setting}: expected PATH=NUMBER, e.g. bensley.pcie.read_slots=16"
+                )));
+            };
+            overrides = overrides.with(path, value);
+        }
+        let mut library = Library::shipped(&overrides).map_err(|e| input(&e))?;
+        if let Some(directory) = &self.profiles {
+            library
+                .add_directory(directory, &overrides)
+                .map_err(|e| input(&e))?;
+        }
+        Ok(library)
+    }
+}

@@ -1,0 +1,84 @@
+//! Benchmarks on every target that was asked for, one after the other.
+
+use super::job::Job;
+use super::options::MeasureOptions;
+use super::session::Session;
+use super::target::Found;
+use super::virtual_session::VirtualSession;
+use crate::failure::Failure;
+use std::path::Path;
+use verbena_report::run_directory::Loaded;
+use verbena_workloads::Benchmark;
+
+/// Runs `benchmarks` on all targets of `options`, each into `out`, or a directory of it where there are several. Each run
+/// is handed to `show` when it has ended. In a job of a cluster's launcher, only the first process has runs.
+pub fn measure(
+    benchmarks: &[&'static Benchmark],
+    options: &MeasureOptions,
+    out: Option<&Path>,
+    mut show: impl FnMut(&Loaded),
+) -> Result<Vec<Loaded>, Failure> {
+    let several = options.targets.len() > 1;
+    let mut runs = Vec::new();
+    for target in &options.targets {
+        let found = target.find(&options.profiles)?;
+        let directory = out.map(|out| match several {
+            true => out.join(found.directory()),
+            false => out.to_owned(),
+        });
+        let run = on(&found, benchmarks, options, directory.as_deref())?;
+        if let Some(loaded) = &run {
+            show(loaded);
+        }
+        runs.extend(run);
+    }
+    Ok(runs)
+}
+
+/// Runs benchmarks on one target.
+pub fn on(
+    target: &Found,
+    benchmarks: &[&'static Benchmark],
+    options: &MeasureOptions,
+    directory: Option<&Path>,
+) -> Result<Option<Loaded>, Failure> {
+    let benchmarks = benchmarks.to_vec();
+    match target {
+        Found::Adapter(target) => Session {
+            benchmarks,
+            target: target.clone(),
+            options,
+            directory,
+            command: command(&[]),
+        }
+        .run(),
+        Found::Model(_) if Job::from_environment().is_some_and(|job| job.rank > 0) => Ok(None),
+        Found::Model(target) => VirtualSession {
+            benchmarks,
+            target,
+            options,
+            directory,
+            command: command(&["--threads"]),
+        }
+        .run()
+        .map(Some),
+    }
+}
+
+/// The command as typed, but for options that do not matter to results.
+fn command(without: &[&str]) -> String {
+    let mut words = Vec::new();
+    let mut skip = false;
+    for word in std::env::args() {
+        let name = word.split('=').next().unwrap_or(&word);
+        if std::mem::take(&mut skip) {
+            continue;
+        }
+        if without.contains(&name) {
+            skip = name == word;
+            continue;
+        }
+        words.push(word);
+    }
+    words.join(" ")
+}

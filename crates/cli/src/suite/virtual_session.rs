@@ -1,0 +1,236 @@
+//! A session on a timing model: benchmarks in virtual time, in this process, several at once on threads. Records are in
+//! the benchmarks' order and nothing in them depends on the machine, the hour or the number of threads, so the same
+//! command gives the same bytes.
+
+use super::books::Books;
+use super::options::MeasureOptions;
+use super::process::line;
+use super::progress::Progress;
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use verbena_fabric::model::Fidelity;
+use verbena_fabric::{Error, Result as SeamResult};
+use verbena_measure::result::{Failure as PointFailure, Parameters};
+use verbena_model::profile::System;
+use verbena_report::csv;
+use verbena_report::run_directory::{Loaded, POINTS};
+use verbena_report::schema::{End, Line, Run, VERSION};
+use verbena_workloads::modelled::{Modelled, Ran};
+use verbena_workloads::{Benchmark, Budget, Sweep, find};
+
+/// A modelled system to run on.
+#[derive(Debug, Clone)]
+pub struct ModelTarget {
+    /// The system.
+    pub system: System,
+    /// How finely messages are followed.
+    pub fidelity: Fidelity,
+}
+
+impl ModelTarget {
+    /// For legends.
+    pub fn label(&self) -> String {
+        match self.fidelity {
+            Fidelity::Packet => format!("{} (model)", self.system.name),
+            Fidelity::Message => format!("{} (model, by messages)", self.system.name),
+        }
+    }
+
+    /// For directories.
+    pub fn directory(&self) -> String {
+        match self.fidelity {
+            Fidelity::Packet => format!("model-{}", self.system.name),
+            Fidelity::Message => format!("model-{}-message", self.system.name),
+        }
+    }
+
+    fn environment(&self) -> BTreeMap<String, String> {
+        let system = &self.system;
+        let mut out = BTreeMap::from([
+            ("model".to_owned(), system.about.clone()),
+            ("modelled host".to_owned(), system.host.about.clone()),
+            ("modelled adapter".to_owned(), system.adapter.about.clone()),
+            ("modelled link".to_owned(), system.link.about.clone()),
+            ("modelled cable".to_owned(), system.cable.about.clone()),
+            ("fidelity".to_owned(), word(self.fidelity).to_owned()),
+            ("verbena".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ]);
+        if let Some(switch) = &system.switch {
+            out.insert("modelled switch".to_owned(), switch.about.clone());
+        }
+        out
+    }
+}
+
+fn word(fidelity: Fidelity) -> &'static str {
+    match fidelity {
+        Fidelity::Packet => "every packet",
+        Fidelity::Message => "whole messages",
+    }
+}
+
+/// What to run on a model.
+pub struct VirtualSession<'a> {
+    /// The benchmarks, in order.
+    pub benchmarks: Vec<&'static Benchmark>,
+    /// On what.
+    pub target: &'a ModelTarget,
+    /// How.
+    pub options: &'a MeasureOptions,
+    /// Where records go.
+    pub directory: Option<&'a Path>,
+    /// The command, for the record.
+    pub command: String,
+}
+
+impl VirtualSession<'_> {
+    /// Runs everything.
+    pub fn run(self) -> Result<Loaded, Failure> {
+        let run = Run {
+            schema: VERSION,
+            label: self.target.label(),
+            fabric: "model".to_owned(),
+            device: self.target.system.name.clone(),
+            command: self.command.clone(),
+            // A model has no hour: the same command gives the same bytes.
+            started: 0,
+            seed: self.options.seed,
+            effort: self.options.effort().to_owned(),
+            launcher: "local".to_owned(),
+            launches: 1,
+            clock: BTreeMap::from([
+                ("clock".to_owned(), "virtual".to_owned()),
+                ("clock tick (ns)".to_owned(), "0.001".to_owned()),
+            ]),
+            environment: self.target.environment(),
+            warnings: Vec::new(),
+        };
+        let mut books = Books::open(self.directory, run)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
+                Failure::System {
+                    doing: "catch signals",
+                    source,
+                }
+            })?;
+        }
+        let mut span = Duration::ZERO;
+        let mut outcome = "complete";
+        let mut progress = Progress::new(self.benchmarks.len());
+        let mut trouble = None;
+        self.in_order(&stop, |benchmark, ended| {
+            progress.begin(benchmark.name);
+            match ended {
+                Ok(ran) => {
+                    span += ran.span;
+                    for record in ran.records {
+                        if let Err(failure) = books.take(line(record)) {
+                            trouble.get_or_insert(failure);
+                        }
+                    }
+                }
+                Err(Error::Interrupted) => outcome = "interrupted",
+                Err(error) => {
+                    let failure = Line::Failure(PointFailure {
+                        benchmark: benchmark.name.to_owned(),
+                        launch: 0,
+                        parameters: Parameters::new(),
+                        reason: error.to_string(),
+                        unsupported: matches!(error, Error::Unsupported { .. }),
+                    });
+                    if let Err(failure) = books.take(failure) {
+                        trouble.get_or_insert(failure);
+                    }
+                }
+            }
+            progress.end();
+        });
+        if let Some(failure) = trouble {
+            return Err(failure);
+        }
+        books.take(Line::End(End {
+            outcome: outcome.to_owned(),
+            seconds: span.as_secs_f64(),
+            reason: None,
+        }))?;
+        if let Some(directory) = self.directory {
+            csv::write(&directory.join(POINTS), &books.loaded.points)?;
+        }
+        Ok(books.loaded)
+    }
+
+    /// Runs all benchmarks, each on one thread, and hands on what each gave, in their order.
+    fn in_order(
+        &self,
+        stop: &Arc<AtomicBool>,
+        mut take: impl FnMut(&'static Benchmark, SeamResult<Ran>),
+    ) {
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..self.options.threads.max(1) {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let place = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(benchmark) = self.benchmarks.get(place) else {
+                            return;
+                        };
+                        let ended = match stop.load(Ordering::Relaxed) {
+                            true => Err(Error::Interrupted),
+                            false => self.one(benchmark, stop),
+                        };
+                        if sender.send((place, ended)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            let mut early = BTreeMap::new();
+            let mut due = 0;
+            for (place, ended) in receiver {
+                early.insert(place, ended);
+                while let Some(ended) = early.remove(&due) {
+                    take(self.benchmarks[due], ended);
+                    due += 1;
+                }
+            }
+        });
+    }
+
+    /// Runs a benchmark of the seam; others need real processes and files.
+    fn one(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> SeamResult<Ran> {
+        match find(benchmark.name) {
+            Some(_) => self.modelled(benchmark, stop).run(),
+            None => Err(Error::Unsupported {
+                what: benchmark.name.to_owned(),
+                fabric: format!("the model {}", self.target.system.name),
+            }),
+        }
+    }
+
+    fn modelled(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> Modelled<'_> {
+        let sweep = match self.options.quick {
+            true => Sweep::Coarse,
+            false => Sweep::Fine,
+        };
+        Modelled {
+            fidelity: self.target.fidelity,
+            options: self.options.for_benchmarks(),
+            budget: Budget {
+                sweep,
+                ..Budget::virtual_time()
+            },
+            processes: self.options.processes,
+            stop: Arc::clone(stop),
+            ..Modelled::new(&self.target.system, benchmark)
+        }
+    }
+}
