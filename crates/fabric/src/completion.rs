@@ -122,4 +122,10 @@ pub trait CompletionQueue {
         self.wait(&mut into, how).await?;
         into[0].check()
     }
+
+    /// Waits for one completion, checks its status and forgets it: all that most steps of a benchmark want, and the
+    /// shortest way to it.
+    async fn done(&self, how: Wait) -> Result<()> {
+        self.one(how).await.map(drop)
+    }
 }

@@ -106,9 +106,9 @@ pub async fn checking_pass<F: Fabric>(
         wired
             .post(link, operation, (local, size), Signal::Signalled, placement)
             .await?;
-        wired.sends.one(wired.setup.wait).await?;
+        wired.sends.done(wired.setup.wait).await?;
         if matches!(checked, Checked::Send | Checked::WriteImmediate) {
-            wired.receives.one(wired.setup.wait).await?;
+            wired.receives.done(wired.setup.wait).await?;
         }
     }
     agree(context, &[]).await?;

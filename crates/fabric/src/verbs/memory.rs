@@ -1,72 +1,140 @@
-//! Buffers and regions over verbs.
+//! Buffers and regions over verbs: of the host or of the adapter.
 
 use super::patience::Patience;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::region::{Region, RemoteRegion};
+use verbena_verbs as v;
 
 /// Memory before registration.
-pub struct VerbsBuffer(pub(super) verbena_verbs::Buffer);
+pub enum VerbsBuffer {
+    /// Of the host.
+    Host(v::Buffer),
+    /// Of the adapter.
+    Device(v::DeviceMemory),
+}
+
+pub(super) enum Registered {
+    Host(v::Region),
+    Device(v::DeviceRegion),
+}
 
 /// Registered memory.
 pub struct VerbsRegion {
-    pub(super) inner: verbena_verbs::Region,
+    pub(super) memory: Registered,
     pub(super) patience: Patience,
+}
+
+impl VerbsRegion {
+    /// A part of it for a work request; `None` beyond its end.
+    #[inline]
+    pub(super) fn part(&self, offset: usize, length: usize) -> Option<v::Segment<'_>> {
+        match &self.memory {
+            Registered::Host(region) => region.part(offset, length),
+            Registered::Device(region) => region.part(offset, length),
+        }
+    }
+}
+
+/// A few bytes of adapter memory for the calls that answer without an error, as the seam wants them.
+fn load<const N: usize>(region: &v::DeviceRegion, offset: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    let outcome = region.read(offset, &mut bytes);
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    bytes
+}
+
+fn store(region: &v::DeviceRegion, offset: usize, bytes: &[u8]) {
+    let outcome = region.write(offset, bytes);
+    outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
 impl Region for VerbsRegion {
     fn length(&self) -> usize {
-        self.inner.length()
+        match &self.memory {
+            Registered::Host(region) => region.length(),
+            Registered::Device(region) => region.length(),
+        }
     }
 
     fn remote(&self) -> RemoteRegion {
+        let (address, key) = match &self.memory {
+            Registered::Host(region) => (region.address(), region.remote_key()),
+            Registered::Device(region) => (0, region.remote_key()),
+        };
         RemoteRegion {
-            address: self.inner.address(),
-            key: self.inner.remote_key(),
-            length: self.inner.length() as u64,
+            address,
+            key,
+            length: self.length() as u64,
         }
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        Ok(self.inner.write(offset, bytes)?)
+        Ok(match &self.memory {
+            Registered::Host(region) => region.write(offset, bytes)?,
+            Registered::Device(region) => region.write(offset, bytes)?,
+        })
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
-        Ok(self.inner.read(offset, into)?)
+        Ok(match &self.memory {
+            Registered::Host(region) => region.read(offset, into)?,
+            Registered::Device(region) => region.read(offset, into)?,
+        })
     }
 
     #[inline]
     fn load_byte(&self, offset: usize) -> u8 {
-        self.inner.load_byte(offset)
+        match &self.memory {
+            Registered::Host(region) => region.load_byte(offset),
+            Registered::Device(region) => load::<1>(region, offset)[0],
+        }
     }
 
     #[inline]
     fn store_byte(&self, offset: usize, value: u8) {
-        self.inner.store_byte(offset, value);
+        match &self.memory {
+            Registered::Host(region) => region.store_byte(offset, value),
+            Registered::Device(region) => store(region, offset, &[value]),
+        }
     }
 
     #[inline]
     fn load_word(&self, offset: usize) -> u64 {
-        self.inner.load_word(offset)
+        match &self.memory {
+            Registered::Host(region) => region.load_word(offset),
+            Registered::Device(region) => u64::from_ne_bytes(load(region, offset)),
+        }
     }
 
     #[inline]
     fn store_word(&self, offset: usize, value: u64) {
-        self.inner.store_word(offset, value);
+        match &self.memory {
+            Registered::Host(region) => region.store_word(offset, value),
+            Registered::Device(region) => store(region, offset, &value.to_ne_bytes()),
+        }
     }
 
     #[inline]
     async fn until_byte(&self, offset: usize, value: u8) -> Result<()> {
-        let arrived = || (self.inner.load_byte(offset) == value).then_some(());
+        let arrived = || (self.load_byte(offset) == value).then_some(());
         self.patience.until("a byte in memory", arrived)
     }
 
     #[inline]
     async fn until_word(&self, offset: usize, value: u64) -> Result<()> {
-        let arrived = || (self.inner.load_word(offset) == value).then_some(());
+        let arrived = || (self.load_word(offset) == value).then_some(());
         self.patience.until("a word in memory", arrived)
     }
 
     async fn copy(&self, to: usize, source: &Self, from: usize, length: usize) -> Result<()> {
-        Ok(self.inner.copy_from(to, &source.inner, from, length)?)
+        match (&self.memory, &source.memory) {
+            (Registered::Host(mine), Registered::Host(theirs)) => {
+                Ok(mine.copy_from(to, theirs, from, length)?)
+            }
+            _ => Err(Error::invalid(
+                "Region::copy",
+                "the processor copies between host memories only",
+            )),
+        }
     }
 }

@@ -48,7 +48,7 @@ pub fn overhead(process: &VerbsProcess) -> Result<Overhead> {
         let (mut bare, mut seam) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let start = process.now();
-            let segment = region.inner.segment(0, SIZE)?;
+            let segment = region.part(0, SIZE).expect("the region is larger");
             first
                 .inner
                 .bare_writes(&queue.inner, segment, (to.address, to.key), WRITES)?;
@@ -57,7 +57,7 @@ pub fn overhead(process: &VerbsProcess) -> Result<Overhead> {
             for id in 0..WRITES {
                 let request = WorkRequest::new(id, Operation::Write { to }, &slices);
                 first.post_send(&[request]).await?;
-                queue.one(Wait::Poll).await?;
+                queue.done(Wait::Poll).await?;
             }
             seam.push(per_write(start));
         }

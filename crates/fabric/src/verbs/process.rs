@@ -1,7 +1,7 @@
 //! A process with an adapter reached through verbs.
 
 use super::job::JobGroup;
-use super::memory::{VerbsBuffer, VerbsRegion};
+use super::memory::{Registered, VerbsBuffer, VerbsRegion};
 use super::patience::Patience;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
@@ -117,7 +117,8 @@ impl VerbsProcess {
                 atomics: attributes.has_atomics(),
                 shared_receive: attributes.max_shared_receives > 0,
                 events: context.channel().is_ok(),
-                device_memory: false,
+                // Asked by trying: the least that a program would want.
+                device_memory: context.device_memory(64).is_ok(),
             },
             max_inline,
             max_segments: attributes.max_segments,
@@ -242,13 +243,20 @@ impl Fabric for VerbsProcess {
 
     async fn allocate(&self, request: BufferRequest) -> Result<VerbsBuffer> {
         if request.location == Location::Device {
-            return Err(self.unsupported("memory on the adapter"));
+            if !self.capabilities.operations.device_memory {
+                return Err(self.unsupported("memory on the adapter"));
+            }
+            let memory = self.context.device_memory(request.length)?;
+            return Ok(VerbsBuffer::Device(memory));
         }
         let backing = match request.pages {
             Pages::Base => v::Backing::Pages,
             Pages::Huge => v::Backing::HugePages,
         };
-        Ok(VerbsBuffer(v::Buffer::allocate(request.length, backing)?))
+        Ok(VerbsBuffer::Host(v::Buffer::allocate(
+            request.length,
+            backing,
+        )?))
     }
 
     async fn register(&self, buffer: VerbsBuffer, access: Access) -> Result<VerbsRegion> {
@@ -262,15 +270,23 @@ impl Fabric for VerbsProcess {
         if access.remote_atomic && self.capabilities.operations.atomics {
             flags = flags.remote_atomic();
         }
-        let inner = self.domain.register(buffer.0, flags)?;
+        let memory = match buffer {
+            VerbsBuffer::Host(buffer) => Registered::Host(self.domain.register(buffer, flags)?),
+            VerbsBuffer::Device(memory) => {
+                Registered::Device(self.domain.register_device(memory, flags)?)
+            }
+        };
         Ok(VerbsRegion {
-            inner,
+            memory,
             patience: self.patience.clone(),
         })
     }
 
     async fn deregister(&self, region: VerbsRegion) -> Result<VerbsBuffer> {
-        Ok(VerbsBuffer(region.inner.deregister()?))
+        Ok(match region.memory {
+            Registered::Host(region) => VerbsBuffer::Host(region.deregister()?),
+            Registered::Device(region) => VerbsBuffer::Device(region.deregister()?),
+        })
     }
 
     async fn completions(&self, request: QueueRequest) -> Result<VerbsCompletions> {

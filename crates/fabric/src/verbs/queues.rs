@@ -45,6 +45,31 @@ fn convert(completion: &v::WorkCompletion) -> Completion {
 }
 
 impl VerbsCompletions {
+    /// The rest of [`CompletionQueue::done`]: it failed, or did not come yet.
+    #[inline(never)]
+    fn done_later(&self, failed: Option<&v::Entry>, how: Wait) -> Result<()> {
+        if let Some(entry) = failed {
+            return convert(&entry.completion()).check().map(drop);
+        }
+        if how == Wait::Event {
+            let mut into = [Completion::default()];
+            self.wait_for_event(&mut into)?;
+            return into[0].check().map(drop);
+        }
+        let mut entry = v::Entry::default();
+        self.poll_until(&mut entry)?;
+        convert(&entry.completion()).check().map(drop)
+    }
+
+    #[inline]
+    fn poll_until(&self, entry: &mut v::Entry) -> Result<()> {
+        let arrived = || match self.inner.poll_entry(entry) {
+            Ok(false) => None,
+            other => Some(other.map(drop)),
+        };
+        Ok(self.patience.until("a completion", arrived)??)
+    }
+
     fn wait_for_event(&self, into: &mut [Completion]) -> Result<usize> {
         let Some(channel) = self.inner.channel() else {
             let reason = "the queue was created without events";
@@ -75,7 +100,7 @@ impl CompletionQueue for VerbsCompletions {
         Ok(self.inner.poll(into, convert)?)
     }
 
-    /// The usual case of latency tests, without the detour over a list.
+    /// Without the detour over a list.
     #[inline]
     async fn one(&self, how: Wait) -> Result<Completion> {
         if how == Wait::Event {
@@ -83,9 +108,20 @@ impl CompletionQueue for VerbsCompletions {
             self.wait_for_event(&mut into)?;
             return into[0].check();
         }
-        let arrived = || self.inner.poll_one().transpose();
-        let completion = self.patience.until("a completion", arrived)??;
-        convert(&completion).check()
+        let mut entry = v::Entry::default();
+        self.poll_until(&mut entry)?;
+        convert(&entry.completion()).check()
+    }
+
+    /// The usual case of latency tests: nothing of the completion is copied.
+    #[inline]
+    async fn done(&self, how: Wait) -> Result<()> {
+        let mut entry = v::Entry::default();
+        let come = how == Wait::Poll && matches!(self.inner.poll_entry(&mut entry), Ok(true));
+        if come && entry.is_success() {
+            return Ok(());
+        }
+        self.done_later(come.then_some(&entry), how)
     }
 
     #[inline]
@@ -128,20 +164,20 @@ pub(super) fn pair_type(transport: Transport) -> PairType {
 #[inline]
 fn check(call: &'static str, local: &[Slice<'_, VerbsRegion>]) -> Result<()> {
     for slice in local {
-        let have = slice.region.length();
-        if slice
-            .offset
-            .checked_add(slice.length)
-            .is_none_or(|end| end > have)
-        {
-            let reason = format!(
-                "{} bytes at {} of a region of {have}",
-                slice.length, slice.offset
-            );
-            return Err(Error::invalid(call, reason));
+        if slice.region.part(slice.offset, slice.length).is_none() {
+            return Err(beyond(call, slice));
         }
     }
     Ok(())
+}
+
+#[cold]
+fn beyond(call: &'static str, slice: &Slice<'_, VerbsRegion>) -> Error {
+    let (length, offset, have) = (slice.length, slice.offset, slice.region.length());
+    Error::invalid(
+        call,
+        format!("{length} bytes at {offset} of a region of {have}"),
+    )
 }
 
 /// The segments of checked slices.
@@ -151,7 +187,7 @@ fn segments<'a>(
 ) -> impl Iterator<Item = v::Segment<'a>> + use<'a> {
     local
         .iter()
-        .filter_map(|slice| slice.region.inner.segment(slice.offset, slice.length).ok())
+        .filter_map(|slice| slice.region.part(slice.offset, slice.length))
 }
 
 #[inline]
@@ -233,12 +269,18 @@ impl QueuePair<VerbsProcess> for VerbsPair {
         if let [request] = list
             && let [slice] = request.local
         {
-            let segment = slice.region.inner.segment(slice.offset, slice.length)?;
-            let (id, opcode) = (request.id, opcode(request.operation));
+            let Some(segment) = slice.region.part(slice.offset, slice.length) else {
+                return Err(beyond("QueuePair::post_send", slice));
+            };
             let flags = flags(request.signal, request.placement);
+            let work = (request.id, opcode(request.operation), flags);
+            let (to, scratch) = (
+                target(&request.destination),
+                &mut *self.scratch.borrow_mut(),
+            );
             return self
                 .inner
-                .post_one(id, opcode, flags, segment, target(&request.destination))
+                .post_one(scratch, work, segment, to)
                 .map_err(|error| refused("ibv_post_send", error));
         }
         for request in list {
@@ -258,6 +300,18 @@ impl QueuePair<VerbsProcess> for VerbsPair {
 
     #[inline]
     async fn post_receive(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
+        // Latency tests repost one request of one slice at a time.
+        if let [request] = list
+            && let [slice] = request.local
+        {
+            let Some(segment) = slice.region.part(slice.offset, slice.length) else {
+                return Err(beyond("QueuePair::post_receive", slice));
+            };
+            return self
+                .inner
+                .post_receive_one(request.id, segment)
+                .map_err(|error| refused("ibv_post_recv", error));
+        }
         for request in list {
             check("QueuePair::post_receive", request.local)?;
         }
@@ -294,7 +348,20 @@ impl SharedReceive<VerbsRegion> for VerbsSharedReceive {
         self.inner.number()
     }
 
+    #[inline]
     async fn post_receive(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
+        // As for a queue pair.
+        if let [request] = list
+            && let [slice] = request.local
+        {
+            let Some(segment) = slice.region.part(slice.offset, slice.length) else {
+                return Err(beyond("SharedReceive::post_receive", slice));
+            };
+            return self
+                .inner
+                .post_receive_one(request.id, segment)
+                .map_err(|error| refused("ibv_post_srq_recv", error));
+        }
         for request in list {
             check("SharedReceive::post_receive", request.local)?;
         }

@@ -6,6 +6,7 @@ pub mod buffer;
 pub mod channel;
 pub mod completion_queue;
 pub mod context;
+pub mod device_memory;
 pub mod domain;
 pub mod post;
 pub mod queue_pair;

@@ -108,6 +108,9 @@ pub struct Scratch {
     sends: Vec<abi::ibv_send_wr>,
     receives: Vec<abi::ibv_recv_wr>,
     entries: Vec<abi::ibv_sge>,
+    /// Of a request that is posted by itself, with its one segment.
+    one: abi::ibv_send_wr,
+    entry: abi::ibv_sge,
 }
 // The pointers inside are only followed during the call that set them.
 thread_safe!(Scratch);
@@ -173,6 +176,36 @@ impl Scratch {
         })
     }
 
+    /// One request with one segment, the shortest way. What the request before left and this one has too is not stored
+    /// again: the adapter reads it at once, and a wide load of what was just stored in parts waits for the store buffer.
+    #[inline]
+    pub(crate) fn send_one(
+        &mut self,
+        (id, opcode, flags): (u64, Opcode, SendFlags),
+        segment: Segment<'_>,
+        target: SendTarget<'_>,
+        post: impl FnOnce(*mut abi::ibv_send_wr, *mut *mut abi::ibv_send_wr) -> i32,
+    ) -> Result<(), PostError> {
+        let abi::ibv_sge { addr, length, lkey } = segment.entry;
+        if self.entry.addr != addr || self.entry.length != length || self.entry.lkey != lkey {
+            self.entry = segment.entry;
+        }
+        self.one.wr_id = id;
+        self.one.sg_list = &raw mut self.entry;
+        self.one.num_sge = 1;
+        self.one.send_flags = flags.0;
+        set_operation(&mut self.one, opcode);
+        set_target(&mut self.one, target);
+        let mut bad = std::ptr::null_mut();
+        match post(&raw mut self.one, &mut bad) {
+            0 => Ok(()),
+            errno => Err(PostError {
+                index: 0,
+                errno: errno.abs(),
+            }),
+        }
+    }
+
     #[inline]
     pub(crate) fn receives<'a, S>(
         &mut self,
@@ -222,22 +255,28 @@ impl Scratch {
     }
 }
 
-/// A request of its own, without segments yet.
+/// Posts a receive request of its own.
 #[inline]
-pub(crate) fn single(
+pub(crate) fn one_receive(
     id: u64,
-    opcode: Opcode,
-    flags: SendFlags,
-    target: SendTarget<'_>,
-) -> abi::ibv_send_wr {
-    let mut raw = abi::ibv_send_wr {
+    segment: Segment<'_>,
+    post: impl FnOnce(*mut abi::ibv_recv_wr, *mut *mut abi::ibv_recv_wr) -> i32,
+) -> Result<(), PostError> {
+    let mut entry = segment.entry;
+    let mut work = abi::ibv_recv_wr {
         wr_id: id,
-        send_flags: flags.0,
-        ..Default::default()
+        next: std::ptr::null_mut(),
+        sg_list: &mut entry,
+        num_sge: 1,
     };
-    set_operation(&mut raw, opcode);
-    set_target(&mut raw, target);
-    raw
+    let mut bad = std::ptr::null_mut();
+    match post(&mut work, &mut bad) {
+        0 => Ok(()),
+        errno => Err(PostError {
+            index: 0,
+            errno: errno.abs(),
+        }),
+    }
 }
 
 /// Sets what the opcode needs; the rest of the unions keeps what an earlier request left, which nobody reads.

@@ -204,9 +204,8 @@ impl QueuePair {
     #[inline]
     pub fn post_one(
         &self,
-        id: u64,
-        opcode: Opcode,
-        flags: SendFlags,
+        scratch: &mut Scratch,
+        work: (u64, Opcode, SendFlags),
         segment: Segment<'_>,
         target: SendTarget<'_>,
     ) -> std::result::Result<(), PostError> {
@@ -216,21 +215,10 @@ impl QueuePair {
                 errno: libc::EOPNOTSUPP,
             });
         };
-        let mut entry = segment.entry;
-        let mut work = post::single(id, opcode, flags, target);
-        work.sg_list = &mut entry;
-        work.num_sge = 1;
-        let mut bad = std::ptr::null_mut();
         // SAFETY: the pair is alive; request and entry are valid during the call, the memory during the segment's borrow.
-        let errno = unsafe { post(self.raw.as_ptr(), &mut work, &mut bad) };
-        if errno == 0 {
-            Ok(())
-        } else {
-            Err(PostError {
-                index: 0,
-                errno: errno.abs(),
-            })
-        }
+        scratch.send_one(work, segment, target, |first, bad| unsafe {
+            post(self.raw.as_ptr(), first, bad)
+        })
     }
 
     /// `ibv_post_send(3)` of a request that is complete.
@@ -266,6 +254,25 @@ impl QueuePair {
         // SAFETY: as above.
         scratch.receives(requests, |first, bad| unsafe {
             post(self.raw.as_ptr(), first, bad)
+        })
+    }
+
+    /// `ibv_post_recv(3)` of one request with one segment, the shortest way.
+    #[inline]
+    pub fn post_receive_one(
+        &self,
+        id: u64,
+        segment: Segment<'_>,
+    ) -> std::result::Result<(), PostError> {
+        let Some(post) = self.post_recv else {
+            return Err(PostError {
+                index: 0,
+                errno: libc::EOPNOTSUPP,
+            });
+        };
+        post::one_receive(id, segment, |work, bad| {
+            // SAFETY: as above.
+            unsafe { post(self.raw.as_ptr(), work, bad) }
         })
     }
 }

@@ -109,20 +109,30 @@ impl Region {
     /// A part of it for a work request.
     #[inline]
     pub fn segment(&self, offset: usize, length: usize) -> Result<Segment<'_>> {
-        self.checked("Region::segment", offset, length)?;
+        self.part(offset, length)
+            .ok_or_else(|| self.beyond("Region::segment", offset, length))
+    }
+
+    /// As [`Region::segment`]; `None` beyond its end. For paths on which an error must cost nothing.
+    #[inline]
+    pub fn part(&self, offset: usize, length: usize) -> Option<Segment<'_>> {
+        let inside = offset.checked_add(length)? <= self.buffer.length();
         // A request counts bytes in 32 bits.
-        let length = u32::try_from(length).map_err(|_| {
-            Error::invalid("Region::segment", format!("{length} bytes are too many"))
-        })?;
-        let entry = abi::ibv_sge {
-            addr: self.address() + offset as u64,
+        let length = u32::try_from(length).ok().filter(|_| inside)?;
+        Some(Segment::new(
+            self.address() + offset as u64,
             length,
-            lkey: self.local_key(),
-        };
-        Ok(Segment {
-            entry,
-            region: PhantomData,
-        })
+            self.local_key(),
+        ))
+    }
+
+    #[cold]
+    fn beyond(&self, call: &'static str, offset: usize, length: usize) -> Error {
+        let have = self.buffer.length();
+        Error::invalid(
+            call,
+            format!("{length} bytes at {offset} of a region of {have}"),
+        )
     }
 
     /// Copies `bytes` in at `offset`.
@@ -216,8 +226,7 @@ impl Region {
     fn checked(&self, call: &'static str, offset: usize, length: usize) -> Result<NonNull<u8>> {
         let have = self.buffer.length();
         if offset.checked_add(length).is_none_or(|end| end > have) {
-            let reason = format!("{length} bytes at {offset} of a region of {have}");
-            return Err(Error::invalid(call, reason));
+            return Err(self.beyond(call, offset, length));
         }
         // SAFETY: the offset lies within the mapping or at its end.
         Ok(unsafe { self.buffer.start().add(offset) })
@@ -263,10 +272,19 @@ impl Drop for Region {
 #[derive(Clone, Copy)]
 pub struct Segment<'r> {
     pub(crate) entry: abi::ibv_sge,
-    region: PhantomData<&'r Region>,
+    region: PhantomData<&'r ()>,
 }
 
 impl Segment<'_> {
+    /// What was checked to lie in the region of this key.
+    #[inline]
+    pub(crate) fn new(addr: u64, length: u32, lkey: u32) -> Self {
+        Segment {
+            entry: abi::ibv_sge { addr, length, lkey },
+            region: PhantomData,
+        }
+    }
+
     /// Bytes.
     pub fn length(&self) -> usize {
         self.entry.length as usize

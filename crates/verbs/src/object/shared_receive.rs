@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::object::completion_queue::CompletionQueue;
 use crate::object::domain::{ProtectionDomain, XrcDomain};
-use crate::object::post::{PostError, ReceiveWork, Scratch};
+use crate::object::post::{self, PostError, ReceiveWork, Scratch};
 use crate::object::region::Segment;
 use crate::object::thread_safe;
 use std::ptr::NonNull;
@@ -112,6 +112,7 @@ impl SharedReceiveQueue {
     }
 
     /// `ibv_post_srq_recv(3)` of a list.
+    #[inline]
     pub fn post_receive<'a, S>(
         &self,
         scratch: &mut Scratch,
@@ -120,17 +121,34 @@ impl SharedReceiveQueue {
     where
         S: IntoIterator<Item = Segment<'a>>,
     {
-        // SAFETY: the context is open.
-        let post = unsafe { (*self.domain.context.raw.as_ptr()).ops.post_srq_recv };
-        let Some(post) = post else {
-            return Err(PostError {
-                index: 0,
-                errno: libc::EOPNOTSUPP,
-            });
-        };
+        let post = self.post_function()?;
         // SAFETY: the queue is alive; the list is valid during the call.
         scratch.receives(requests, |first, bad| unsafe {
             post(self.raw.as_ptr(), first, bad)
+        })
+    }
+
+    /// `ibv_post_srq_recv(3)` of one request with one segment, the shortest way.
+    #[inline]
+    pub fn post_receive_one(
+        &self,
+        id: u64,
+        segment: Segment<'_>,
+    ) -> std::result::Result<(), PostError> {
+        let post = self.post_function()?;
+        post::one_receive(id, segment, |work, bad| {
+            // SAFETY: the queue is alive; the request is valid during the call.
+            unsafe { post(self.raw.as_ptr(), work, bad) }
+        })
+    }
+
+    #[inline]
+    fn post_function(&self) -> std::result::Result<abi::post_srq_recv_fn, PostError> {
+        // SAFETY: the context is open.
+        let post = unsafe { (*self.domain.context.raw.as_ptr()).ops.post_srq_recv };
+        post.ok_or(PostError {
+            index: 0,
+            errno: libc::EOPNOTSUPP,
         })
     }
 }

@@ -92,7 +92,7 @@ async fn point<F: Fabric>(
                 .await?;
         }
         for _ in &edges {
-            wired.sends.one(Wait::Poll).await?;
+            wired.sends.done(Wait::Poll).await?;
         }
         Ok(())
     };

@@ -154,7 +154,7 @@ async fn one_write<F: Fabric>(wired: &Wired<F>, link: usize) -> Result<()> {
             Placement::Reference,
         )
         .await?;
-    wired.sends.one(Wait::Poll).await.map(drop)
+    wired.sends.done(Wait::Poll).await
 }
 
 /// Emits what was found of a knee, also that there is none.

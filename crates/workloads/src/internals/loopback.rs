@@ -82,7 +82,7 @@ async fn point<F: Fabric>(
         &slices,
     )];
     first.post_send(&list).await?;
-    queue.one(Wait::Poll).await?;
+    queue.done(Wait::Poll).await?;
     crate::pattern::verify(&target, 0, size, 3)?;
     let role = if context.rank() == 0 {
         Role::Timed
@@ -91,7 +91,7 @@ async fn point<F: Fabric>(
     };
     let sampled = sample(context, &[0], role, Mode::Free, async |_| {
         first.post_send(&list).await?;
-        queue.one(Wait::Poll).await.map(drop)
+        queue.done(Wait::Poll).await
     })
     .await?;
     emit(

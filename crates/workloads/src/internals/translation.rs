@@ -185,7 +185,7 @@ async fn pages_point<F: Fabric>(
                 wired
                     .post(0, operation, (at, SIZE), Signal::Signalled, placement)
                     .await?;
-                wired.sends.one(Wait::Poll).await.map(drop)
+                wired.sends.done(Wait::Poll).await
             },
         )
         .await?;
@@ -267,7 +267,7 @@ async fn regions_point<F: Fabric>(
                 .pair
                 .post_send(&[WorkRequest::new(0, operation, &slices)])
                 .await?;
-            wired.sends.one(Wait::Poll).await.map(drop)
+            wired.sends.done(Wait::Poll).await
         },
     )
     .await?;

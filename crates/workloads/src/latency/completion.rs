@@ -146,7 +146,7 @@ pub async fn run<F: Fabric>(
         wired
             .post(0, operation, (local, size), Signal::Signalled, placement)
             .await?;
-        wired.sends.one(Wait::Poll).await?;
+        wired.sends.done(Wait::Poll).await?;
         if atomic {
             let old = wired.region.load_word(arrival);
             if old != count {

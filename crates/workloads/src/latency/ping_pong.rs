@@ -287,7 +287,7 @@ impl<F: Fabric> Table<'_, F> {
             let arrival = (self.arrival, size + self.header);
             self.wired.post_receives(0, arrival, 1).await?;
         }
-        self.wired.sends.one(self.spec.wait).await.map(drop)
+        self.wired.sends.done(self.spec.wait).await
     }
 
     #[inline]
@@ -300,7 +300,7 @@ impl<F: Fabric> Table<'_, F> {
                 .until_byte(self.arrival + size - 1, tag(i))
                 .await;
         }
-        self.wired.receives.one(self.spec.wait).await.map(drop)
+        self.wired.receives.done(self.spec.wait).await
     }
 }
 
