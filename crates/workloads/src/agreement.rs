@@ -4,6 +4,9 @@
 //! ballots in the order in which each process casts them. A process that fails casts one failing ballot and leaves the
 //! point; the others meet that ballot at whatever exchange they come to next, and leave the point too. So each failure
 //! costs every process exactly one round, and the next point starts in step.
+//!
+//! A process that hangs casts nothing: its ballot comes back empty once the exchange gave it up. What the others measured
+//! of the point is kept ([`agree_present`]); the launch ends there, for every later point would wait for it again.
 
 use crate::context::{Context, Record};
 use std::future::Future;
@@ -43,15 +46,33 @@ impl From<Error> for Stop {
 /// Result inside a point.
 pub type Outcome<T> = Result<T, Stop>;
 
-/// Casts `data` and gives everybody's, or the failure that somebody cast.
+/// Casts `data` and gives everybody's, or the failure that somebody cast. The absence of a process ends the run.
 pub async fn agree<F: Fabric>(context: &Context<'_, F>, data: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+    let parts = agree_present(context, data).await?;
+    let all: Option<Vec<Vec<u8>>> = parts.iter().cloned().collect();
+    all.ok_or_else(|| {
+        let rank = parts.iter().position(Option::is_none).unwrap_or_default();
+        Stop::Run(hung(rank))
+    })
+}
+
+/// As [`agree`], with `None` for a process that hangs.
+pub async fn agree_present<F: Fabric>(
+    context: &Context<'_, F>,
+    data: &[u8],
+) -> Outcome<Vec<Option<Vec<u8>>>> {
     let mut ballot = vec![DATA];
     ballot.extend_from_slice(data);
     let ballots = cast(context, &ballot).await?;
-    Ok(ballots
-        .into_iter()
-        .map(|ballot| ballot[1..].to_vec())
-        .collect())
+    let part = |ballot: Vec<u8>| ballot.split_first().map(|(_, data)| data.to_vec());
+    Ok(ballots.into_iter().map(part).collect())
+}
+
+fn hung(rank: usize) -> Error {
+    Error::PeerLost {
+        rank,
+        reason: "it hangs: it did not come to the exchange".to_owned(),
+    }
 }
 
 async fn cast<F: Fabric>(context: &Context<'_, F>, ballot: &[u8]) -> Outcome<Vec<Vec<u8>>> {
@@ -69,11 +90,7 @@ async fn cast<F: Fabric>(context: &Context<'_, F>, ballot: &[u8]) -> Outcome<Vec
     }
     for (rank, ballot) in ballots.iter().enumerate() {
         let Some((&kind, text)) = ballot.split_first() else {
-            let reason = format!("process {rank} cast an empty ballot");
-            return Err(Stop::Known {
-                reason,
-                unsupported: false,
-            });
+            continue;
         };
         if kind != DATA {
             let text = String::from_utf8_lossy(text);

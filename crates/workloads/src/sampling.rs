@@ -1,7 +1,7 @@
 //! Sampling of single operations: warm-up that doubles until all agree, blocks after an agreed start, stopping when the
 //! median is known, every sample kept (rules 2 to 4, 8, 9, 11).
 
-use crate::agreement::{Outcome, Stop, agree, pack, unpack};
+use crate::agreement::{Outcome, Stop, agree, agree_present, pack, unpack};
 use crate::context::{Context, Mode};
 use verbena_fabric::{Error, Fabric, Group, Result, Ticks};
 use verbena_measure::converge;
@@ -130,19 +130,19 @@ pub async fn sample_rounds<F: Fabric>(
     for _ in 0..context.budget.blocks {
         let start = sampler.block(samples, batch, &mut recorder).await?;
         let votes = sampler.vote(start, &recorder).await?;
-        let starts = votes
-            .iter()
+        let present = || votes.iter().flatten();
+        let starts = present()
             .filter_map(|vote| vote.first())
             .filter(|start| start.is_finite());
         let (first, last) = starts.fold((f64::MAX, f64::MIN), |(a, b), &s| (a.min(s), b.max(s)));
         skew = skew.max(last - first);
         // A process without an opinion votes infinity below zero.
-        let widest = votes
-            .iter()
+        let widest = present()
             .filter_map(|vote| vote.get(1))
             .copied()
             .fold(f64::MIN, f64::max);
-        if widest <= context.budget.target {
+        // With a process that hangs there is no further block, but what was measured so far counts.
+        if widest <= context.budget.target || votes.contains(&None) {
             break;
         }
     }
@@ -299,7 +299,7 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
         Ok(())
     }
 
-    async fn vote(&self, start: f64, recorder: &Recorder) -> Outcome<Vec<Vec<f64>>> {
+    async fn vote(&self, start: f64, recorder: &Recorder) -> Outcome<Vec<Option<Vec<f64>>>> {
         let width = match self.role {
             Role::Timed if self.failed.is_none() => {
                 let values = recorder
@@ -315,8 +315,9 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
             }
             _ => f64::NEG_INFINITY,
         };
-        let votes = agree(self.context, &pack(&[start, width])).await?;
-        Ok(votes.iter().map(|vote| unpack(vote)).collect())
+        let votes = agree_present(self.context, &pack(&[start, width])).await?;
+        let numbers = |vote: Option<Vec<u8>>| vote.map(|vote| unpack(&vote));
+        Ok(votes.into_iter().map(numbers).collect())
     }
 
     async fn collect(
@@ -337,17 +338,20 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
                 mine.extend(pack(&thinned));
             }
         }
-        let all = agree(self.context, &mine).await?;
+        let all = agree_present(self.context, &mine).await?;
         let mut by_rank = Vec::with_capacity(all.len());
         let mut out = Vec::new();
         for (rank, told) in all.iter().enumerate() {
-            match told.split_first() {
+            match told.as_deref().and_then(<[u8]>::split_first) {
                 Some((1, text)) => {
                     out.push((rank, String::from_utf8_lossy(text).into_owned()));
                     by_rank.push(Vec::new());
                 }
                 Some((_, numbers)) => by_rank.push(unpack(numbers)),
-                None => by_rank.push(Vec::new()),
+                None => {
+                    out.push((rank, "it hangs".to_owned()));
+                    by_rank.push(Vec::new());
+                }
             }
         }
         if by_rank.iter().all(Vec::is_empty) {

@@ -97,12 +97,19 @@ pub fn launch(
         if stop.load(Ordering::Relaxed) {
             deadline = deadline.min(Instant::now() + GRACE);
         }
+        if job.only_hung_left() {
+            trouble.get_or_insert_with(|| format!("processes {:?} hang", hub.absent()));
+            // That it then ends by a signal explains nothing.
+            signalled = true;
+            job.end();
+        }
         if Instant::now() > deadline {
             let late = format!(
                 "ended after {} s without result",
                 started.elapsed().as_secs()
             );
             trouble.get_or_insert(late);
+            signalled = true;
             job.end();
         }
     }
@@ -159,6 +166,15 @@ impl Job<'_> {
         self.children
             .iter_mut()
             .all(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)))
+    }
+
+    /// Whether nobody is left but processes that hang: they will not end by themselves.
+    fn only_hung_left(&mut self) -> bool {
+        let absent = self.hub.absent();
+        !absent.is_empty()
+            && self.children.iter_mut().enumerate().all(|(rank, child)| {
+                absent.contains(&rank) || matches!(child.try_wait(), Ok(Some(_)) | Err(_))
+            })
     }
 
     /// Looks for a process that ended badly, tells the others, gives the reason. One that a signal ended comes first: the

@@ -221,11 +221,12 @@ impl Session<'_> {
     }
 }
 
-/// The floor of latencies and the bound of bandwidths through memory on this host.
+/// The floor of latencies and the bound of bandwidths through memory on this host: the fastest that was seen, for what
+/// else ran at the time is no part of a bound.
 fn floors() -> (Option<f64>, Option<f64>) {
-    let median = |values| Sample::new(values).map(|sample| sample.median());
     let latency = (verbena_measure::start::cores() > 1)
         .then(host::cache_line)
-        .and_then(median);
-    (latency, median(host::copy(1 << 16)))
+        .and_then(Sample::new);
+    let bandwidth = Sample::new(host::copy(1 << 16));
+    (latency.map(|s| s.min()), bandwidth.map(|s| s.max()))
 }

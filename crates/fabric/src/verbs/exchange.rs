@@ -5,10 +5,13 @@
 //! their ranks (4 each, ascending), the process's bytes. A reply is a kind byte, then for `GATHERED` each member's bytes
 //! with a length in front, for `LOST` the rank that is gone. All numbers little-endian. Nothing that arrives is trusted:
 //! lengths are limited, ranks checked.
+//!
+//! A process that lives and does not come is *absent* once the others have waited long enough: its part is empty from
+//! then on, so that they can finish without it.
 
 use crate::error::{Error, Result};
 use crate::verbs::patience::Patience;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
@@ -20,6 +23,11 @@ use std::time::{Duration, Instant};
 const LONGEST: usize = 256 << 20;
 const GATHERED: u8 = 1;
 const LOST: u8 = 2;
+/// After the first of a set came, the others have so long. More than any wait of a process that is not itself hung:
+/// those end after the fabric's patience or a barrier's.
+const ABSENT_AFTER: Duration = Duration::from_secs(15);
+/// How often the hub looks for sets that wait.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The hub: one thread accepts, one a process reads.
 pub struct Hub {
@@ -31,14 +39,25 @@ pub struct Hub {
 struct HubState {
     size: usize,
     writers: HashMap<usize, TcpStream>,
-    rounds: HashMap<Vec<usize>, HashMap<usize, Vec<u8>>>,
+    rounds: HashMap<Vec<usize>, Round>,
+    absent: BTreeSet<usize>,
     finished: bool,
     lost: Option<usize>,
+}
+
+/// What the members of a set have told so far.
+struct Round {
+    since: Instant,
+    parts: HashMap<usize, Vec<u8>>,
 }
 
 impl Hub {
     /// Listens on `address` (port 0 for any) for a job of `size` processes.
     pub fn listen(address: impl ToSocketAddrs, size: usize) -> io::Result<Hub> {
+        Hub::patient(address, size, ABSENT_AFTER)
+    }
+
+    fn patient(address: impl ToSocketAddrs, size: usize, limit: Duration) -> io::Result<Hub> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::new(HubState {
@@ -50,6 +69,14 @@ impl Hub {
             for stream in listener.incoming().take(size).flatten() {
                 let state = Arc::clone(&shared);
                 std::thread::spawn(move || serve(stream, &state));
+            }
+        });
+        let watched = Arc::downgrade(&state);
+        std::thread::spawn(move || {
+            while let Some(state) = watched.upgrade() {
+                give_up_on_absent(&state, limit);
+                drop(state);
+                std::thread::sleep(LOOK.min(limit));
             }
         });
         Ok(Hub { address, state })
@@ -71,6 +98,12 @@ impl Hub {
     /// The process that was lost, if any.
     pub fn lost(&self) -> Option<usize> {
         self.state.lock().expect("no panics under this lock").lost
+    }
+
+    /// The processes that live and did not come, in the order of ranks.
+    pub fn absent(&self) -> Vec<usize> {
+        let state = self.state.lock().expect("no panics under this lock");
+        state.absent.iter().copied().collect()
     }
 
     /// Tells all processes that `rank` is gone, as the launcher noticed.
@@ -123,22 +156,67 @@ fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option<()> {
         reply(&mut state, rank, &lost_reply(lost));
         return Some(());
     }
-    let round = state.rounds.entry(members.clone()).or_default();
-    round.insert(rank, frame[4 + 4 * count..].to_vec());
-    if round.len() < count {
+    // It was given up and came back; the others are somewhere else by now.
+    if state.absent.contains(&rank) {
+        reply(&mut state, rank, &lost_reply(rank));
         return Some(());
     }
-    let round = state.rounds.remove(&members).expect("just filled");
+    let round = state
+        .rounds
+        .entry(members.clone())
+        .or_insert_with(|| Round {
+            since: Instant::now(),
+            parts: HashMap::new(),
+        });
+    round.parts.insert(rank, frame[4 + 4 * count..].to_vec());
+    answer_if_complete(&mut state, &members);
+    Some(())
+}
+
+/// Answers a set of which all came that are not absent.
+fn answer_if_complete(state: &mut HubState, members: &[usize]) {
+    let absent = &state.absent;
+    let complete = state.rounds.get(members).is_some_and(|round| {
+        let came = |member| round.parts.contains_key(member) || absent.contains(member);
+        members.iter().all(came)
+    });
+    if !complete {
+        return;
+    }
+    let round = state.rounds.remove(members).expect("just seen");
     let mut body = vec![GATHERED];
-    for member in &members {
-        let bytes = &round[member];
+    for member in members {
+        let bytes = round.parts.get(member).map_or(&[][..], Vec::as_slice);
         body.extend((bytes.len() as u32).to_le_bytes());
         body.extend(bytes);
     }
-    for &member in &members {
-        reply(&mut state, member, &body);
+    for member in members {
+        if round.parts.contains_key(member) {
+            reply(state, *member, &body);
+        }
     }
-    Some(())
+}
+
+/// Marks as absent whom a set has waited for longer than `limit`, and answers the sets that waited for them alone.
+fn give_up_on_absent(state: &Mutex<HubState>, limit: Duration) {
+    let mut state = state.lock().expect("no panics under this lock");
+    let missing: Vec<usize> = state
+        .rounds
+        .iter()
+        .filter(|(_, round)| round.since.elapsed() > limit)
+        .flat_map(|(members, round)| {
+            let came = |member: &&usize| !round.parts.contains_key(member);
+            members.iter().filter(came).copied().collect::<Vec<_>>()
+        })
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    state.absent.extend(missing);
+    let waiting: Vec<Vec<usize>> = state.rounds.keys().cloned().collect();
+    for members in waiting {
+        answer_if_complete(&mut state, &members);
+    }
 }
 
 fn lost_reply(rank: usize) -> Vec<u8> {
@@ -213,7 +291,7 @@ fn listen(mut stream: TcpStream, sender: &Sender<Vec<u8>>, lost: &std::sync::ato
 }
 
 impl Connection {
-    /// Everybody's bytes among `members`.
+    /// Everybody's bytes among `members`; those of a process that is absent are empty.
     pub fn gather(
         &mut self,
         members: &[usize],
@@ -329,6 +407,29 @@ mod tests {
             "{outcome:?}"
         );
         assert_eq!(hub.lost(), Some(1));
+    }
+
+    #[test]
+    fn nobody_waits_forever_for_a_process_that_does_not_come() {
+        let hub = Hub::patient("127.0.0.1:0", 3, Duration::from_millis(50)).unwrap();
+        let address = hub.address();
+        let mut hung = connect_to_hub(address, 1, &patience()).unwrap();
+        std::thread::scope(|scope| {
+            for rank in [0, 2] {
+                scope.spawn(move || {
+                    let patience = patience();
+                    let mut end = connect_to_hub(address, rank, &patience).unwrap();
+                    for turn in 0..3u8 {
+                        let got = end.gather(&[0, 1, 2], &[turn], &patience).unwrap();
+                        assert_eq!(got, [vec![turn], vec![], vec![turn]]);
+                    }
+                });
+            }
+        });
+        assert_eq!(hub.absent(), [1]);
+        // Woken up, it learns that it is out.
+        let late = hung.gather(&[0, 1, 2], b"late", &patience());
+        assert!(late.is_err(), "{late:?}");
     }
 
     #[test]

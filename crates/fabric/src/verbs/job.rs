@@ -12,11 +12,15 @@ use crate::group::Group;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use verbena_measure::clock::Clock;
 use verbena_measure::start::{COUNTERS, SharedPage};
 
 /// How far ahead the agreed instant lies, in nanoseconds: enough for everybody to see it.
 const AHEAD_NANOS: f64 = 20_000.0;
+/// A barrier waits no longer, so that those who wait there for a hung process still come to the exchange in time to be
+/// told apart from it.
+const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
 
 /// What the launcher tells a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,7 @@ pub struct JobGroup {
     slots: RefCell<HashMap<Vec<usize>, Slot>>,
     next_slot: RefCell<usize>,
     patience: Patience,
+    at_barriers: Patience,
     clock: Clock,
 }
 
@@ -68,6 +73,8 @@ impl JobGroup {
         clock: Clock,
         patience: Patience,
     ) -> JobGroup {
+        let mut at_barriers = patience.clone();
+        at_barriers.limit = patience.limit.min(BARRIER_PATIENCE);
         JobGroup {
             placement,
             exchange: exchange.map(RefCell::new),
@@ -75,6 +82,7 @@ impl JobGroup {
             slots: RefCell::default(),
             next_slot: RefCell::new(0),
             patience,
+            at_barriers,
             clock,
         }
     }
@@ -148,7 +156,7 @@ impl Group for JobGroup {
         let slot = self.slot(page, members)?;
         let counter = counter_of(slot.index);
         let count = slot.base + page.arrive(counter, slot.turn, members.len());
-        self.patience
+        self.at_barriers
             .until("a barrier", || page.complete(counter, count).then_some(()))
     }
 
@@ -177,7 +185,6 @@ mod tests {
     use super::super::exchange::{Hub, connect_to_hub};
     use super::*;
     use crate::executor::block_on;
-    use std::time::Duration;
 
     #[test]
     fn processes_of_a_node_agree_on_an_instant() {
