@@ -136,6 +136,8 @@ benchmarks! {
         "Up to which size should payload go inline?", "connectx_multicore, section 3.1";
     "latency.events" Latency Two, "size", latency::events::compare,
         "What does waiting for an event cost against polling?", "ibv_get_cq_event(3)";
+    "latency.open-loop" Latency Two, "load-percent", latency::open_loop::under_load,
+        "How long does a write take at so much load?", "open loop, as in load generators";
     "bandwidth.write" Bandwidth Two, "size", bandwidth::size::write,
         "How fast do writes flow one way; where is half of the peak?", "perftest's ib_write_bw";
     "bandwidth.write-both" Bandwidth Two, "size", bandwidth::size::write_both,

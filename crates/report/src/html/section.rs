@@ -163,7 +163,11 @@ fn line_chart(described: &Described, runs: &[Shown<'_>]) -> LineChart {
         } else {
             String::new()
         },
-        x_kind: if linear { Kind::Linear } else { Kind::Log },
+        x_kind: if linear || axis == "load-percent" {
+            Kind::Linear
+        } else {
+            Kind::Log
+        },
         y_unit: unit_name,
         y_kind: if linear { Kind::Linear } else { Kind::Log },
         series,

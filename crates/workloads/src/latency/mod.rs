@@ -3,4 +3,5 @@
 pub mod completion;
 pub mod events;
 pub mod inline;
+pub mod open_loop;
 pub mod ping_pong;
