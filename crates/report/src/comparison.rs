@@ -30,7 +30,8 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    fn of(&self, benchmark: &str) -> f64 {
+    /// The threshold for a benchmark.
+    pub fn of(&self, benchmark: &str) -> f64 {
         self.benchmarks
             .iter()
             .filter(|(prefix, _)| benchmark.starts_with(prefix.as_str()))

@@ -84,3 +84,18 @@ fn no_points_at_all_is_a_page_too() {
     let html = page(&[Loaded::default()], &described());
     assert!(html.contains("0 points of 0 benchmarks"));
 }
+
+#[test]
+fn a_history_tells_when_a_level_changed() {
+    use verbena_report::comparison::Thresholds;
+    use verbena_report::history::moves;
+    // A bad day in the third run, then a slow-down that stays.
+    let factors = [1.0, 1.01, 1.4, 0.99, 1.0, 1.2, 1.21, 1.2, 1.19];
+    let runs: Vec<Loaded> = factors.iter().map(|factor| run("r", *factor)).collect();
+    let moved = moves(&runs, &Thresholds::default());
+    assert_eq!(moved.len(), 3, "{moved:#?}");
+    for step in &moved {
+        assert!(step.worse && step.holds && step.run == 5, "{step:?}");
+    }
+    assert_eq!(moves(&runs[..2], &Thresholds::default()), []);
+}

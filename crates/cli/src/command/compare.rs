@@ -1,6 +1,6 @@
 //! `verbena compare`: which points changed between two runs, by how much, with intervals. For gates, the exit code tells.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::command::report::read;
 use crate::exit::Exit;
@@ -32,14 +32,7 @@ pub struct Arguments {
 
 /// Compares; exit code 1 when something got worse.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let thresholds = match &arguments.thresholds {
-        None => Thresholds::default(),
-        Some(path) => {
-            let wrong = |error: String| Failure::Input(format!("{}: {error}", path.display()));
-            let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-            toml::from_str(&text).map_err(|error| wrong(error.to_string()))?
-        }
-    };
+    let thresholds = thresholds(arguments.thresholds.as_deref())?;
     let (a, b) = (read(&arguments.a)?, read(&arguments.b)?);
     let compared = between(&a, &b, &thresholds);
     let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
@@ -87,6 +80,16 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         Exit::Success
     })
+}
+
+/// Thresholds from a file, or the usual ones.
+pub fn thresholds(path: Option<&Path>) -> Result<Thresholds, Failure> {
+    let Some(path) = path else {
+        return Ok(Thresholds::default());
+    };
+    let wrong = |error: String| Failure::Input(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    toml::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
 fn is_change(verdict: Verdict) -> bool {

@@ -4,6 +4,7 @@
 mod bench;
 mod compare;
 mod evaluate;
+mod history;
 mod info;
 mod list;
 mod process;
@@ -23,6 +24,8 @@ pub enum Command {
     Compare(compare::Arguments),
     /// Evaluate an adapter: all benchmarks, one report
     Evaluate(evaluate::Arguments),
+    /// Say where figures changed their level over many runs
+    History(history::Arguments),
     /// Show the adapter, its limits, and who is on it
     Info(info::Arguments),
     /// List the benchmarks
@@ -48,6 +51,7 @@ impl Command {
             Command::Bench(arguments) => bench::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
+            Command::History(arguments) => history::run(arguments),
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Process => process::run(),

@@ -6,4 +6,5 @@ pub mod interval;
 pub mod knee;
 pub mod outlier;
 pub mod quantile;
+pub mod step;
 pub mod welch;
