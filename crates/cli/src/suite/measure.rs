@@ -22,6 +22,9 @@ pub fn measure(
     let mut runs = Vec::new();
     for target in &options.targets {
         let found = target.find(&options.profiles)?;
+        if let (Found::Adapter(adapter), Some(index)) = (&found, options.gid_index) {
+            adapter.check_gid(index)?;
+        }
         let directory = out.map(|out| match several {
             true => out.join(found.directory()),
             false => out.to_owned(),

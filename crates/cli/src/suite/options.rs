@@ -16,6 +16,10 @@ pub struct MeasureOptions {
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
+    /// Index of the port's identifier that goes into global routes: on RoCE, which version and address [default: 0]
+    #[arg(long, value_name = "N")]
+    pub gid_index: Option<u8>,
+
     /// Launches of each benchmark: new processes, queue pairs and buffers [default: 5; 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub launches: Option<u32>,

@@ -15,6 +15,8 @@ pub const VARIABLE: &str = "VERBENA_PROCESS_PLAN";
 pub struct Task {
     /// On what.
     pub target: Resolved,
+    /// Index of the port's identifier.
+    pub gid_index: u8,
     /// `quick` or `full`.
     pub effort: String,
     /// Message sizes.
@@ -68,6 +70,7 @@ impl Task {
     ) -> Task {
         Task {
             target,
+            gid_index: options.gid_index.unwrap_or(0),
             effort: options.effort().to_owned(),
             sizes: options.sizes.clone(),
             pairs: options.pairs.clone(),

@@ -74,7 +74,7 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
         kind: task.target.fabric_kind(),
         device: Some(task.target.device.clone()),
         port: task.target.port,
-        gid_index: 0,
+        gid_index: task.gid_index,
     };
     VerbsProcess::open(&library, &request, group, clock, patience)
 }

@@ -101,6 +101,25 @@ impl Resolved {
         }
     }
 
+    /// Refuses an index at which the port has no identifier.
+    pub fn check_gid(&self, index: u8) -> Result<(), Failure> {
+        let ask = || {
+            let device = Library::open(&self.library)?.device(Some(&self.device))?;
+            device.open()?.gid(self.port, index)
+        };
+        let none = |error: &dyn std::fmt::Display| {
+            Failure::Input(format!("--gid-index {index} cannot be used: {error}"))
+        };
+        let gid = ask().map_err(|error| none(&error))?;
+        match gid.0 == [0; 16] {
+            true => Err(none(&format!(
+                "port {} of {} has no identifier there",
+                self.port, self.device
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// For legends and directories.
     pub fn label(&self) -> String {
         match self.kind.as_str() {
