@@ -1,0 +1,92 @@
+//! The software adapter, reached through verbs by two processes, keeps the seam's contract over each of its paths.
+
+#[allow(dead_code, reason = "this test needs the library alone, no C programs")]
+#[path = "../../ibverbs/tests/common/mod.rs"]
+mod common;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use verbena_fabric::FabricKind;
+use verbena_fabric::conformance::{CHECKS, Outcome, check};
+use verbena_fabric::executor::block_on;
+use verbena_fabric::verbs::{
+    Hub, JobGroup, JobPlacement, OpenRequest, Patience, VerbsProcess, connect_to_hub,
+};
+use verbena_measure::clock::Clock;
+use verbena_verbs::Library;
+
+/// Rank, exchange and library of a process, separated by spaces.
+const PLAN: &str = "VERBENA_CONFORMANCE_PLAN";
+
+#[test]
+fn verbs_keep_every_rule() {
+    let library = common::library_directory().join("libibverbs.so.1");
+    for path in ["mapped", "cma", "ring"] {
+        let runtime =
+            std::env::temp_dir().join(format!("verbena-conformance-{path}-{}", std::process::id()));
+        let hub = Hub::listen("127.0.0.1:0", 2).unwrap();
+        let start = |rank: usize| -> Child {
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "a_process", "--ignored", "--nocapture"])
+                .env(
+                    PLAN,
+                    format!("{rank} {} {}", hub.address(), library.display()),
+                )
+                .env("VERBENA_RUNTIME_DIR", &runtime)
+                .env("VERBENA_PATH", path)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let processes = [start(0), start(1)];
+        for (rank, process) in processes.into_iter().enumerate() {
+            let ended = process.wait_with_output().unwrap();
+            assert!(
+                ended.status.success(),
+                "{path}, process {rank}: {}\n{}",
+                String::from_utf8_lossy(&ended.stdout),
+                String::from_utf8_lossy(&ended.stderr)
+            );
+        }
+        let _ = std::fs::remove_dir_all(&runtime);
+    }
+}
+
+#[test]
+#[ignore = "a process of the job that the test above starts"]
+fn a_process() {
+    let plan = std::env::var(PLAN).expect("started by verbs_keep_every_rule");
+    let [rank, hub, library] = plan.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+        panic!("{plan}");
+    };
+    let rank: usize = rank.parse().unwrap();
+    let mut patience = Patience::new(Duration::from_secs(10));
+    // Two processes and their helpers may share a core here.
+    patience.yielding = true;
+    let clock = Clock::system();
+    let exchange = connect_to_hub(hub, rank, &patience).unwrap();
+    let placement = JobPlacement {
+        rank,
+        nodes: vec![0; 2],
+    };
+    let group = JobGroup::new(
+        placement,
+        Some(exchange),
+        None,
+        clock.clone(),
+        patience.clone(),
+    );
+    let request = OpenRequest {
+        kind: FabricKind::Software,
+        device: None,
+        port: 1,
+        gid_index: 0,
+    };
+    let library = Library::open(library).unwrap();
+    let process = VerbsProcess::open(&library, &request, group, clock, patience).unwrap();
+    for name in CHECKS {
+        let outcome = block_on(check(&process, name));
+        assert_eq!(outcome, Ok(Outcome::Holds), "{name}");
+    }
+}
