@@ -43,8 +43,11 @@ def cases() -> list[Case]:
         Case("job of Open MPI", "", partial(mpi, ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"])),
         Case("job of MPICH", "", partial(mpi, ["mpirun.mpich"])),
         Case("a killed process ends the run", "", killed),
+        Case("a process killed at any moment", "", killed_at_any_moment),
+        Case("a hung process costs its own result", "", hung),
         Case("an interrupt keeps what is measured", "", interrupted),
         Case("equal runs compare as equal", "", compared),
+        Case("a history tells when", "", history),
         Case("the report in a browser", "", browser),
         Case("a model gives the same bytes", "1 and 2 threads", model_repeats),
         Case("figure 2 of connectx_multicore", "on models", model_figure),
@@ -62,6 +65,8 @@ WRONG = [
     ("model without a name", ["bench", "latency.write", "--on", "model"], "verbena list"),
     ("a value that no profile has", ["list", "--set", "connectx.send.colour=1"], "connectx.send.colour"),
     ("a size of zero", ["bench", "latency.write", "--sizes", "0"], "between"),
+    ("absent identifier", ["bench", "latency.write", "--gid-index", "200"], "--gid-index 200"),
+    ("too few runs", ["history", "/no/a", "/no/b"], "at least 6 runs"),
     ("unwritable directory", ["bench", "baseline.memcpy", "--quick", "--out", "/proc/none"], "/proc/none"),
     ("no run there", ["report", "/no/such/run.jsonl"], "/no/such/run.jsonl"),
     ("another schema version", ["report", "{other}"], "schema version 7"),
@@ -214,6 +219,62 @@ def killed(place: Place) -> Outcome:
     return passed(f"{ended.seconds:.0f} s")
 
 
+def killed_at_any_moment(place: Place) -> Outcome:
+    """Wherever in its life a process is killed: while it joins, connects, warms up, measures. The run ends by itself, says
+    which process was lost, and leaves a report."""
+    for number in range(8):
+        out = place.directory / f"out-{number}"
+        process = place.start("bench", [str(VERBENA), "bench", "latency.send", "--launches", "1",
+                                        "--sizes", "8", "--out", str(out)])
+        deadline = time.monotonic() + 30
+        while len(children(process.pid)) < 2 and process.running and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.04 * number)
+        victims = children(process.pid)
+        if len(victims) < 2:
+            return failed("there was no process to kill")
+        os.kill(victims[number % 2], signal.SIGKILL)
+        ended = process.finish(time.monotonic() + 40)
+        if ended.status != 1:
+            return failed(f"kill {number}: {ended.describe()}, expected exit 1", ended.evidence())
+        reasons = [r["reason"] for r in records(out) if r["record"] == "failure"]
+        if not any("signal: 9" in reason for reason in reasons):
+            return failed(f"kill {number}: no failure names the signal: {reasons}", ended.evidence())
+        if not (out / "report.html").exists():
+            return failed(f"kill {number}: there is no report", ended.evidence())
+    return passed()
+
+
+def hung(place: Place) -> Outcome:
+    """A process that is stopped while it measures is given up; the run goes on with the other benchmarks."""
+    out = place.directory / "out"
+    process = place.start("bench", [str(VERBENA), "bench", "multi-pair.write-latency",
+                                    "baseline.memcpy", "--launches", "1", "--pairs", "2", "--mode",
+                                    "free", "--out", str(out)])
+    results = out / "results.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.running:
+        if results.exists() and '"record":"point"' in results.read_text():
+            break
+        time.sleep(0.02)
+    ranks = children(process.pid)
+    if len(ranks) != 4:
+        return failed(f"{len(ranks)} processes instead of four")
+    os.kill(ranks[3], signal.SIGSTOP)
+    ended = process.finish(time.monotonic() + 90)
+    if ended.status != 1:
+        return failed(f"{ended.describe()}, expected exit 1", ended.evidence())
+    found = records(out)
+    reasons = [r["reason"] for r in found if r["record"] == "failure"]
+    if not any("process 3" in reason and "hangs" in reason for reason in reasons):
+        return failed(f"no failure names the hung process: {reasons}", ended.evidence())
+    if not any(p["benchmark"] == "baseline.memcpy" for p in points_of(out)):
+        return failed("the next benchmark was not measured", ended.evidence())
+    if found[-1]["outcome"] != "complete" or not (out / "report.html").exists():
+        return failed(f"the run ended as {found[-1]}", ended.evidence())
+    return passed(f"{ended.seconds:.0f} s")
+
+
 def interrupted(place: Place) -> Outcome:
     """SIGINT ends the run; its points are kept and the end says so."""
     out = place.directory / "out"
@@ -251,6 +312,32 @@ def compared(place: Place) -> Outcome:
     worse = place.run("compare", [str(VERBENA), "compare", str(out), str(slow)], 20)
     if worse.status != 1 or "1 worse" not in worse.output:
         return failed("a planted slow-down was not found, or more than it", worse.evidence())
+    return passed()
+
+
+def history(place: Place) -> Outcome:
+    """Over eight runs, of which the last four are slower, `verbena history` names the fifth."""
+    out = place.directory / "out"
+    ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64",
+                                "--transports", "rc", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    runs = []
+    for number in range(8):
+        lines = []
+        for record in records(out):
+            if record["record"] == "run":
+                record["started"] = number
+            if record["record"] == "point":
+                factor = 1.3 if number > 3 and record["parameters"]["size"] == 8 else 1
+                record["metrics"][0]["value"] *= factor * (1 + 0.002 * (number % 2))
+            lines.append(json.dumps(record))
+        runs.append(place.directory / f"run-{number}.jsonl")
+        runs[-1].write_text("\n".join(lines) + "\n")
+    # The order of the arguments does not matter, that of the starts does.
+    told = place.run("history", [str(VERBENA), "history", *map(str, reversed(runs))], 20)
+    if told.status != 1 or "run-4.jsonl" not in told.output or "1 steps" not in told.output:
+        return failed("the step was not found, or more than it", told.evidence())
     return passed()
 
 

@@ -69,17 +69,19 @@ impl Region for VerbsRegion {
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        Ok(match &self.memory {
+        match &self.memory {
             Registered::Host(region) => region.write(offset, bytes)?,
             Registered::Device(region) => region.write(offset, bytes)?,
-        })
+        }
+        Ok(())
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
-        Ok(match &self.memory {
+        match &self.memory {
             Registered::Host(region) => region.read(offset, into)?,
             Registered::Device(region) => region.read(offset, into)?,
-        })
+        }
+        Ok(())
     }
 
     #[inline]
