@@ -1,0 +1,1 @@
+"""Benches of the benchmark suite itself: beside perftest, and run against run."""
