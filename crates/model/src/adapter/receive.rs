@@ -3,8 +3,8 @@
 use super::pair::{Message, Pair};
 use super::request::{Kind, MemoryHome, Transport};
 use super::send::Chunk;
-use crate::component::{Flow, Load};
-use crate::kernel::{Semaphore, Time};
+use crate::component::{Flow, Load, Reading, Window};
+use crate::kernel::Time;
 use std::rc::Rc;
 
 /// Bytes of a completion queue entry.
@@ -171,9 +171,9 @@ impl Pair {
         let turn = self.responder.acquire().await;
         sim.sleep(adapter.profile.receive.read_turnaround).await;
         adapter.translate(message.remote, message.bytes, true).await;
-        let window = Semaphore::new(sim, adapter.profile.send.reads_message.0 as usize);
+        let window = Window::new(sim, adapter.profile.send.reads_message.0 as usize);
         for chunk in adapter.chunks(message.bytes) {
-            let reading = match message.remote.home {
+            let mut reading = match message.remote.home {
                 MemoryHome::Host if chunk.load.bytes > 0 => {
                     Some(adapter.bus.issue(chunk.load, &window, &adapter.reads).await)
                 }
@@ -183,6 +183,7 @@ impl Pair {
                     None
                 }
             };
+            let issued = reading.as_mut().and_then(Reading::issued);
             let number = source.next_response.get();
             source.next_response.set(number + 1);
             let (own, source, message) = (self.clone(), source.clone(), message.clone());
@@ -214,6 +215,10 @@ impl Pair {
                     .await;
                 source.take_response(message, chunk, number, there).await;
             });
+            if let Some(issued) = issued {
+                let last = issued.receive().await;
+                adapter.sim.sleep_until(last).await;
+            }
         }
         drop(turn);
     }

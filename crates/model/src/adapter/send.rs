@@ -6,12 +6,15 @@
 
 use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
-use crate::component::{Flow, Load, Reading};
-use crate::kernel::{Permit, Semaphore};
+use crate::component::{Flow, Load, Reading, Window};
+use crate::kernel::Permit;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A packet, or at message fidelity a whole message, on its way.
+/// Trains of packets that a message goes in at message fidelity; with as many packets or fewer, each goes alone.
+const TRAINS: u64 = 16;
+
+/// A packet, or at message fidelity a train of them, on its way.
 pub(super) struct Chunk {
     pub load: Load,
     /// Offset in the message.
@@ -82,7 +85,7 @@ impl Pair {
             self.dispatch(&target, &message, chunk, None);
         } else {
             adapter.translate(request.local, request.bytes, true).await;
-            let window = Semaphore::new(sim, adapter.profile.send.reads_message.0 as usize);
+            let window = Window::new(sim, adapter.profile.send.reads_message.0 as usize);
             for chunk in adapter.chunks(request.bytes) {
                 let inline = request.placement == Placement::Inline || chunk.load.bytes == 0;
                 let mut reading = match (inline, request.local.home) {
@@ -138,11 +141,12 @@ impl Pair {
             let lossy = own.transport != Transport::Reliable && chunk.last;
             let there = own.carry(&target, chunk.load, header, flow).await;
             if lossy {
-                // Nobody acknowledges: done when it has left.
+                // Nobody acknowledges: done when all of it has left.
                 let (own, message) = (own.clone(), message.clone());
-                adapter
-                    .sim
-                    .start(async move { own.complete(&message).await });
+                adapter.sim.start(async move {
+                    own.adapter.sim.sleep_until(there.tail).await;
+                    own.complete(&message).await;
+                });
             }
             target
                 .arrive(own.clone(), message, chunk, number, there)
@@ -191,24 +195,23 @@ impl Pair {
 }
 
 impl super::AdapterModel {
-    /// A message's packets, or at message fidelity the whole.
+    /// A message's packets; at message fidelity at most [`TRAINS`] trains of them, so that messages which share a bus or a
+    /// link do so side by side.
     pub(super) fn chunks(&self, bytes: u64) -> Vec<Chunk> {
         let mtu = self.network.link().mtu.0;
-        if self.fidelity == super::Fidelity::Message && bytes > mtu {
-            return vec![Chunk {
-                load: Load::message(bytes, mtu),
-                offset: 0,
-                first: true,
-                last: true,
-            }];
-        }
         let packets = bytes.div_ceil(mtu).max(1);
-        (0..packets)
+        let train = match self.fidelity {
+            super::Fidelity::Packet => 1,
+            super::Fidelity::Message => packets.div_ceil(TRAINS),
+        };
+        let length = train * mtu;
+        let chunks = packets.div_ceil(train);
+        (0..chunks)
             .map(|n| Chunk {
-                load: Load::single((bytes - n * mtu).min(mtu)),
-                offset: n * mtu,
+                load: Load::message((bytes - n * length).min(length), mtu),
+                offset: n * length,
                 first: n == 0,
-                last: n + 1 == packets,
+                last: n + 1 == chunks,
             })
             .collect()
     }

@@ -1,7 +1,7 @@
 //! The bus of a node, whichever it is.
 
 use super::{Flow, Load, MemoryModel, PcieModel, PcixModel};
-use crate::kernel::{JoinHandle, Mailbox, Semaphore, Sim, Time};
+use crate::kernel::{JoinHandle, Mailbox, Semaphore, Server, Sim, Time};
 use crate::profile::Bus;
 use std::rc::Rc;
 
@@ -40,7 +40,7 @@ impl BusModel {
 
     /// The adapter begins to read from memory; the future completes when all requests have been issued. `window`
     /// limits the reads of one message, `total` those of the adapter.
-    pub async fn issue(&self, load: Load, window: &Semaphore, total: &Semaphore) -> Reading {
+    pub async fn issue(&self, load: Load, window: &Window, total: &Semaphore) -> Reading {
         match self {
             BusModel::Pcie(pcie) => {
                 let (parts, issued) = pcie.issue(load, window, total).await;
@@ -58,7 +58,7 @@ impl BusModel {
 
     /// The adapter reads a small structure; returns when it is there.
     pub async fn fetch(&self, bytes: u64, total: &Semaphore) {
-        let window = Semaphore::new(self.sim(), usize::MAX);
+        let window = Window::new(self.sim(), usize::MAX);
         self.issue(Load::single(bytes), &window, total)
             .await
             .done()
@@ -69,6 +69,24 @@ impl BusModel {
         match self {
             BusModel::Pcie(pcie) => pcie.sim(),
             BusModel::Pcix(pcix) => pcix.sim(),
+        }
+    }
+}
+
+/// The reads that one message may have in flight.
+pub struct Window {
+    /// A permit for each, where reads are followed one by one.
+    pub(super) permits: Semaphore,
+    /// Trains of packets get their share of time one after the other instead.
+    pub(super) stream: Rc<Server>,
+}
+
+impl Window {
+    /// So many.
+    pub fn new(sim: &Sim, reads: usize) -> Window {
+        Window {
+            permits: Semaphore::new(sim, reads),
+            stream: Rc::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ mod network;
 mod pcie;
 mod pcix;
 
-pub use bus::{BusModel, Reading};
+pub use bus::{BusModel, Reading, Window};
 pub use memory::MemoryModel;
 pub use network::{Network, Port};
 pub use pcie::PcieModel;

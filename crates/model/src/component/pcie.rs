@@ -6,7 +6,7 @@
 //! limits the reads in flight as well. Sources: the PCI Express base specification's packet formats, the pcie-bench
 //! model (SIGCOMM 2018).
 
-use super::{Flow, Load, MemoryModel};
+use super::{Flow, Load, MemoryModel, Window};
 use crate::kernel::{JoinHandle, Mailbox, Semaphore, Server, Sim, Time};
 use crate::profile::Pcie;
 use std::rc::Rc;
@@ -100,27 +100,25 @@ impl PcieModel {
     pub async fn issue(
         self: &Rc<Self>,
         load: Load,
-        window: &Semaphore,
+        window: &Window,
         total: &Semaphore,
     ) -> (Vec<JoinHandle<Flow>>, Option<Mailbox<Time>>) {
         let mut parts = Vec::new();
         if load.packets > 1 {
             let (own, total) = (self.clone(), total.clone());
-            let size = window.size();
+            let pace = (window.permits.size(), window.stream.clone());
             let issued = Mailbox::new(&self.sim);
             let told = issued.clone();
-            let permit = window.acquire().await;
-            parts.push(self.sim.spawn(async move {
-                let flow = own.read_stream(load, size, &total, told).await;
-                drop(permit);
-                flow
-            }));
+            parts.push(
+                self.sim
+                    .spawn(async move { own.read_stream(load, pace, &total, told).await }),
+            );
             return (parts, Some(issued));
         }
         let mut left = load.bytes;
         while left > 0 {
             let bytes = left.min(self.profile.read_request.0);
-            let permit = window.acquire().await;
+            let permit = window.permits.acquire().await;
             let (own, total) = (self.clone(), total.clone());
             parts.push(self.sim.spawn(async move {
                 own.read_once(bytes, &total).await;
@@ -165,13 +163,13 @@ impl PcieModel {
         drop(in_flight);
     }
 
-    /// A whole message's reads as one: the first packet after a latency, the rest at the rate that the requests in
-    /// flight allow, `window` of this message and the chipset's slots of all.
+    /// The reads of a train of packets as one: the first packet after a latency, the rest at the rate that the requests in
+    /// flight allow, `window` of this message, whose trains share its time, and the chipset's slots of all.
     /// Tells `issued` when the last request is on its way.
     async fn read_stream(
         &self,
         load: Load,
-        window: usize,
+        (window, stream): (usize, Rc<Server>),
         total: &Semaphore,
         issued: Mailbox<Time>,
     ) -> Flow {
@@ -192,7 +190,7 @@ impl PcieModel {
         self.sim.sleep_until(slots.start + p.read_latency).await;
         let now = self.sim.now();
         let memory = self.memory.carry(now, load.bytes);
-        let alone = now + share(round, window as u64);
+        let alone = stream.reserve(now, share(round, window as u64)).end;
         let paced = slots.end.max(alone).since(first);
         issued.send(slots.end.max(alone).since(round));
         let answer = self.down.reserve_train(now, span, paced, first);

@@ -35,6 +35,11 @@ impl PcixModel {
         self.profile.rate.time(bytes) + self.profile.burst_overhead * bursts
     }
 
+    /// The same of a train: each packet has bursts of its own.
+    fn train(&self, load: Load) -> Time {
+        self.data(load.first) * (load.packets - 1) + self.data(load.last())
+    }
+
     pub(super) fn sim(&self) -> &Sim {
         &self.sim
     }
@@ -49,7 +54,7 @@ impl PcixModel {
     pub fn write(&self, load: Load, flow: Flow) -> Flow {
         let turn = self.bus.reserve_train(
             flow.head,
-            self.data(load.bytes),
+            self.train(load),
             flow.tail,
             self.data(load.last()),
         );
@@ -70,13 +75,13 @@ impl PcixModel {
             let slot = self.slots.acquire().await;
             let asked = self.bus.reserve(self.sim.now(), p.burst_overhead);
             self.sim.sleep_until(asked.end + p.read_latency).await;
-            let requests = load.bytes.div_ceil(p.read_request.0);
-            let turn =
-                p.burst_overhead + p.read_latency + self.data(p.read_request.0.min(load.bytes));
+            let requests = load.packets * load.first.div_ceil(p.read_request.0);
+            let one = p.read_request.0.min(load.first);
+            let turn = p.burst_overhead + p.read_latency + self.data(one);
             let paced = Time(turn.0 * (requests - 1) / p.read_slots.0);
             let now = self.sim.now();
-            let last = self.data(load.bytes - (requests - 1) * p.read_request.0);
-            let span = self.data(load.bytes) + p.burst_overhead * (requests - 1);
+            let last = self.data(load.last().min(one));
+            let span = self.train(load) + p.burst_overhead * (requests - 1);
             let turn = self.bus.reserve_train(now, span, now + paced, last);
             let head = turn.start + self.data(load.first);
             self.sim.sleep_until(head).await;
