@@ -59,6 +59,7 @@ impl Process {
         };
         let serving: &mut Serving = &mut serving;
         let requests = inbound.channel.requests();
+        let answered = serving.answers.tail();
         let mut served = 0;
         let mut published = false;
         while served < BATCH {
@@ -86,10 +87,12 @@ impl Process {
             }
         }
         published |= serving.requests.publish(&requests);
-        if published {
+        // A long read fills the answering ring before it is served: the requester must come and empty it.
+        let answered = serving.answers.tail() != answered;
+        if published || answered {
             inbound.peer.wake();
         }
-        served > 0
+        served > 0 || answered
     }
 
     /// Completes what the peer dealt with before it sent what we are about to serve.
