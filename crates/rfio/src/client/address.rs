@@ -36,6 +36,9 @@ pub enum BadLocation {
     /// A port that is none.
     #[error("'{0}' has a port that is not a number from 1 to 65535")]
     Port(String),
+    /// A host that no system could look up.
+    #[error("'{0}' has a host name with a character that no name has")]
+    Host(String),
     /// A path that no server could have.
     #[error("'{0}' has a path that is too long or holds a NUL byte")]
     Path(String),
@@ -111,13 +114,19 @@ impl Address {
         if host.is_empty() {
             return Err(BadLocation::NoHost(whole.to_owned()));
         }
-        if host.starts_with('/') {
+        if host.starts_with('/') && rest.is_empty() {
             return Ok(Self::Socket(PathBuf::from(host)));
         }
+        let is_foreign =
+            |c: char| matches!(c, '/' | '[' | ']') || c.is_whitespace() || c.is_control();
+        if host.contains(is_foreign) {
+            return Err(BadLocation::Host(whole.to_owned()));
+        }
         let port = match rest.strip_prefix(':') {
-            Some(port) => port
-                .parse()
-                .ok()
+            None if !rest.is_empty() => return Err(BadLocation::Port(whole.to_owned())),
+            Some(port) => Some(port)
+                .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|port| port.parse().ok())
                 .filter(|&port| port != 0)
                 .ok_or_else(|| BadLocation::Port(whole.to_owned()))?,
             None => default_port,
@@ -195,6 +204,18 @@ mod tests {
             Location::parse("rfio://h:x/a"),
             Err(BadLocation::Port(_))
         ));
+        for text in ["rfio://[f/run/s]/a", "rfio://a b/c", "rfio://[a[b]/c"] {
+            assert_eq!(
+                Location::parse(text),
+                Err(BadLocation::Host(text.to_owned()))
+            );
+        }
+        for text in ["rfio://[::1]x/a", "rfio://[::1]:/a", "rfio://h:+1/a"] {
+            assert_eq!(
+                Location::parse(text),
+                Err(BadLocation::Port(text.to_owned()))
+            );
+        }
         assert!(matches!(
             Location::parse("[::1:/a"),
             Err(BadLocation::Bracket(_))
