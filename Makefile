@@ -43,8 +43,10 @@ install: build
 		$(DESTDIR)$(PREFIX)/share/doc/verbena/
 
 bench: build
+	@setup/machine bench
 	@setup/machine test
 	benches/run
+	benches/rfio/measure
 
 # QUICK=1 for an evaluation of 90 seconds, ON='hardware:mlx5_0' for another adapter.
 evaluate: build
@@ -58,7 +60,8 @@ test: build
 clean:
 	$(CARGO) clean
 
-# Sanitizers over the C interface, properties and models at length.
+# Sanitizers over the C interface, fuzzing, properties and models at length.
 nightly: build
+	@setup/machine nightly
 	@setup/machine test
 	tests/nightly

@@ -1,0 +1,93 @@
+//! A client's side of a session with a server that says anything: the input is replies, each with a length of its body
+//! (2 bytes), a length of its payload (2), its body, and its payload. They are framed as the client's requests ask, so
+//! that what is behind the framing is reached.
+#![no_main]
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use verbena_rfio::auth::secrets::Secrets;
+use verbena_rfio::client::copy::list;
+use verbena_rfio::client::options::{Checksums, Fabric};
+use verbena_rfio::client::{Address, Options, RemoteFile, Session};
+use verbena_rfio_protocol::Header;
+use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
+use verbena_rfio_protocol::types::{Path, Range};
+
+fn listener() -> &'static (PathBuf, UnixListener) {
+    static LISTENER: OnceLock<(PathBuf, UnixListener)> = OnceLock::new();
+    LISTENER.get_or_init(|| {
+        let path = std::env::temp_dir().join(format!("rfio-fuzz-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("the temporary directory is writable");
+        (path, listener)
+    })
+}
+
+/// Answers each request with the next reply of the input; goes when there is none.
+fn answer(mut peer: UnixStream, mut input: &[u8]) -> Option<()> {
+    let limits = Limits {
+        body: MOST_BODY,
+        payload: MOST_PAYLOAD,
+    };
+    loop {
+        let mut raw = [0; HEADER];
+        peer.read_exact(&mut raw).ok()?;
+        let asked = Header::parse(&raw, limits).ok()?;
+        let mut rest = vec![0; (asked.body + asked.payload) as usize];
+        peer.read_exact(&mut rest).ok()?;
+        let (&[b0, b1, p0, p1], behind) = input.split_first_chunk::<4>()?;
+        let body = usize::from(u16::from_be_bytes([b0, b1])).min(behind.len());
+        let (body, behind) = behind.split_at(body);
+        let payload = usize::from(u16::from_be_bytes([p0, p1])).min(behind.len());
+        let (payload, behind) = behind.split_at(payload);
+        let header = Header {
+            kind: Kind::reply(asked.kind.operation()),
+            body: body.len() as u32,
+            payload: payload.len() as u32,
+            id: asked.id,
+        };
+        peer.write_all(&[&header.emit(), body, payload].concat()).ok()?;
+        input = behind;
+    }
+}
+
+fn use_server(address: &Address) -> Option<()> {
+    let options = Options {
+        user: "nobody".into(),
+        secrets: Secrets::default(),
+        tls: None,
+        fabric: Fabric::Tcp,
+        patience: Duration::from_secs(5),
+        checksums: Checksums::On,
+    };
+    let path = Path::new("/f")?;
+    let mut session = Session::connect(address, &options).ok()?;
+    let _ = list(&mut session, &path);
+    let session = Arc::new(Mutex::new(session));
+    let file = RemoteFile::open(&session, &path, 1, 0).ok()?;
+    let mut bytes = [0; 3000];
+    let _ = file.read_at(10, &mut bytes);
+    let range = |offset, length| Range { offset, length };
+    let _ = file.read_vector(&[range(0, 100), range(4000, 1)]);
+    let _ = file.write_at(5, &bytes[..50]);
+    let _ = file.examine();
+    file.close().ok()
+}
+
+fuzz_target!(|input: &[u8]| {
+    let (path, listener) = listener();
+    let address = Address::Socket(path.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if let Ok((peer, _)) = listener.accept() {
+                answer(peer, input);
+            }
+        });
+        use_server(&address);
+    });
+});

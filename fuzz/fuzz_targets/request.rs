@@ -1,0 +1,17 @@
+//! The body of a request, as a server decodes it: two bytes of operation, then the body. What is accepted encodes to the
+//! same bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use verbena_rfio_protocol::Request;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((operation, body)) = input.split_first_chunk::<2>() else {
+        return;
+    };
+    let operation = u16::from_be_bytes(*operation);
+    if let Ok(request) = Request::decode(operation, body) {
+        assert_eq!(request.operation(), operation);
+        assert_eq!(request.encode(), body);
+    }
+});

@@ -1,0 +1,68 @@
+//! The adapter's ring, whose other end writes what it likes into the shared cells: the consumer stays inside them, and
+//! says so when it cannot go on.
+#![no_main]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use libfuzzer_sys::fuzz_target;
+use verbena_hca::qp::message::Source;
+use verbena_hca::shm::ring::{CELL, Consumer, HEADER, Store};
+
+const CELLS: usize = 16;
+
+#[repr(align(64))]
+struct Cells(UnsafeCell<[u8; CELLS * CELL]>);
+
+struct Shared {
+    cells: Cells,
+    head: AtomicU64,
+}
+
+// SAFETY: the number of cells is constant, and each accessor stays within its cell.
+unsafe impl Store for Shared {
+    fn cells(&self) -> u64 {
+        CELLS as u64
+    }
+    fn stamp(&self, index: u64) -> &AtomicU32 {
+        // SAFETY: a cell is aligned to 64 bytes and its first word is only used as this atomic.
+        unsafe { &*self.writable(index).cast::<AtomicU32>() }
+    }
+    fn head(&self) -> &AtomicU64 {
+        &self.head
+    }
+    fn readable(&self, index: u64) -> *const u8 {
+        self.writable(index)
+    }
+    fn writable(&self, index: u64) -> *mut u8 {
+        assert!(index < CELLS as u64);
+        // SAFETY: in bounds, just checked.
+        unsafe { self.cells.0.get().cast::<u8>().add(index as usize * CELL) }
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let mut cells = [0; CELLS * CELL];
+    let length = input.len().min(cells.len());
+    cells[..length].copy_from_slice(&input[..length]);
+    let shared = Shared {
+        cells: Cells(UnsafeCell::new(cells)),
+        head: AtomicU64::new(0),
+    };
+    let start = shared.readable(0) as usize;
+    let mut consumer = Consumer::default();
+    // Laps change the stamp that is expected, so the same bytes are read at most once.
+    while let Ok(Some(record)) = consumer.peek(&shared) {
+        let from = record.payload as usize;
+        let to = from + record.header.length as usize;
+        assert!(from >= start + HEADER && to <= start + CELLS * CELL);
+        // SAFETY: just checked; nobody else has the cells.
+        let payload = unsafe { std::slice::from_raw_parts(record.payload, to - from) };
+        for bytes in payload.chunks_exact(Source::LENGTH) {
+            let bytes = bytes.try_into().expect("the chunks have this length");
+            assert_eq!(&Source::parse(bytes).emit(), bytes);
+        }
+        consumer.advance(&record);
+    }
+    consumer.publish(&shared);
+});

@@ -1,0 +1,20 @@
+//! Text from people: locations and files of secrets. A location that is understood is understood the same when it is
+//! written out again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use verbena_rfio::auth::secrets::Secrets;
+use verbena_rfio::client::Location;
+
+fuzz_target!(|input: &str| {
+    if let Ok(Location::Remote(address, path)) = Location::parse(input)
+        && path.as_bytes().starts_with(b"/")
+        && let Ok(text) = std::str::from_utf8(path.as_bytes())
+    {
+        let again = Location::parse(&format!("rfio://{address}{text}"));
+        assert_eq!(again, Ok(Location::Remote(address, path)));
+    }
+    if let Err(line) = Secrets::parse(input) {
+        assert!(line >= 1 && line <= input.lines().count());
+    }
+});
