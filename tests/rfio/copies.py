@@ -33,7 +33,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
         left = [*os.listdir(service.export), *os.listdir(service.here)]
         if sorted(left) != ["back", "f", "original"]:
             return failed(f"files are left behind: {left}")
-        if fabric == "verbs" and size > 1 << 20:
+        if service.fabric == "verbs" and size > 1 << 20:
             moved = service.metric("rfio_fabric_sent_bytes_total")
             came = service.metric("rfio_fabric_received_bytes_total")
             # What is less than 16 KiB may go with the request or the reply.

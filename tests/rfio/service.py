@@ -20,6 +20,8 @@ USER = b"tester"
 SECONDS = 60.0
 #: How data travel: over TCP alone, or by RDMA on the software adapter.
 FABRICS = ("tcp", "verbs")
+#: Ways of the software adapter to a peer, besides the one that it chooses by itself.
+PATHS = ("cma", "ring")
 
 
 class Service:
@@ -27,7 +29,8 @@ class Service:
 
     def __init__(self, place: Place, fabric: str, *options: str, export: Optional[Path] = None):
         self.place = place
-        self.fabric = fabric
+        self.path = fabric if fabric in PATHS else None
+        self.fabric = "verbs" if self.path else fabric
         self.options = options
         self.directory = Path(tempfile.mkdtemp(prefix="rfio-test-", dir="/dev/shm"))
         self.export = export or self.directory / "export"
@@ -66,7 +69,7 @@ class Service:
             "rfiod", "--export", self.export, "--listen", f"127.0.0.1:{self.port}", "--fabric",
             self.fabric, "--audit", self.audit, "--metrics", "127.0.0.1:0", "--buffers", "32M",
             *([] if "--cache" in self.options else ["--cache", "32M"]), *self.options)
-        self.daemon = self.place.start("rfiod", command, **self.environment())
+        self.daemon = self.place.start("rfiod", command, self.path, **self.environment())
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and self.daemon.running:
             said = self.daemon.output()
@@ -100,7 +103,7 @@ class Service:
     def begin(self, program: str, *arguments: object, **more: str) -> Process:
         """Starts a tool."""
         environment = {**self.environment(), "RFIO_FABRIC": self.fabric, **more}
-        return self.place.start(program, self.command(program, *arguments), **environment)
+        return self.place.start(program, self.command(program, *arguments), self.path, **environment)
 
     def tool(self, program: str, *arguments: object, **more: str) -> Ended:
         """Runs a tool to its end."""

@@ -7,8 +7,8 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import copies, encrypted, faults, intruders, libraries, resuming
-from .service import FABRICS
+from . import copies, encrypted, fabric_intruders, faults, intruders, libraries, resuming
+from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
 REQUIRES: list = []
@@ -23,7 +23,6 @@ def cases() -> Iterator[Case]:
                 "pipes": copies.pipes, "trees": copies.trees, "names and exit codes": copies.names,
                 "summary": copies.summary, "a damaged part": resuming.a_damaged_part,
                 "disk full": faults.disk_full, "slow readers": faults.slow_readers,
-                "10,000 half-open connections": faults.half_open,
                 "server restarted": faults.server_restarted, "two writers": faults.two_writers}.items():
             yield Case(name, fabric, partial(function, fabric=fabric))
         for how in ("truncated", "replaced"):
@@ -39,6 +38,12 @@ def cases() -> Iterator[Case]:
                        partial(libraries.c_program, fabric=fabric, library=library))
         for needs in ("fsspec", "pandas"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
+    # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.
+    yield Case("10,000 half-open connections", "verbs", partial(faults.half_open, fabric="verbs"))
+    for path in PATHS:
+        yield Case("both ways, 1 MiB + 1 bytes", path, partial(both_ways, fabric=path, size=copies.SIZES["1 MiB + 1"]))
+        yield Case("trees", path, partial(copies.trees, fabric=path))
+        yield Case("C program with librfio", path, partial(libraries.c_program, fabric=path, library="rfio"))
     yield Case("exported symbols", "library", libraries.symbols)
     for name, function in {
             "asserted identity": intruders.asserted_identity,
@@ -47,7 +52,10 @@ def cases() -> Iterator[Case]:
             "sizes and counts": intruders.sizes, "stolen handles": intruders.stolen_handles,
             "tampering": intruders.tampering, "supplementary groups": intruders.groups,
             "a process per connection": intruders.no_process_per_connection,
-            "silence": intruders.silence, "TLS": encrypted.tls, "read-only strangers": intruders.read_only}.items():
+            "silence": intruders.silence, "TLS": encrypted.tls, "read-only strangers": intruders.read_only,
+            "tokens": fabric_intruders.tokens, "bad keys": fabric_intruders.bad_keys,
+            "the server's memory": fabric_intruders.server_memory,
+            "a late server": fabric_intruders.late_server}.items():
         yield Case(name, "intruder", function)
 
 

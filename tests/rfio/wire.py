@@ -11,7 +11,7 @@ from typing import Optional
 
 HEADER = struct.Struct(">HHIIQ")
 MAGIC = 0x5246
-HELLO, PROVE, PING, OPEN, READ, READ_VECTOR = 1, 2, 4, 10, 12, 13
+HELLO, PROVE, CONNECT, PING, OPEN, READ, READ_VECTOR = 1, 2, 3, 4, 10, 12, 13
 SECRET, ANONYMOUS = 2, 4
 
 
