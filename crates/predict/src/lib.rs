@@ -4,4 +4,5 @@
 pub mod application;
 pub mod bench;
 pub mod claims;
+pub mod suite;
 pub mod table;

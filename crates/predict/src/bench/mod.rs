@@ -2,14 +2,12 @@
 //! figure in the papers' terms.
 
 mod bandwidth;
-mod contexts;
 mod file_service;
 mod latency;
 mod mpi;
 mod stack;
 
 pub use bandwidth::{Bandwidth, Direction, Rates, bandwidth};
-pub use contexts::{context_memory, loopback, scatter};
 pub use file_service::{Service, file_service};
 pub use latency::{Latency, Start, latency};
 pub use mpi::{Ranks, mpi_bandwidth, mpi_latency};

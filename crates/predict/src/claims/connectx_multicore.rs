@@ -2,35 +2,31 @@
 
 use super::{Bench, Outcome, mean_ratio};
 use crate::application::{halo, lammps};
-use crate::bench::{Bandwidth, Latency, Operation, bandwidth, latency};
-use verbena_model::adapter::{Fidelity, Kind, Placement};
+use crate::suite::Suite;
+use verbena_model::adapter::Fidelity;
 use verbena_model::profile::System;
 
 /// Sizes below 256 bytes, as the figures have them.
 const BELOW_256: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 fn write(system: &System, bytes: u64, pairs: usize) -> f64 {
-    latency(
-        system,
-        Latency::of(Operation::inline_write(bytes)).pairs(pairs),
-    )
+    let suite = Suite::new(system, "multi-pair.write-latency");
+    suite.pairs(pairs).size(bytes).figure()
 }
 
 fn read(system: &System, bytes: u64, pairs: usize) -> f64 {
-    let operation = Operation::new(Kind::Read, bytes, Placement::Reference);
-    latency(system, Latency::of(operation).pairs(pairs))
+    let suite = Suite::new(system, "multi-pair.read-latency");
+    suite.pairs(pairs).size(bytes).figure()
 }
 
 fn send(system: &System) -> f64 {
-    latency(
-        system,
-        Latency::of(Operation::new(Kind::Send, 1, Placement::Inline)),
-    )
+    let suite = Suite::new(system, "latency.send");
+    suite.transport("rc").size(1).figure()
 }
 
 fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 {
-    let operation = Operation::new(Kind::Write, bytes, Placement::Reference);
-    bandwidth(system, Bandwidth::of(operation).pairs(pairs)).received
+    let suite = Suite::new(system, "multi-pair.write-bandwidth");
+    suite.pairs(pairs).size(bytes).figure()
 }
 
 pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {

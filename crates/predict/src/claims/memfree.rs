@@ -2,11 +2,10 @@
 
 use super::{Bench, Outcome};
 use crate::application::{Kernel, nas};
-use crate::bench::{
-    Bandwidth, Latency, Operation, bandwidth, context_memory, latency, loopback, scatter,
-};
+use crate::bench::{Bandwidth, Operation, bandwidth};
+use crate::suite::Suite;
 use std::collections::BTreeMap;
-use verbena_model::adapter::{Kind, MemoryHome, Placement};
+use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
 /// Connections of the many-connections experiments.
@@ -15,9 +14,33 @@ const CONNECTIONS: usize = 128;
 /// Buffer of the access experiment.
 const BUFFER: u64 = 512;
 
+/// A write to its completion, over so many queue pairs in turn.
 fn in_turn(system: &System, connections: usize) -> f64 {
-    let operation = Operation::new(Kind::Send, 4, Placement::Reference);
-    latency(system, Latency::of(operation).connections(connections))
+    let at = [
+        ("queue-pairs", connections.into()),
+        ("series", "active".into()),
+    ];
+    Suite::new(system, "internals.contexts").figure_at(&at)
+}
+
+/// Within one adapter, from one of its memories to the same; one way.
+fn loopback(system: &System, memory: &str) -> f64 {
+    let suite = Suite::new(system, "internals.device-memory").size(BUFFER);
+    suite.figure_at(&[("memory", memory.into())]) / 2.0
+}
+
+fn scatter(system: &System, bytes: u64) -> f64 {
+    let suite = Suite::new(system, "internals.scatter").size(bytes).fine();
+    suite.figure_at(&[("queue-pairs", CONNECTIONS.into())])
+}
+
+/// Host memory of a process with so many connections, 10^6 bytes.
+fn host_memory(system: &System) -> f64 {
+    let at = [
+        ("connections", CONNECTIONS.into()),
+        ("transport", "rc".into()),
+    ];
+    Suite::new(system, "internals.footprint").figure_at(&at)
 }
 
 /// 64 KB messages one after the other on one connection, `reuse` of them from the buffer used before.
@@ -35,7 +58,7 @@ fn reuse(system: &System, reuse: f64) -> f64 {
 }
 
 fn penalty(mem: &System, free: &System, bytes: u64) -> f64 {
-    (scatter(free, CONNECTIONS, bytes) / scatter(mem, CONNECTIONS, bytes) - 1.0) * 100.0
+    (scatter(free, bytes) / scatter(mem, bytes) - 1.0) * 100.0
 }
 
 pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
@@ -51,16 +74,14 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
     Some(match what {
         "pcix_nic_memory_faster" => {
             let pcix = bench.system("infinihost-pcix");
-            let [nic, host] =
-                [MemoryHome::Adapter, MemoryHome::Host].map(|home| loopback(&pcix, home, BUFFER));
+            let [nic, host] = ["adapter", "host"].map(|memory| loopback(&pcix, memory));
             return shape(
                 nic < 0.9 * host,
                 format!("adapter {nic:.2} us, host {host:.2} us"),
             );
         }
         "pcie_memory_equal" => {
-            let [nic, host] =
-                [MemoryHome::Adapter, MemoryHome::Host].map(|home| loopback(&mem, home, BUFFER));
+            let [nic, host] = ["adapter", "host"].map(|memory| loopback(&mem, memory));
             let apart = (nic / host - 1.0).abs();
             return shape(
                 apart <= 0.05,
@@ -102,7 +123,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "bandwidth_reuse_0" => both(&|system| reuse(system, 0.0)),
         "host_memory_128_qps" => {
             // Both ends' processes are on nodes with the adapter; a node's share is what one process sees.
-            Outcome::Figure(context_memory(&free, CONNECTIONS as u64) as f64 / 1e6)
+            Outcome::Figure(host_memory(&free) - host_memory(&mem))
         }
         "nas_difference" => {
             let applications = bench.applications();

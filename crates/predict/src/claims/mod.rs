@@ -1,7 +1,8 @@
 //! The published claims: every figure of the papers, computed from the profiles and held against what was published.
 //!
 //! A claim is data (`papers/claims.toml`); how it is measured is in a file per paper, which runs benchmarks on modelled
-//! systems and knows no published value.
+//! systems and knows no published value: those of the suite where it has the benchmark ([`crate::suite`]), others for
+//! what it has not ([`crate::bench`]): several ports, sends both ways, datagram streams, message passing, IP, files.
 
 mod connectx_multicore;
 mod load;

@@ -1,9 +1,8 @@
 //! How the claims of pci_express are measured: InfiniHost III Ex against InfiniHost on PCI-X, 4X SDR.
 
 use super::{Bench, Outcome};
-use crate::bench::{
-    Bandwidth, Direction, Latency, Operation, Ranks, bandwidth, latency, mpi_bandwidth, mpi_latency,
-};
+use crate::bench::{Bandwidth, Direction, Operation, Ranks, bandwidth, mpi_bandwidth, mpi_latency};
+use crate::suite::Suite;
 use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
@@ -11,12 +10,15 @@ use verbena_model::profile::System;
 const LARGE: u64 = 262_144;
 
 fn small(system: &System) -> f64 {
-    let operation = Operation::new(Kind::Send, 1, Placement::Reference);
-    latency(system, Latency::of(operation))
+    let suite = Suite::new(system, "latency.send");
+    suite.transport("rc").size(1).inline(0).figure()
 }
 
-/// Sends on as many queue pairs as there are ports.
+/// Sends on as many queue pairs as there are ports; what the suite has of that, by the suite.
 fn peak(system: &System, direction: Direction) -> f64 {
+    if system.ports == 1 && direction == Direction::One {
+        return Suite::new(system, "bandwidth.send").size(LARGE).figure();
+    }
     let operation = Operation::new(Kind::Send, LARGE, Placement::Reference);
     let bench = Bandwidth {
         direction,

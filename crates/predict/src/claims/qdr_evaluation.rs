@@ -2,14 +2,15 @@
 //! III and the ConnectX on PCI Express 1.
 
 use super::{Bench, Outcome};
-use crate::bench::{
-    Bandwidth, Direction, Latency, Operation, bandwidth, ipoib_bandwidth, ipoib_latency, latency,
-};
-use verbena_model::adapter::{Fidelity, Kind, Placement, Transport};
+use crate::bench::{Bandwidth, Direction, Operation, bandwidth, ipoib_bandwidth, ipoib_latency};
+use crate::suite::Suite;
+use verbena_model::adapter::{Kind, Placement, Transport};
 use verbena_model::profile::System;
 
 /// Gigabits a second of 10^6 bytes a second.
 const GIGABIT: f64 = 8e-3;
+/// Largest inline message of the tools that use it.
+const INLINE: u32 = 220;
 /// Queue pairs of the SRQ test.
 const SRQ_PAIRS: usize = 16;
 
@@ -20,10 +21,11 @@ fn srq(system: &System, bytes: u64) -> f64 {
     bandwidth(system, bench).received * GIGABIT
 }
 
-fn one_way(system: &System, kind: Kind, bytes: u64, transport: Transport) -> (f64, f64) {
-    let operation = Operation::new(kind, bytes, Placement::Reference);
+/// Datagrams one way: what the sender is done with, and what the receiver gets.
+fn datagrams(system: &System) -> (f64, f64) {
+    let operation = Operation::new(Kind::Send, 2048, Placement::Reference);
     let bench = Bandwidth {
-        transport,
+        transport: Transport::Datagram,
         messages: 400,
         ..Bandwidth::of(operation)
     };
@@ -31,19 +33,16 @@ fn one_way(system: &System, kind: Kind, bytes: u64, transport: Transport) -> (f6
     (rates.sent * GIGABIT, rates.received * GIGABIT)
 }
 
-fn of(system: &System, kind: Kind, placement: Placement) -> f64 {
-    latency(system, Latency::of(Operation::new(kind, 1, placement)))
+/// Smallest latency of a benchmark of messages, up to `inline` bytes inside the request.
+fn smallest(system: &System, benchmark: &'static str, inline: u32) -> f64 {
+    let suite = Suite::new(system, benchmark);
+    suite.transport("rc").size(1).inline(inline).figure()
 }
 
 /// A ping-pong's rate, 10^6 bytes a second.
 fn ping_pong_rate(system: &System, bytes: u64) -> f64 {
-    let operation = Operation::new(Kind::Send, bytes, Placement::Reference);
-    let bench = Latency {
-        rounds: 3,
-        fidelity: Fidelity::Packet,
-        ..Latency::of(operation)
-    };
-    bytes as f64 / latency(system, bench)
+    let suite = Suite::new(system, "latency.send");
+    bytes as f64 / suite.transport("rc").size(bytes).inline(0).figure()
 }
 
 /// Message size of half the peak, by bisection.
@@ -72,13 +71,13 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "bibandwidth_back_to_back_fibre" => srq(&fibre, 1 << 20),
         "bandwidth_ddr" => srq(&ddr, 1 << 20),
         "bandwidth_sdr" => srq(&sdr, 1 << 20),
-        "latency_qdr_switched" => of(&qdr, Kind::Write, Placement::Inline),
-        "latency_ddr_switched" => of(&ddr, Kind::Send, Placement::Reference),
-        "latency_sdr_switched" => of(&sdr, Kind::Send, Placement::Inline),
-        "latency_back_to_back_copper" => of(&copper, Kind::Write, Placement::Inline),
-        "latency_back_to_back_fibre" => of(&fibre, Kind::Write, Placement::Inline),
+        "latency_qdr_switched" => smallest(&qdr, "latency.write", INLINE),
+        "latency_ddr_switched" => smallest(&ddr, "latency.send", 0),
+        "latency_sdr_switched" => smallest(&sdr, "latency.send", INLINE),
+        "latency_back_to_back_copper" => smallest(&copper, "latency.write", INLINE),
+        "latency_back_to_back_fibre" => smallest(&fibre, "latency.write", INLINE),
         // The protocol comparison's tool posts by reference.
-        "verbs_latency_optical" => of(&fibre, Kind::Write, Placement::Reference),
+        "verbs_latency_optical" => smallest(&fibre, "latency.write", 0),
         "ipoib_latency_optical" => ipoib_latency(&fibre, &bench.stack()),
         "ipoib_bibandwidth" => ipoib_bandwidth(&qdr, &bench.stack(), Direction::Both) * GIGABIT,
         "n_half" => half_power(&qdr),
@@ -102,9 +101,9 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                 ),
             });
         }
-        "ud_send" => one_way(&qdr, Kind::Send, 2048, Transport::Datagram).0,
-        "ud_receive" => one_way(&qdr, Kind::Send, 2048, Transport::Datagram).1,
-        "reliable" => one_way(&qdr, Kind::Send, 65536, Transport::Reliable).1,
+        "ud_send" => datagrams(&qdr).0,
+        "ud_receive" => datagrams(&qdr).1,
+        "reliable" => Suite::new(&qdr, "bandwidth.send").size(65536).figure() * GIGABIT,
         _ => return None,
     };
     Some(Outcome::Figure(figure))
