@@ -9,6 +9,7 @@
 //! its data moved by RDMA writes is from the paper "InfiniBand - Experiences at Forschungszentrum Karlsruhe".
 
 pub mod auth;
+pub mod checksum;
 pub mod client;
 pub mod fabric;
 pub mod server;

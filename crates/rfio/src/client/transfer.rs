@@ -11,6 +11,7 @@ use super::data::DataPath;
 use super::error::Error;
 use super::options::Checksums;
 use super::session::{Session, unexpected};
+use crate::checksum;
 
 /// Smallest transfer for which a window is opened: below, the data go with the frame that goes anyway.
 const WORTH_A_WINDOW: usize = 16 << 10;
@@ -32,7 +33,7 @@ pub struct Ticket {
 pub fn checksums_of(offset: u64, data: &[u8], block: u32) -> Vec<u32> {
     pieces(offset, data.len() as u64, block)
         .map(|(start, piece)| {
-            crc32c::crc32c(&data[start as usize..start as usize + piece as usize])
+            checksum::crc32c(&data[start as usize..start as usize + piece as usize])
         })
         .collect()
 }
@@ -351,7 +352,7 @@ fn check_ranges(
     let mut rest = packed;
     for ((range, &length), &expected) in ranges.iter().zip(lengths).zip(checksums) {
         let (now, later) = rest.split_at(length as usize);
-        let found = crc32c::crc32c(now);
+        let found = checksum::crc32c(now);
         if expected != found {
             return Err(Error::Damaged {
                 offset: range.offset,

@@ -7,6 +7,7 @@ use verbena_rfio_protocol::request::{Checksum, Request};
 use verbena_rfio_protocol::types::Handle;
 
 use super::{CHUNK, Manner};
+use crate::checksum;
 use crate::client::error::Error;
 use crate::client::file::{RemoteFile, SharedSession};
 use crate::client::session::{Session, unexpected};
@@ -135,7 +136,7 @@ pub fn right_blocks(
         let offset = number as u64 * u64::from(block);
         let length = u64::from(block).min(size.saturating_sub(offset)) as usize;
         let got = read(offset, &mut buffer[..length])?;
-        right.push(got == length && crc32c::crc32c(&buffer[..length]) == expected);
+        right.push(got == length && checksum::crc32c(&buffer[..length]) == expected);
     }
     Ok(right)
 }
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn a_block_is_right_only_with_its_checksum_and_length() {
         let data = [7u8; 25];
-        let expected: Vec<u32> = data.chunks(10).map(crc32c::crc32c).collect();
+        let expected: Vec<u32> = data.chunks(10).map(checksum::crc32c).collect();
         let read = |have: usize| {
             move |offset: u64, bytes: &mut [u8]| {
                 let end = (offset as usize + bytes.len()).min(have);

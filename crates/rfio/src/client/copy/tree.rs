@@ -20,6 +20,7 @@ use verbena_rfio_protocol::{Reply, Request};
 use super::local::{About, CopyError, partial_name};
 use super::progress::Progress;
 use super::{Earlier, Manner, copy_file};
+use crate::checksum;
 use crate::client::address::{Address, Location};
 use crate::client::error::Error;
 use crate::client::session::{Session, unexpected};
@@ -267,7 +268,7 @@ impl Download<'_> {
                 return Ok(());
             }
             let bytes = &bytes[..length];
-            let found = crc32c::crc32c(bytes);
+            let found = checksum::crc32c(bytes);
             if found != fetched.checksum {
                 return Err(Error::Damaged {
                     offset: 0,
@@ -428,7 +429,7 @@ impl Upload<'_> {
                     .mtime()
                     .saturating_mul(1_000_000_000)
                     .saturating_add(about.mtime_nsec()),
-                checksum: crc32c::crc32c(&bytes),
+                checksum: checksum::crc32c(&bytes),
             });
             session.send(&request, &bytes).about(path)?;
             self.progress.moved(bytes.len() as u64);

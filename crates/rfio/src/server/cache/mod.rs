@@ -16,6 +16,7 @@ mod slots;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use crate::checksum;
 pub use arena::Arena;
 use slots::{Claim, Slots, State};
 use verbena_verbs::Segment;
@@ -215,7 +216,7 @@ impl Pinned {
         if let Some(checksum) = self.cache.lock().checksum(self.slot) {
             return checksum;
         }
-        let checksum = crc32c::crc32c(self.bytes());
+        let checksum = checksum::crc32c(self.bytes());
         self.cache.lock().remember_checksum(self.slot, checksum);
         checksum
     }
@@ -261,7 +262,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
-        assert_eq!(first.checksum(), crc32c::crc32c(&[7; 4096]));
+        assert_eq!(first.checksum(), checksum::crc32c(&[7; 4096]));
     }
 
     #[test]

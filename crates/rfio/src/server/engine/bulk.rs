@@ -12,6 +12,7 @@ use super::attributes::attributes;
 use super::read::read_fully;
 use super::write::{settable, timespec, write_fully};
 use super::{Engine, Failure, Outcome, Segment, plain};
+use crate::checksum;
 use crate::server::metrics::count;
 
 impl Engine {
@@ -55,7 +56,7 @@ impl Engine {
         let fetched = Fetched {
             attributes: about,
             whole: true,
-            checksum: crc32c::crc32c(&bytes),
+            checksum: checksum::crc32c(&bytes),
         };
         let data = if bytes.is_empty() {
             Vec::new()
@@ -66,7 +67,7 @@ impl Engine {
     }
 
     pub(super) fn store(&mut self, store: &Store, incoming: &[u8]) -> Outcome {
-        if crc32c::crc32c(incoming) != store.checksum {
+        if checksum::crc32c(incoming) != store.checksum {
             count(&self.service.metrics.checksum_failures, 1);
             return Err(Failure::Refused(
                 Status::CHECKSUM,

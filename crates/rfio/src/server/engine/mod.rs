@@ -24,6 +24,7 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 use super::audit::Who;
 use super::cache::Pinned;
 use super::service::Service;
+use crate::checksum;
 use handles::Handles;
 
 pub use attributes::attributes;
@@ -78,7 +79,7 @@ impl Segment {
     pub fn checksum(&self) -> u32 {
         match self {
             Self::Block(pinned, range) if *range == (0..pinned.bytes().len()) => pinned.checksum(),
-            other => crc32c::crc32c(other.bytes()),
+            other => checksum::crc32c(other.bytes()),
         }
     }
 }

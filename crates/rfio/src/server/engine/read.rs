@@ -17,6 +17,7 @@ use verbena_rfio_protocol::{Reply, Status};
 use super::attributes::{attributes, file_version, is_settled};
 use super::handles::{Body, OpenFile};
 use super::{Engine, Failure, MEAGRE, Outcome, Patience, Segment, plain};
+use crate::checksum;
 use crate::server::cache::{FileVersion, Key};
 use crate::server::metrics::count;
 use crate::server::service::Service;
@@ -337,7 +338,7 @@ impl Engine {
                     return Ok(None);
                 };
                 if vector.checksums {
-                    checksum = crc32c::crc32c_append(checksum, segment.bytes());
+                    checksum = checksum::append(checksum, segment.bytes());
                 }
                 let segment = match data.len() < most_held {
                     true => segment,
@@ -387,7 +388,7 @@ impl Engine {
                 _ => {
                     buffer.resize(length, 0);
                     let read = source.fill(offset, &mut buffer)?;
-                    crc32c::crc32c(&buffer[..read])
+                    checksum::crc32c(&buffer[..read])
                 }
             };
             checksums.push(checksum);

@@ -7,6 +7,7 @@ use verbena_rfio_protocol::types::{Handle, Path, Range};
 use verbena_rfio_protocol::{Reply, Request, Status};
 
 use super::{Answer, Engine};
+use crate::checksum;
 use crate::scratch::Scratch;
 use crate::server::audit::{Audit, Who};
 use crate::server::export::{Access as ExportAccess, Export, Exports};
@@ -122,7 +123,7 @@ fn reads_of_every_alignment_give_the_files_bytes_and_checksums() {
                 BLOCK as u32,
             )
             .map(|(start, piece)| {
-                crc32c::crc32c(&expected[start as usize..start as usize + piece as usize])
+                checksum::crc32c(&expected[start as usize..start as usize + piece as usize])
             })
             .collect();
             assert_eq!(done.checksums, checksums, "{offset}+{length}");
@@ -247,7 +248,7 @@ fn a_vector_is_packed_in_its_order() {
     expected.extend_from_slice(&content[BLOCK - 3..BLOCK + 3]);
     expected.extend_from_slice(&content[content.len() - 2..]);
     assert_eq!(bytes(&answer), expected);
-    assert_eq!(done.checksums[1], crc32c::crc32c(&content[..4]));
+    assert_eq!(done.checksums[1], checksum::crc32c(&content[..4]));
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn writes_are_checked_and_land_where_they_should() {
         length: data.len() as u32,
     };
     let good = [&data[..2], &data[2..BLOCK + 2], &data[BLOCK + 2..]]
-        .map(crc32c::crc32c)
+        .map(checksum::crc32c)
         .to_vec();
     let mut bad = good.clone();
     bad[1] ^= 1;
@@ -388,7 +389,7 @@ fn clients_cannot_make_set_user_id_files() {
         path: path("/s"),
         mode: 0o4755,
         modified: i64::MIN,
-        checksum: crc32c::crc32c(b"y"),
+        checksum: checksum::crc32c(b"y"),
     };
     assert_eq!(
         status(&engine.execute(&Request::Store(store), b"y")),
@@ -530,6 +531,6 @@ fn checksums_of_blocks_are_those_of_the_data() {
     let Ok(Reply::Checksums(reply)) = engine.execute(&request, &[]).outcome else {
         panic!()
     };
-    let expected: Vec<u32> = content.chunks(BLOCK).map(crc32c::crc32c).collect();
+    let expected: Vec<u32> = content.chunks(BLOCK).map(checksum::crc32c).collect();
     assert_eq!(reply.checksums, expected);
 }

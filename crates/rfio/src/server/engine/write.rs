@@ -16,6 +16,7 @@ use super::attributes::attributes;
 use super::handles::{Body, OpenFile};
 use super::read::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
+use crate::checksum;
 use crate::server::metrics::count;
 use crate::server::sys;
 
@@ -144,7 +145,7 @@ impl Engine {
             }
             for ((start, piece), &expected) in pieces(offset, length, block).zip(&write.checksums) {
                 let start = start as usize;
-                if crc32c::crc32c(&incoming[start..start + piece as usize]) != expected {
+                if checksum::crc32c(&incoming[start..start + piece as usize]) != expected {
                     count(&self.service.metrics.checksum_failures, 1);
                     return Err(Failure::Refused(
                         Status::CHECKSUM,
