@@ -1,0 +1,168 @@
+"""Other ways to copy files over loopback, each with a server of its own: configuration, keys and port belong to the
+benchmark, and nothing that the machine runs is touched."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, NamedTuple, Optional
+
+from harness.pair import free_port, listening
+
+SECONDS = 300
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Cost(NamedTuple):
+    """What a copy took."""
+
+    seconds: float
+    client_cpu: float
+    server_cpu: float
+
+
+class Rival:
+    """A server and the command that copies from it."""
+
+    name = ""
+    programs: tuple[str, ...] = ()
+
+    def __init__(self, export: Path, place: Path):
+        self.export, self.place, self.port = export, place, free_port()
+        place.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def lacks(cls) -> Optional[str]:
+        """The first program that the machine does not have."""
+        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+        return next((name for name in cls.programs if shutil.which(name, path=path) is None), None)
+
+    def server(self) -> list[str]:
+        """The command that serves until it is ended."""
+        raise NotImplementedError
+
+    def copy(self, name: str, to: Path) -> list[str]:
+        """The command that copies a file, or a directory with everything in it."""
+        raise NotImplementedError
+
+    @contextmanager
+    def serving(self) -> Iterator["Rival"]:
+        """Serves meanwhile."""
+        log = open(self.place / "server.log", "wb")
+        self.process = subprocess.Popen(self.server(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 20
+            while not listening(self.port):
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.name} does not serve: {(self.place / 'server.log').read_text()[-500:]}")
+                time.sleep(0.02)
+            yield self
+        finally:
+            self.process.terminate()
+            self.process.wait(20)
+            log.close()
+
+    def measure(self, name: str, to: Path) -> Cost:
+        """One copy."""
+        return measure(self.process.pid, self.copy(name, to))
+
+
+def measure(server: int, command: list[str], **environment: str) -> Cost:
+    """Runs a client; its time, and the processor time of both ends."""
+    def mine() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    served, spent, begun = processor_seconds(server), mine(), time.monotonic()
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
+                          env={**os.environ, **environment}, check=False)
+    seconds = time.monotonic() - begun
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-500:]}")
+    # A server that forks learns of its children's end a little later.
+    time.sleep(0.2)
+    return Cost(seconds, mine() - spent, processor_seconds(server) - served)
+
+
+def processor_seconds(process: int) -> float:
+    """Of a process, and of its children that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICK
+
+
+class Xrootd(Rival):
+    """XRootD, without authentication and without TLS."""
+
+    name = "xrdcp"
+    programs = ("xrootd", "xrdcp")
+
+    def server(self) -> list[str]:
+        configuration = self.place / "xrootd.cf"
+        configuration.write_text(
+            f"all.export / r/o\noss.localroot {self.export}\nxrd.port {self.port}\n"
+            f"all.adminpath {self.place}\nall.pidpath {self.place}\nxrd.network nodnr\n")
+        command = ["xrootd", "-c", str(configuration), "-l", str(self.place / "xrootd.log"), "-n", "bench"]
+        if os.geteuid() == 0:
+            # It does not run as root.
+            shutil.chown(self.place, "nobody")
+            for directory in (self.export, self.export.parent):
+                directory.chmod(0o755)
+            command += ["-R", "nobody"]
+        return command
+
+    def copy(self, name: str, to: Path) -> list[str]:
+        # Without checksums of pages, which version 5 computes in software: the fastest that it can do.
+        return ["env", "XRD_CPUSEPGWRTRD=0", "xrdcp", "--force", "--nopbar", f"root://127.0.0.1:{self.port}//{name}", str(to)]
+
+
+class Rsync(Rival):
+    """rsync's own protocol, without checksums of what is there, since nothing is."""
+
+    name = "rsync"
+    programs = ("rsync",)
+
+    def server(self) -> list[str]:
+        configuration = self.place / "rsyncd.conf"
+        user = "uid = 0\ngid = 0\n" if os.geteuid() == 0 else ""
+        configuration.write_text(f"{user}use chroot = no\n[export]\npath = {self.export}\nread only = yes\n")
+        return ["rsync", "--daemon", "--no-detach", "--address=127.0.0.1", f"--port={self.port}",
+                f"--config={configuration}"]
+
+    def copy(self, name: str, to: Path) -> list[str]:
+        return ["rsync", "--recursive", "--whole-file", "--inplace",
+                f"rsync://127.0.0.1:{self.port}/export/{name}", str(to)]
+
+
+class Scp(Rival):
+    """OpenSSH, with its default cipher: what most people copy with. It encrypts, which the others here do not."""
+
+    name = "scp"
+    programs = ("sshd", "scp", "ssh-keygen")
+
+    def server(self) -> list[str]:
+        for key in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.place / key)],
+                           stdin=subprocess.DEVNULL, check=True)
+        configuration = self.place / "sshd_config"
+        configuration.write_text(
+            f"ListenAddress 127.0.0.1:{self.port}\nHostKey {self.place / 'host'}\nPidFile none\nUsePAM no\n"
+            f"AuthorizedKeysFile {self.place / 'user.pub'}\nStrictModes no\nPasswordAuthentication no\n"
+            "PermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n")
+        if os.geteuid() == 0:
+            # Where it keeps nothing, and insists on.
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        return [shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin") or "sshd", "-D", "-e", "-f", str(configuration)]
+
+    def copy(self, name: str, to: Path) -> list[str]:
+        options = ["-q", "-r", "-P", str(self.port), "-i", str(self.place / "user"), "-F", "none"]
+        for option in ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes"):
+            options += ["-o", option]
+        return ["scp", *options, f"127.0.0.1:{self.export / name}", str(to)]
+
+
+ALL = (Xrootd, Rsync, Scp)

@@ -1,0 +1,67 @@
+/* 1,024 ranges of 4 KiB of a file on a server, as analysis programs read them: seeks and reads, and the same after one
+ * announcement of the whole list. vector URL BYTES; prints the seconds of both, five times. */
+#include <fcntl.h>
+#include <rfio_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { COUNT = 1024, LENGTH = 4096, TIMES = 5 };
+
+static struct iovec64 list[COUNT];
+static char one[COUNT][LENGTH], two[COUNT][LENGTH];
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void read_all(int file, char (*into)[LENGTH])
+{
+	for (int i = 0; i < COUNT; i++)
+		if (rfio_lseek64(file, list[i].iov_base, SEEK_SET) < 0 || rfio_read(file, into[i], LENGTH) != LENGTH) {
+			rfio_perror("read");
+			exit(1);
+		}
+}
+
+int main(int count, char **arguments)
+{
+	/* No buffer of the client: a request for each read. */
+	int direct = 0;
+	long long size = count == 3 ? atoll(arguments[2]) : 0;
+	if (size < LENGTH)
+		return 2;
+	rfiosetopt(RFIO_READOPT, &direct, sizeof direct);
+	int file = rfio_open64(arguments[1], O_RDONLY, 0);
+	if (file < 0) {
+		rfio_perror("open");
+		return 1;
+	}
+	unsigned long long state = 3;
+	for (int i = 0; i < COUNT; i++) {
+		state = state * 6364136223846793005ull + 1442695040888963407ull;
+		list[i].iov_base = (long long)((state >> 20) % (size / LENGTH)) * LENGTH;
+		list[i].iov_len = LENGTH;
+	}
+	for (int i = 0; i < TIMES; i++) {
+		double start = now();
+		read_all(file, one);
+		double single = now() - start;
+		start = now();
+		if (rfio_preseek64(file, list, COUNT)) {
+			rfio_perror("preseek");
+			return 1;
+		}
+		read_all(file, two);
+		printf("%.9f %.9f\n", single, now() - start);
+		if (memcmp(one, two, sizeof one)) {
+			fprintf(stderr, "the bytes differ\n");
+			return 1;
+		}
+	}
+	return rfio_close(file) != 0;
+}
