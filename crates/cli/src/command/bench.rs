@@ -49,8 +49,12 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(verdict(&runs))
 }
 
-/// Where readers of the file service were measured, what the model of the paper's server has for as many.
+/// Where readers of the file service were measured and no model was asked, what the model of the paper's server has for
+/// as many.
 fn beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
+    if runs.iter().any(|run| run.run.fabric == "model") {
+        return Ok(None);
+    }
     let readers: BTreeSet<usize> = runs
         .iter()
         .flat_map(|run| &run.points)

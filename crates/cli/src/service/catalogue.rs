@@ -60,6 +60,14 @@ pub const ALL: &[Benchmark] = &[
     ),
 ];
 
+/// Numbers of readers of `rfio.readers`.
+pub fn readers(quick: bool) -> &'static [usize] {
+    match quick {
+        true => &[1, 3, 12, 24],
+        false => &[1, 2, 3, 4, 6, 8, 12, 16, 20, 24],
+    }
+}
+
 /// What a benchmark moves; `None` if it is none of the service's.
 pub fn subject(benchmark: &Benchmark) -> Option<Subject> {
     let index = ALL.iter().position(|own| own.name == benchmark.name)?;

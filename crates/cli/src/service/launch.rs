@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::suite::local::Ended;
 use crate::suite::plan::Task;
 
-use super::catalogue::Subject;
+use super::catalogue::{self, Subject};
 use super::client::{Action, Job, Sessions};
 use super::daemon::{Daemon, FILE, HOT, UNFILLED};
 use super::team::{Result as Worked, Team};
@@ -77,11 +77,8 @@ impl Bench<'_> {
     fn points(&self) -> Vec<(usize, u64)> {
         let quick = self.task.effort == "quick";
         if self.subject == Subject::Readers {
-            let readers: &[usize] = match quick {
-                true => &[1, 3, 12, 24],
-                false => &[1, 2, 3, 4, 6, 8, 12, 16, 20, 24],
-            };
-            let asked = self.task.pairs.as_deref().unwrap_or(readers);
+            let asked = self.task.pairs.as_deref();
+            let asked = asked.unwrap_or(catalogue::readers(quick));
             return asked
                 .iter()
                 .map(|&count| (count.clamp(1, 4 * MOST_READERS), FILE))

@@ -12,4 +12,4 @@ mod model;
 mod team;
 
 pub use launch::launch;
-pub use model::predict;
+pub use model::{points, predict};

@@ -7,6 +7,8 @@ use super::options::MeasureOptions;
 use super::process::line;
 use super::progress::Progress;
 use crate::failure::Failure;
+use crate::service;
+use crate::service::catalogue::{self, Subject};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::modelled::{Modelled, Ran};
-use verbena_workloads::{Benchmark, Budget, Sweep, find};
+use verbena_workloads::{Benchmark, Budget, Record, Sweep, find};
 
 /// A modelled system to run on.
 #[derive(Debug, Clone)]
@@ -207,13 +209,28 @@ impl VirtualSession<'_> {
 
     /// Runs a benchmark of the seam; others need real processes and files.
     fn one(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> SeamResult<Ran> {
-        match find(benchmark.name) {
-            Some(_) => self.modelled(benchmark, stop).run(),
-            None => Err(Error::Unsupported {
+        match (find(benchmark.name), catalogue::subject(benchmark)) {
+            (Some(_), _) => self.modelled(benchmark, stop).run(),
+            (None, Some(Subject::Readers)) => self.file_service(),
+            _ => Err(Error::Unsupported {
                 what: benchmark.name.to_owned(),
                 fabric: format!("the model {}", self.target.system.name),
             }),
         }
+    }
+
+    /// The readers of the file service have a model of their own.
+    fn file_service(&self) -> SeamResult<Ran> {
+        let invalid = |failure: Failure| Error::invalid("bench", failure.to_string());
+        let library = self.options.profiles.library().map_err(invalid)?;
+        let readers = catalogue::readers(self.options.quick);
+        let readers = self.options.pairs.as_deref().unwrap_or(readers);
+        let points = service::points(&library, &self.target.system, readers).map_err(invalid)?;
+        let record = |point| Record::Point(Box::new(point));
+        Ok(Ran {
+            records: points.into_iter().map(record).collect(),
+            span: Duration::ZERO,
+        })
     }
 
     fn modelled(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> Modelled<'_> {
