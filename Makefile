@@ -39,6 +39,11 @@ install: build
 	ln -sfn libshift.so.2 $(DESTDIR)$(PREFIX)/lib/libshift.so
 	install -m 644 crates/librfio/include/rfio_api.h $(DESTDIR)$(PREFIX)/include/
 	$(RELEASE)/rfio-manual $(DESTDIR)$(PREFIX)/share
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local|$(PREFIX)|' crates/rfio-tools/packaging/rfiod.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/rfiod.service
+	install -d $(DESTDIR)$(PREFIX)/share/verbena/python/rfio_fsspec
+	install -m 644 $(wildcard python/rfio_fsspec/*.py) $(DESTDIR)$(PREFIX)/share/verbena/python/rfio_fsspec/
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
 		$(DESTDIR)$(PREFIX)/share/doc/verbena/
 

@@ -7,7 +7,7 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import copies, encrypted, fabric_intruders, faults, intruders, libraries, resuming
+from . import copies, encrypted, fabric_intruders, faults, installed, intruders, libraries, resuming
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -45,6 +45,7 @@ def cases() -> Iterator[Case]:
         yield Case("trees", path, partial(copies.trees, fabric=path))
         yield Case("C program with librfio", path, partial(libraries.c_program, fabric=path, library="rfio"))
     yield Case("exported symbols", "library", libraries.symbols)
+    yield Case("make install", "library", installed.everything)
     for name, function in {
             "asserted identity": intruders.asserted_identity,
             "nothing before the proof": intruders.nothing_before_the_proof,

@@ -1,0 +1,62 @@
+"""What `make install` puts where, and that it works there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from harness.build_tree import ROOT, TARGET, VERBENA
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+
+PROGRAMS = ("rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+PROGRAM = """
+#include <rfio_api.h>
+#include <stdio.h>
+int main(void) { puts(rfio_serror() ? "linked" : ""); return 0; }
+"""
+
+
+def everything(place: Place) -> Outcome:
+    """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each of
+    them can be used from there."""
+    if VERBENA.parent != TARGET / "release" or TARGET != ROOT / "target":
+        return skipped("another build than this tree's is tested")
+    root, prefix = place.directory / "root", "/opt/verbena"
+    # The build is what is tested; installing must not need to build again.
+    made = place.run("make", ["make", "-C", str(ROOT), "-o", "build", "install", f"DESTDIR={root}", f"PREFIX={prefix}"], 120)
+    if not made.succeeded:
+        return failed("make install failed", made.evidence())
+    at = Path(f"{root}{prefix}")
+    for program in PROGRAMS:
+        section = 8 if program == "rfiod" else 1
+        page = at / f"share/man/man{section}/{program}.{section}"
+        if f".TH {program}" not in page.read_text() or "EXIT STATUS" not in page.read_text():
+            return failed(f"{page} is no manual page")
+        for completion in (f"bash-completion/completions/{program}.bash", f"zsh/site-functions/_{program}",
+                           f"fish/vendor_completions.d/{program}.fish"):
+            if program not in (at / "share" / completion).read_text():
+                return failed(f"{completion} does not complete {program}")
+        ended = place.run(program, [str(at / "bin" / program), "--version"], 20)
+        if not ended.succeeded or program not in ended.output:
+            return failed(f"{program} does not start", ended.evidence())
+    unit = (at / "lib/systemd/system/rfiod.service").read_text()
+    if not re.search(rf"^ExecStart={prefix}/bin/rfiod ", unit, re.M):
+        return failed("the unit starts another rfiod", unit)
+    if not (at / "share/verbena/python/rfio_fsspec/__init__.py").is_file():
+        return failed("the Python package is not there")
+    source = place.directory / "program.c"
+    source.write_text(PROGRAM)
+    for library in ("rfio", "shift"):
+        program = place.directory / library
+        built = subprocess.run([os.environ.get("CC", "cc"), str(source), "-o", program, f"-I{at}/include", f"-L{at}/lib",
+                                f"-l{library}", f"-Wl,-rpath,{at}/lib"], capture_output=True, text=True, check=False)
+        if built.returncode:
+            return failed(f"nothing links with lib{library}", built.stderr)
+        ended = place.run(library, [str(program)], 20)
+        if "linked" not in ended.output:
+            return failed(f"lib{library} does not load", ended.evidence())
+    ended = place.run("run", [str(at / "bin/verbena"), "run", "--", str(at / "bin/rfstat"), "--version"], 20)
+    return passed() if ended.succeeded else failed("the installed verbena finds no libraries", ended.evidence())
