@@ -1,20 +1,29 @@
-//! `verbena evaluate`: all benchmarks, one report.
+//! `verbena evaluate`: all benchmarks, one report. Beside what was measured stand models of real adapters, in quick form.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::suite::measure::measure;
+use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
+use crate::suite::target::{Found, Target};
+use verbena_fabric::model::Fidelity;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
+
+/// Two adapters on PCI Express, three years apart.
+const BESIDE: [&str; 2] = ["infinihost3-ddr", "connectx-qdr"];
 
 /// What to evaluate.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     options: MeasureOptions,
+
+    /// Models to lay beside what is measured, in quick form; `none` for none
+    #[arg(long, value_name = "PROFILES", value_delimiter = ',', default_values = BESIDE)]
+    beside: Vec<String>,
 
     /// Where results and report go [default: out/evaluate-SECONDS]
     #[arg(long, value_name = "DIR")]
@@ -31,11 +40,38 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         PathBuf::from(format!("out/evaluate-{now}"))
     });
     let all: Vec<&'static Benchmark> = ALL.iter().collect();
-    let runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
+    let beside = arguments.beside()?;
+    let mut runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
     if runs.is_empty() {
         return Ok(Exit::Success);
+    }
+    let quick = MeasureOptions {
+        quick: true,
+        ..arguments.options.clone()
+    };
+    for model in &beside {
+        let directory = out.join(model.directory());
+        runs.extend(on(model, &all, &quick, Some(&directory))?);
     }
     let report = super::report::write(&out, &runs)?;
     println!("{}", report.display());
     Ok(super::bench::verdict(&runs))
+}
+
+impl Arguments {
+    /// The models to run beside what is measured; none beside models.
+    fn beside(&self) -> Result<Vec<Found>, Failure> {
+        let is_model = |target: &Target| matches!(target, Target::Model { .. });
+        if self.options.targets.iter().all(is_model) || self.beside == ["none"] {
+            return Ok(Vec::new());
+        }
+        let model = |profile: &String| {
+            let target = Target::Model {
+                profile: profile.clone(),
+                fidelity: Fidelity::Packet,
+            };
+            target.find(&self.options.profiles)
+        };
+        self.beside.iter().map(model).collect()
+    }
 }

@@ -50,7 +50,12 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
         let _ = write!(out, "<a href=\"#group{i}\">{}</a>", escape(group));
     }
     out.push_str("<a href=\"#environment\">Environment</a></nav>");
-    if let [first, second] = runs {
+    // Two measured runs are compared; models may stand beside them.
+    let measured: Vec<&Loaded> = runs.iter().filter(|r| r.run.fabric != "model").collect();
+    if let ([first, second], _) | (_, [first, second]) = (
+        measured.as_slice(),
+        runs.iter().collect::<Vec<_>>().as_slice(),
+    ) {
         out.push_str(&ratios(first, second));
     }
     for (i, group) in groups.iter().enumerate() {
