@@ -7,6 +7,7 @@ use crate::adapter::{
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Server, Sim, Time};
 use crate::profile::{Cpu, System};
+use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -100,6 +101,7 @@ impl Cluster {
                     memory.clone(),
                 ));
                 let adapter = Rc::new(AdapterModel::new(
+                    number,
                     &self.sim,
                     &self.system.adapter,
                     bus.clone(),
@@ -228,7 +230,10 @@ impl Process {
             .map(|r| r.bytes)
             .sum();
         let build = cpu.post * requests.len() as u64 + cpu.cached_copy.time(inline);
+        let start = self.sim.now();
         self.compute(build).await;
+        let rung = self.sim.now();
+        self.span(stage::POST, start);
         let limit = self.node.adapter.blueflame();
         let carried = match requests.as_slice() {
             [one] if one.entry_bytes(pair.transport()) <= limit => Carried::Entry,
@@ -252,6 +257,7 @@ impl Process {
         let sim = self.sim.clone();
         let pair = pair.clone();
         let due = arrival + self.node.adapter.doorbell();
+        sim.span(stage::DOORBELL, self.node.number, rung, due);
         self.sim.start(async move {
             sim.sleep_until(due).await;
             pair.ring(requests, carried);
@@ -266,12 +272,22 @@ impl Process {
 
     /// Takes a completion that is there.
     pub async fn take_completion(&self) {
+        let start = self.sim.now();
         self.compute(self.node.cpu.poll).await;
+        self.span(stage::POLL, start);
     }
 
     /// Sees a byte that has changed.
     pub async fn notice(&self) {
+        let start = self.sim.now();
         self.compute(self.node.cpu.notice).await;
+        self.span(stage::NOTICE, start);
+    }
+
+    /// Something took from `start` until now.
+    fn span(&self, stage: &'static str, start: Time) {
+        self.sim
+            .span(stage, self.node.number, start, self.sim.now());
     }
 
     /// Copies memory: at the core's speed, from its cache if the data fit, and no faster than the node's memory.

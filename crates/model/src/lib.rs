@@ -7,3 +7,4 @@ pub mod component;
 pub mod kernel;
 pub mod mpi;
 pub mod profile;
+pub mod stage;

@@ -18,6 +18,7 @@ pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport
 use crate::component::{BusModel, Flow, Load, Network};
 use crate::kernel::{Semaphore, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, ContextHome, Scheduling};
+use crate::stage;
 use cache::{Cache, Lookup};
 use engine::Engines;
 use std::cell::{Cell, RefCell};
@@ -38,6 +39,8 @@ pub struct Counters {
 
 /// One adapter in one node.
 pub struct AdapterModel {
+    /// Its node, for spans.
+    pub(crate) node: usize,
     pub(crate) sim: Sim,
     pub(crate) profile: Adapter,
     pub(crate) bus: Rc<BusModel>,
@@ -74,6 +77,7 @@ pub enum Fidelity {
 impl AdapterModel {
     /// From its profile.
     pub fn new(
+        node: usize,
         sim: &Sim,
         profile: &Adapter,
         bus: Rc<BusModel>,
@@ -81,6 +85,7 @@ impl AdapterModel {
         fidelity: Fidelity,
     ) -> AdapterModel {
         AdapterModel {
+            node,
             sim: sim.clone(),
             bus,
             network,
@@ -170,7 +175,14 @@ impl AdapterModel {
                 }
             }
         }
+        let start = self.sim.now();
         self.fetch_context_bytes(bytes).await;
+        self.span(stage::CONTEXT, start, self.sim.now());
+    }
+
+    /// Something took from `start` to `end`.
+    fn span(&self, stage: &'static str, start: Time, end: Time) {
+        self.sim.span(stage, self.node, start, end);
     }
 
     /// Notes the translations of `bytes` from `place` as used; fetches those that are missing. Only a message's first
@@ -191,7 +203,9 @@ impl AdapterModel {
             self.count(|c| c.translation_misses += 1);
             let bytes = caches.translation_line.0;
             if first && count == 0 {
+                let start = self.sim.now();
                 self.fetch_context_bytes(bytes).await;
+                self.span(stage::TRANSLATION, start, self.sim.now());
             } else {
                 let own = self.clone();
                 self.sim
@@ -202,7 +216,7 @@ impl AdapterModel {
 
     /// Writes a load to where it belongs; returns when a processor sees it.
     fn store(&self, home: MemoryHome, load: Load, flow: Flow) -> Flow {
-        match (home, &self.profile.memory) {
+        let stored = match (home, &self.profile.memory) {
             (MemoryHome::Adapter, Some(memory)) => {
                 let span = memory.bandwidth.time(load.bytes);
                 let turn = self
@@ -214,6 +228,8 @@ impl AdapterModel {
                 }
             }
             _ => self.bus.write(load, flow),
-        }
+        };
+        self.span(stage::PLACEMENT, self.sim.now(), stored.tail);
+        stored
     }
 }

@@ -4,6 +4,7 @@ use super::AdapterModel;
 use super::request::{Action, Kind, Request, Transport};
 use crate::component::Port;
 use crate::kernel::{Gate, JoinHandle, Mailbox, Semaphore, Watch};
+use crate::stage;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
@@ -178,6 +179,7 @@ impl Pair {
     pub(super) async fn fetch_entry(&self, entry: u64) {
         let adapter = &self.adapter;
         adapter.count(|c| c.requests_fetched += 1);
+        let start = adapter.sim.now();
         let bytes = entry.next_multiple_of(64);
         match adapter.profile.send.first_fetch {
             Some(first) if bytes > first.0 => {
@@ -186,6 +188,7 @@ impl Pair {
             }
             _ => adapter.bus.fetch(bytes, &adapter.reads).await,
         }
+        adapter.span(stage::REQUEST, start, adapter.sim.now());
     }
 
     /// The pair that a request goes to.

@@ -5,6 +5,7 @@ use super::request::{Kind, MemoryHome, Transport};
 use super::send::Chunk;
 use crate::component::{Flow, Load, Reading, Window};
 use crate::kernel::Time;
+use crate::stage;
 use std::rc::Rc;
 
 /// Bytes of a completion queue entry.
@@ -95,6 +96,7 @@ impl Pair {
             visible = adapter
                 .bus
                 .write(Load::single(COMPLETION), Flow::at(sim.now()));
+            adapter.span(stage::COMPLETION, sim.now(), visible.tail + receive.request);
             sim.sleep_until(visible.tail + receive.request).await;
         }
         sim.sleep_until(visible.tail).await;
@@ -160,6 +162,7 @@ impl Pair {
         let visible = adapter
             .bus
             .write(Load::single(COMPLETION), Flow::at(adapter.sim.now()));
+        adapter.span(stage::COMPLETION, adapter.sim.now(), visible.tail);
         adapter.sim.sleep_until(visible.tail).await;
         completed();
     }
@@ -189,10 +192,14 @@ impl Pair {
             let (own, source, message) = (self.clone(), source.clone(), message.clone());
             sim.start(async move {
                 let sim = &own.adapter.sim;
+                let start = sim.now();
                 let flow = match reading {
                     Some(reading) => reading.done().await,
-                    None => Flow::at(sim.now()),
+                    None => Flow::at(start),
                 };
+                if flow.tail > start {
+                    own.adapter.span(stage::PAYLOAD, start, flow.tail);
+                }
                 source.responded.enter(number).await;
                 if chunk.last
                     && message.kind == Kind::Atomic

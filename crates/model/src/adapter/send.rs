@@ -8,6 +8,7 @@ use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
 use crate::component::{Flow, Load, Reading, Window};
 use crate::kernel::Permit;
+use crate::stage;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -124,10 +125,14 @@ impl Pair {
         let (own, target, message) = (self.clone(), target.clone(), message.clone());
         adapter.sim.start(async move {
             let adapter = &own.adapter;
+            let start = adapter.sim.now();
             let flow = match reading {
                 Some(reading) => reading.done().await,
-                None => Flow::at(adapter.sim.now()),
+                None => Flow::at(start),
             };
+            if flow.tail > start {
+                adapter.span(stage::PAYLOAD, start, flow.tail);
+            }
             own.sent.enter(number).await;
             let flow = own.pass_engine(chunk.load, flow).await;
             own.sent.pass();

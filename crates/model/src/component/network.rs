@@ -7,6 +7,7 @@
 use super::{Flow, Load};
 use crate::kernel::{Server, Sim, Time};
 use crate::profile::{Cable, Link, Switch};
+use crate::stage;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -133,15 +134,27 @@ impl Network {
             .server(Egress::Adapter(from))
             .reserve_train(flow.head, span, flow.tail, tail);
         let latency = self.switch.as_ref().map_or(Time::ZERO, |s| s.latency);
+        let acknowledgement = self.link.packet_overhead.0 + self.link.acknowledgement_header.0;
+        let on_link = match load.bytes == 0 && header == acknowledgement {
+            true => stage::ACKNOWLEDGEMENT,
+            false => stage::WIRE,
+        };
+        let note = |name, start, end| self.sim.span(name, from.node, start, end);
+        note(on_link, turn.start, turn.end + self.cable);
         let mut begin = turn.start;
         let mut end = turn.end;
         for egress in self.route(from, to) {
             // The first byte reaches the switch a cable later and may leave a latency after that.
-            self.sim.sleep_until(begin + self.cable + latency).await;
+            let entered = begin + self.cable;
+            self.sim.sleep_until(entered + latency).await;
             let last = (end + self.cable + latency).since(tail);
             let turn = self
                 .server(egress)
                 .reserve_train(self.sim.now(), span, last, tail);
+            if on_link == stage::WIRE {
+                note(stage::SWITCH, entered, turn.start);
+            }
+            note(on_link, turn.start, turn.end + self.cable);
             begin = turn.start;
             end = turn.end;
         }

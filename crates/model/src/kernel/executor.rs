@@ -6,6 +6,7 @@
 //! waits for remembers that number. A future of this kernel works only inside a task of its own [`Sim`].
 
 use super::time::Time;
+use super::trace::Trace;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,6 +29,7 @@ struct Inner {
     ready: RefCell<VecDeque<TaskId>>,
     tasks: RefCell<Vec<Option<Task>>>,
     free: RefCell<Vec<TaskId>>,
+    trace: Trace,
 }
 
 /// A simulation: virtual time and the tasks that live in it. Clones are the same simulation.
@@ -59,6 +61,7 @@ impl Sim {
             ready: RefCell::new(VecDeque::new()),
             tasks: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
+            trace: Trace::default(),
         }))
     }
 
@@ -184,6 +187,10 @@ impl Sim {
             }
         }
         true
+    }
+
+    pub(super) fn trace(&self) -> &Trace {
+        &self.0.trace
     }
 
     pub(super) fn current(&self) -> TaskId {

@@ -8,8 +8,10 @@ mod executor;
 mod server;
 mod sync;
 mod time;
+mod trace;
 
 pub use executor::{Deadlock, JoinHandle, Sim};
 pub use server::{Occupancy, Server};
 pub use sync::{Barrier, Gate, Mailbox, Permit, Semaphore, Watch};
 pub use time::Time;
+pub use trace::Span;
