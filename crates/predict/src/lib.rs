@@ -4,5 +4,6 @@
 pub mod application;
 pub mod bench;
 pub mod claims;
+pub mod explain;
 pub mod suite;
 pub mod table;

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_fabric::model::{Fidelity, Job, run_job};
+use verbena_fabric::model::{Fidelity, Job, Traced, run_job};
 use verbena_fabric::{Fabric, Result};
+use verbena_measure::result::Point;
 use verbena_model::profile::System;
 
 /// Processes of a pattern, unless asked otherwise.
@@ -78,6 +79,32 @@ impl<'a> Modelled<'a> {
             stop: self.stop.clone(),
             ..Job::new(self.system, size, nodes).fidelity(self.fidelity)
         }
+    }
+
+    /// Runs it and gives for each point what happened during the operation timed last.
+    pub fn trace(&self) -> Result<Vec<(Point, Traced)>> {
+        let traced = Rc::new(RefCell::new(Vec::new()));
+        let (sink, options) = (traced.clone(), self.options.clone());
+        let (benchmark, budget) = (self.benchmark.name, self.budget);
+        let ended = run_job(&self.job(), async move |process| {
+            process.record();
+            let emit = |record| {
+                if let Record::Point(point) = record {
+                    sink.borrow_mut().push((*point, process.traced()));
+                }
+            };
+            let context = Context {
+                fabric: &process,
+                benchmark,
+                launch: 0,
+                options: &options,
+                budget,
+                sink: &emit,
+            };
+            run(&context).await
+        })?;
+        ended.into_iter().collect::<Result<Vec<()>>>()?;
+        Ok(traced.take())
     }
 
     /// Runs it.

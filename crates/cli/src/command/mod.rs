@@ -4,6 +4,7 @@
 mod bench;
 mod compare;
 mod evaluate;
+mod explain;
 mod history;
 mod info;
 mod list;
@@ -26,6 +27,8 @@ pub enum Command {
     Evaluate(evaluate::Arguments),
     /// Say where figures changed their level over many runs
     History(history::Arguments),
+    /// Say where the time of an operation goes on a timing model
+    Explain(explain::Arguments),
     /// Show the adapter, its limits, and who is on it
     Info(info::Arguments),
     /// List the benchmarks
@@ -52,6 +55,7 @@ impl Command {
             Command::Compare(arguments) => compare::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),
+            Command::Explain(arguments) => explain::run(arguments),
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Process => process::run(),

@@ -31,5 +31,5 @@ pub use group::ModelGroup;
 pub use job::{Fidelity, Job, run_job};
 pub use memory::{ModelBuffer, ModelRegion};
 pub use pair::{ModelAddress, ModelPair};
-pub use process::ModelProcess;
+pub use process::{ModelProcess, Traced};
 pub use receive::ModelSharedReceive;

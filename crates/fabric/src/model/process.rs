@@ -22,7 +22,7 @@ use std::time::Duration;
 use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
 use verbena_model::adapter::{self as model, ReceiveQueue};
 use verbena_model::cluster::Process;
-use verbena_model::kernel::Time;
+use verbena_model::kernel::{Span, Time};
 use verbena_model::profile::System;
 
 /// Inline payload that fits the largest work queue entry: 1,008 bytes (`max_desc_sz` of mthca's and mlx4's firmware) but
@@ -92,6 +92,33 @@ impl ModelProcess {
     }
 }
 
+/// What happened during an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traced {
+    /// When it began.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// What was recorded of it, in the order of beginning.
+    pub spans: Vec<Span>,
+}
+
+impl ModelProcess {
+    /// Records what happens in the model from now on.
+    pub fn record(&self) {
+        self.world.cluster.sim().record_spans();
+    }
+
+    /// What has been recorded since the last call of the operation that process 0 timed last.
+    pub fn traced(&self) -> Traced {
+        let (start, end) = self.world.last_operation();
+        let mut spans = self.world.cluster.sim().take_spans();
+        spans.retain(|span| span.end > start && span.start < end);
+        spans.sort();
+        Traced { start, end, spans }
+    }
+}
+
 fn capabilities(system: &System) -> Capabilities {
     let link = &system.link;
     Capabilities {
@@ -143,6 +170,9 @@ impl Fabric for ModelProcess {
     }
 
     fn now(&self) -> Ticks {
+        if self.core.rank == 0 {
+            self.world.look();
+        }
         Ticks(self.world.now().0)
     }
 

@@ -56,6 +56,8 @@ pub(super) struct World {
     exchange: Watch,
     data: Waiting,
     exchanging: Waiting,
+    /// The last two times that process 0 looked at the clock.
+    looks: Cell<(Time, Time)>,
 }
 
 impl World {
@@ -76,6 +78,7 @@ impl World {
             numbers: Cell::new(1),
             data: Waiting::default(),
             exchanging: Waiting::default(),
+            looks: Cell::default(),
         })
     }
 
@@ -141,6 +144,17 @@ impl World {
             return false;
         }
         true
+    }
+
+    /// Process 0 looks at the clock.
+    pub fn look(&self) {
+        let (_, last) = self.looks.get();
+        self.looks.set((last, self.now()));
+    }
+
+    /// From its last look but one to its last: the operation that it timed last.
+    pub fn last_operation(&self) -> (Time, Time) {
+        self.looks.get()
     }
 
     /// Where local memory is, for the model.

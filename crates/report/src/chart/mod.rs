@@ -5,6 +5,7 @@ pub mod line;
 pub mod matrix;
 pub mod ratio;
 pub mod scale;
+pub mod timeline;
 
 /// Text made safe for SVG and HTML.
 pub fn escape(text: &str) -> String {

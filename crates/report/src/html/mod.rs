@@ -1,11 +1,13 @@
 //! The report: one HTML file that opens offline. Verdict first, then environment, sections by layer, each chart with the
 //! table of its figures, warnings, methods, the command that reproduces it.
 
+mod explanation;
 mod page;
 mod section;
 mod theme;
 mod verdict;
 
+pub use explanation::{Operation, explanation};
 pub use page::page;
 
 /// What the report needs to know of a benchmark beyond its results.

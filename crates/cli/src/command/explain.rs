@@ -1,0 +1,143 @@
+//! `verbena explain`: where the time of one operation goes on a timing model, stage by stage.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use crate::suite::target::{Found, Target};
+use verbena_measure::unit;
+use verbena_predict::explain::{Explained, explain};
+use verbena_report::chart::timeline::Bar;
+use verbena_report::html::{Operation, explanation};
+use verbena_workloads::{Mode, Options, find};
+
+/// What to explain.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The benchmark, e.g. latency.write; `verbena list` shows all
+    benchmark: String,
+
+    /// On which model: model:PROFILE[:message]
+    #[arg(long = "on", value_name = "TARGET")]
+    target: Target,
+
+    /// Message sizes in bytes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8")]
+    sizes: Vec<usize>,
+
+    /// Numbers of pairs for multi-pair benchmarks, which then run in lockstep
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    pairs: Vec<usize>,
+
+    /// Transports: rc, uc, ud, xrc
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "rc", value_parser = ["rc", "uc", "ud", "xrc"])]
+    transports: Vec<String>,
+
+    /// Largest message posted inline
+    #[arg(long, value_name = "BYTES")]
+    inline: Option<u32>,
+
+    #[command(flatten)]
+    profiles: ProfileOptions,
+
+    /// Write the timelines as an HTML page
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Explains.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let benchmark = find(&arguments.benchmark).ok_or_else(|| {
+        let name = &arguments.benchmark;
+        Failure::Input(format!(
+            "no benchmark is called {name:?}; `verbena list` shows all"
+        ))
+    })?;
+    let Found::Model(model) = arguments.target.find(&arguments.profiles)? else {
+        let text =
+            "only models can be looked into: --on model:PROFILE; `verbena list` names the profiles";
+        return Err(Failure::Input(text.to_owned()));
+    };
+    let options = Options {
+        sizes: Some(arguments.sizes.clone()),
+        pairs: Some(arguments.pairs.clone()),
+        mode: Some(Mode::Lockstep),
+        transports: Some(arguments.transports.clone()),
+        inline: arguments.inline,
+        ..Options::default()
+    };
+    let explained = explain(&model.system, benchmark, options, model.fidelity)
+        .map_err(|error| Failure::Suite(error.to_string()))?;
+    if explained.is_empty() {
+        let text = format!("{} measures nothing on {}", benchmark.name, model.label());
+        return Err(Failure::Input(text));
+    }
+    let mut operations = Vec::new();
+    for one in &explained {
+        let title = title(benchmark.name, one);
+        print!("{}", table(&title, &model.system.name, one));
+        operations.push(operation(title, one));
+    }
+    if let Some(out) = &arguments.out {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let page = explanation(&model.label(), &command, &operations);
+        std::fs::write(out, page).map_err(|source| Failure::System {
+            doing: "write the page",
+            source,
+        })?;
+    }
+    Ok(Exit::Success)
+}
+
+fn title(benchmark: &str, explained: &Explained) -> String {
+    let words: Vec<String> = explained
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    format!("{benchmark}: {}", words.join(", "))
+}
+
+fn table(title: &str, system: &str, explained: &Explained) -> String {
+    let mut out = format!(
+        "{title}, on {system}: {}\n",
+        unit::time(explained.took.nanos())
+    );
+    let _ = writeln!(
+        out,
+        "  {:<16} {:<8} {:>10} {:>8}",
+        "stage", "where", "time", "share"
+    );
+    for share in &explained.shares {
+        let _ = writeln!(
+            out,
+            "  {:<16} {:<8} {:>10} {:>6.1} %",
+            share.stage,
+            format!("node {}", share.node),
+            unit::time(share.time.nanos()),
+            share.time.nanos() / explained.took.nanos() * 100.0
+        );
+    }
+    out
+}
+
+fn operation(title: String, explained: &Explained) -> Operation {
+    let bars = explained.spans.iter().map(|span| Bar {
+        lane: format!("{}, node {}", span.stage, span.place),
+        kind: span.stage.to_owned(),
+        start: span.start.nanos(),
+        end: span.end.nanos(),
+    });
+    let shares = explained.shares.iter().map(|share| {
+        let place = format!("node {}", share.node);
+        (share.stage.to_owned(), place, share.time.nanos())
+    });
+    Operation {
+        title,
+        took: explained.took.nanos(),
+        bars: bars.collect(),
+        shares: shares.collect(),
+    }
+}

@@ -1,0 +1,185 @@
+//! Where the time of one operation goes, stage by stage.
+//!
+//! A benchmark of the suite runs on a modelled system that records what happens; of each point the operation that was
+//! timed last is taken apart. Every instant of it belongs to one stage: of those under way the one that began last, for
+//! what follows on something is what the operation waits for. Acknowledgements and completions go on beside a message and
+//! its answer; an instant is theirs only when nothing else is under way. What is left is the adapter's own work: engines,
+//! pipeline, a change of queue pair, waiting for a turn.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use verbena_fabric::model::{Fidelity, Traced};
+use verbena_measure::result::Parameters;
+use verbena_model::kernel::{Span, Time};
+use verbena_model::profile::System;
+use verbena_model::stage;
+use verbena_workloads::modelled::Modelled;
+use verbena_workloads::{Benchmark, Budget, Options, RateBudget};
+
+/// What no recorded stage accounts for.
+pub const ADAPTER: &str = "adapter";
+
+/// An operation taken apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explained {
+    /// Which point it belongs to.
+    pub parameters: Parameters,
+    /// How long the operation took; of an exchange there and back, both ways.
+    pub took: Time,
+    /// Stage, node and time; the times add up to the whole.
+    pub shares: Vec<Share>,
+    /// What was recorded, its times counted from the operation's beginning.
+    pub spans: Vec<Span>,
+}
+
+/// A stage's share of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The stage.
+    pub stage: &'static str,
+    /// The node where it took place; of the adapter's own work, the node of what comes after.
+    pub node: usize,
+    /// When it first began, from the operation's beginning.
+    pub first: Time,
+    /// How often.
+    pub times: usize,
+    /// Time of the operation that is its own.
+    pub time: Time,
+}
+
+/// Takes a benchmark's operations apart, one for each of its points.
+pub fn explain(
+    system: &System,
+    benchmark: &'static Benchmark,
+    options: Options,
+    fidelity: Fidelity,
+) -> Result<Vec<Explained>, verbena_fabric::Error> {
+    let modelled = Modelled {
+        options,
+        fidelity,
+        budget: Budget {
+            warmup: Duration::from_micros(5),
+            block: Duration::from_micros(1),
+            blocks: 1,
+            // A single message: what a stream of them costs is no operation's.
+            rates: RateBudget {
+                block: Duration::from_nanos(1),
+                blocks: 1,
+                least: 1,
+                most: 1,
+            },
+            ..Budget::virtual_time()
+        },
+        ..Modelled::new(system, benchmark)
+    };
+    let traced = modelled.trace()?;
+    Ok(traced
+        .into_iter()
+        .map(|(point, traced)| Explained {
+            parameters: point.parameters,
+            took: traced.end - traced.start,
+            shares: shares(&traced),
+            spans: relative(&traced),
+        })
+        .collect())
+}
+
+fn relative(traced: &Traced) -> Vec<Span> {
+    let from_start = |time: Time| time.max(traced.start).min(traced.end) - traced.start;
+    traced
+        .spans
+        .iter()
+        .map(|span| Span {
+            start: from_start(span.start),
+            end: from_start(span.end),
+            ..*span
+        })
+        .collect()
+}
+
+/// Whether a stage goes on beside the way of the data.
+fn is_beside(stage: &str) -> bool {
+    matches!(
+        stage,
+        stage::ACKNOWLEDGEMENT | stage::COMPLETION | stage::POLL
+    )
+}
+
+/// Every instant to its stage.
+fn shares(traced: &Traced) -> Vec<Share> {
+    let spans = relative(traced);
+    let whole = traced.end - traced.start;
+    let mut edges: Vec<Time> = spans.iter().flat_map(|s| [s.start, s.end]).collect();
+    edges.extend([Time::ZERO, whole]);
+    edges.sort();
+    edges.dedup();
+    let mut found: BTreeMap<(&'static str, usize), Share> = BTreeMap::new();
+    let mut last: Option<(&'static str, usize)> = None;
+    for edge in edges.windows(2) {
+        let [from, to] = [edge[0], edge[1]];
+        let active = spans.iter().filter(|s| s.start <= from && s.end >= to);
+        let owner = active.max_by_key(|s| (!is_beside(s.stage), s.start));
+        let key = match owner {
+            Some(span) => (span.stage, span.place),
+            None => (ADAPTER, next_place(&spans, to)),
+        };
+        let share = found.entry(key).or_insert(Share {
+            stage: key.0,
+            node: key.1,
+            first: from,
+            times: 0,
+            time: Time::ZERO,
+        });
+        share.time += to - from;
+        share.times += usize::from(last != Some(key));
+        last = Some(key);
+    }
+    let mut shares: Vec<Share> = found.into_values().collect();
+    shares.sort_by_key(|share| share.first);
+    shares
+}
+
+/// Where work goes on that is followed by what begins at `time` or after: an adapter works towards its next stage.
+fn next_place(spans: &[Span], time: Time) -> usize {
+    let next = spans
+        .iter()
+        .filter(|span| span.start >= time)
+        .min_by_key(|span| (span.start, is_beside(span.stage)));
+    next.or(spans.last()).map_or(0, |span| span.place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(stage: &'static str, start: u64, end: u64) -> Span {
+        Span {
+            start: Time(start),
+            end: Time(end),
+            stage,
+            place: 0,
+        }
+    }
+
+    #[test]
+    fn every_instant_has_one_owner_and_they_add_up() {
+        let traced = Traced {
+            start: Time(100),
+            end: Time(200),
+            spans: vec![
+                span(stage::POST, 90, 120),
+                span(stage::WIRE, 130, 170),
+                span(stage::COMPLETION, 150, 190),
+                span(stage::SWITCH, 140, 145),
+            ],
+        };
+        let shares = shares(&traced);
+        let of = |stage: &str| shares.iter().find(|s| s.stage == stage).map(|s| s.time.0);
+        assert_eq!(of(stage::POST), Some(20));
+        assert_eq!(of(stage::WIRE), Some(35));
+        assert_eq!(of(stage::SWITCH), Some(5));
+        assert_eq!(of(stage::COMPLETION), Some(20));
+        assert_eq!(of(ADAPTER), Some(20));
+        assert_eq!(shares.iter().map(|s| s.time.0).sum::<u64>(), 100);
+    }
+}

@@ -1,0 +1,65 @@
+//! The page of an explanation: where the time of an operation goes, as a timeline and a table.
+
+use super::theme::STYLE;
+use crate::chart::escape;
+use crate::chart::timeline::{self, Bar};
+use std::fmt::Write as _;
+use verbena_measure::unit;
+
+/// An operation taken apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operation {
+    /// Which one: benchmark, parameters.
+    pub title: String,
+    /// Nanoseconds that it took.
+    pub took: f64,
+    /// What happened, for the timeline.
+    pub bars: Vec<Bar>,
+    /// Stage, where, nanoseconds of the operation that are its own.
+    pub shares: Vec<(String, String, f64)>,
+}
+
+/// The page over some operations of a system.
+pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> String {
+    let title = format!("Where the time goes: {system}");
+    let mut out = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <title>{0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\
+         <p class=\"lead\">Computed by the timing model, not measured. <code>{1}</code></p>",
+        escape(&title),
+        escape(command)
+    );
+    for operation in operations {
+        let _ = write!(
+            out,
+            "<h2>{}</h2><p class=\"answers\">The operation takes {}.</p>{}",
+            escape(&operation.title),
+            escape(&unit::time(operation.took)),
+            timeline::svg(&operation.title, &operation.bars, operation.took)
+        );
+        out.push_str(
+            "<table><thead><tr><th>stage</th><th class=\"text\">where</th><th>time</th><th>share</th></tr></thead><tbody>",
+        );
+        for (stage, place, nanos) in &operation.shares {
+            let _ = write!(
+                out,
+                "<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td>{:.1} %</td></tr>",
+                escape(stage),
+                escape(place),
+                escape(&unit::time(*nanos)),
+                nanos / operation.took * 100.0
+            );
+        }
+        out.push_str("</tbody></table>");
+    }
+    out.push_str(NOTE);
+    out.push_str("</body></html>\n");
+    out
+}
+
+const NOTE: &str = "<h2>How to read it</h2><p>The timeline shows everything that is under way. In the table every instant belongs \
+to one stage: of those under way to the one that began last. Acknowledgements, completions and polling go on beside a message \
+and its answer and own an instant only when nothing else is under way. <em>adapter</em> is what remains: engines, pipeline, a \
+change of queue pair, waiting for a turn. The stages are defined in docs/models.md.</p>";
