@@ -79,8 +79,10 @@ pub async fn rate<F: Fabric>(
     } else {
         (&LONGER[..], context.budget.rates.blocks)
     };
-    for &longer in lengths {
+    for (retry, &longer) in lengths.iter().enumerate() {
         let budget = context.budget.rates;
+        // Longer blocks need not be as many.
+        let number = number.saturating_sub(2 * retry).max(number.min(3));
         let wanted = budget.block.as_nanos() as f64 * longer as f64;
         let count = ((wanted / warm.nanos_per_message).ceil() as u64)
             .clamp(budget.least, budget.most.saturating_mul(longer));

@@ -30,9 +30,13 @@ pub struct Arguments {
     out: Option<PathBuf>,
 }
 
+/// Set-up, build and evaluation together are to take a quarter of an hour.
+const MINUTES: u32 = 11;
+
 /// Runs all benchmarks on each target and draws the report.
-pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
+    arguments.options.minutes.get_or_insert(MINUTES);
     let out = arguments.out.clone().unwrap_or_else(|| {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

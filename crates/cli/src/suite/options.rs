@@ -24,6 +24,10 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub launches: Option<u32>,
 
+    /// Begin no launch that would end later [default: none for `bench`, 11 for `evaluate`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub minutes: Option<u32>,
+
     /// Message sizes in bytes
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Option<Vec<usize>>,

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verbena_fabric::verbs::JobPlacement;
 use verbena_measure::clock::Clock;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
@@ -76,7 +76,16 @@ impl Session<'_> {
         if !first {
             return outcome.map(|_| None);
         }
+        let launches = books.loaded.points.iter().map(|point| point.launch + 1);
+        let fitted = launches.max().unwrap_or(0);
         let (word, reason) = match &outcome {
+            Ok(Ended::Well)
+                if self.options.minutes.is_some() && fitted < self.options.launches() =>
+            {
+                let wanted = self.options.launches();
+                let text = format!("{fitted} of {wanted} launches fitted into the time");
+                ("complete", Some(text))
+            }
             Ok(Ended::Well) => ("complete", None),
             Ok(Ended::Interrupted) => ("interrupted", None),
             Ok(Ended::Failed(reason)) => ("failed", Some(reason.clone())),
@@ -110,7 +119,17 @@ impl Session<'_> {
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
         let mut random = verbena_measure::random::Random::new(task.seed);
         let mut progress = Progress::new(order.len() * launches as usize);
+        let limit = self
+            .options
+            .minutes
+            .map(|minutes| Duration::from_secs(60) * minutes);
+        let started = Instant::now();
         for number in 0..launches {
+            // As long as the rounds before it, it would end too late.
+            let after = started.elapsed() * (number + 1) / number.max(1);
+            if number > 0 && limit.is_some_and(|limit| after > limit) {
+                break;
+            }
             if number > 0 {
                 random.shuffle(&mut order);
             }

@@ -40,13 +40,13 @@ pub fn svg(title: &str, cells: &[(usize, usize, f64)], unit_name: &str) -> Strin
                 "<rect class=\"cell\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill-opacity=\"{:.2}\"><title>{r} to {c}: {}</title></rect>",
                 cell - 2.0,
                 cell - 2.0,
-                0.12 + 0.75 * share,
+                0.1 + 0.5 * share,
                 escape(&text)
             );
             if cell >= 56.0 {
                 let _ = write!(
                     out,
-                    "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    "<text class=\"figure\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                     x + cell / 2.0 - 1.0,
                     y + cell / 2.0 + 4.0,
                     escape(&text)

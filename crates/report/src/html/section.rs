@@ -37,13 +37,35 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
             out.push_str(&heat_map(described, shown));
         }
     } else {
-        out.push_str(&line_chart(described, runs).svg());
-        if let Some(chart) = distribution(described, runs) {
+        for chart in charts(described, runs) {
             out.push_str(&chart.svg());
         }
     }
     out.push_str(&table(described, runs));
     out
+}
+
+/// The curves of a benchmark, then its distribution. Where there is but one point, the distribution says more.
+fn charts(described: &Described, runs: &[Shown<'_>]) -> Vec<LineChart> {
+    let mut charts = match described.axis.as_str() {
+        // The papers draw both: a curve a number of pairs by size, and a curve a size by the number of pairs.
+        "pairs" => vec![
+            line_chart(described, "size", runs, |_| true),
+            line_chart(described, "pairs", runs, some_sizes),
+        ],
+        axis => vec![line_chart(described, axis, runs, |_| true)],
+    };
+    if let Some(distribution) = distribution(described, runs) {
+        charts.retain(|chart| chart.series.iter().any(|series| series.points.len() > 1));
+        charts.push(distribution);
+    }
+    charts
+}
+
+/// A byte, a packet's worth, and where bandwidth counts: more curves than that hide each other.
+fn some_sizes(row: &Row) -> bool {
+    row.number("size")
+        .is_none_or(|size| [1.0, 8.0, 256.0, 4096.0, 65_536.0].contains(&size))
 }
 
 fn heat_map(described: &Described, shown: &Shown<'_>) -> String {
@@ -72,8 +94,12 @@ fn label(row: &Row, axis: &str, run: &str, several: bool) -> String {
     }
 }
 
-fn line_chart(described: &Described, runs: &[Shown<'_>]) -> LineChart {
-    let axis = described.axis.as_str();
+fn line_chart(
+    described: &Described,
+    axis: &str,
+    runs: &[Shown<'_>],
+    shows: fn(&Row) -> bool,
+) -> LineChart {
     let mut series: Vec<Series> = Vec::new();
     let mut bound = Vec::new();
     let mut marks = Vec::new();
@@ -82,7 +108,7 @@ fn line_chart(described: &Described, runs: &[Shown<'_>]) -> LineChart {
         for row in shown
             .rows
             .iter()
-            .filter(|row| row.benchmark == described.name)
+            .filter(|row| row.benchmark == described.name && shows(row))
         {
             let (Some(x), Some(figure)) = (row.number(axis), row.figures.first()) else {
                 continue;
@@ -178,7 +204,8 @@ fn line_chart(described: &Described, runs: &[Shown<'_>]) -> LineChart {
 
 /// The complement of the distribution at the smallest size: the share of operations that took longer.
 fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> {
-    if described.axis != "size" || !described.name.starts_with("latency.") {
+    let single = described.name == "baseline.cache-line";
+    if described.axis != "size" || !(single || described.name.starts_with("latency.")) {
         return None;
     }
     let mut series = Vec::new();

@@ -13,7 +13,7 @@ p.answers{margin:.1rem 0 .6rem;color:var(--soft)}p.lead{color:var(--soft);margin
 .verdict{background:var(--panel);border-left:4px solid var(--c0);padding:.8rem 1.1rem;margin:1rem 0}.verdict li{margin:.25rem 0}
 nav a{margin-right:1rem}a{color:var(--c0)}
 table{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric:tabular-nums}
-th,td{padding:.22rem .5rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top}th:first-child,td:first-child{text-align:left}td.text,th.text{text-align:left}
+th,td{padding:.22rem .5rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top}th:first-child,td:first-child{text-align:left}td.text,th.text{text-align:left}td:not(.text){white-space:nowrap}
 details{margin:.3rem 0 1rem}summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
 figure.chart{margin:.4rem 0}figure.chart svg{width:100%;height:auto;display:block}figcaption{font-size:.86rem}
 .grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--soft);stroke-width:1}.tick,.name,.label{fill:var(--soft);font:12px system-ui,sans-serif}
@@ -22,7 +22,7 @@ figure.chart{margin:.4rem 0}figure.chart svg{width:100%;height:auto;display:bloc
 .dot.c0,.band.c0{fill:var(--c0)}.dot.c1,.band.c1{fill:var(--c1)}.dot.c2,.band.c2{fill:var(--c2)}.dot.c3,.band.c3{fill:var(--c3)}.dot.c4,.band.c4{fill:var(--c4)}.dot.c5,.band.c5{fill:var(--c5)}.dot.c6,.band.c6{fill:var(--c6)}.dot.c7,.band.c7{fill:var(--c7)}
 .key{white-space:nowrap;margin-right:.9rem}.key::before{content:"";display:inline-block;width:1.1em;height:.28em;margin-right:.4em;vertical-align:middle;background:currentColor}
 .key.c0{color:var(--c0)}.key.c1{color:var(--c1)}.key.c2{color:var(--c2)}.key.c3{color:var(--c3)}.key.c4{color:var(--c4)}.key.c5{color:var(--c5)}.key.c6{color:var(--c6)}.key.c7{color:var(--c7)}.key.bound{color:var(--soft);stroke:none}
-.note{color:var(--soft)}.cell{fill:var(--heat)}.interval{stroke-width:3}.interval.same{stroke:var(--soft)}.ratio.same{fill:var(--soft)}.interval.worse{stroke:var(--bad)}.ratio.worse{fill:var(--bad)}.interval.improved{stroke:var(--good)}.ratio.improved{fill:var(--good)}
+.note{color:var(--soft)}.cell{fill:var(--heat)}.figure{fill:var(--ink);font:12px system-ui,sans-serif}.interval{stroke-width:3}.interval.same{stroke:var(--soft)}.ratio.same{fill:var(--soft)}.interval.worse{stroke:var(--bad)}.ratio.worse{fill:var(--bad)}.interval.improved{stroke:var(--good)}.ratio.improved{fill:var(--good)}
 .warning{color:var(--bad)}code{font-size:.9em;overflow-wrap:anywhere}
 @media print{:root{--paper:#fff;--ink:#000;--soft:#444;--rule:#bbb;--panel:#f4f4f4}body{max-width:none;padding:0;font-size:11pt}h3,figure{break-after:avoid}figure,tr{break-inside:avoid}details{display:block}details>*{display:block}nav{display:none}}
 "#;

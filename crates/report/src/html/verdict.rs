@@ -26,11 +26,18 @@ pub fn verdict(run: &Loaded) -> String {
         rows.len(),
         benchmarks.len()
     ));
-    if let Some(end) = run.end.as_ref().filter(|end| end.outcome != "complete") {
-        let reason = end.reason.clone().unwrap_or_default();
-        say(format!("The run was {}: {reason}", end.outcome));
-    } else if run.end.is_none() {
-        say("The run was cut short; what it had measured is shown.".to_owned());
+    match run
+        .end
+        .as_ref()
+        .map(|end| (end.outcome.as_str(), &end.reason))
+    {
+        None => say("The run was cut short; what it had measured is shown.".to_owned()),
+        Some(("complete", None)) => {}
+        Some(("complete", Some(reason))) => say(format!("{reason}.")),
+        Some((outcome, reason)) => {
+            let reason = reason.as_deref().unwrap_or("what it had measured is shown");
+            say(format!("The run was {outcome}: {reason}."));
+        }
     }
     for (benchmark, words) in [
         ("latency.write", "A write is seen by its receiver after"),
