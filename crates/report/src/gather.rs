@@ -2,9 +2,10 @@
 //! combined figure is the median over launches (rule 8).
 
 use crate::run_directory::Loaded;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use verbena_measure::compare::Better;
-use verbena_measure::result::{Metric, Parameters, Point, Summary, Value};
+use verbena_measure::result::{Finding, Metric, Parameters, Point, Summary, Value};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
@@ -100,6 +101,32 @@ pub fn rows(run: &Loaded) -> Vec<Row> {
 pub fn key(benchmark: &str, parameters: &Parameters) -> String {
     let words: Vec<String> = parameters.iter().map(|(n, v)| format!("{n}={v}")).collect();
     format!("{benchmark} {}", words.join(" "))
+}
+
+/// What a run found: of the launches' findings of a kind the one in the middle. Where most launches found nothing (no
+/// knee, say), nothing is what was found.
+pub fn findings(run: &Loaded) -> Vec<&Finding> {
+    let kind = |f: &Finding| format!("{} {}", f.name, key(&f.benchmark, &f.parameters));
+    let mut order: Vec<String> = Vec::new();
+    let mut groups: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
+    for finding in &run.findings {
+        let kind = kind(finding);
+        if !groups.contains_key(&kind) {
+            order.push(kind.clone());
+        }
+        groups.entry(kind).or_default().push(finding);
+    }
+    order.iter().map(|kind| middle(&groups[kind])).collect()
+}
+
+fn middle<'a>(findings: &[&'a Finding]) -> &'a Finding {
+    let (mut found, nothing): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.value.is_some());
+    if nothing.len() >= found.len() {
+        return nothing[0];
+    }
+    found.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
+    found[found.len() / 2]
 }
 
 fn row(points: &[&Point]) -> Row {

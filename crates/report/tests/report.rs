@@ -99,3 +99,26 @@ fn a_history_tells_when_a_level_changed() {
     }
     assert_eq!(moves(&runs[..2], &Thresholds::default()), []);
 }
+
+#[test]
+fn a_knee_of_one_launch_in_three_is_none() {
+    use verbena_measure::result::Finding;
+    use verbena_report::gather::findings;
+    let mut loaded = run("r", 1.0);
+    let found = [Some(30.0), None, None, Some(400.0), Some(40.0), Some(37.0)];
+    let named = |name: &str, launch: usize| Finding {
+        benchmark: "internals.contexts".to_owned(),
+        launch: launch as u32,
+        name: name.to_owned(),
+        parameters: Default::default(),
+        value: found[launch],
+        unit: String::new(),
+        range: None,
+        text: String::new(),
+    };
+    let rare = (0..3).map(|launch| named("translation-knee", launch));
+    let often = (0..6).map(|launch| named("context-knee", launch));
+    loaded.findings = rare.chain(often).collect();
+    let values: Vec<Option<f64>> = findings(&loaded).iter().map(|f| f.value).collect();
+    assert_eq!(values, [None, Some(40.0)]);
+}

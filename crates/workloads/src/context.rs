@@ -150,10 +150,21 @@ pub struct Options {
     pub seed: u64,
     /// Cache line from core to core on this host in nanoseconds, where measured: the floor of latencies through memory.
     pub floor_latency: Option<f64>,
-    /// Memory copy on this host in bytes a second, where measured: the bound of bandwidths through memory.
-    pub copy_bandwidth: Option<f64>,
+    /// Memory copies by one core of this host, as (bytes, bytes a second) by size, where measured: the bound of bandwidths
+    /// through memory.
+    pub copies: Vec<(usize, f64)>,
     /// Cores of the node, where processes are real; `None` in virtual time.
     pub cores: Option<usize>,
+}
+
+impl Options {
+    /// The fastest copy of so many bytes or more: a stream of larger messages fits no nearer cache.
+    pub fn copy_bandwidth(&self, size: usize) -> Option<f64> {
+        let from = self.copies.iter().position(|(bytes, _)| *bytes >= size);
+        let from = from.or(self.copies.len().checked_sub(1))?;
+        let rates = self.copies[from..].iter().map(|(_, rate)| *rate);
+        rates.reduce(f64::max)
+    }
 }
 
 /// What a benchmark works with.

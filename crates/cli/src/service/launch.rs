@@ -18,6 +18,8 @@ use super::client::{Action, Job, Sessions};
 use super::daemon::{Daemon, FILE, HOT, UNFILLED};
 use super::team::{Result as Worked, Team};
 
+/// Copies of so many bytes or more bound a transfer: blocks of the cache are no smaller.
+const COPIED: usize = 1 << 16;
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Figure 6's readers.
@@ -193,7 +195,8 @@ impl Bench<'_> {
         let (bytes, seconds) = (worked.bytes() as f64, worked.seconds());
         let bound = |value| {
             self.task
-                .copy_bandwidth
+                .options()
+                .copy_bandwidth(COPIED)
                 .map(|copy| verbena_measure::bound::Bound {
                     value: copy,
                     reason: "one core copies memory so fast".to_owned(),

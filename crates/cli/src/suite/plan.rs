@@ -35,8 +35,8 @@ pub struct Task {
     pub nanos_per_tick: Option<f64>,
     /// The floor of latencies on this host.
     pub floor_latency: Option<f64>,
-    /// The bound of bandwidths on this host.
-    pub copy_bandwidth: Option<f64>,
+    /// Memory copies on this host, by size.
+    pub copies: Vec<(usize, f64)>,
     /// Cores for all processes.
     pub cores: usize,
 }
@@ -66,7 +66,7 @@ impl Task {
         target: Resolved,
         options: &MeasureOptions,
         nanos_per_tick: Option<f64>,
-        floors: (Option<f64>, Option<f64>),
+        floors: (Option<f64>, Vec<(usize, f64)>),
     ) -> Task {
         Task {
             target,
@@ -80,7 +80,7 @@ impl Task {
             seed: options.seed,
             nanos_per_tick,
             floor_latency: floors.0,
-            copy_bandwidth: floors.1,
+            copies: floors.1,
             cores: cores(),
         }
     }
@@ -104,7 +104,7 @@ impl Task {
             inline: self.inline,
             seed: self.seed,
             floor_latency: self.floor_latency,
-            copy_bandwidth: self.copy_bandwidth,
+            copies: self.copies.clone(),
             cores: Some(self.cores),
         }
     }

@@ -47,7 +47,7 @@ impl Session<'_> {
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
         let job = Job::from_environment();
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
-        let floors = if first { floors() } else { (None, None) };
+        let floors = if first { floors() } else { Default::default() };
         let task = Task::new(self.target.clone(), self.options, nanos, floors);
         let launches = self.options.launches();
         let run = Run {
@@ -240,12 +240,15 @@ impl Session<'_> {
     }
 }
 
-/// The floor of latencies and the bound of bandwidths through memory on this host: the fastest that was seen, for what
+/// The floor of latencies and the bounds of bandwidths through memory on this host: the fastest that was seen, for what
 /// else ran at the time is no part of a bound.
-fn floors() -> (Option<f64>, Option<f64>) {
+fn floors() -> (Option<f64>, Vec<(usize, f64)>) {
     let latency = (verbena_measure::start::cores() > 1)
         .then(host::cache_line)
         .and_then(Sample::new);
-    let bandwidth = Sample::new(host::copy(1 << 16));
-    (latency.map(|s| s.min()), bandwidth.map(|s| s.max()))
+    let copies = (12..=22).step_by(2).filter_map(|power| {
+        let size = 1 << power;
+        Some((size, Sample::new(host::copy(size))?.max()))
+    });
+    (latency.map(|s| s.min()), copies.collect())
 }

@@ -52,7 +52,8 @@ pub fn find(points: &[(f64, f64)]) -> Option<Knee> {
     } else {
         (hinge.knee, hinge_score)
     };
-    let effect = (knee.after - knee.before).abs() / knee.before.abs().max(f64::MIN_POSITIVE);
+    // What no longer fits makes things slower; a curve that falls has no knee.
+    let effect = (knee.after - knee.before) / knee.before.abs().max(f64::MIN_POSITIVE);
     (score < flat && effect > LEAST_EFFECT).then_some(knee)
 }
 
@@ -149,6 +150,14 @@ mod tests {
                 .collect();
             assert_eq!(find(&points), None);
         }
+    }
+
+    #[test]
+    fn a_curve_that_falls_has_no_knee() {
+        let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+            .map(|x| (x, if x < 3.0 { 1600.0 } else { 1000.0 }))
+            .to_vec();
+        assert_eq!(find(&points), None);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use super::Described;
 use crate::chart::line::{LineChart, Mark, Series};
 use crate::chart::scale::Kind;
 use crate::chart::{escape, matrix};
-use crate::gather::Row;
+use crate::gather::{Row, findings};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
+use verbena_measure::result::Finding;
 use verbena_measure::unit;
 
 /// Lines beyond which a legend can no longer be read; the table has the rest.
@@ -151,12 +152,8 @@ fn line_chart(
                 bound.push((x, *value));
             }
         }
-        let findings = shown
-            .run
-            .findings
-            .iter()
-            .filter(|f| f.benchmark == described.name);
-        for finding in findings.filter(|f| f.launch == 0) {
+        let mine = |finding: &&Finding| finding.benchmark == described.name;
+        for finding in findings(shown.run).into_iter().filter(mine) {
             let text = match finding.name.as_str() {
                 "half-power-size" => "N½",
                 "context-knee" | "translation-knee" => "knee",

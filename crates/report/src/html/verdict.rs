@@ -1,7 +1,7 @@
 //! The verdict: what a reader should know if nothing else is read. Every sentence is computed from the records.
 
 use crate::chart::escape;
-use crate::gather::{Row, rows};
+use crate::gather::{Row, findings, rows};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use verbena_measure::unit;
@@ -78,7 +78,7 @@ pub fn verdict(run: &Loaded) -> String {
             say(text);
         }
     }
-    for finding in run.findings.iter().filter(|f| f.launch == 0) {
+    for finding in findings(run) {
         if !finding.name.starts_with("peak") {
             let with = finding
                 .parameters

@@ -147,9 +147,9 @@ pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Op
         bound.value *= factor;
         return Some(bound);
     }
-    context.options.copy_bandwidth.map(|value| Bound {
+    context.options.copy_bandwidth(size).map(|value| Bound {
         value: value * factor,
-        reason: "a memory copy by one core of this host".to_owned(),
+        reason: "memory copies of this size by one core of this host".to_owned(),
     })
 }
 
