@@ -20,6 +20,7 @@ pub mod ah;
 pub mod attributes;
 pub mod batch;
 pub mod channel;
+pub mod cm;
 pub mod context;
 pub mod cq;
 pub mod cq_ex;

@@ -40,6 +40,19 @@ pub fn look_up(path: &str) -> Option<Entry> {
         .then_some(Entry::Directory)
 }
 
+/// The names of what is in the directory `path`, relative to `/sys`; none for what is no directory.
+pub fn list(path: &str) -> Vec<String> {
+    let path = path.trim_matches('/');
+    let mut names: Vec<String> = files()
+        .iter()
+        .filter_map(|(name, _)| name.strip_prefix(path)?.strip_prefix('/'))
+        .map(|rest| rest.split('/').next().unwrap_or(rest).to_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// All files, by path relative to `/sys`, with their text without the last newline.
 fn files() -> Vec<(String, String)> {
     let guid = colons(device::guid());
@@ -69,10 +82,19 @@ fn files() -> Vec<(String, String)> {
     of_port("gids/0", format!("{:?}", device::gid()));
     of_port("gid_attrs/types/0", "IB/RoCE v1".into());
     of_port("pkeys/0", format!("{:#06x}", device::PKEY));
+    if loopback_is_up() {
+        // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
+        // kernel numbers it 1 (LOOPBACK_IFINDEX).
+        of_device("device/net/lo/ifindex", "1".into());
+    }
     for (name, text) in [("ibdev", NAME), ("abi_version", "1"), ("dev", "231:192")] {
         files.push((format!("class/infiniband_verbs/{NAME}/{name}"), text.into()));
     }
     files
+}
+
+fn loopback_is_up() -> bool {
+    std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).is_ok()
 }
 
 /// A GUID as sysfs prints it: four groups of four hexadecimal digits.
@@ -139,6 +161,28 @@ unsafe fn fill(buffer: *mut c_char, size: usize, text: &str) -> c_int {
         buffer.add(length).write(0);
     }
     length as c_int
+}
+
+/// The names in the directory at `path` (relative to `/sys`), each with a final zero, for the path
+/// shim: the length of all of them, of which as much is written as fits; 0 where there is no
+/// directory.
+///
+/// # Safety
+/// `path` is a C string; `buffer` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbena_sysfs_list(
+    path: *const c_char,
+    buffer: *mut c_char,
+    size: usize,
+) -> usize {
+    // SAFETY: a C string by the caller's promise.
+    let path = unsafe { CStr::from_ptr(path) };
+    let names = path.to_str().map(list).unwrap_or_default();
+    let text: String = names.iter().map(|name| format!("{name}\0")).collect();
+    let length = text.len().min(size);
+    // SAFETY: `length` bytes fit; the text is elsewhere.
+    unsafe { buffer.copy_from_nonoverlapping(text.as_ptr().cast(), length) };
+    text.len()
 }
 
 /// For the path shim: the length of the file at `path` (relative to `/sys`), with as much of it as

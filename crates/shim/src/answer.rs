@@ -12,8 +12,10 @@ use crate::sysfs::{self, Entry};
 pub enum Answer<'a> {
     /// As if the call had named this node, which every host has.
     Node,
-    /// A directory.
-    Directory,
+    /// As a node, but opened it is an event channel of the connection manager.
+    ConnectionManager,
+    /// A directory: below `/sys` at this path, if it can be listed.
+    Directory(&'a [u8]),
     /// The read-only file at this path below `/sys`.
     File(&'a [u8]),
 }
@@ -37,16 +39,19 @@ pub unsafe fn answer<'a>(path: *const c_char) -> Option<Answer<'a>> {
     let place = classify(bytes)?;
     errno::kept(|| match place {
         Place::Device => Some(Answer::Node),
+        Place::ConnectionManager => Some(Answer::ConnectionManager),
         Place::Unless(fallback) => {
             // SAFETY: a C string, as above.
             let exists = unsafe { exists(path) };
             (!exists).then_some(match fallback {
                 Fallback::Device => Answer::Node,
-                Fallback::Directory => Answer::Directory,
+                Fallback::Directory => {
+                    Answer::Directory(bytes.strip_prefix(b"/sys/").unwrap_or_default())
+                }
             })
         }
         Place::Attribute(relative) => sysfs::look_up(relative).map(|entry| match entry {
-            Entry::Directory => Answer::Directory,
+            Entry::Directory => Answer::Directory(relative),
             Entry::File => Answer::File(relative),
         }),
     })

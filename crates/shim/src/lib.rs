@@ -8,16 +8,19 @@
 //! **Contract.** Only the paths in [`place`] are answered; every other call goes to the next object
 //! in line with its arguments untouched, after comparing a few bytes. A call behaves as the same
 //! call on a real device would: same return value, same `errno`, and `errno` unchanged on success.
-//! No allocation, no lock, no state that `fork` could tear; usable before any constructor has run.
+//! No allocation; no lock and no state that `fork` could tear, but for the streams of
+//! listed directories; usable before any constructor has run.
 //!
 //! **Exported functions**, one family a file: [`status`] (`stat` and kin, with the `__xstat` names
 //! that programs built before glibc 2.33 use), [`permission`] (`access` and kin), [`opening`]
-//! (`open`, `fopen` and kin).
-//!
-//! Directory listings are not answered: `opendir` on these places finds what the kernel has.
+//! (`open`, `fopen` and kin), [`listing`] (`opendir` and kin), [`channel`] (`write`, `close` and
+//! `fstat` of the connection manager's descriptors).
 
 mod answer;
+pub mod channel;
 mod errno;
+mod library;
+pub mod listing;
 mod next;
 pub mod opening;
 pub mod permission;

@@ -29,6 +29,16 @@ impl<F: Copy> Next<F> {
         }
     }
 
+    /// The function, if it has been looked up.
+    pub fn found(&self) -> Option<F> {
+        let found = self.found.load(Ordering::Relaxed);
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: `new` promises the signature, and the sizes were compared there.
+        Some(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
+    }
+
     /// The function, or `None` where no later object has it (then the caller makes the system call
     /// itself). Two threads may both look it up; they find the same.
     pub fn get(&self) -> Option<F> {
@@ -38,11 +48,6 @@ impl<F: Copy> Next<F> {
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.found.store(found, Ordering::Relaxed);
         }
-        if found.is_null() {
-            return None;
-        }
-        // SAFETY: `new` promises that `F` is a function pointer of this function's signature, and
-        // the sizes were compared there.
-        Some(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
+        self.found()
     }
 }

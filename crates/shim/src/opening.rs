@@ -8,6 +8,7 @@ use std::ptr;
 use libc::{FILE, c_char, c_int, c_void, mode_t};
 
 use crate::answer::{Answer, NODE, answer, answer_at};
+use crate::channel;
 use crate::errno;
 use crate::next::Next;
 use crate::sysfs;
@@ -23,7 +24,7 @@ unsafe fn system_call(directory: c_int, path: *const c_char, flags: c_int, mode:
     unsafe { libc::syscall(libc::SYS_openat, directory, path, flags, mode) as c_int }
 }
 
-/// Opens what stands in. Directories cannot be opened: there is nothing to list.
+/// Opens what stands in. Directories can be listed ([`crate::listing`]), not opened.
 fn stand_in(
     answer: Answer<'_>,
     flags: c_int,
@@ -31,7 +32,8 @@ fn stand_in(
 ) -> c_int {
     match answer {
         Answer::Node => as_real(NODE.as_ptr()),
-        Answer::Directory => errno::fail(libc::ENOENT),
+        Answer::ConnectionManager => channel::open(flags),
+        Answer::Directory(_) => errno::fail(libc::ENOENT),
         Answer::File(_) if flags & libc::O_ACCMODE != libc::O_RDONLY => errno::fail(libc::EACCES),
         Answer::File(_) if flags & libc::O_DIRECTORY != 0 => errno::fail(libc::ENOTDIR),
         Answer::File(path) => file(path, flags),

@@ -16,8 +16,8 @@ fn permitted(
     as_real: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
     let forbidden = match answer {
-        Answer::Node => return as_real(NODE.as_ptr()),
-        Answer::Directory => libc::W_OK,
+        Answer::Node | Answer::ConnectionManager => return as_real(NODE.as_ptr()),
+        Answer::Directory(_) => libc::W_OK,
         Answer::File(_) => libc::W_OK | libc::X_OK,
     };
     if mode & forbidden != 0 {

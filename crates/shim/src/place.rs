@@ -5,6 +5,8 @@
 pub enum Place<'a> {
     /// The device node: always ours.
     Device,
+    /// The connection manager's device: always ours, for it has to know our device.
+    ConnectionManager,
     /// The node or a directory that a host with real adapters has itself: ours only where the
     /// kernel has none.
     Unless(Fallback),
@@ -37,6 +39,7 @@ pub fn classify(path: &[u8]) -> Option<Place<'_>> {
     if let Some(rest) = path.strip_prefix(DEV) {
         return match rest {
             b"/verbena0" => Some(Place::Device),
+            b"/rdma_cm" => Some(Place::ConnectionManager),
             b"/uverbs0" => Some(Place::Unless(Fallback::Device)),
             b"" => Some(Place::Unless(Fallback::Directory)),
             _ => None,
@@ -68,6 +71,8 @@ mod tests {
     #[test]
     fn the_device_node_is_ours() {
         assert_eq!(classify(b"/dev/infiniband/verbena0"), Some(Place::Device));
+        let manager = Some(Place::ConnectionManager);
+        assert_eq!(classify(b"/dev/infiniband/rdma_cm"), manager);
     }
 
     #[test]

@@ -36,8 +36,8 @@ unsafe fn stand_in(
     as_real: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
     match answer {
-        Answer::Node => as_real(NODE.as_ptr()),
-        Answer::Directory => as_real(ROOT.as_ptr()),
+        Answer::Node | Answer::ConnectionManager => as_real(NODE.as_ptr()),
+        Answer::Directory(_) => as_real(ROOT.as_ptr()),
         Answer::File(_) => {
             let result = as_real(ROOT.as_ptr());
             if result == 0 {
@@ -228,8 +228,8 @@ pub unsafe extern "C" fn statx(
     // SAFETY: the caller's promise about `path`.
     match unsafe { answer_at(directory, path) } {
         None => real(path),
-        Some(Answer::Node) => real(NODE.as_ptr()),
-        Some(Answer::Directory) => real(ROOT.as_ptr()),
+        Some(Answer::Node | Answer::ConnectionManager) => real(NODE.as_ptr()),
+        Some(Answer::Directory(_)) => real(ROOT.as_ptr()),
         Some(Answer::File(_)) => {
             let result = real(ROOT.as_ptr());
             if result == 0 {

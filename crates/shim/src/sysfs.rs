@@ -1,11 +1,8 @@
 //! The content of our device's sysfs files, asked from the library that plays the device.
 
-use std::ffi::CStr;
-use std::mem;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use libc::{c_char, ssize_t};
 
-use libc::{c_char, c_void, ssize_t};
+use crate::library::Function;
 
 /// More than the longest file; sysfs itself stops at a page.
 const PAGE: usize = 4096;
@@ -37,8 +34,15 @@ impl Content {
 /// there is a directory.
 type Read = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> ssize_t;
 
-const LIBRARY: &CStr = c"libibverbs.so.1";
-const FUNCTION: &CStr = c"verbena_sysfs_read";
+/// `size_t verbena_sysfs_list(const char *path, char *buffer, size_t size)`: the names in the
+/// directory at `path`, each with a final zero; their length in all.
+type List = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> usize;
+
+// SAFETY: Verbena's own functions have these signatures.
+static READ: Function<Read> = unsafe { Function::new(c"verbena_sysfs_read") };
+// SAFETY: as above.
+static LIST: Function<List> = unsafe { Function::new(c"verbena_sysfs_list") };
+
 const DIRECTORY: ssize_t = -2;
 
 /// What is at `path` (relative to `/sys`).
@@ -61,12 +65,28 @@ pub fn content(path: &[u8]) -> Option<Content> {
     Some(content)
 }
 
+/// The names in the directory at `path` (relative to `/sys`), each with a final zero. What does not
+/// fit is left out.
+pub fn names(path: &[u8]) -> Option<Content> {
+    let mut content = Content {
+        bytes: [0; PAGE],
+        length: 0,
+    };
+    let name = c_string(path)?;
+    let list = LIST.get()?;
+    // SAFETY: the path is a C string, the buffer has this length.
+    let length = unsafe {
+        let buffer = content.bytes.as_mut_ptr().cast();
+        list(name.as_ptr().cast(), buffer, content.bytes.len())
+    };
+    content.length = length.min(PAGE);
+    Some(content)
+}
+
 fn ask(path: &[u8], buffer: &mut [u8]) -> Option<ssize_t> {
-    // The bytes after the path stay zero and end the C string.
-    let mut name = [0u8; 512];
-    name[..511].get_mut(..path.len())?.copy_from_slice(path);
-    let read = function()?;
-    // SAFETY: `read` has this signature; the path is a C string, the buffer has this length.
+    let name = c_string(path)?;
+    let read = READ.get()?;
+    // SAFETY: the path is a C string, the buffer has this length.
     let answer = unsafe {
         read(
             name.as_ptr().cast(),
@@ -77,30 +97,10 @@ fn ask(path: &[u8], buffer: &mut [u8]) -> Option<ssize_t> {
     Some(answer)
 }
 
-fn function() -> Option<Read> {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-    static LOADING: AtomicBool = AtomicBool::new(false);
-
-    let mut found = FOUND.load(Ordering::Acquire);
-    if found.is_null() {
-        // Loading a library opens files; such a call must not come back here.
-        if LOADING.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        // SAFETY: both are C strings. The library is the one the program would load itself, and
-        // stays loaded.
-        unsafe {
-            let library = libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
-            if !library.is_null() {
-                found = libc::dlsym(library, FUNCTION.as_ptr());
-            }
-        }
-        FOUND.store(found, Ordering::Release);
-        LOADING.store(false, Ordering::Release);
-    }
-    if found.is_null() {
-        return None;
-    }
-    // SAFETY: a function of this name has the signature above; it is Verbena's own.
-    Some(unsafe { mem::transmute::<*mut c_void, Read>(found) })
+/// A path as a C string; `None` for one that is longer than any of ours.
+fn c_string(path: &[u8]) -> Option<[u8; 512]> {
+    // The bytes after the path stay zero and end the string.
+    let mut name = [0u8; 512];
+    name[..511].get_mut(..path.len())?.copy_from_slice(path);
+    Some(name)
 }

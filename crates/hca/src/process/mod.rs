@@ -23,6 +23,7 @@ use crate::memory::key::Keys;
 use crate::memory::window::Window;
 use crate::path::{Forced, Peer};
 use crate::qp::Qp;
+use crate::qp::greeting::Greetings;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::Arrival;
 use crate::receive::Srq;
@@ -96,6 +97,8 @@ pub struct Process {
     pub srqs: Directory<Srq>,
     /// Multicast groups that our queue pairs are attached to.
     pub groups: Groups,
+    /// Multicast datagrams that wait for a channel.
+    pub greetings: Greetings,
     /// Where messages for XRC shared receive queues stand, by the sending queue pair.
     pub(crate) xrc_arrivals: Mutex<HashMap<u32, Arrival>>,
     /// Completion queues that moderate their events.
@@ -172,6 +175,7 @@ impl Process {
             queue_pairs: NumberTable::default(),
             srqs: Directory::default(),
             groups: Groups::default(),
+            greetings: Greetings::default(),
             xrc_arrivals: Mutex::default(),
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),

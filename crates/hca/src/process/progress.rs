@@ -35,6 +35,28 @@ impl Process {
         worked | self.wake_due()
     }
 
+    /// As [`Process::progress`], but waits for a thread that is at the same work instead of leaving it to that thread:
+    /// it may have looked before the last thing arrived, and be put to sleep by the system before it lets go. What the
+    /// progress thread does last before it sleeps.
+    pub fn progress_before_sleep(&self) -> bool {
+        let channels = self.channels();
+        let mut worked = false;
+        for inbound in &channels.inbound {
+            let serving = inbound.serving.lock().unwrap_or_else(|e| e.into_inner());
+            worked |= self.serve_with(inbound, serving);
+        }
+        for outbound in &channels.outbound {
+            if !outbound.is_idle() {
+                let completing = outbound
+                    .completing
+                    .lock()
+                    .unwrap_or_else(|e| e.into_inner());
+                worked |= self.complete_with(outbound, completing);
+            }
+        }
+        worked | self.wake_due()
+    }
+
     fn wake_due(&self) -> bool {
         if self.timers.next() == u64::MAX {
             return false;
@@ -54,9 +76,13 @@ impl Process {
 
     fn serve(&self, inbound: &Arc<Inbound>) -> bool {
         // Another thread that serves the same peer does it for us.
-        let Ok(mut serving) = inbound.serving.try_lock() else {
-            return false;
-        };
+        match inbound.serving.try_lock() {
+            Ok(serving) => self.serve_with(inbound, serving),
+            Err(_) => false,
+        }
+    }
+
+    fn serve_with(&self, inbound: &Arc<Inbound>, mut serving: MutexGuard<'_, Serving>) -> bool {
         let serving: &mut Serving = &mut serving;
         let requests = inbound.channel.requests();
         let answered = serving.answers.tail();

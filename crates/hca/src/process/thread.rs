@@ -86,7 +86,7 @@ fn run(process: &Arc<Process>) -> Result<()> {
         } else {
             process.desk.set_armed(true);
             // What was stored before we armed rang nobody: look once more.
-            worked |= process.progress();
+            worked |= process.progress_before_sleep();
             if worked {
                 0
             } else {

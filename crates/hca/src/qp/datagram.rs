@@ -7,9 +7,11 @@ use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
+use crate::qp::greeting::Datagram;
 use crate::qp::message::*;
 use crate::qp::requester::{Outcome, solicited};
 use crate::qp::send::SendRequest;
+use crate::shm::registry::Identity;
 use crate::shm::ring::{Header, Record};
 use std::sync::Arc;
 use verbena_abi::*;
@@ -106,20 +108,22 @@ impl Qp {
                 continue;
             }
             match self.process.outbound_to(identity) {
+                _ if self.process.greetings.wait_for(identity) => {
+                    self.greet(identity, header, grh, runs);
+                }
                 Some(channel) if !channel.peer.is_dead() => {
                     let _ = self.push_datagram(&channel, header, grh, runs);
                 }
                 Some(_) => (),
-                None => self.connect_for_multicast(identity, header, grh, runs),
+                None => self.greet(identity, header, grh, runs),
             }
         }
         Outcome::Done
     }
 
-    /// The first datagram to a process that we have no channel to: made by a thread of its own, which then sends it.
-    fn connect_for_multicast(
+    fn greet(
         self: &Arc<Qp>,
-        identity: crate::shm::registry::Identity,
+        identity: Identity,
         header: Header,
         grh: Option<&[u8; 40]>,
         runs: &Runs,
@@ -127,28 +131,18 @@ impl Qp {
         let mut bytes = vec![0u8; runs.total() as usize];
         // SAFETY: `bytes` is as long as the runs; the buffers are registered or inline.
         unsafe { runs.gather(0, bytes.as_mut_ptr(), bytes.len()) };
-        let (queue_pair, grh) = (self.clone(), grh.copied());
-        let _ = std::thread::Builder::new()
-            .name("verbena-connect".into())
-            .spawn(move || {
-                if let Ok(channel) = queue_pair.process.connect(identity) {
-                    let length = bytes.len() as u32;
-                    let sge = [ibv_sge {
-                        addr: bytes.as_ptr() as u64,
-                        length,
-                        lkey: 0,
-                    }];
-                    let _ = queue_pair.push_datagram(
-                        &channel,
-                        header,
-                        grh.as_ref(),
-                        &Runs::inline(&sge),
-                    );
-                }
-            });
+        let datagram = Datagram {
+            queue_pair: self.clone(),
+            header,
+            grh: grh.copied(),
+            bytes,
+        };
+        self.process
+            .greetings
+            .push(&self.process, identity, datagram);
     }
 
-    fn push_datagram(
+    pub(super) fn push_datagram(
         self: &Arc<Qp>,
         channel: &Arc<Outbound>,
         header: Header,

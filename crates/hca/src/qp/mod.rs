@@ -7,6 +7,7 @@
 
 mod atomic;
 mod datagram;
+pub mod greeting;
 pub mod message;
 pub mod multicast;
 mod requester;
@@ -428,6 +429,9 @@ impl Qp {
         }
         if self.destroyed.swap(true, Ordering::SeqCst) {
             return Err(Errno::EINVAL);
+        }
+        if self.kind == IBV_QPT_UD {
+            self.process.greetings.wait_until_sent(self.number);
         }
         {
             let mut send = self.lock_send();

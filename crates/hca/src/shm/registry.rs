@@ -321,7 +321,10 @@ impl Registry {
                 .flatten()
                 .flatten()
             {
-                if entry.file_name().to_string_lossy().starts_with("xrcd-") {
+                // Domains and ports of processes that were killed; what is locked is not in use either, for nobody is left.
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                if name.starts_with("xrcd-") || name.starts_with("cm-") {
                     let _ = fs::remove_file(entry.path());
                 }
             }

@@ -1,0 +1,104 @@
+//! The first multicast datagrams to a process that we have no channel to: they wait, in order, while a thread of its own
+//! makes the channel, for posting must not wait for a peer that may be stopped.
+
+use crate::memory::transfer::Runs;
+use crate::process::Process;
+use crate::qp::Qp;
+use crate::shm::registry::Identity;
+use crate::shm::ring::Header;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use verbena_abi::ibv_sge;
+
+/// Datagrams that wait for one process at most; more are dropped, as by a congested fabric.
+const MOST: usize = 1024;
+/// How long a queue pair that is destroyed waits for what it has sent.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A datagram by itself: its queue pair's buffers may change once it is posted.
+pub(super) struct Datagram {
+    pub queue_pair: Arc<Qp>,
+    pub header: Header,
+    pub grh: Option<[u8; 40]>,
+    pub bytes: Vec<u8>,
+}
+
+type Waiting = HashMap<Identity, VecDeque<Datagram>>;
+
+/// Datagrams that wait for a channel, by the process that they go to.
+#[derive(Default)]
+pub struct Greetings {
+    waiting: Mutex<Waiting>,
+    sent: Condvar,
+}
+
+impl Greetings {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether datagrams wait for `identity`; then later ones must wait behind them.
+    pub(super) fn wait_for(&self, identity: Identity) -> bool {
+        self.lock().contains_key(&identity)
+    }
+
+    /// Sends `datagram` to `identity` once there is a channel.
+    pub(super) fn push(&self, process: &Arc<Process>, identity: Identity, datagram: Datagram) {
+        let mut waiting = self.lock();
+        if let Some(queue) = waiting.get_mut(&identity) {
+            if queue.len() < MOST {
+                queue.push_back(datagram);
+            }
+            return;
+        }
+        waiting.insert(identity, VecDeque::from([datagram]));
+        drop(waiting);
+        let of = process.clone();
+        let spawned = std::thread::Builder::new()
+            .name("verbena-connect".into())
+            .spawn(move || of.greetings.send(&of, identity));
+        if spawned.is_err() {
+            self.lock().remove(&identity);
+        }
+    }
+
+    fn send(&self, process: &Arc<Process>, identity: Identity) {
+        let channel = process.connect(identity);
+        loop {
+            let datagram = {
+                let mut waiting = self.lock();
+                match waiting.get_mut(&identity).and_then(VecDeque::pop_front) {
+                    Some(datagram) => datagram,
+                    None => {
+                        waiting.remove(&identity);
+                        break;
+                    }
+                }
+            };
+            if let Ok(channel) = &channel {
+                let sge = [ibv_sge {
+                    addr: datagram.bytes.as_ptr() as u64,
+                    length: datagram.bytes.len() as u32,
+                    lkey: 0,
+                }];
+                let grh = datagram.grh.as_ref();
+                let runs = Runs::inline(&sge);
+                let _ = datagram
+                    .queue_pair
+                    .push_datagram(channel, datagram.header, grh, &runs);
+            }
+        }
+        self.sent.notify_all();
+    }
+
+    /// Waits until what a queue pair has sent is on its way: a program may send, see it completed and end at once.
+    pub(super) fn wait_until_sent(&self, number: u32) {
+        let of_it = |waiting: &mut Waiting| {
+            let mut datagrams = waiting.values().flatten();
+            datagrams.any(|datagram| datagram.queue_pair.number() == number)
+        };
+        let waiting = self.lock();
+        let _ = self.sent.wait_timeout_while(waiting, GRACE, of_it);
+    }
+}

@@ -1,0 +1,103 @@
+//! What to modify a queue pair with on its way to a state: rdma_init_qp_attr.
+
+use super::Command;
+use crate::abi::{InitQpAttr, QueuePairAttributes};
+use crate::device;
+use crate::identifier::Identifier;
+use crate::service::State;
+use verbena_abi::*;
+use verbena_hca::errno::{Errno, Result};
+
+/// The queue key of datagram services: RDMA_UDP_QKEY of `<rdma/rdma_cma.h>`.
+pub const QUEUE_KEY: u32 = 0x0123_4567;
+
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn init(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: InitQpAttr = command.read()?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if !identifier.has_device() {
+        return Err(Errno::EINVAL);
+    }
+    let attributes = match wanted.qp_state {
+        IBV_QPS_INIT => to_init(identifier),
+        IBV_QPS_RTR => to_rtr(identifier),
+        IBV_QPS_RTS => to_rts(identifier),
+        _ => return Err(Errno::EINVAL),
+    };
+    // SAFETY: passed on.
+    unsafe {
+        command.answer(
+            wanted.response,
+            &attributes,
+            size_of::<QueuePairAttributes>(),
+        )
+    }
+}
+
+fn to_init(identifier: &Identifier) -> QueuePairAttributes {
+    let mut mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    let mut access = IBV_ACCESS_REMOTE_WRITE;
+    if identifier.space.is_datagram() {
+        mask |= IBV_QP_QKEY;
+        access = 0;
+    } else {
+        mask |= IBV_QP_ACCESS_FLAGS;
+        if identifier.agreement.responder_resources > 0 {
+            access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        }
+    }
+    QueuePairAttributes {
+        qp_attr_mask: mask as u32,
+        qp_state: IBV_QPS_INIT,
+        qkey: QUEUE_KEY,
+        qp_access_flags: access,
+        port_num: device::PORT_NUMBER,
+        ..Default::default()
+    }
+}
+
+fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
+    let mut mask = IBV_QP_STATE;
+    if !identifier.space.is_datagram() {
+        mask |= IBV_QP_AV
+            | IBV_QP_PATH_MTU
+            | IBV_QP_DEST_QPN
+            | IBV_QP_RQ_PSN
+            | IBV_QP_MAX_DEST_RD_ATOMIC
+            | IBV_QP_MIN_RNR_TIMER;
+    }
+    QueuePairAttributes {
+        qp_attr_mask: mask as u32,
+        qp_state: IBV_QPS_RTR,
+        ah_attr: device::address_vector(),
+        path_mtu: device::PATH_MTU.into(),
+        dest_qp_num: identifier.agreement.remote_queue_pair,
+        rq_psn: identifier.agreement.remote_psn,
+        max_dest_rd_atomic: identifier.agreement.responder_resources,
+        port_num: device::PORT_NUMBER,
+        ..Default::default()
+    }
+}
+
+fn to_rts(identifier: &Identifier) -> QueuePairAttributes {
+    let mut mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if !identifier.space.is_datagram() {
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    }
+    let datagram = identifier.space.is_datagram();
+    QueuePairAttributes {
+        qp_attr_mask: mask as u32,
+        qp_state: IBV_QPS_RTS,
+        sq_psn: if datagram { 0 } else { identifier.psn },
+        timeout: identifier
+            .options
+            .ack_timeout
+            .unwrap_or(device::ACK_TIMEOUT),
+        retry_cnt: identifier.agreement.retry_count,
+        rnr_retry: identifier.agreement.rnr_retry_count,
+        max_rd_atomic: identifier.agreement.initiator_depth,
+        port_num: device::PORT_NUMBER,
+        ..Default::default()
+    }
+}

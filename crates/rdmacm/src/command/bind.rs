@@ -1,0 +1,120 @@
+//! From addresses to a path: rdma_bind_addr(3), rdma_resolve_addr(3), rdma_resolve_route(3).
+
+use super::Command;
+use crate::abi::{BindIp, ResolveIp, ResolveRoute};
+use crate::address;
+use crate::event::{Event, Kind};
+use crate::port::Ports;
+use crate::service::State;
+use crate::stage::Stage;
+use std::net::SocketAddr;
+use verbena_hca::errno::{Errno, Result};
+
+/// Gives an identifier its address and port.
+///
+/// # Errors
+/// EADDRNOTAVAIL when it is not this host's, EADDRINUSE, EAFNOSUPPORT.
+pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: BindIp = command.read()?;
+    let address = address::parse(&wanted.addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
+    state.identifier(command.descriptor, wanted.id)?;
+    bind_to(state, wanted.id, address)
+}
+
+/// As [`bind`], for `number`.
+///
+/// # Errors
+/// As [`bind`]; EINVAL when it has an address.
+pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()> {
+    let State {
+        identifiers, ports, ..
+    } = state;
+    let identifier = identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
+    if identifier.stage != Stage::Idle {
+        return Err(Errno::EINVAL);
+    }
+    if !address.ip().is_unspecified() && !address::is_ours(address) {
+        return Err(Errno(libc::EADDRNOTAVAIL));
+    }
+    if identifier.options.reuse_address && address.port() != 0 {
+        // Taken when it listens; until then others may have it too.
+        identifier.source = Some(address);
+    } else {
+        let (port, address) = ports.reserve(identifier.space.number(), address)?;
+        identifier.port = Some(port);
+        identifier.source = Some(address);
+    }
+    identifier.stage = Stage::Bound;
+    Ok(())
+}
+
+/// Finds the device towards an address. Every address of this host is the device's; another host's is nobody's.
+///
+/// # Errors
+/// EINVAL in any stage but the first two. That an address leads nowhere is told by an event.
+pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: ResolveIp = command.read()?;
+    let source = address::parse(&wanted.src_addr)?;
+    let destination = address::parse(&wanted.dst_addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    match (identifier.stage, source) {
+        (Stage::Idle, Some(source)) if source.port() != 0 => bind_to(state, wanted.id, source)?,
+        (Stage::Idle, source) => {
+            // Nobody will ask for this port, so it need not be held.
+            let source = source.unwrap_or(address::ANY);
+            identifier.source = Some(address::with_port(source, Ports::ephemeral()));
+            identifier.stage = Stage::Bound;
+        }
+        (Stage::Bound, _) => (),
+        _ => return Err(Errno::EINVAL),
+    }
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let bound = identifier.source_or_any();
+    let event = match route(bound, destination) {
+        Ok((source, destination)) => {
+            identifier.source = Some(address::with_port(source, bound.port()));
+            identifier.destination = Some(destination);
+            identifier.stage = Stage::AddressResolved;
+            Event::plain(Kind::AddrResolved, 0)
+        }
+        Err(error) => Event::plain(Kind::AddrError, -error.0),
+    };
+    state.raise(wanted.id, event);
+    Ok(())
+}
+
+/// Both ends of the way from `bound` to `destination`.
+fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr)> {
+    // The wildcard as a destination is oneself, as with IP sockets; a group is reached through the device too.
+    let mut destination = destination;
+    if destination.ip().is_unspecified() {
+        destination.set_ip(match destination {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let source = if bound.ip().is_unspecified() {
+        address::source_towards(destination)?
+    } else {
+        bound
+    };
+    if !destination.ip().is_multicast() && !address::is_ours(destination) {
+        return Err(Errno(libc::EHOSTUNREACH));
+    }
+    Ok((source, destination))
+}
+
+/// Finds the path. There is one, and it is known.
+///
+/// # Errors
+/// EINVAL before there is a destination.
+pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: ResolveRoute = command.read()?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if identifier.stage != Stage::AddressResolved {
+        return Err(Errno::EINVAL);
+    }
+    identifier.stage = Stage::RouteResolved;
+    state.raise(wanted.id, Event::plain(Kind::RouteResolved, 0));
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! Connections: rdma_listen(3), rdma_connect(3), rdma_accept(3), rdma_reject(3), rdma_disconnect(3), rdma_notify(3).
+
+use super::{Command, bind};
+use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
+use crate::address;
+use crate::conversation::Conversation;
+use crate::event::{Event, Kind as EventKind};
+use crate::identifier::{Identifier, Listening};
+use crate::message::{self, Kind, Message};
+use crate::service::{Service, State};
+use crate::stage::Stage;
+use crate::thread::Source;
+use std::thread;
+use std::time::{Duration, Instant};
+use verbena_hca::errno::{Errno, Result};
+
+/// Requests that may wait when a program does not say how many, and at most.
+const BACKLOG: u32 = 1024;
+/// `IBV_EVENT_COMM_EST`: the first message has come before the peer said that it is ready.
+const COMMUNICATION_ESTABLISHED: u32 = 5;
+
+/// Takes requests from now on; with any free port if it has none.
+///
+/// # Errors
+/// EINVAL in a later stage; EADDRINUSE.
+pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: Listen = command.read()?;
+    if state.identifier(command.descriptor, wanted.id)?.stage == Stage::Idle {
+        bind::bind_to(state, wanted.id, address::ANY)?;
+    }
+    let State {
+        identifiers,
+        ports,
+        watch,
+        ..
+    } = state;
+    let identifier = identifiers.get_mut(wanted.id).ok_or(Errno::ENOENT)?;
+    if identifier.stage != Stage::Bound {
+        return Err(Errno::EINVAL);
+    }
+    if identifier.port.is_none() {
+        let (space, address) = (identifier.space.number(), identifier.source_or_any());
+        identifier.port = Some(ports.reserve(space, address)?.0);
+    }
+    let port = identifier.port.as_mut().ok_or(Errno::EINVAL)?;
+    let socket = port.listen()?;
+    watch.add(&socket, Source::Listener(wanted.id, identifier.generation))?;
+    let backlog = match wanted.backlog {
+        0 => BACKLOG,
+        asked => asked.min(BACKLOG),
+    };
+    identifier.listening = Some(Listening { socket, backlog });
+    identifier.stage = Stage::Listening;
+    Ok(())
+}
+
+/// How long a request looks for its listener. A fabric would answer at once that there is none; but it is slower than a
+/// socket, and some programs listen again for their next connection just in time for a fabric (perftest with `-R`).
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Asks for a connection, or for a datagram service.
+///
+/// # Errors
+/// EINVAL before the path is resolved, and for more private data than a request carries. That nobody listens is told by
+/// an event.
+pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ask(command, &mut service.lock())? {
+            Ok(()) => return Ok(()),
+            Err(error) if error.0 == libc::ECONNREFUSED && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return unreachable(command, &mut service.lock(), error),
+        }
+    }
+}
+
+/// One attempt; inside, why it failed.
+fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
+    let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
+    state.identifier(command.descriptor, wanted.id)?;
+    let State {
+        identifiers,
+        ports,
+        watch,
+        ..
+    } = state;
+    let identifier = identifiers.get_mut(wanted.id).ok_or(Errno::ENOENT)?;
+    if wanted.conn_param.valid == 0 || identifier.stage != Stage::RouteResolved {
+        return Err(Errno::EINVAL);
+    }
+    let datagram = identifier.space.is_datagram();
+    let kind = if datagram { Kind::SidrReq } else { Kind::Req };
+    let mut request = Message::proposing(kind, &wanted.conn_param).ok_or(Errno::EINVAL)?;
+    request.source = address::encode(identifier.source);
+    request.destination = address::encode(identifier.destination);
+    request.psn = identifier.psn;
+    agree(identifier, &wanted.conn_param);
+    identifier.agreement.retry_count = request.retry_count;
+
+    let destination = identifier.destination.ok_or(Errno::EINVAL)?;
+    match ports.connect(identifier.space.number(), destination) {
+        Ok(stream) => {
+            let conversation = Conversation::new(stream)?;
+            watch.add(
+                &conversation,
+                Source::Identifier(wanted.id, identifier.generation),
+            )?;
+            identifier.conversation = Some(conversation);
+            identifier.stage = Stage::Connecting;
+            state.say(wanted.id, &request);
+        }
+        Err(error) => return Ok(Err(error)),
+    }
+    Ok(Ok(()))
+}
+
+/// Tells the program that its request reached nobody.
+fn unreachable(command: &Command<'_>, state: &mut State, error: Errno) -> Result<()> {
+    let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    identifier.stage = Stage::Over;
+    let event = match (error.0, identifier.space.is_datagram()) {
+        (libc::ECONNREFUSED, false) => {
+            Event::plain(EventKind::Rejected, message::INVALID_SERVICE as i32)
+        }
+        (libc::ECONNREFUSED, true) => {
+            Event::plain(EventKind::Unreachable, message::SIDR_UNSUPPORTED as i32)
+        }
+        _ => Event::plain(EventKind::Unreachable, -error.0),
+    };
+    state.raise(wanted.id, event);
+    Ok(())
+}
+
+/// What the program wants of its own queue pair.
+fn agree(identifier: &mut Identifier, parameters: &ConnectionParameters) {
+    identifier.agreement.responder_resources = parameters.responder_resources;
+    identifier.agreement.initiator_depth = parameters.initiator_depth;
+}
+
+/// Accepts a request; or, without parameters, says that the queue pair is ready after a reply.
+///
+/// # Errors
+/// EINVAL when there is nothing to accept, or the peer has gone.
+pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: Accept = command.read_lenient(size_of::<Ece>())?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if wanted.conn_param.valid == 0 {
+        if identifier.stage != Stage::Replied {
+            return Err(Errno::EINVAL);
+        }
+        identifier.stage = Stage::Established;
+        return identifier.say(&Message::bare(Kind::Rtu));
+    }
+    if identifier.stage != Stage::Requested {
+        return Err(Errno::EINVAL);
+    }
+    let datagram = identifier.space.is_datagram();
+    let kind = if datagram { Kind::SidrRep } else { Kind::Rep };
+    let mut reply = Message::proposing(kind, &wanted.conn_param).ok_or(Errno::EINVAL)?;
+    reply.psn = identifier.psn;
+    if datagram && reply.queue_key == 0 {
+        reply.queue_key = super::attributes::QUEUE_KEY;
+    }
+    agree(identifier, &wanted.conn_param);
+    identifier.say(&reply)?;
+    identifier.uid = wanted.uid;
+    identifier.stage = if datagram {
+        Stage::Established
+    } else {
+        Stage::Accepted
+    };
+    was_answered(state, wanted.id);
+    Ok(())
+}
+
+fn was_answered(state: &mut State, number: u32) {
+    let identifier = state.identifiers.get_mut(number);
+    if let Some(listener) = identifier.and_then(|of| of.requested_from.take()) {
+        state.answered(listener);
+    }
+}
+
+/// Rejects a request.
+///
+/// # Errors
+/// EINVAL when there is none, or for more private data than a rejection carries.
+pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: Reject = command.read()?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if !matches!(identifier.stage, Stage::Requested | Stage::Replied) {
+        return Err(Errno::EINVAL);
+    }
+    let datagram = identifier.space.is_datagram();
+    let (kind, status) = match (datagram, wanted.reason) {
+        (true, _) => (Kind::SidrRep, message::SIDR_REJECTED),
+        (false, 0) => (Kind::Rej, message::CONSUMER_DEFINED),
+        (false, reason) => (Kind::Rej, reason.into()),
+    };
+    let parameters = ConnectionParameters {
+        private_data: wanted.private_data,
+        private_data_len: wanted.private_data_len,
+        ..Default::default()
+    };
+    let mut rejection = Message::proposing(kind, &parameters).ok_or(Errno::EINVAL)?;
+    rejection.status = status;
+    identifier.stage = Stage::Over;
+    let said = identifier.say(&rejection);
+    was_answered(state, wanted.id);
+    said
+}
+
+/// Ends a connection. The peer learns of it at once, and this side when the peer has.
+///
+/// # Errors
+/// EINVAL when there never was one.
+pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: Disconnect = command.read()?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    match identifier.stage {
+        Stage::Accepted | Stage::Established if !identifier.space.is_datagram() => {
+            identifier.stage = Stage::Disconnecting;
+            state.say(wanted.id, &Message::bare(Kind::Dreq));
+            Ok(())
+        }
+        // The peer was first.
+        Stage::Over | Stage::Disconnecting => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Learns from the queue pair what the peer's message would say.
+///
+/// # Errors
+/// EINVAL for another event than "communication established".
+pub fn notify(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: Notify = command.read()?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if wanted.event != COMMUNICATION_ESTABLISHED {
+        return Err(Errno::EINVAL);
+    }
+    if identifier.stage == Stage::Accepted {
+        identifier.stage = Stage::Established;
+        state.raise(wanted.id, Event::plain(EventKind::Established, 0));
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Making and ending identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3).
+
+use super::Command;
+use crate::abi::{CreateId, CreateIdAnswer, DestroyId, MigrateId};
+use crate::identifier::{Identifier, Space};
+use crate::service::State;
+use verbena_hca::errno::{Errno, Result};
+
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: CreateId = command.read()?;
+    let space = Space::of(wanted.ps)?;
+    let generation = state.next_generation();
+    let identifier = Identifier::new(command.descriptor, space, wanted.uid, generation);
+    let id = state.identifiers.insert(identifier).ok_or(Errno::ENOMEM)?;
+    let answer = CreateIdAnswer { id };
+    // SAFETY: passed on.
+    let answered = unsafe { command.answer(wanted.response, &answer, size_of::<CreateIdAnswer>()) };
+    if answered.is_err() {
+        state.identifiers.remove(id);
+    }
+    answered
+}
+
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn destroy(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: DestroyId = command.read()?;
+    state.identifier(command.descriptor, wanted.id)?;
+    let reported = state.destroy(wanted.id).ok_or(Errno::ENOENT)?;
+    // SAFETY: passed on.
+    unsafe { command.answer_reported(wanted.response, reported) }
+}
+
+/// Moves an identifier, and its waiting events, to the channel that the command is written to.
+///
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn migrate(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: MigrateId = command.read()?;
+    let from = i32::try_from(wanted.fd).map_err(|_| Errno(libc::EBADF))?;
+    let identifier = state.identifier(from, wanted.id)?;
+    identifier.channel = command.descriptor;
+    let reported = identifier.events_reported;
+    let moved = state.take_events(from, |waiting| waiting.owner == wanted.id);
+    for waiting in moved {
+        // Requests that wait at a listener belong to identifiers, which move with it.
+        if let Some(request) = waiting.request.and_then(|of| state.identifiers.get_mut(of)) {
+            request.channel = command.descriptor;
+        }
+        if let Some(channel) = state.channels.get_mut(&command.descriptor) {
+            channel.push(waiting);
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { command.answer_reported(wanted.response, reported) }
+}

@@ -1,0 +1,154 @@
+//! Multicast groups of IP addresses: rdma_join_multicast(3), rdma_leave_multicast(3).
+
+use super::Command;
+use super::attributes::QUEUE_KEY;
+use crate::abi::{CreateIdAnswer, DatagramParameters, DestroyId, JoinIpMulticast};
+use crate::channel::Waiting;
+use crate::event::{Event, Kind, Parameters};
+use crate::identifier::Space;
+use crate::service::{Membership, State};
+use crate::{address, device};
+use std::net::IpAddr;
+use verbena_hca::device::PKEY;
+use verbena_hca::errno::{Errno, Result};
+
+/// The queue pair number of every group.
+const EVERY_MEMBER: u32 = 0xff_ffff;
+
+/// # Errors
+/// EINVAL when the identifier has no device, or the address is no group's.
+///
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: JoinIpMulticast = command.read()?;
+    let address = address::parse(&wanted.addr)?.ok_or(Errno::EINVAL)?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if !identifier.has_device() || !identifier.space.is_datagram() {
+        return Err(Errno::EINVAL);
+    }
+    let group = identifier_of(address.ip(), identifier.space).ok_or(Errno::EINVAL)?;
+    let membership = Membership {
+        uid: wanted.uid,
+        identifier: wanted.id,
+        events_reported: 0,
+    };
+    let id = state.groups.insert(membership).ok_or(Errno::ENOMEM)?;
+    let answer = CreateIdAnswer { id };
+    // SAFETY: passed on.
+    let answered = unsafe { command.answer(wanted.response, &answer, size_of::<CreateIdAnswer>()) };
+    if let Err(error) = answered {
+        state.groups.remove(id);
+        return Err(error);
+    }
+    let mut vector = device::address_vector();
+    vector.dgid = group;
+    vector.dlid = local_identifier(&group);
+    vector.is_global = 1;
+    let joined = DatagramParameters {
+        qp_num: EVERY_MEMBER,
+        qkey: QUEUE_KEY,
+        ah_attr: vector,
+        ..Default::default()
+    };
+    let waiting = Waiting {
+        owner: wanted.id,
+        group: Some(id),
+        request: None,
+        event: Event {
+            kind: Kind::MulticastJoin,
+            status: 0,
+            parameters: Parameters::Datagram(Box::new(joined)),
+        },
+    };
+    if let Some(channel) = state.channels.get_mut(&command.descriptor) {
+        channel.push(waiting);
+    }
+    Ok(())
+}
+
+/// # Errors
+/// ENOENT when there is no such membership.
+///
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: DestroyId = command.read()?;
+    let membership = *state.groups.get(wanted.id).ok_or(Errno::ENOENT)?;
+    state.identifier(command.descriptor, membership.identifier)?;
+    state.groups.remove(wanted.id);
+    state.take_events(command.descriptor, |waiting| {
+        waiting.group == Some(wanted.id)
+    });
+    // SAFETY: passed on.
+    unsafe { command.answer_reported(wanted.response, membership.events_reported) }
+}
+
+/// The group's identifier (RFC 4391, section 4): of an IP group, link-local, in our partition. RDMA_PS_UDP marks its own
+/// so that they do not meet those of IP over InfiniBand. An IPv6 address that is a group identifier already stays.
+fn identifier_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
+    let mut identifier = [0; 16];
+    identifier[..2].copy_from_slice(&[0xff, 0x12]);
+    identifier[4..6].copy_from_slice(&PKEY.to_be_bytes());
+    match group {
+        IpAddr::V4(v4) if v4.is_multicast() => {
+            identifier[2..4].copy_from_slice(&[0x40, 0x1b]);
+            identifier[12..].copy_from_slice(&v4.octets());
+            identifier[12] &= 0x0f;
+        }
+        IpAddr::V6(v6) => {
+            let octets = v6.octets();
+            let native = octets[0] == 0xff && octets[2..4] == [0xa0, 0x1b];
+            if native {
+                return Some(octets);
+            }
+            if !v6.is_multicast() {
+                return None;
+            }
+            identifier[2..4].copy_from_slice(&[0x60, 0x1b]);
+            identifier[6..].copy_from_slice(&octets[6..]);
+        }
+        IpAddr::V4(_) => return None,
+    }
+    if space == Space::Udp {
+        identifier[7] = 0x01;
+    }
+    Some(identifier)
+}
+
+/// A multicast local identifier for the group. Groups are told apart by their identifiers; this only has to be one.
+fn local_identifier(group: &[u8; 16]) -> u16 {
+    const FIRST: u16 = 0xc000;
+    let spread = group.iter().fold(0_u16, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u16::from(*byte))
+    });
+    FIRST + spread % 0x3ffe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ip_group_becomes_an_infiniband_group() {
+        let of = |text: &str, space| identifier_of(text.parse().unwrap(), space);
+        let mut expected = [0; 16];
+        expected[..6].copy_from_slice(&[0xff, 0x12, 0x40, 0x1b, 0xff, 0xff]);
+        expected[12..].copy_from_slice(&[0, 1, 2, 3]);
+        assert_eq!(of("224.1.2.3", Space::Ipoib), Some(expected));
+        expected[7] = 1;
+        assert_eq!(of("224.1.2.3", Space::Udp), Some(expected));
+        assert_eq!(of("127.0.0.1", Space::Udp), None);
+        assert_eq!(of("::1", Space::Udp), None);
+        let native = "ff12:a01b:ffff::7".parse::<std::net::Ipv6Addr>().unwrap();
+        assert_eq!(of("ff12:a01b:ffff::7", Space::Udp), Some(native.octets()));
+    }
+
+    #[test]
+    fn its_local_identifier_is_a_multicast_one() {
+        for byte in 0..=255 {
+            let local = local_identifier(&[byte; 16]);
+            assert!((0xc000..0xffff).contains(&local));
+        }
+    }
+}

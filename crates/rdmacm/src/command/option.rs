@@ -1,0 +1,58 @@
+//! Options of an identifier: rdma_set_option(3).
+
+use super::Command;
+use crate::abi::SetOption;
+use crate::service::State;
+use verbena_hca::errno::{Errno, Result};
+
+const LEVEL_IDENTIFIER: u32 = 0;
+const TYPE_OF_SERVICE: u32 = 0;
+const REUSE_ADDRESS: u32 = 1;
+const ADDRESS_FAMILY_ONLY: u32 = 2;
+const ACK_TIMEOUT: u32 = 3;
+
+/// # Errors
+/// ENOSYS for an option that there is not, EINVAL for a value of the wrong length.
+///
+/// # Safety
+/// As for [`super::execute`].
+pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: SetOption = command.read()?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    if wanted.level != LEVEL_IDENTIFIER {
+        // Paths of one's own choice, among others: there is one path.
+        return Err(Errno(libc::ENOSYS));
+    }
+    match wanted.optname {
+        // SAFETY: the program says that its value is there.
+        TYPE_OF_SERVICE => drop(unsafe { value::<1>(&wanted)? }),
+        REUSE_ADDRESS => {
+            // SAFETY: as above.
+            let value = i32::from_ne_bytes(unsafe { value::<4>(&wanted)? });
+            identifier.options.reuse_address = value != 0;
+        }
+        // A listener at [::] takes both families here, one at 0.0.0.0 only IPv4.
+        // SAFETY: as above.
+        ADDRESS_FAMILY_ONLY => drop(unsafe { value::<4>(&wanted)? }),
+        ACK_TIMEOUT => {
+            // SAFETY: as above.
+            let [timeout] = unsafe { value::<1>(&wanted)? };
+            if timeout > 31 {
+                return Err(Errno::EINVAL);
+            }
+            identifier.options.ack_timeout = Some(timeout);
+        }
+        _ => return Err(Errno(libc::ENOSYS)),
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `optlen` bytes are at `optval`.
+unsafe fn value<const N: usize>(option: &SetOption) -> Result<[u8; N]> {
+    if option.optlen as usize != N || option.optval == 0 {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: by the caller's promise; bytes have no alignment.
+    Ok(unsafe { (option.optval as *const [u8; N]).read() })
+}

@@ -1,0 +1,111 @@
+//! The stream between two identifiers: whole messages in, whole messages out, and the peer's end.
+
+use crate::message::{FRAME, Message};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use verbena_hca::errno::{Errno, Result};
+
+/// One side of a conversation.
+pub struct Conversation {
+    stream: UnixStream,
+    frame: [u8; FRAME],
+    filled: usize,
+}
+
+/// What was heard.
+#[derive(Debug, PartialEq)]
+pub enum Heard {
+    /// A message.
+    Message(Box<Message>),
+    /// Nothing more for now.
+    Nothing,
+    /// The peer is gone, or talks nonsense.
+    End,
+}
+
+impl Conversation {
+    /// Over a stream, which becomes non-blocking.
+    ///
+    /// # Errors
+    /// What fcntl(2) says.
+    pub fn new(stream: UnixStream) -> Result<Conversation> {
+        stream.set_nonblocking(true)?;
+        Ok(Conversation {
+            stream,
+            frame: [0; FRAME],
+            filled: 0,
+        })
+    }
+
+    /// Says something. A conversation has a handful of messages, which always fit into the socket's buffer; a peer for
+    /// which one does not fit is not a peer.
+    ///
+    /// # Errors
+    /// EPIPE when the peer is gone.
+    pub fn say(&mut self, message: &Message) -> Result<()> {
+        match self.stream.write_all(&message.encode()) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Errno(libc::EPIPE)),
+        }
+    }
+
+    /// Listens.
+    pub fn hear(&mut self) -> Heard {
+        loop {
+            match self.stream.read(&mut self.frame[self.filled..]) {
+                Ok(0) => return Heard::End,
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return Heard::End,
+            }
+            if self.filled == FRAME {
+                self.filled = 0;
+                return match Message::decode(&self.frame) {
+                    Some(message) => Heard::Message(Box::new(message)),
+                    None => Heard::End,
+                };
+            }
+        }
+    }
+}
+
+impl AsFd for Conversation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Kind;
+
+    #[test]
+    fn messages_arrive_whole_and_in_order_then_the_end() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = (Conversation::new(a).unwrap(), Conversation::new(b).unwrap());
+        assert_eq!(b.hear(), Heard::Nothing);
+        a.say(&Message::bare(Kind::Dreq)).unwrap();
+        a.say(&Message::bare(Kind::Rtu)).unwrap();
+        drop(a);
+        assert_eq!(b.hear(), Heard::Message(Message::bare(Kind::Dreq).into()));
+        assert_eq!(b.hear(), Heard::Message(Message::bare(Kind::Rtu).into()));
+        assert_eq!(b.hear(), Heard::End);
+        assert_eq!(b.say(&Message::bare(Kind::Drep)), Err(Errno(libc::EPIPE)));
+    }
+
+    #[test]
+    fn a_message_in_pieces_is_put_together_and_nonsense_ends_it() {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let mut b = Conversation::new(b).unwrap();
+        let bytes = Message::bare(Kind::Req).encode();
+        a.write_all(&bytes[..100]).unwrap();
+        assert_eq!(b.hear(), Heard::Nothing);
+        a.write_all(&bytes[100..]).unwrap();
+        assert_eq!(b.hear(), Heard::Message(Message::bare(Kind::Req).into()));
+        a.write_all(&[7; FRAME]).unwrap();
+        assert_eq!(b.hear(), Heard::End);
+    }
+}

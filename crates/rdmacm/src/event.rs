@@ -1,0 +1,72 @@
+//! Events, as a channel keeps them until the program takes them (rdma_get_cm_event(3)).
+
+use crate::abi::{ConnectionParameters, DatagramParameters, EventAnswer};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// `enum rdma_cm_event_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+#[allow(missing_docs)]
+pub enum Kind {
+    AddrResolved = 0,
+    AddrError = 1,
+    RouteResolved = 2,
+    ConnectRequest = 4,
+    ConnectResponse = 5,
+    Unreachable = 7,
+    Rejected = 8,
+    Established = 9,
+    Disconnected = 10,
+    MulticastJoin = 12,
+}
+
+/// What an event says beyond its kind.
+#[derive(Clone, Debug)]
+pub enum Parameters {
+    /// Nothing.
+    None,
+    /// Of a reliable connection.
+    Connection(Box<ConnectionParameters>),
+    /// Of a datagram service or multicast group.
+    Datagram(Box<DatagramParameters>),
+}
+
+/// What happened to an identifier.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What.
+    pub kind: Kind,
+    /// 0, a negative errno, or the reason of a rejection.
+    pub status: i32,
+    /// Details.
+    pub parameters: Parameters,
+}
+
+impl Event {
+    /// An event without details.
+    pub fn plain(kind: Kind, status: i32) -> Event {
+        Event {
+            kind,
+            status,
+            parameters: Parameters::None,
+        }
+    }
+
+    /// The answer to the program that takes it: for the identifier `id`, which the program knows as `uid`.
+    pub fn answer(&self, uid: u64, id: u32) -> EventAnswer {
+        let mut answer = EventAnswer {
+            uid,
+            id,
+            event: self.kind as u32,
+            status: self.status as u32,
+            ..EventAnswer::new_zeroed()
+        };
+        let bytes = match &self.parameters {
+            Parameters::None => &[][..],
+            Parameters::Connection(connection) => connection.as_bytes(),
+            Parameters::Datagram(datagram) => datagram.as_bytes(),
+        };
+        answer.param[..bytes.len()].copy_from_slice(bytes);
+        answer
+    }
+}

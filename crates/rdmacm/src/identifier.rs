@@ -1,0 +1,182 @@
+//! An identifier (`struct rdma_cm_id`): one end of a connection, one listener, or one datagram service.
+
+use crate::address;
+use crate::conversation::Conversation;
+use crate::message::Message;
+use crate::port::Port;
+use crate::stage::Stage;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::os::unix::net::UnixListener;
+use verbena_hca::errno::{Errno, Result};
+
+/// `enum rdma_port_space`, as far as IP addresses go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// RDMA_PS_TCP: reliable connections.
+    Tcp,
+    /// RDMA_PS_UDP: datagrams.
+    Udp,
+    /// RDMA_PS_IPOIB: datagrams, and IP over InfiniBand's groups.
+    Ipoib,
+    /// RDMA_PS_IB: of AF_IB addresses, which no identifier here can have.
+    Ib,
+}
+
+impl Space {
+    /// The space of a number.
+    ///
+    /// # Errors
+    /// EINVAL.
+    pub fn of(number: u16) -> Result<Space> {
+        match number {
+            0x0106 => Ok(Space::Tcp),
+            0x0111 => Ok(Space::Udp),
+            0x0002 => Ok(Space::Ipoib),
+            0x013f => Ok(Space::Ib),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Its number.
+    pub fn number(self) -> u16 {
+        match self {
+            Space::Tcp => 0x0106,
+            Space::Udp => 0x0111,
+            Space::Ipoib => 0x0002,
+            Space::Ib => 0x013f,
+        }
+    }
+
+    /// Whether its queue pairs are datagram queue pairs.
+    pub fn is_datagram(self) -> bool {
+        matches!(self, Space::Udp | Space::Ipoib)
+    }
+}
+
+/// What rdma_set_option(3) has set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A port may be shared until somebody listens.
+    pub reuse_address: bool,
+    /// A queue pair's timeout.
+    pub ack_timeout: Option<u8>,
+}
+
+/// What both sides of a connection have agreed on, from the view of one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Agreement {
+    /// The peer's queue pair.
+    pub remote_queue_pair: u32,
+    /// Sequence number of its first packet.
+    pub remote_psn: u32,
+    /// Reads and atomics that we answer at a time.
+    pub responder_resources: u8,
+    /// And ask for.
+    pub initiator_depth: u8,
+    /// Retries after a timeout.
+    pub retry_count: u8,
+    /// Retries after "receiver not ready".
+    pub rnr_retry_count: u8,
+}
+
+/// A listener's socket, and how many more requests may wait.
+pub struct Listening {
+    /// Where requests arrive.
+    pub socket: UnixListener,
+    /// Requests that the program may still leave unanswered.
+    pub backlog: u32,
+}
+
+/// An identifier.
+pub struct Identifier {
+    /// The library's name for it; 0 until it has one.
+    pub uid: u64,
+    /// Descriptor of its channel.
+    pub channel: RawFd,
+    /// Its port space.
+    pub space: Space,
+    /// How far it is.
+    pub stage: Stage,
+    /// Local address.
+    pub source: Option<SocketAddr>,
+    /// The peer's.
+    pub destination: Option<SocketAddr>,
+    /// The port held, if it is.
+    pub port: Option<Port>,
+    /// While it listens.
+    pub listening: Option<Listening>,
+    /// While it talks.
+    pub conversation: Option<Conversation>,
+    /// What was agreed on.
+    pub agreement: Agreement,
+    /// The listener that an unanswered request counts for.
+    pub requested_from: Option<u32>,
+    /// Sequence number of our first packet.
+    pub psn: u32,
+    /// Options.
+    pub options: Options,
+    /// Events that the program took.
+    pub events_reported: u32,
+    /// Tells it from a later one under the same number.
+    pub generation: u32,
+}
+
+impl Identifier {
+    /// A new one, of `channel`.
+    pub fn new(channel: RawFd, space: Space, uid: u64, generation: u32) -> Identifier {
+        Identifier {
+            uid,
+            channel,
+            space,
+            stage: Stage::Idle,
+            source: None,
+            destination: None,
+            port: None,
+            listening: None,
+            conversation: None,
+            agreement: Agreement::default(),
+            requested_from: None,
+            psn: crate::port::random_word() & 0xff_ffff,
+            options: Options::default(),
+            events_reported: 0,
+            generation,
+        }
+    }
+
+    /// Whether it is bound to the device: it is as soon as its own address is one.
+    pub fn has_device(&self) -> bool {
+        self.source
+            .is_some_and(|source| !source.ip().is_unspecified())
+    }
+
+    /// Whether its path is known.
+    pub fn has_route(&self) -> bool {
+        !matches!(
+            self.stage,
+            Stage::Idle | Stage::Bound | Stage::AddressResolved | Stage::Listening
+        )
+    }
+
+    /// Says something to the peer.
+    ///
+    /// # Errors
+    /// EINVAL when there is none any more.
+    pub fn say(&mut self, message: &Message) -> Result<()> {
+        let conversation = self.conversation.as_mut().ok_or(Errno::EINVAL)?;
+        conversation.say(message).map_err(|_| Errno::EINVAL)
+    }
+
+    /// Learns what the peer proposes or answers: what it asks for, we answer.
+    pub fn learn(&mut self, message: &Message) {
+        self.agreement.remote_queue_pair = message.queue_pair;
+        self.agreement.remote_psn = message.psn;
+        self.agreement.responder_resources = message.initiator_depth;
+        self.agreement.initiator_depth = message.responder_resources;
+    }
+
+    /// The source address with the wildcard for none.
+    pub fn source_or_any(&self) -> SocketAddr {
+        self.source.unwrap_or(address::ANY)
+    }
+}

@@ -1,0 +1,37 @@
+//! The connection manager: what a kernel does behind `/dev/infiniband/rdma_cm`, in user space.
+//!
+//! librdmacm speaks to the kernel through that device: it opens it once an event channel, writes commands to it (`write`
+//! of a structure of `<rdma/rdma_user_cm.h>`, [`abi`]), and polls it for events. The path shim hands such an open, the
+//! writes and the close to this crate, so that the distribution's own librdmacm runs unchanged, and with it everything
+//! above it: rsockets, `perftest -R`, libfabric's verbs provider.
+//!
+//! A command names an identifier ([`identifier`]) of its channel ([`channel`]) and moves it through the states of a
+//! connection ([`stage`]); [`command`] has one file a group of commands. Two processes agree over a stream socket in the
+//! runtime directory ([`conversation`]), in messages modelled on those of the InfiniBand communication manager
+//! ([`message`]: REQ, REP, RTU, REJ, DREQ, DREP and SIDR's two); one thread a process listens to them ([`thread`],
+//! [`arrival`]). It dies with its process, its sockets close, and that is how a peer learns of it.
+//!
+//! **Addresses.** Every address of this host leads to the adapter, as all its processes share one port; an address of
+//! another host leads nowhere ([`address`]).
+//!
+//! **Not here.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the refusal); alternate paths;
+//! TIMEWAIT_EXIT events: a queue pair of the software adapter can be used again at once.
+//!
+//! Sources: rdma_cm(7) and the man pages of each function; InfiniBand Architecture Specification, volume 1, chapter 12
+//! (communication management) and annex A11 (IP addressing of connection requests).
+
+pub mod abi;
+pub mod address;
+pub mod arrival;
+pub mod channel;
+pub mod command;
+pub mod conversation;
+pub mod device;
+pub mod event;
+pub mod identifier;
+pub mod message;
+pub mod port;
+pub mod service;
+pub mod stage;
+pub mod table;
+pub mod thread;

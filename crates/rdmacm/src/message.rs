@@ -1,0 +1,290 @@
+//! What two processes say to each other: the messages of InfiniBand communication management (volume 1, chapter 12), as
+//! frames of one size on a local stream socket.
+//!
+//! A peer's frame is not trusted: its kind is checked, its private data is as long as the kind always has it.
+
+use crate::abi::{ConnectionParameters, MAX_PRIVATE_DATA, SocketAddress};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const MAGIC: u32 = 0x6d63_6276;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// Request for a connection.
+    Req = 1,
+    /// Reply: accepted.
+    Rep,
+    /// Ready to use.
+    Rtu,
+    /// Rejected.
+    Rej,
+    /// Disconnect.
+    Dreq,
+    /// Answer to it.
+    Drep,
+    /// Service identification request: of a datagram service.
+    SidrReq,
+    /// Its answer.
+    SidrRep,
+}
+
+/// Bytes that the communication manager puts in front of a request's private data (annex A11): the IP addresses.
+const IP_HEADER: usize = 36;
+
+impl Kind {
+    const ALL: [Kind; 8] = [
+        Kind::Req,
+        Kind::Rep,
+        Kind::Rtu,
+        Kind::Rej,
+        Kind::Dreq,
+        Kind::Drep,
+        Kind::SidrReq,
+        Kind::SidrRep,
+    ];
+
+    /// Bytes of private data that a program can send with it, and always receives: the messages do not carry a length.
+    pub fn private_data(self) -> usize {
+        match self {
+            Kind::Req => 92 - IP_HEADER,
+            Kind::Rep => 196,
+            Kind::Rej => 148,
+            Kind::SidrReq => 216 - IP_HEADER,
+            Kind::SidrRep => 136,
+            Kind::Rtu | Kind::Dreq | Kind::Drep => 0,
+        }
+    }
+}
+
+/// Reason of a REJ that names no service (table 112 of the specification).
+pub const INVALID_SERVICE: u32 = 8;
+/// Reason of a REJ that the program gave.
+pub const CONSUMER_DEFINED: u32 = 28;
+/// Status of a SIDR_REP: no such service.
+pub const SIDR_UNSUPPORTED: u32 = 1;
+/// Status of a SIDR_REP: the program said no.
+pub const SIDR_REJECTED: u32 = 2;
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Message {
+    /// What it is.
+    pub kind: Kind,
+    /// Who asks (requests).
+    pub source: SocketAddress,
+    /// Whom (requests).
+    pub destination: SocketAddress,
+    /// The sender's queue pair.
+    pub queue_pair: u32,
+    /// Its first packet's sequence number.
+    pub psn: u32,
+    /// Its queue key (datagrams).
+    pub queue_key: u32,
+    /// Why (REJ, SIDR_REP).
+    pub status: u32,
+    /// Reads and atomics that the sender answers at a time.
+    pub responder_resources: u8,
+    /// And that it asks for at a time.
+    pub initiator_depth: u8,
+    /// End-to-end flow control.
+    pub flow_control: u8,
+    /// Retries after a timeout, 0 to 7.
+    pub retry_count: u8,
+    /// Retries after "receiver not ready", 0 to 7.
+    pub rnr_retry_count: u8,
+    /// Whether the sender's queue pair has a shared receive queue.
+    pub srq: bool,
+    /// The program's own.
+    pub private_data: [u8; MAX_PRIVATE_DATA],
+}
+
+/// How a message lies in a frame.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Frame {
+    magic: u32,
+    kind: u32,
+    source: SocketAddress,
+    destination: SocketAddress,
+    queue_pair: u32,
+    psn: u32,
+    queue_key: u32,
+    status: u32,
+    responder_resources: u8,
+    initiator_depth: u8,
+    flow_control: u8,
+    retry_count: u8,
+    rnr_retry_count: u8,
+    srq: u8,
+    reserved: [u8; 2],
+    private_data: [u8; MAX_PRIVATE_DATA],
+}
+
+/// Bytes of a frame.
+pub const FRAME: usize = size_of::<Frame>();
+
+impl Message {
+    /// A message of a kind that says nothing more.
+    pub fn bare(kind: Kind) -> Message {
+        Message {
+            kind,
+            source: SocketAddress::default(),
+            destination: SocketAddress::default(),
+            queue_pair: 0,
+            psn: 0,
+            queue_key: 0,
+            status: 0,
+            responder_resources: 0,
+            initiator_depth: 0,
+            flow_control: 0,
+            retry_count: 0,
+            rnr_retry_count: 0,
+            srq: false,
+            private_data: [0; MAX_PRIVATE_DATA],
+        }
+    }
+
+    /// A message with what a program proposes; `None` when its private data is longer than the kind carries.
+    pub fn proposing(kind: Kind, parameters: &ConnectionParameters) -> Option<Message> {
+        let length = usize::from(parameters.private_data_len);
+        if length > kind.private_data() {
+            return None;
+        }
+        let mut private_data = [0; MAX_PRIVATE_DATA];
+        private_data[..length].copy_from_slice(&parameters.private_data[..length]);
+        Some(Message {
+            queue_pair: parameters.qp_num,
+            queue_key: parameters.qkey,
+            responder_resources: parameters.responder_resources,
+            initiator_depth: parameters.initiator_depth,
+            flow_control: parameters.flow_control & 1,
+            retry_count: parameters.retry_count.min(7),
+            rnr_retry_count: parameters.rnr_retry_count.min(7),
+            srq: parameters.srq != 0,
+            private_data,
+            ..Message::bare(kind)
+        })
+    }
+
+    /// What the peer's program learns of it. What one side asks for, the other answers: the two numbers change places.
+    pub fn parameters(&self) -> ConnectionParameters {
+        ConnectionParameters {
+            qp_num: self.queue_pair,
+            qkey: self.queue_key,
+            private_data: self.private_data,
+            private_data_len: self.kind.private_data() as u8,
+            srq: self.srq.into(),
+            responder_resources: self.initiator_depth,
+            initiator_depth: self.responder_resources,
+            flow_control: self.flow_control,
+            retry_count: self.retry_count,
+            rnr_retry_count: self.rnr_retry_count,
+            valid: 1,
+        }
+    }
+
+    /// The frame.
+    pub fn encode(&self) -> [u8; FRAME] {
+        let frame = Frame {
+            magic: MAGIC,
+            kind: self.kind as u32,
+            source: self.source,
+            destination: self.destination,
+            queue_pair: self.queue_pair,
+            psn: self.psn,
+            queue_key: self.queue_key,
+            status: self.status,
+            responder_resources: self.responder_resources,
+            initiator_depth: self.initiator_depth,
+            flow_control: self.flow_control,
+            retry_count: self.retry_count,
+            rnr_retry_count: self.rnr_retry_count,
+            srq: self.srq.into(),
+            reserved: [0; 2],
+            private_data: self.private_data,
+        };
+        zerocopy::transmute!(frame)
+    }
+
+    /// The message in a frame; `None` when it is not one of ours.
+    pub fn decode(bytes: &[u8; FRAME]) -> Option<Message> {
+        let frame: Frame = zerocopy::transmute!(*bytes);
+        let kind = *Kind::ALL.iter().find(|kind| **kind as u32 == frame.kind)?;
+        if frame.magic != MAGIC {
+            return None;
+        }
+        let mut private_data = frame.private_data;
+        private_data[kind.private_data()..].fill(0);
+        Some(Message {
+            kind,
+            source: frame.source,
+            destination: frame.destination,
+            queue_pair: frame.queue_pair & 0xff_ffff,
+            psn: frame.psn & 0xff_ffff,
+            queue_key: frame.queue_key,
+            status: frame.status,
+            responder_resources: frame.responder_resources,
+            initiator_depth: frame.initiator_depth,
+            flow_control: frame.flow_control & 1,
+            retry_count: frame.retry_count.min(7),
+            rnr_retry_count: frame.rnr_retry_count.min(7),
+            srq: frame.srq != 0,
+            private_data,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_proposed_arrives(
+            kind in proptest::sample::select(&Kind::ALL[..]),
+            data in proptest::collection::vec(any::<u8>(), 0..=255),
+            queue_pair in 0..1_u32 << 24,
+            depths: (u8, u8),
+            retries in (0..8_u8, 0..8_u8),
+            srq: bool,
+        ) {
+            let mut parameters = ConnectionParameters {
+                qp_num: queue_pair,
+                private_data_len: data.len() as u8,
+                responder_resources: depths.0,
+                initiator_depth: depths.1,
+                retry_count: retries.0,
+                rnr_retry_count: retries.1,
+                srq: srq.into(),
+                ..Default::default()
+            };
+            parameters.private_data[..data.len()].copy_from_slice(&data);
+            let Some(message) = Message::proposing(kind, &parameters) else {
+                prop_assert!(data.len() > kind.private_data());
+                return Ok(());
+            };
+            let arrived = Message::decode(&message.encode()).unwrap();
+            prop_assert_eq!(arrived, message);
+            let seen = arrived.parameters();
+            prop_assert_eq!((seen.initiator_depth, seen.responder_resources), depths);
+            prop_assert_eq!(seen.qp_num, queue_pair);
+            prop_assert_eq!(&seen.private_data[..data.len()], &data[..]);
+        }
+
+        #[test]
+        fn any_frame_is_a_message_or_none(bytes in proptest::collection::vec(any::<u8>(), FRAME), kind in 0..12_u32) {
+            let mut frame: [u8; FRAME] = bytes.try_into().unwrap();
+            prop_assert_eq!(Message::decode(&frame), None);
+            frame[..4].copy_from_slice(&MAGIC.to_ne_bytes());
+            frame[4..8].copy_from_slice(&kind.to_ne_bytes());
+            let message = Message::decode(&frame);
+            prop_assert_eq!(message.is_some(), (1..=8).contains(&kind));
+            if let Some(message) = message {
+                prop_assert!(message.retry_count <= 7 && message.psn < 1 << 24);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The connection manager of a process: its channels and identifiers, under one lock.
+
+use crate::channel::{Channel, Waiting};
+use crate::conversation::Conversation;
+use crate::event::{Event, Kind};
+use crate::identifier::Identifier;
+use crate::message::{self, Message};
+use crate::port::Ports;
+use crate::stage::Stage;
+use crate::table::Table;
+use crate::thread::Watch;
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use verbena_hca::errno::{Errno, Result};
+use verbena_hca::process::Process;
+
+/// A group that an identifier has joined.
+#[derive(Clone, Copy, Debug)]
+pub struct Membership {
+    /// The library's name for it.
+    pub uid: u64,
+    /// Who joined.
+    pub identifier: u32,
+    /// Events that the program took.
+    pub events_reported: u32,
+}
+
+/// A connection that has not said yet what it wants.
+pub struct Caller {
+    /// Whom it called.
+    pub listener: u32,
+    /// And which incarnation of it.
+    pub generation: u32,
+    /// The line.
+    pub conversation: Conversation,
+}
+
+/// All that changes.
+pub struct State {
+    /// Channels by the program's descriptors.
+    pub channels: HashMap<RawFd, Channel>,
+    /// Identifiers by number.
+    pub identifiers: Table<Identifier>,
+    /// Groups by number.
+    pub groups: Table<Membership>,
+    /// Callers by number.
+    pub callers: Table<Caller>,
+    /// Ports of this host.
+    pub ports: Ports,
+    /// What the thread listens to.
+    pub watch: Watch,
+    generations: u32,
+}
+
+/// The connection manager of one process.
+pub struct Service {
+    pid: u32,
+    state: Mutex<State>,
+}
+
+static CURRENT: RwLock<Option<&'static Service>> = RwLock::new(None);
+
+impl Service {
+    /// That of this process; made at first use. A child of fork(2) makes its own: the thread, and the meaning of the
+    /// descriptors, stayed with its parent.
+    ///
+    /// # Errors
+    /// What joining the registry says, and what starting a thread says.
+    pub fn current() -> Result<&'static Service> {
+        if let Some(service) = Service::existing() {
+            return Ok(service);
+        }
+        let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(service) = current.filter(|service| service.pid == std::process::id()) {
+            return Ok(service);
+        }
+        let state = State {
+            channels: HashMap::new(),
+            identifiers: Table::default(),
+            groups: Table::default(),
+            callers: Table::default(),
+            ports: Ports::open(&Process::current()?.directory()?)?,
+            watch: Watch::new()?,
+            generations: 0,
+        };
+        // Lives as long as the process: its thread never ends.
+        let service: &'static Service = Box::leak(Box::new(Service {
+            pid: std::process::id(),
+            state: Mutex::new(state),
+        }));
+        *current = Some(service);
+        Ok(service)
+    }
+
+    /// That of this process, if there is one.
+    pub fn existing() -> Option<&'static Service> {
+        let current = CURRENT.read().unwrap_or_else(PoisonError::into_inner);
+        current.filter(|service| service.pid == std::process::id())
+    }
+
+    /// Locks the state.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The identifier `number`, which must belong to the channel at `descriptor`.
+    ///
+    /// # Errors
+    /// ENOENT when there is none, EINVAL when it is another channel's.
+    pub fn identifier(&mut self, descriptor: RawFd, number: u32) -> Result<&mut Identifier> {
+        let identifier = self.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
+        if identifier.channel == descriptor {
+            Ok(identifier)
+        } else {
+            Err(Errno::EINVAL)
+        }
+    }
+
+    /// A number that no identifier had before.
+    pub fn next_generation(&mut self) -> u32 {
+        self.generations = self.generations.wrapping_add(1);
+        self.generations
+    }
+
+    /// Raises an event of an identifier. One whose name the library has not told yet cannot have any.
+    pub fn raise(&mut self, number: u32, event: Event) {
+        let Some(identifier) = self.identifiers.get(number).filter(|of| of.uid != 0) else {
+            return;
+        };
+        if let Some(channel) = self.channels.get_mut(&identifier.channel) {
+            channel.push(Waiting {
+                owner: number,
+                group: None,
+                request: None,
+                event,
+            });
+        }
+    }
+
+    /// Ends an identifier: its peer, its port and its waiting events go with it. Gives how many events were reported.
+    pub fn destroy(&mut self, number: u32) -> Option<u32> {
+        let identifier = self.identifiers.remove(number)?;
+        let reported = identifier.events_reported;
+        self.part(&identifier);
+        let orphans = self.take_events(identifier.channel, |waiting| waiting.owner == number);
+        for request in orphans.into_iter().filter_map(|waiting| waiting.request) {
+            self.destroy(request);
+        }
+        let groups = self.groups.iter();
+        let joined: Vec<u32> = groups
+            .filter(|(_, group)| group.identifier == number)
+            .map(|(group, _)| group)
+            .collect();
+        for group in joined {
+            self.groups.remove(group);
+        }
+        let callers = self.callers.iter();
+        let waiting: Vec<u32> = callers
+            .filter(|(_, caller)| caller.listener == number)
+            .map(|(caller, _)| caller)
+            .collect();
+        for caller in waiting {
+            self.callers.remove(caller);
+        }
+        if let Some(listener) = identifier.requested_from {
+            self.answered(listener);
+        }
+        Some(reported)
+    }
+
+    /// Tells the peer of an identifier that is going what the communication manager would (12.10.2).
+    fn part(&mut self, identifier: &Identifier) {
+        // Closing the stream says the rest.
+        let Some(conversation) = &identifier.conversation else {
+            return;
+        };
+        self.watch.forget(conversation);
+    }
+
+    /// One request less that waits at `listener` for its answer.
+    pub fn answered(&mut self, listener: u32) {
+        let listening = self
+            .identifiers
+            .get_mut(listener)
+            .and_then(|identifier| identifier.listening.as_mut());
+        if let Some(listening) = listening {
+            listening.backlog += 1;
+        }
+    }
+
+    /// Takes waiting events out of a channel.
+    pub fn take_events(
+        &mut self,
+        descriptor: RawFd,
+        chosen: impl FnMut(&Waiting) -> bool,
+    ) -> Vec<Waiting> {
+        let Some(channel) = self.channels.get_mut(&descriptor) else {
+            return Vec::new();
+        };
+        channel.take(chosen)
+    }
+
+    /// The peer of an identifier has gone without a word: what its kernel would have said for it.
+    pub fn lost(&mut self, number: u32) {
+        let Some(identifier) = self.identifiers.get_mut(number) else {
+            return;
+        };
+        if let Some(conversation) = identifier.conversation.take() {
+            self.watch.forget(&conversation);
+        }
+        let before = std::mem::replace(&mut identifier.stage, Stage::Over);
+        let datagram = identifier.space.is_datagram();
+        match before {
+            // A datagram service is not connected: its answer was all.
+            Stage::Established | Stage::Requested if datagram => identifier.stage = before,
+            Stage::Connecting if datagram => {
+                self.raise(
+                    number,
+                    Event::plain(Kind::Unreachable, message::SIDR_REJECTED as i32),
+                );
+            }
+            Stage::Connecting | Stage::Replied | Stage::Accepted => {
+                self.raise(
+                    number,
+                    Event::plain(Kind::Rejected, message::CONSUMER_DEFINED as i32),
+                );
+            }
+            Stage::Established | Stage::Disconnecting => {
+                self.raise(number, Event::plain(Kind::Disconnected, 0));
+            }
+            _ => (),
+        }
+    }
+
+    /// Says something for an identifier whose peer may be gone; then it is lost.
+    pub fn say(&mut self, number: u32, message: &Message) {
+        let said = match self.identifiers.get_mut(number) {
+            Some(identifier) => identifier.say(message),
+            None => return,
+        };
+        if said.is_err() {
+            self.lost(number);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The thread that listens to peers: one a process, started with its first channel.
+
+use crate::arrival;
+use crate::service::Service;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use verbena_hca::errno::{Errno, Result};
+
+/// What something that is listened to belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A listener's socket: its number and generation.
+    Listener(u32, u32),
+    /// An identifier's conversation: its number and generation.
+    Identifier(u32, u32),
+    /// A caller: its number.
+    Caller(u32),
+}
+
+impl Source {
+    fn encode(self) -> u64 {
+        let (kind, number, generation) = match self {
+            Source::Listener(number, generation) => (0, number, generation),
+            Source::Identifier(number, generation) => (1, number, generation),
+            Source::Caller(number) => (2, number, 0),
+        };
+        kind << 60 | u64::from(number) << 32 | u64::from(generation)
+    }
+
+    fn decode(word: u64) -> Source {
+        let number = (word >> 32) as u32 & 0x0fff_ffff;
+        match word >> 60 {
+            0 => Source::Listener(number, word as u32),
+            1 => Source::Identifier(number, word as u32),
+            _ => Source::Caller(number),
+        }
+    }
+}
+
+/// What the thread waits for.
+pub struct Watch {
+    epoll: Arc<OwnedFd>,
+    started: bool,
+}
+
+impl Watch {
+    /// Nothing yet.
+    ///
+    /// # Errors
+    /// What epoll_create1(2) says.
+    pub fn new() -> Result<Watch> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(os)?;
+        Ok(Watch {
+            epoll: Arc::new(epoll),
+            started: false,
+        })
+    }
+
+    /// Listens to `file` from now on, until it is closed or forgotten.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) and starting a thread say.
+    pub fn add(&mut self, file: impl AsFd, source: Source) -> Result<()> {
+        let data = EventData::new_u64(source.encode());
+        epoll::add(&*self.epoll, file, data, EventFlags::IN).map_err(os)?;
+        if !self.started {
+            start(self.epoll.clone())?;
+            self.started = true;
+        }
+        Ok(())
+    }
+
+    /// Listens to `file` for something else.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub fn change(&self, file: impl AsFd, source: Source) -> Result<()> {
+        let data = EventData::new_u64(source.encode());
+        epoll::modify(&*self.epoll, file, data, EventFlags::IN).map_err(os)
+    }
+
+    /// No longer listens to `file`.
+    pub fn forget(&self, file: impl AsFd) {
+        let _ = epoll::delete(&*self.epoll, file);
+    }
+}
+
+fn os(error: rustix::io::Errno) -> Errno {
+    Errno(error.raw_os_error())
+}
+
+fn start(epoll: Arc<OwnedFd>) -> Result<()> {
+    // The program's signals are the program's: a thread is born with the mask of its maker.
+    let mask = block_signals();
+    let started = thread::Builder::new()
+        .name("verbena-cm".into())
+        .spawn(move || run(&epoll));
+    restore_signals(&mask);
+    started?;
+    Ok(())
+}
+
+fn run(epoll: &OwnedFd) {
+    let mut events = Vec::with_capacity(64);
+    loop {
+        events.clear();
+        match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => (),
+            // The descriptor is ours and open as long as the thread runs.
+            Err(error) => unreachable!("epoll {}: {error}", epoll.as_raw_fd()),
+        }
+        let Some(service) = Service::existing() else {
+            continue;
+        };
+        for event in &events {
+            arrival::handle(&mut service.lock(), Source::decode(event.data.u64()));
+        }
+    }
+}
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: both sets are plain data that the calls fill.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    }
+}
+
+fn restore_signals(mask: &libc::sigset_t) {
+    // SAFETY: `mask` is a set that the call before filled.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_source_survives_the_kernel(number in 0..1_u32 << 16, generation: u32) {
+            for source in [
+                Source::Listener(number, generation),
+                Source::Identifier(number, generation),
+                Source::Caller(number),
+            ] {
+                prop_assert_eq!(Source::decode(source.encode()), source);
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+"""The connection manager: the distribution's librdmacm and what stands on it, unchanged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Callable, Optional
+
+from harness.build_tree import DEVICE, PATHS, VERBENA, run
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.pair import Exchange, finish, listening
+from harness.place import Place
+from harness.process import Process, wait_for_any
+from harness.requirement import Tool
+
+TITLE = "librdmacm, rsockets, perftest -R and libfabric over the connection manager"
+REQUIRES = [Tool("rping", "rdmacm-utils"), Tool("ib_write_bw", "perftest"),
+            Tool("fi_pingpong", "libfabric-bin")]
+
+SECONDS = 60
+HERE = "127.0.0.1"
+GROUP = "224.1.2.3"
+# Where fi_pingpong listens unless it is told otherwise.
+FABTESTS_PORT = 47592
+# And udpong.
+UDPONG_PORT = 7174
+
+# Server and client of each example program.
+EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
+    "rping": (["rping", "-s", "-a", HERE, "-C", "20", "-v", "-V"],
+              ["rping", "-c", "-a", HERE, "-C", "20", "-v", "-V"]),
+    "rdma_client": (["rdma_server"], ["rdma_client", "-s", HERE]),
+    "ucmatose": (["ucmatose"], ["ucmatose", "-s", HERE]),
+    "ucmatose -c 50": (["ucmatose", "-c", "50"], ["ucmatose", "-c", "50", "-s", HERE]),
+    "ucmatose -m (migrates)": (["ucmatose", "-m"], ["ucmatose", "-m", "-s", HERE]),
+    "udaddy": (["udaddy"], ["udaddy", "-s", HERE]),
+    "rstream": (["rstream", "-S", "4096"], ["rstream", "-S", "4096", "-s", HERE]),
+    "rstream -T b": (["rstream", "-S", "65536", "-T", "b"],
+                     ["rstream", "-S", "65536", "-T", "b", "-s", HERE]),
+    "riostream": (["riostream", "-S", "4096"], ["riostream", "-S", "4096", "-s", HERE]),
+    "fi_pingpong -p verbs": (["fi_pingpong", "-p", "verbs", "-e", "msg", "-c"],
+                             ["fi_pingpong", "-p", "verbs", "-e", "msg", "-c", HERE]),
+}
+PERFTEST = [["ib_write_bw"], ["ib_read_bw"], ["ib_send_bw"], ["ib_write_lat"], ["ib_read_lat"],
+            ["ib_send_lat"], ["ib_send_bw", "-c", "UD"], ["ib_send_lat", "-c", "UD"],
+            ["ib_write_bw", "-q", "4"]]
+
+
+def cases() -> list[Case]:
+    """Each program on each path, then what must go wrong."""
+    found = []
+    for path in PATHS:
+        for name, (server, client) in EXAMPLES.items():
+            found.append(Case(name, path, partial(example, server, client, path)))
+        for options in PERFTEST:
+            name = " ".join([options[0], "-R", *options[1:]])
+            found.append(Case(name, path, partial(perftest, options, path)))
+        found.append(Case("mckey", path, partial(multicast, path)))
+        found.append(Case("cmtime", path, partial(endless, ["cmtime", "-b", HERE],
+                                                  ["cmtime", "-c", "20", "-s", HERE], path)))
+        found.append(Case("udpong", path, partial(endless, ["udpong", "-b", HERE],
+                                                  ["udpong", "-S", "64", "-C", "1000", "-s", HERE],
+                                                  path)))
+    return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),
+            Case("the server is killed", "", killed)]
+
+
+def listens(place: Place) -> bool:
+    """Whether somebody of this case listens for connections."""
+    return any(place.runtime.glob("cm-*.socket"))
+
+
+def start_server(place: Place, command: list[str], ready: Callable[[Process], bool],
+                 path: Optional[str] = None) -> tuple[Process, bool]:
+    """Starts a server and waits until it is ready."""
+    serving = place.start("server", command, path)
+    deadline = time.monotonic() + SECONDS
+    while serving.running and not ready(serving) and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    return serving, serving.running and ready(serving)
+
+
+def converse(place: Place, server: list[str], client: list[str],
+             ready: Callable[[Process], bool], path: str) -> Exchange:
+    """Both sides to their end."""
+    serving, is_ready = start_server(place, server, ready, path)
+    if not is_ready:
+        return Exchange(serving.finish(time.monotonic()), None)
+    asking = place.start("client", client, path)
+    return finish(serving, asking, time.monotonic() + SECONDS)
+
+
+def example(server: list[str], client: list[str], path: str, place: Place) -> Outcome:
+    """Server and client return 0."""
+    if server[0] == "fi_pingpong":
+        # Listens on TCP first and connects its endpoint later.
+        ready = lambda _process: listening(FABTESTS_PORT)  # noqa: E731
+    else:
+        ready = lambda _process: listens(place)  # noqa: E731
+    return converse(place, run(*server), run(*client), ready, path).outcome()
+
+
+def perftest(options: list[str], path: str, place: Place) -> Outcome:
+    """perftest, its connection made by the connection manager."""
+    command = run(*options, "-R", "-F", "-d", DEVICE, "-n", "500")
+    ready = lambda _process: listens(place)  # noqa: E731
+    return converse(place, command, [*command, HERE], ready, path).outcome()
+
+
+def multicast(path: str, place: Place) -> Outcome:
+    """A member of an IP group receives what another sends to it."""
+    receiver = run("stdbuf", "-o0", "mckey", "-m", GROUP, "-b", HERE)
+    sender = run("mckey", "-m", GROUP, "-b", HERE, "-s")
+    ready = lambda process: "receiving data transfers" in process.output()  # noqa: E731
+    return converse(place, receiver, sender, ready, path).outcome()
+
+
+def endless(server: list[str], client: list[str], path: str, place: Place) -> Outcome:
+    """The client returns 0; the server of this program never ends by itself."""
+    ready = lambda _process: listens(place) or holds_datagram_port(UDPONG_PORT)  # noqa: E731
+    serving, is_ready = start_server(place, run(*server), ready, path)
+    if not is_ready:
+        return failed("the server never listened", serving.finish(time.monotonic()).evidence())
+    asked = place.run("client", run(*client), SECONDS, path)
+    ended = serving.finish(time.monotonic())
+    sweep(place)
+    if asked.succeeded:
+        return passed()
+    return failed(asked.describe(), "\n".join([asked.evidence(), ended.evidence()]))
+
+
+def holds_datagram_port(port: int) -> bool:
+    """Whether somebody has a UDP port."""
+    lines = Path("/proc/net/udp").read_text().splitlines()[1:]
+    return any(int(line.split()[1].rpartition(":")[2], 16) == port for line in lines)
+
+
+def sweep(place: Place) -> None:
+    """Clears away what a killed process left, as the next user of the host would."""
+    place.run("sweep", [str(VERBENA), "info"], SECONDS)
+
+
+def nobody(place: Place) -> Outcome:
+    """A connection to a port that nobody listens to is rejected at once."""
+    started = time.monotonic()
+    ended = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)
+    if ended.succeeded or time.monotonic() - started > SECONDS / 2:
+        return failed("was not rejected", ended.evidence())
+    if "RDMA_CM_EVENT_REJECTED" not in ended.output:
+        return failed("does not say that it was rejected", ended.evidence())
+    return passed()
+
+
+def taken(place: Place) -> Outcome:
+    """Two servers cannot have one port."""
+    serving, is_ready = start_server(place, run("rping", "-s", "-a", HERE, "-C", "1"),
+                                     lambda _process: listens(place))
+    if not is_ready:
+        return failed("never listened", serving.finish(time.monotonic()).evidence())
+    second = place.run("second", run("rping", "-s", "-a", HERE, "-C", "1"), SECONDS)
+    client = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)
+    first = serving.finish(time.monotonic() + SECONDS)
+    if second.succeeded or "Address already in use" not in second.output:
+        return failed("the second server had the port too", second.evidence())
+    if not (client.succeeded and first.succeeded):
+        return failed("the first server was disturbed", first.evidence())
+    return passed()
+
+
+def killed(place: Place) -> Outcome:
+    """The client learns that its server was killed in the midst of the work."""
+    serving, is_ready = start_server(place, run("rping", "-s", "-a", HERE),
+                                     lambda _process: listens(place))
+    if not is_ready:
+        return failed("never listened", serving.finish(time.monotonic()).evidence())
+    asking = place.start("client", run("rping", "-c", "-a", HERE))
+    time.sleep(0.5)
+    if not asking.running:
+        return failed("ended early", asking.finish(time.monotonic()).evidence())
+    os.kill(serving.pid, signal.SIGKILL)
+    ended = asking.finish(time.monotonic() + SECONDS)
+    serving.finish(time.monotonic())
+    sweep(place)
+    if ended.status is None:
+        return failed("waits for a server that is dead", ended.evidence())
+    if "DISCONNECT" not in ended.output:
+        return failed("was not told of the end", ended.evidence())
+    return passed()
