@@ -66,7 +66,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match ask(command, &mut service.lock())? {
+        // A statement of its own, so that the lock is not held any longer.
+        let asked = ask(command, &mut service.lock())?;
+        match asked {
             Ok(()) => return Ok(()),
             Err(error) if error.0 == libc::ECONNREFUSED && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(1));
