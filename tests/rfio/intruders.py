@@ -123,7 +123,7 @@ def sizes(place: Place) -> Outcome:
             peer.send(READ_VECTOR, handle + struct.pack(">I", count) + b"\0" * 64)
             if not peer.closed():
                 return failed(f"a vector of {count} ranges is answered")
-        for lies in ({"body_length": 0xffffffff}, {"payload_length": 0xffffffff}):
+        for lies in ({"body_length": 0xffffffff}, {"payload_length": 0xffffffff}, {"payload": b"x"}):
             peer, _ = session()
             peer.send(PING, b"", **lies)
             if not peer.closed():

@@ -354,6 +354,15 @@ impl Request {
         }
     }
 
+    /// Whether data may come with the request, as its payload.
+    pub fn brings_data(&self) -> bool {
+        match self {
+            Self::Write(write) => write.window.is_none(),
+            Self::Store(_) => true,
+            _ => false,
+        }
+    }
+
     /// The window of the client's memory that the request offers, if it offers one.
     pub fn window(&self) -> Option<&Window> {
         match self {

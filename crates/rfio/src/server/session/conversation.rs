@@ -238,6 +238,9 @@ impl Conversation {
             Err(other) => return Err(other),
         };
         match Request::decode(frame.header.kind.operation(), &frame.body) {
+            Ok(request) if frame.header.payload > 0 && !request.brings_data() => Err(
+                NoFrame::Violation(format!("{} does not bring data", request.name())),
+            ),
             Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
                 self.serve(context, frame, request, now)
             }
