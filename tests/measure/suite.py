@@ -51,6 +51,8 @@ def cases() -> list[Case]:
         Case("the report in a browser", "", browser),
         Case("a model gives the same bytes", "1 and 2 threads", model_repeats),
         Case("figure 2 of connectx_multicore", "on models", model_figure),
+        Case("an operation explained", "on models", model_explained),
+        Case("models beside a measurement", "evaluate --quick", model_beside),
     ]
     for row, arguments, words in WRONG:
         found.append(Case(row, "wrong input", partial(wrong, arguments, words)))
@@ -112,6 +114,39 @@ def model_figure(place: Place) -> Outcome:
     rise = curves["infinihost3-ddr", 8, 8] / curves["infinihost3-ddr", 1, 8]
     text = f"8 pairs over 1: ConnectX {flat:.2f}, InfiniHost III {rise:.2f}; 256 B over 128 B {jump:.2f}"
     return passed(text) if flat < 1.25 and rise > 3 and jump > 2 else failed(text)
+
+
+def model_explained(place: Place) -> Outcome:
+    """Stages of a send and a page that is the same every time."""
+    pages = set()
+    page = place.directory / "page.html"
+    for _ in range(2):
+        command = [str(VERBENA), "explain", "latency.send", "--on", "model:infinihost3-ddr",
+                   "--out", str(page)]
+        ended = place.run("explain", command, SECONDS)
+        if not ended.succeeded:
+            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        pages.add(page.read_text())
+    words = ("work request", "payload", "switch", "placement", "completion", "<svg")
+    missing = [word for word in words if word not in page.read_text()]
+    if missing or len(pages) > 1:
+        return failed(f"missing {missing}, {len(pages)} different pages")
+    return passed("all stages")
+
+
+def model_beside(place: Place) -> Outcome:
+    """The report of the software adapter shows modelled adapters, which have run directories of their own."""
+    out = place.directory / "out"
+    ended = place.run("evaluate", [str(VERBENA), "evaluate", "--quick", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    report = (out / "report.html").read_text()
+    for profile in ("infinihost3-ddr", "connectx-qdr"):
+        if f"{profile} (model)" not in report:
+            return failed(f"the report does not show {profile}")
+        if records(out / f"model-{profile}")[0]["fabric"] != "model":
+            return failed(f"the records of {profile} are not marked as a model's")
+    return passed("2 models")
 
 
 def records(directory: Path) -> list[dict]:

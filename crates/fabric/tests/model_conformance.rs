@@ -71,3 +71,65 @@ fn processes_beyond_the_cores_share_them() {
     assert_eq!(end(2), Some(3_000_000));
     assert_eq!(end(4), Some(6_000_000));
 }
+
+/// Bytes a second of writes over two queue pairs of a process.
+fn over_two_pairs(system: &str) -> f64 {
+    use verbena_fabric::*;
+    const SIZE: usize = 65_536;
+    const EACH: u64 = 40;
+    let job = Job::new(&self::system(system), 2, 2);
+    let seconds = run_job(&job, async |process| -> Result<f64> {
+        let group = process.group();
+        let region = process.region(SIZE, Access::ALL).await?;
+        let wait = Wait::Poll;
+        let queue = process
+            .completions(QueueRequest { depth: 256, wait })
+            .await?;
+        let pairs = [
+            process.pair(PairRequest::rc(&queue)).await?,
+            process.pair(PairRequest::rc(&queue)).await?,
+        ];
+        let mut mine = region.remote().to_bytes().to_vec();
+        for pair in &pairs {
+            mine.extend(pair.endpoint().to_bytes());
+        }
+        let all = group.all_gather(&mine).await?;
+        let told = &all[1 - group.rank()];
+        let to = RemoteRegion::from_bytes(&told[..RemoteRegion::BYTES])?.at(0);
+        for (pair, told) in pairs
+            .iter()
+            .zip(told[RemoteRegion::BYTES..].chunks(Endpoint::BYTES))
+        {
+            pair.connect(&Endpoint::from_bytes(told)?).await?;
+        }
+        let start = group.align(&[0, 1]).await?;
+        if group.rank() == 0 {
+            let local = [Slice::new(&region, 0, SIZE)];
+            for id in 0..EACH {
+                for pair in &pairs {
+                    pair.post_send(&[WorkRequest::new(id, Operation::Write { to }, &local)])
+                        .await?;
+                }
+            }
+            for _ in 0..2 * EACH {
+                queue.one(wait).await?;
+            }
+        }
+        let nanos = process.clock().nanos(process.now().since(start));
+        // The other's memory must stay until the last byte is there.
+        group.all_gather(&[]).await?;
+        Ok(nanos / 1e9)
+    })
+    .expect("the job ends");
+    let seconds = seconds[0].clone().expect("writes complete");
+    2.0 * EACH as f64 * SIZE as f64 / seconds
+}
+
+#[test]
+fn queue_pairs_share_all_ports_of_an_adapter() {
+    let (one, both) = (
+        over_two_pairs("infinihost3-mem-sdr"),
+        over_two_pairs("infinihost3-mem-sdr-2port"),
+    );
+    assert!(both > 1.3 * one, "{one} over one port, {both} over two");
+}

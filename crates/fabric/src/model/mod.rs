@@ -7,6 +7,7 @@
 //!
 //! - **Order.** Effects of a reliable queue pair take place in the order of posting: when the model says that one has
 //!   been placed, those before it have been too. A write has moved its bytes at the latest when it completes (rule 2).
+//! - **Ports.** The queue pairs of a node are dealt out over its adapter's ports in turn.
 //! - **Silent requests** write no completion entry. They are known to be done when a later one completes.
 //! - **Waiting** costs nothing but what is charged for seeing what was awaited. A job in which nothing can happen any
 //!   more tells those that wait ([`Error::Stalled`](crate::Error::Stalled)), first for data, then in the exchange.

@@ -277,7 +277,10 @@ impl Fabric for ModelProcess {
         let node = self.world.nodes[self.core.rank];
         let own = Some(receives.model.clone());
         let state = PairState::new(Parts {
-            model: self.world.cluster.pair(node, 0, service, own),
+            model: self
+                .world
+                .cluster
+                .pair(node, self.world.port(node), service, own),
             transport: request.transport,
             rank: self.core.rank,
             depth: request.send_depth,

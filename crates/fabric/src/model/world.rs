@@ -50,6 +50,8 @@ pub(super) struct World {
     /// Completion queues of each rank, for what they cost.
     pub queues: RefCell<Vec<(usize, Weak<Queue>)>>,
     numbers: Cell<u32>,
+    /// Queue pairs that each node has had.
+    had: Vec<Cell<u64>>,
     /// What each process may see: its memory and its completion queues.
     watches: Vec<Watch>,
     /// What all see: the exchange.
@@ -63,6 +65,7 @@ pub(super) struct World {
 impl World {
     pub fn new(cluster: Rc<Cluster>, job: &Job) -> Rc<World> {
         let (sim, nodes) = (cluster.sim().clone(), job.nodes.clone());
+        let cluster_size = cluster.size();
         Rc::new(World {
             watches: nodes.iter().map(|_| Watch::new(&sim)).collect(),
             exchange: Watch::new(&sim),
@@ -76,6 +79,7 @@ impl World {
             barriers: RefCell::default(),
             queues: RefCell::default(),
             numbers: Cell::new(1),
+            had: (0..cluster_size).map(|_| Cell::new(0)).collect(),
             data: Waiting::default(),
             exchanging: Waiting::default(),
             looks: Cell::default(),
@@ -90,6 +94,12 @@ impl World {
     /// A number for a shared receive queue.
     pub fn fresh(&self) -> u32 {
         self.numbers.replace(self.numbers.get() + 1)
+    }
+
+    /// The port of the next queue pair of a node: all of its ports in turn.
+    pub fn port(&self, node: usize) -> usize {
+        let had = self.had[node].replace(self.had[node].get() + 1);
+        (had % self.cluster.system().ports.max(1)) as usize
     }
 
     /// Process `rank` may see something new.
