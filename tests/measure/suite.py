@@ -122,7 +122,7 @@ def model_explained(place: Place) -> Outcome:
     page = place.directory / "page.html"
     for _ in range(2):
         command = [str(VERBENA), "explain", "latency.send", "--on", "model:infinihost3-ddr",
-                   "--out", str(page)]
+                   "--inline", "0", "--out", str(page)]
         ended = place.run("explain", command, SECONDS)
         if not ended.succeeded:
             return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
