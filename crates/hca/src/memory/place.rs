@@ -118,6 +118,31 @@ impl<'a> Place<'a> {
         self.address
     }
 
+    /// The piece that is all of the place, if one is: the common case, without the bookkeeping of several.
+    #[inline]
+    pub fn sole(self) -> Option<Piece> {
+        let at = self.address;
+        let end = at.checked_add(self.length)?;
+        let length = self.length as usize;
+        if self.null || length == 0 {
+            return None;
+        }
+        for segment in &self.record.segments {
+            let (first, last, offset) = load(segment);
+            if first <= at && end <= last {
+                let offset = offset.wrapping_add(at - first);
+                return Some(Piece::Arena { offset, length });
+            }
+            if first < end && at < last {
+                return None;
+            }
+        }
+        Some(Piece::Address {
+            address: at,
+            length,
+        })
+    }
+
     /// The pieces in order. Offsets come from the owner's desk: whoever is not the owner checks them against the
     /// arena's length.
     #[inline]
@@ -299,7 +324,13 @@ mod tests {
                 },
             ]
         );
+        assert_eq!(place.sole(), None);
+        let across = grant(&record, CLAIM, 0x10_1efc, 8).unwrap();
+        assert_eq!(across.sole(), None);
         let inside = grant(&record, CLAIM, 0x10_0f10, 8).unwrap();
+        assert_eq!(inside.sole(), inside.pieces().next());
+        let before = grant(&record, CLAIM, 0x10_0000, 8).unwrap();
+        assert_eq!(before.sole(), before.pieces().next());
         assert_eq!(
             inside.pieces().collect::<Vec<_>>(),
             [Piece::Arena {

@@ -16,6 +16,35 @@ pub struct Run {
     pub length: usize,
 }
 
+/// A place in a peer's memory that was granted, and how to get there.
+#[derive(Clone, Copy)]
+pub struct Granted<'a> {
+    /// The place.
+    pub place: Place<'a>,
+    /// The way to all of it, if it is one piece.
+    way: Option<Way>,
+}
+
+impl<'a> Granted<'a> {
+    /// The way to `place`; None when some of it can only be reached by the peer itself.
+    #[inline]
+    pub fn of(peer: &Peer, place: Place<'a>) -> Option<Granted<'a>> {
+        let way = place.sole().map(|piece| peer.way(piece));
+        let reachable = match way {
+            Some(way) => !matches!(way, Way::Unreachable),
+            None => is_reachable(peer, place),
+        };
+        reachable.then_some(Granted { place, way })
+    }
+
+    /// Whether the kernel copies.
+    #[inline]
+    pub fn is_through_kernel(&self, peer: &Peer) -> bool {
+        let first = || self.place.pieces().next().map(|piece| peer.way(piece));
+        matches!(self.way.or_else(first), Some(Way::Kernel { .. }))
+    }
+}
+
 /// Local buffers as runs. Up to four need no allocation.
 pub struct Runs {
     count: usize,
@@ -184,16 +213,46 @@ impl Runs {
         unsafe { self.exchange(offset, peer, place, Direction::Fetch) }
     }
 
-    /// Stores from `offset` on of these runs into a place in a peer's memory, the last bytes last.
+    /// Fetches all of these runs from where the way leads.
     ///
     /// # Errors
     /// As [`Runs::fetch`].
     ///
     /// # Safety
     /// As [`Runs::fetch`].
-    pub unsafe fn store(&self, peer: &Peer, place: Place<'_>) -> Result<()> {
+    #[inline]
+    pub unsafe fn load(&self, peer: &Peer, granted: Granted<'_>) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.exchange(0, peer, place, Direction::Store) }
+        unsafe { self.move_all(peer, granted, Direction::Fetch) }
+    }
+
+    /// Stores all of these runs to where the way leads, the last bytes last.
+    ///
+    /// # Errors
+    /// As [`Runs::fetch`].
+    ///
+    /// # Safety
+    /// As [`Runs::fetch`].
+    #[inline]
+    pub unsafe fn store(&self, peer: &Peer, granted: Granted<'_>) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { self.move_all(peer, granted, Direction::Store) }
+    }
+
+    #[inline]
+    unsafe fn move_all(
+        &self,
+        peer: &Peer,
+        granted: Granted<'_>,
+        direction: Direction,
+    ) -> Result<()> {
+        // SAFETY: passed on; one run and one way are of the same length, that of the operation.
+        unsafe {
+            match (granted.way, self.as_slice()) {
+                (Some(way), [run]) => move_run(*run, way, direction),
+                _ => self.exchange(0, peer, granted.place, direction),
+            }
+        }
     }
 
     unsafe fn exchange(
@@ -273,7 +332,7 @@ unsafe fn move_run(run: Run, way: Way, direction: Direction) -> Result<()> {
 }
 
 /// Whether every piece of a place can be reached by us.
-pub fn is_reachable(peer: &Peer, place: Place<'_>) -> bool {
+fn is_reachable(peer: &Peer, place: Place<'_>) -> bool {
     place
         .pieces()
         .all(|piece| !matches!(peer.way(piece), Way::Unreachable))

@@ -5,8 +5,8 @@
 //! on its way through the channel, a later request that we could do ourselves goes through the channel too, or waits.
 
 use crate::errno::Errno;
-use crate::memory::place::{Claim, Piece, Place, grant};
-use crate::memory::transfer::{self, Runs};
+use crate::memory::place::{Claim, Piece, grant};
+use crate::memory::transfer::{Granted, Runs};
 use crate::path::{PULL_ANY, PULL_ARENA, Peer, Way};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
@@ -394,11 +394,17 @@ impl Qp {
         let notifies = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
         if !ordered {
             let access = job.channel.channel.slots().enter();
-            let direct = self.reach(send, job, total, IBV_ACCESS_REMOTE_WRITE, |peer, place| {
-                // SAFETY: the place is granted, and stays so while the access section is open; the buffers are
-                // registered or inline.
-                unsafe { runs.store(peer, place) }
-            });
+            let direct = self.reach(
+                send,
+                job,
+                total,
+                IBV_ACCESS_REMOTE_WRITE,
+                |peer, granted| {
+                    // SAFETY: the place is granted, and stays so while the access section is open; the buffers are
+                    // registered or inline.
+                    unsafe { runs.store(peer, granted) }
+                },
+            );
             drop(access);
             match direct {
                 Direct::Finished(Outcome::Done) if notifies => {
@@ -462,7 +468,7 @@ impl Qp {
         };
         let record = peer.desk.key(job.request.rkey);
         grant(record, claim, job.request.remote_address, length)
-            .is_ok_and(|place| transfer::is_reachable(peer, place))
+            .is_ok_and(|place| Granted::of(peer, place).is_some())
     }
 
     /// The bytes of a write with immediate are in place: tells the receive queue.
@@ -501,9 +507,9 @@ impl Qp {
             job,
             runs.total(),
             IBV_ACCESS_REMOTE_READ,
-            |peer, place| {
+            |peer, granted| {
                 // SAFETY: as for a write.
-                unsafe { runs.fetch(0, peer, place) }
+                unsafe { runs.load(peer, granted) }
             },
         );
         drop(access);
@@ -534,7 +540,7 @@ impl Qp {
         job: &Job<'_>,
         length: u64,
         right: u32,
-        operate: impl FnOnce(&Peer, Place<'_>) -> crate::errno::Result<()>,
+        operate: impl FnOnce(&Peer, Granted<'_>) -> crate::errno::Result<()>,
     ) -> Direct {
         let peer = &job.channel.peer;
         let responder = match self.responder(send, peer) {
@@ -561,12 +567,12 @@ impl Qp {
         let Ok(place) = grant(record, claim, job.request.remote_address, length) else {
             return Direct::Finished(self.violate(send, job, IBV_WC_REM_ACCESS_ERR));
         };
-        if !transfer::is_reachable(peer, place) {
+        let Some(granted) = Granted::of(peer, place) else {
             return Direct::ThroughChannel;
-        }
-        match operate(peer, place) {
+        };
+        match operate(peer, granted) {
             Ok(()) => {
-                self.count_direct(peer, place, length);
+                self.count_direct(length, granted.is_through_kernel(peer));
                 Direct::Finished(Outcome::Done)
             }
             Err(Errno(libc::ESRCH)) => {
@@ -579,14 +585,10 @@ impl Qp {
     }
 
     #[inline]
-    fn count_direct(&self, peer: &Peer, place: Place<'_>, length: u64) {
+    fn count_direct(&self, length: u64, through_kernel: bool) {
         let counters = self.process.counters.shard();
         counters.operation_bytes.add(length);
-        let mapped = place
-            .pieces()
-            .next()
-            .is_none_or(|piece| !matches!(peer.way(piece), Way::Kernel { .. }));
-        if mapped {
+        if !through_kernel {
             counters.mapped_path_operations.add(1);
             counters.mapped_path_bytes.add(length);
         } else {
@@ -680,8 +682,9 @@ impl Qp {
             return self.violate(send, job, IBV_WC_REM_INV_REQ_ERR);
         }
         let access = job.channel.channel.slots().enter();
-        let direct = self.reach(send, job, 8, right, |peer, place| {
-            let Some(target) = place
+        let direct = self.reach(send, job, 8, right, |peer, granted| {
+            let Some(target) = granted
+                .place
                 .pieces()
                 .next()
                 .and_then(|piece| whole_word(peer, piece))
