@@ -47,7 +47,7 @@ impl Job {
                 "PMI_RANK",
                 "PMI_SIZE",
                 "MPI_LOCALNRANKS",
-                &["PMI_JOBID", "HYDI_CONTROL_FD", "PMI_PORT"],
+                &["PMI_JOBID", "PMI_PORT"],
             ),
             (
                 "slurm",
@@ -57,9 +57,9 @@ impl Job {
                 &["SLURM_STEP_ID", "SLURM_JOB_ID"],
             ),
         ];
-        for (launcher, rank, size, on_host, ids) in KNOWN {
+        for (launcher, rank_variable, size, on_host, ids) in KNOWN {
             let number = |name: &str| variable(name).and_then(|text| text.parse::<usize>().ok());
-            let (Some(rank), Some(size)) = (number(rank), number(size)) else {
+            let (Some(rank), Some(size)) = (number(rank_variable), number(size)) else {
                 continue;
             };
             // An allocation without a step (a batch script) has these variables too, with one task.
@@ -68,8 +68,7 @@ impl Job {
             }
             let mut id: Vec<String> = ids.iter().filter_map(|name| variable(name)).collect();
             if id.is_empty() {
-                // All processes of a launcher on one host have the same parent.
-                id.push(std::os::unix::process::parent_id().to_string());
+                id.push(launching_process(rank_variable).to_string());
             }
             let on_host = number(on_host).unwrap_or(size);
             return Some(Job {
@@ -154,6 +153,30 @@ impl Job {
         let user = rustix::process::getuid().as_raw();
         env::temp_dir().join(format!("verbena-{purpose}-{user}-{id}"))
     }
+}
+
+/// The process of the launcher on this host, the same for all ranks: the nearest ancestor that has no rank itself. A
+/// shell in between has one, and each rank has its own shell.
+fn launching_process(variable: &str) -> u32 {
+    let mark = format!("{variable}=");
+    let ranked = |process: u32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|one| one.starts_with(mark.as_bytes()))
+    };
+    let parent = |process: u32| -> Option<u32> {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        line.trim().parse().ok().filter(|parent| *parent > 0)
+    };
+    let mut process = std::os::unix::process::parent_id();
+    while ranked(process) {
+        match parent(process) {
+            Some(above) => process = above,
+            None => break,
+        }
+    }
+    process
 }
 
 #[cfg(test)]
