@@ -81,7 +81,8 @@ impl Qp {
             send.channel = self.process.outbound_to_number(send.destination);
             send.verified = false;
         }
-        let Some(channel) = send.channel.clone() else {
+        // Taken, not cloned: counting its users up and down costs as much as checking a key.
+        let Some(channel) = send.channel.take() else {
             return if self.kind == IBV_QPT_UC {
                 Outcome::Done
             } else {
@@ -94,7 +95,7 @@ impl Qp {
             index,
             psn,
         };
-        match request.opcode {
+        let outcome = match request.opcode {
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => {
                 self.process.counters.shard().send_operations.add(1);
                 self.send_message(send, &job, progress)
@@ -103,7 +104,9 @@ impl Qp {
             IBV_WR_RDMA_READ => self.read(send, &job),
             IBV_WR_FLUSH => self.flush(send, &job),
             _ => self.atomic(send, &job),
-        }
+        };
+        send.channel = Some(channel);
+        outcome
     }
 
     fn local_invalidate(&self, send: &SendQueue, request: &SendRequest<'_>) -> Outcome {

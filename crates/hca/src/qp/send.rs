@@ -367,6 +367,9 @@ impl SendQueue {
     }
 
     fn packets(&self, length: u64) -> u32 {
+        if length <= u64::from(self.mtu) {
+            return 1;
+        }
         (length.div_ceil(u64::from(self.mtu)).max(1) & 0xff_ffff) as u32
     }
 }
