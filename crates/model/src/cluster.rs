@@ -1,9 +1,7 @@
 //! A system in operation: nodes with processors, memory, a bus and an adapter each, joined by the network; and the
 //! processes that run on them.
 
-use crate::adapter::{
-    AdapterModel, Carried, Fidelity, Pair, Placement, ReceiveQueue, Request, Transport,
-};
+use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Server, Sim, Time};
 use crate::profile::{Cpu, System};
@@ -224,14 +222,9 @@ impl Process {
     /// that is small enough travels inside the doorbell, where the adapter can do that.
     pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
         let cpu = &self.node.cpu;
-        let inline: u64 = requests
-            .iter()
-            .filter(|r| r.placement == Placement::Inline)
-            .map(|r| r.bytes)
-            .sum();
-        let build = cpu.post * requests.len() as u64 + cpu.cached_copy.time(inline);
+        // Inline data are a few lines of the first-level cache: their copy is part of building the entry.
         let start = self.sim.now();
-        self.compute(build).await;
+        self.compute(cpu.post * requests.len() as u64).await;
         let rung = self.sim.now();
         self.span(stage::POST, start);
         let limit = self.node.adapter.blueflame();
@@ -248,7 +241,7 @@ impl Process {
                 let pieces = requests[0].entry_bytes(pair.transport()).div_ceil(64);
                 let mut arrival = Time::ZERO;
                 for _ in 0..pieces {
-                    self.compute(cpu.combine).await;
+                    self.compute(cpu.doorbell).await;
                     arrival = self.node.bus.programmed(64);
                 }
                 arrival
@@ -256,10 +249,9 @@ impl Process {
         };
         let sim = self.sim.clone();
         let pair = pair.clone();
-        let due = arrival + self.node.adapter.doorbell();
-        sim.span(stage::DOORBELL, self.node.number, rung, due);
+        sim.span(stage::DOORBELL, self.node.number, rung, arrival);
         self.sim.start(async move {
-            sim.sleep_until(due).await;
+            sim.sleep_until(arrival).await;
             pair.ring(requests, carried);
         });
     }
@@ -273,14 +265,14 @@ impl Process {
     /// Takes a completion that is there.
     pub async fn take_completion(&self) {
         let start = self.sim.now();
-        self.compute(self.node.cpu.poll).await;
+        self.compute(self.node.cpu.miss).await;
         self.span(stage::POLL, start);
     }
 
     /// Sees a byte that has changed.
     pub async fn notice(&self) {
         let start = self.sim.now();
-        self.compute(self.node.cpu.notice).await;
+        self.compute(self.node.cpu.miss).await;
         self.span(stage::NOTICE, start);
     }
 
@@ -290,11 +282,12 @@ impl Process {
             .span(stage, self.node.number, start, self.sim.now());
     }
 
-    /// Copies memory: at the core's speed, from its cache if the data fit, and no faster than the node's memory.
+    /// Copies memory: at the core's speed and no faster than the node's memory; what another core has just written and
+    /// still has in its cache passes from cache to cache.
     pub async fn copy(&self, bytes: u64, state: CacheState) {
         let cpu = &self.node.cpu;
-        if state == CacheState::Warm && bytes <= cpu.cache.0 {
-            self.compute(cpu.cached_copy.time(bytes)).await;
+        if state == CacheState::OtherCore && bytes <= cpu.cache.0 {
+            self.compute(cpu.between_caches().time(bytes)).await;
             return;
         }
         // Page by page, so that others get at the memory in between.
@@ -313,11 +306,11 @@ impl Process {
     }
 }
 
-/// Whether data are in the core's cache.
+/// Where the data of a copy are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheState {
-    /// They are, if they fit.
-    Warm,
-    /// They are not.
+    /// One side of the copy is in another core's cache, if it fits.
+    OtherCore,
+    /// In memory.
     Cold,
 }

@@ -8,6 +8,9 @@ use verbena_model::profile::{Library, Tag};
 /// Share of the claims that must be met: 76 of 80.
 const TARGET: f64 = 0.95;
 
+/// Fitted values that the profiles may hold in all.
+pub const MOST_FITTED: usize = 40;
+
 /// Whether all were evaluated and enough were met.
 pub fn target_met(results: &[Evaluated]) -> bool {
     let met = results.iter().filter(|r| r.verdict == Verdict::Met).count();
@@ -87,11 +90,10 @@ pub fn text(library: &Library, results: &[Evaluated]) -> String {
     let met = results.iter().filter(|r| r.verdict == Verdict::Met).count();
     let _ = writeln!(
         out,
-        "{met} of {} claims met; the target is {:.0}. The profiles hold {} fitted and {} estimated values.",
+        "{met} of {} claims met; the target is {:.0}. The profiles hold {} fitted values (at most {MOST_FITTED}).",
         results.len(),
         (TARGET * results.len() as f64).ceil(),
-        tagged(library, Tag::Fitted),
-        tagged(library, Tag::Estimated)
+        tagged(library, Tag::Fitted)
     );
     out
 }
@@ -101,7 +103,6 @@ pub fn json(library: &Library, results: &[Evaluated]) -> String {
     let value = json!({
         "schema": "verbena.claims.v1",
         "fitted": tagged(library, Tag::Fitted),
-        "estimated": tagged(library, Tag::Estimated),
         "values": library.recorded().iter().map(|r| json!({
             "path": r.path, "value": r.value, "unit": r.unit,
             "tag": r.tag.word(), "source": r.source, "bounds": r.bounds,

@@ -111,8 +111,8 @@ impl Group for ModelGroup {
             .iter()
             .filter(|&&rank| rank < self.core.rank && self.node_of(rank) == here)
             .count();
-        let handover = self.core.process.node().cpu().handover;
-        self.core.process.compute(handover * before as u64).await;
+        let behind = self.core.process.node().cpu().behind(before);
+        self.core.process.compute(behind).await;
         Ok(())
     }
 

@@ -103,7 +103,7 @@ impl Region for ModelRegion {
         source.read(from, &mut bytes)?;
         self.bytes.check("Region::copy", to, length)?;
         let process = &self.core.process;
-        process.copy(length as u64, CacheState::Warm).await;
+        process.copy(length as u64, CacheState::Cold).await;
         self.write(to, &bytes)
     }
 }

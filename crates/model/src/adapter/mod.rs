@@ -15,7 +15,7 @@ mod send;
 pub use pair::{Carried, Pair, ReceiveQueue};
 pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport};
 
-use crate::component::{BusModel, Flow, Load, Network};
+use crate::component::{BusModel, Flow, Load, Network, Window};
 use crate::kernel::{Semaphore, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, ContextHome, Scheduling};
 use crate::stage;
@@ -51,12 +51,9 @@ pub struct AdapterModel {
     /// Serial scheduling: who has the sending side, and whose context it has.
     turn: Semaphore,
     present: Cell<Option<u32>>,
-    /// The same of the receiving side.
-    receive_turn: Semaphore,
-    receiving: Cell<Option<u32>>,
-    /// Packets of the present queue pair that have not reached the wire.
-    in_pipeline: Cell<u64>,
-    drained: Watch,
+    /// Packets whose payload is still being read.
+    gathering: Cell<u64>,
+    gathered: Watch,
     reads: Semaphore,
     own_memory: Server,
     contexts: RefCell<Cache>,
@@ -90,14 +87,12 @@ impl AdapterModel {
             bus,
             network,
             fidelity,
-            send_engines: Engines::new(profile.send.engines.0),
-            receive_engines: Engines::new(profile.receive.engines.0),
+            send_engines: Engines::new(profile.engines.number.0),
+            receive_engines: Engines::new(profile.engines.number.0),
             turn: Semaphore::new(sim, 1),
             present: Cell::new(None),
-            receive_turn: Semaphore::new(sim, 1),
-            receiving: Cell::new(None),
-            in_pipeline: Cell::new(0),
-            drained: Watch::new(sim),
+            gathering: Cell::new(0),
+            gathered: Watch::new(sim),
             reads: Semaphore::new(sim, profile.send.reads.0 as usize),
             own_memory: Server::new(),
             contexts: RefCell::new(Cache::new(profile.caches.queue_pairs.0)),
@@ -114,11 +109,6 @@ impl AdapterModel {
         self.profile.send.blueflame.map_or(0, |bytes| bytes.0)
     }
 
-    /// From a doorbell's arrival until the work is known.
-    pub fn doorbell(&self) -> Time {
-        self.profile.send.doorbell
-    }
-
     /// What has been counted so far.
     pub fn counters(&self) -> Counters {
         self.counters.get()
@@ -132,6 +122,18 @@ impl AdapterModel {
 
     fn serial(&self) -> bool {
         self.profile.scheduling == Scheduling::Serial
+    }
+
+    /// What a change of the queue pair costs.
+    fn change(&self) -> Time {
+        self.profile.engines.change.unwrap_or_default()
+    }
+
+    /// The limit of DMA reads of one message.
+    fn window(&self) -> Window {
+        let send = &self.profile.send;
+        let reads = send.reads_message.unwrap_or(send.reads);
+        Window::new(&self.sim, reads.0 as usize)
     }
 
     /// Reads adapter or host memory that holds contexts.

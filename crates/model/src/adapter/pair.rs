@@ -149,6 +149,10 @@ impl Pair {
 
     /// A doorbell has reached the adapter: `requests` are to be done. `carried` says that the entry came inside it.
     pub fn ring(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) {
+        let adapter = &self.adapter;
+        if adapter.serial() && !self.queue.is_empty() && adapter.present.get() != Some(self.id) {
+            adapter.sim.start(self.clone().note_more());
+        }
         for request in requests {
             let entry = match carried {
                 Carried::Entry => 0,

@@ -2,8 +2,8 @@
 
 use super::pair::{Message, Pair};
 use super::request::{Kind, MemoryHome, Transport};
-use super::send::Chunk;
-use crate::component::{Flow, Load, Reading, Window};
+use super::send::{Chunk, FIRST_OF_ENTRY, Work};
+use crate::component::{Flow, Load, Reading};
 use crate::kernel::Time;
 use crate::stage;
 use std::rc::Rc;
@@ -15,31 +15,19 @@ const RECEIVE_ENTRY: u64 = 64;
 
 impl Pair {
     /// The receiving engines, for a packet or a train of them; continues at its head.
-    async fn enter_engine(&self, load: Load, flow: Flow, packet: Time) -> Flow {
+    async fn enter_engine(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
-        if !adapter.serial() {
-            adapter.load_context(self.id).await;
-            let end = adapter
-                .receive_engines
-                .reserve(sim.now(), packet * load.packets);
-            let head = end.since(packet * (load.packets - 1));
-            sim.sleep_until(head).await;
-            return Flow {
-                head,
-                tail: end.max(flow.tail + packet),
-            };
-        }
-        let turn = adapter.receive_turn.acquire().await;
-        if adapter.receiving.replace(Some(self.id)) != Some(self.id) {
-            adapter.load_context(self.id).await;
-            sim.sleep(adapter.profile.receive.change).await;
-        }
-        sim.sleep(packet).await;
-        drop(turn);
+        let packet = adapter.profile.engines.packet;
+        adapter.load_context(self.id).await;
+        let end = adapter
+            .receive_engines
+            .reserve(sim.now(), packet * load.packets);
+        let head = end.since(packet * (load.packets - 1));
+        sim.sleep_until(head).await;
         Flow {
-            head: sim.now(),
-            tail: (sim.now() + packet * (load.packets - 1)).max(flow.tail + packet),
+            head,
+            tail: end.max(flow.tail + packet),
         }
     }
 
@@ -54,8 +42,8 @@ impl Pair {
     ) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
-        let receive = &adapter.profile.receive;
-        let flow = self.enter_engine(chunk.load, flow, receive.packet).await;
+        let (engines, receive) = (&adapter.profile.engines, &adapter.profile.receive);
+        let flow = self.enter_engine(chunk.load, flow).await;
         source.delivered.enter(number).await;
         if message.kind.is_answered() {
             source.delivered.pass();
@@ -67,7 +55,7 @@ impl Pair {
             source.delivered.pass();
             return;
         }
-        sim.sleep(receive.pipeline).await;
+        sim.sleep(engines.pipeline).await;
         let mut place = message.remote;
         place.address += chunk.offset;
         adapter
@@ -134,20 +122,22 @@ impl Pair {
         self.carry(&source, Load::single(0), header, Flow::at(tail))
             .await;
         let adapter = &source.adapter;
-        let receive = &adapter.profile.receive;
         let sim = &adapter.sim;
-        let time = receive.acknowledgement;
+        let packet = adapter.profile.engines.packet;
         if adapter.serial() {
             // It comes in like a packet; taking the request off the send queue is the sending side's work.
-            let arrived = Flow::at(sim.now());
             source
-                .enter_engine(Load::single(0), arrived, receive.packet)
+                .enter_engine(Load::single(0), Flow::at(sim.now()))
                 .await;
-            let turn = source.take_turn().await;
-            sim.sleep(time).await;
+            let turn = source.take_turn(Work::Arrived).await;
+            if turn.as_ref().is_some_and(|turn| turn.changed) {
+                // What the request was is in its entry, which went with the change of the queue pair.
+                source.fetch_entry(FIRST_OF_ENTRY).await;
+            }
+            sim.sleep(packet).await;
             drop(turn);
         } else {
-            let done = adapter.receive_engines.reserve(sim.now(), time);
+            let done = adapter.receive_engines.reserve(sim.now(), packet);
             sim.sleep_until(done).await;
         }
         source.complete(&message).await;
@@ -172,9 +162,11 @@ impl Pair {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let turn = self.responder.acquire().await;
-        sim.sleep(adapter.profile.receive.read_turnaround).await;
+        let turnaround = adapter.profile.receive.read_turnaround;
+        sim.sleep(turnaround.unwrap_or(adapter.profile.engines.request))
+            .await;
         adapter.translate(message.remote, message.bytes, true).await;
-        let window = Window::new(sim, adapter.profile.send.reads_message.0 as usize);
+        let window = adapter.window();
         for chunk in adapter.chunks(message.bytes) {
             let mut reading = match message.remote.home {
                 MemoryHome::Host if chunk.load.bytes > 0 => {
@@ -209,7 +201,7 @@ impl Pair {
                 }
                 let flow = own.pass_engine(chunk.load, flow).await;
                 source.responded.pass();
-                let pipeline = own.adapter.profile.send.pipeline;
+                let pipeline = own.adapter.profile.engines.pipeline;
                 sim.sleep(pipeline).await;
                 let link = own.adapter.network.link();
                 let edge = match chunk.first || chunk.last {
@@ -220,7 +212,7 @@ impl Pair {
                 let there = own
                     .carry(&source, chunk.load, header, flow.later(pipeline))
                     .await;
-                source.take_response(message, chunk, number, there).await;
+                source.take_response(message, chunk, there).await;
             });
             if let Some(issued) = issued {
                 let last = issued.receive().await;
@@ -231,18 +223,17 @@ impl Pair {
     }
 
     /// A read response has come.
-    async fn take_response(&self, message: Rc<Message>, chunk: Chunk, number: u64, flow: Flow) {
+    async fn take_response(&self, message: Rc<Message>, chunk: Chunk, flow: Flow) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
-        let receive = &adapter.profile.receive;
-        let flow = self.enter_engine(chunk.load, flow, receive.packet).await;
-        let _ = number;
-        sim.sleep(receive.pipeline).await;
-        let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(receive.pipeline));
+        let engines = &adapter.profile.engines;
+        let flow = self.enter_engine(chunk.load, flow).await;
+        sim.sleep(engines.pipeline).await;
+        let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(engines.pipeline));
         if !chunk.last {
             return;
         }
-        sim.sleep_until(flow.tail + receive.pipeline).await;
+        sim.sleep_until(flow.tail + engines.pipeline).await;
         if let Some(placed) = message.placed.borrow_mut().take() {
             placed();
         }

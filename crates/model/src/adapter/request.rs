@@ -15,7 +15,7 @@ pub enum Transport {
 }
 
 /// What a request does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// RDMA write.
     Write,

@@ -1,16 +1,36 @@
 //! The requester's way out: from the send queue to the wire.
 //!
 //! Parallel scheduling: each queue pair works on its own; engines, DMA reads and the port are shared. Serial scheduling:
-//! one queue pair has the turn. When it changes, the work of the former must have left the pipeline, the context is
-//! changed, and only then is the next entry fetched; behind work of the same queue pair, entries are fetched ahead.
+//! one queue pair has the turn. When it changes, the payload of the former must have been gathered, the context is changed,
+//! and only then is the next entry fetched; behind work of the same queue pair, entries are fetched ahead.
 
 use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
-use crate::component::{Flow, Load, Reading, Window};
+use crate::component::{Flow, Load, Reading};
 use crate::kernel::Permit;
 use crate::stage;
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// Bytes of a send queue entry that say what the request is and where the next one is.
+pub(super) const FIRST_OF_ENTRY: u64 = 64;
+
+/// Why a queue pair wants the sending side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A work request waits in its queue.
+    Queued,
+    /// Something has come for it that cannot wait: an acknowledgement, for which the link's buffer is needed, or a
+    /// doorbell.
+    Arrived,
+}
+
+/// The sending side of a serial adapter, until it is dropped.
+pub(super) struct Turn {
+    /// Another queue pair had it before.
+    pub changed: bool,
+    _permit: Permit,
+}
 
 /// Trains of packets that a message goes in at message fidelity; with as many packets or fewer, each goes alone.
 const TRAINS: u64 = 16;
@@ -29,31 +49,49 @@ impl Pair {
     pub(super) async fn work(self: Rc<Self>) {
         loop {
             let queued = self.queue.receive().await;
-            let turn = self.take_turn().await;
+            let turn = self.take_turn(Work::Queued).await;
             self.execute(queued, turn).await;
         }
     }
 
     /// Gets the turn at the sending side (serial scheduling), and the context.
-    pub(super) async fn take_turn(&self) -> Option<Permit> {
+    pub(super) async fn take_turn(&self, work: Work) -> Option<Turn> {
         let adapter = &self.adapter;
         if !adapter.serial() {
             adapter.load_context(self.id).await;
             return None;
         }
-        let turn = adapter.turn.acquire().await;
-        if adapter.present.replace(Some(self.id)) != Some(self.id) {
-            adapter
-                .drained
-                .until(|| adapter.in_pipeline.get() == 0)
-                .await;
+        let permit = match work {
+            Work::Queued => adapter.turn.acquire().await,
+            Work::Arrived => adapter.turn.acquire_first().await,
+        };
+        let changed = adapter.present.replace(Some(self.id)) != Some(self.id);
+        if changed {
+            if work == Work::Queued {
+                adapter
+                    .gathered
+                    .until(|| adapter.gathering.get() == 0)
+                    .await;
+            }
             adapter.load_context(self.id).await;
-            adapter.sim.sleep(adapter.profile.send.change).await;
+            adapter.sim.sleep(adapter.change()).await;
         }
-        Some(turn)
+        Some(Turn {
+            changed,
+            _permit: permit,
+        })
     }
 
-    async fn execute(self: &Rc<Self>, queued: Queued, turn: Option<Permit>) {
+    /// Serial scheduling: a doorbell of a queue pair that has work already takes the engine from another, to read where
+    /// the last entry that it knows now points.
+    pub(super) async fn note_more(self: Rc<Self>) {
+        let turn = self.take_turn(Work::Arrived).await;
+        if turn.as_ref().is_some_and(|turn| turn.changed) {
+            self.fetch_entry(FIRST_OF_ENTRY).await;
+        }
+    }
+
+    async fn execute(self: &Rc<Self>, queued: Queued, turn: Option<Turn>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         match queued.fetch {
@@ -63,7 +101,7 @@ impl Pair {
         }
         let done = adapter
             .send_engines
-            .reserve(sim.now(), adapter.profile.send.request);
+            .reserve(sim.now(), adapter.profile.engines.request);
         sim.sleep_until(done).await;
         let request = queued.request;
         let Some(target) = self.target(&request) else {
@@ -86,7 +124,7 @@ impl Pair {
             self.dispatch(&target, &message, chunk, None);
         } else {
             adapter.translate(request.local, request.bytes, true).await;
-            let window = Window::new(sim, adapter.profile.send.reads_message.0 as usize);
+            let window = adapter.window();
             for chunk in adapter.chunks(request.bytes) {
                 let inline = request.placement == Placement::Inline || chunk.load.bytes == 0;
                 let mut reading = match (inline, request.local.home) {
@@ -121,7 +159,7 @@ impl Pair {
         let adapter = &self.adapter;
         let number = self.next_packet.get();
         self.next_packet.set(number + 1);
-        adapter.in_pipeline.set(adapter.in_pipeline.get() + 1);
+        adapter.gathering.set(adapter.gathering.get() + 1);
         let (own, target, message) = (self.clone(), target.clone(), message.clone());
         adapter.sim.start(async move {
             let adapter = &own.adapter;
@@ -133,15 +171,15 @@ impl Pair {
             if flow.tail > start {
                 adapter.span(stage::PAYLOAD, start, flow.tail);
             }
+            adapter.gathering.set(adapter.gathering.get() - 1);
+            if adapter.gathering.get() == 0 {
+                adapter.gathered.changed();
+            }
             own.sent.enter(number).await;
             let flow = own.pass_engine(chunk.load, flow).await;
             own.sent.pass();
-            adapter.sim.sleep(adapter.profile.send.pipeline).await;
-            let flow = flow.later(adapter.profile.send.pipeline);
-            adapter.in_pipeline.set(adapter.in_pipeline.get() - 1);
-            if adapter.in_pipeline.get() == 0 {
-                adapter.drained.changed();
-            }
+            adapter.sim.sleep(adapter.profile.engines.pipeline).await;
+            let flow = flow.later(adapter.profile.engines.pipeline);
             let header = own.header(message.kind, chunk.first);
             let lossy = own.transport != Transport::Reliable && chunk.last;
             let there = own.carry(&target, chunk.load, header, flow).await;
@@ -163,7 +201,7 @@ impl Pair {
     pub(super) async fn pass_engine(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
         let now = adapter.sim.now().max(flow.head);
-        let packet = adapter.profile.send.packet;
+        let packet = adapter.profile.engines.packet;
         let end = adapter.send_engines.reserve(now, packet * load.packets);
         let head = end.since(packet * (load.packets - 1));
         adapter.sim.sleep_until(head).await;

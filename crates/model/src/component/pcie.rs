@@ -31,7 +31,7 @@ impl PcieModel {
             memory,
             up: Server::new(),
             down: Server::new(),
-            slots: Semaphore::new(sim, profile.read_slots.0 as usize),
+            slots: Semaphore::new(sim, profile.read_slots() as usize),
             stream: Server::new(),
             profile: profile.clone(),
         }
@@ -149,7 +149,7 @@ impl PcieModel {
         let answer = self.down.reserve(self.sim.now(), span);
         self.up.reserve(self.sim.now(), self.answered(packets));
         self.sim.sleep_until(answer.end.max(memory)).await;
-        let released = taken + p.read_occupancy;
+        let released = taken + p.read_occupancy.unwrap_or_default();
         if released <= self.sim.now() {
             drop(slot);
         } else {
@@ -181,12 +181,12 @@ impl PcieModel {
         let (packets, span) = self.completions(load.bytes);
         let (_, first) = self.completions(load.first);
         let (_, one) = self.completions(p.read_request.0.min(load.first));
-        let held = (p.read_latency + one).max(p.read_occupancy);
+        let held = (p.read_latency + one).max(p.read_occupancy.unwrap_or_default());
         let round = p.read_latency + one + p.propagation * 2;
         let share = |each: Time, parallel: u64| Time(each.0 * requests / parallel.max(1));
         let slots = self
             .stream
-            .reserve(self.sim.now(), share(held, p.read_slots.0));
+            .reserve(self.sim.now(), share(held, p.read_slots()));
         self.sim.sleep_until(slots.start + p.read_latency).await;
         let now = self.sim.now();
         let memory = self.memory.carry(now, load.bytes);

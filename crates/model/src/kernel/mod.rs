@@ -10,7 +10,7 @@ mod sync;
 mod time;
 mod trace;
 
-pub use executor::{Deadlock, JoinHandle, Sim};
+pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread};
 pub use server::{Occupancy, Server};
 pub use sync::{Barrier, Gate, Mailbox, Permit, Semaphore, Watch};
 pub use time::Time;

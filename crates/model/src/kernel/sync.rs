@@ -12,6 +12,8 @@ struct Permits {
     size: usize,
     free: Cell<usize>,
     next_ticket: Cell<u64>,
+    /// Those that go before all others, and the others.
+    urgent: RefCell<VecDeque<(u64, TaskId)>>,
     waiting: RefCell<VecDeque<(u64, TaskId)>>,
     /// Tickets at the head of the queue that have been granted but not yet collected.
     granted: RefCell<Vec<u64>>,
@@ -32,6 +34,7 @@ impl Semaphore {
             size: permits,
             free: Cell::new(permits),
             next_ticket: Cell::new(0),
+            urgent: RefCell::new(VecDeque::new()),
             waiting: RefCell::new(VecDeque::new()),
             granted: RefCell::new(Vec::new()),
         }))
@@ -39,17 +42,23 @@ impl Semaphore {
 
     /// Waits for a permit.
     pub async fn acquire(&self) -> Permit {
+        self.acquire_in(&self.0.waiting).await
+    }
+
+    /// Waits for a permit before all that wait with [`Semaphore::acquire`].
+    pub async fn acquire_first(&self) -> Permit {
+        self.acquire_in(&self.0.urgent).await
+    }
+
+    async fn acquire_in(&self, queue: &RefCell<VecDeque<(u64, TaskId)>>) -> Permit {
         let inner = &self.0;
-        if inner.free.get() > 0 && inner.waiting.borrow().is_empty() {
+        if inner.free.get() > 0 {
             inner.free.set(inner.free.get() - 1);
             return Permit(inner.clone());
         }
         let ticket = inner.next_ticket.get();
         inner.next_ticket.set(ticket + 1);
-        inner
-            .waiting
-            .borrow_mut()
-            .push_back((ticket, inner.sim.current()));
+        queue.borrow_mut().push_back((ticket, inner.sim.current()));
         poll_fn(|_| {
             let mut granted = inner.granted.borrow_mut();
             match granted.iter().position(|&g| g == ticket) {
@@ -71,7 +80,7 @@ impl Semaphore {
 
     /// Tasks waiting for a permit.
     pub fn queue(&self) -> usize {
-        self.0.waiting.borrow().len()
+        self.0.urgent.borrow().len() + self.0.waiting.borrow().len()
     }
 }
 
@@ -79,7 +88,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let inner = &self.0;
         // The permit goes straight to who waits longest, so that nobody overtakes.
-        match inner.waiting.borrow_mut().pop_front() {
+        let urgent = inner.urgent.borrow_mut().pop_front();
+        match urgent.or_else(|| inner.waiting.borrow_mut().pop_front()) {
             Some((ticket, task)) => {
                 inner.granted.borrow_mut().push(ticket);
                 inner.sim.wake(task);

@@ -27,11 +27,11 @@ impl Rank {
         let mpi = &self.world.mpi;
         self.compute(mpi.intranode).await;
         let state = match self.passes_cache(bytes) {
-            true => CacheState::Warm,
+            true => CacheState::OtherCore,
             false => CacheState::Cold,
         };
         let buffer = match state {
-            CacheState::Warm => None,
+            CacheState::OtherCore => None,
             CacheState::Cold => Some(self.world.buffer(self.number, to).acquire().await),
         };
         self.process.copy(bytes, state).await;
@@ -39,7 +39,7 @@ impl Rank {
         let mailbox = self.world.mailbox(self.number, to);
         // The line with the flag has to reach the other core.
         let sim = self.process.sim().clone();
-        let due = sim.now() + self.process.node().cpu().handover;
+        let due = sim.now() + self.process.node().cpu().miss;
         let local = Local {
             bytes,
             taken: taken.clone(),
@@ -58,7 +58,7 @@ impl Rank {
     pub(super) async fn receive_inside(&self, local: Local) {
         self.compute(self.world.mpi.intranode).await;
         let state = match self.passes_cache(local.bytes) {
-            true => CacheState::Warm,
+            true => CacheState::OtherCore,
             false => CacheState::Cold,
         };
         self.process.copy(local.bytes, state).await;

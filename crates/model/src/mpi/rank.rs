@@ -165,7 +165,7 @@ impl Rank {
         self.compute(mpi.overhead).await;
         let mailbox = self.world.mailbox(self.number, to);
         if bytes <= mpi.eager.0 {
-            self.process.copy(bytes, CacheState::Warm).await;
+            self.process.copy(bytes, CacheState::Cold).await;
             self.deliver(to, bytes + mpi.header.0, move || {
                 mailbox.send(Envelope::Eager { bytes });
             })
@@ -228,7 +228,7 @@ impl Rank {
             Envelope::Eager { bytes } => {
                 self.find().await;
                 self.compute(mpi.overhead).await;
-                self.process.copy(bytes, CacheState::Warm).await;
+                self.process.copy(bytes, CacheState::Cold).await;
             }
             Envelope::Rendezvous { bytes, go, done } => {
                 self.find().await;

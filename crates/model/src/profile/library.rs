@@ -99,6 +99,8 @@ pub struct Library {
     profiles: BTreeMap<String, Profile>,
     /// File and text of each, for those that are based on it.
     texts: BTreeMap<String, (String, String)>,
+    /// Names in the order of adding: bases before what is based on them.
+    order: Vec<String>,
     recorded: Vec<Recorded>,
 }
 
@@ -108,6 +110,7 @@ impl Library {
         let mut library = Library {
             profiles: BTreeMap::new(),
             texts: BTreeMap::new(),
+            order: Vec::new(),
             recorded: Vec::new(),
         };
         for (path, text) in SHIPPED {
@@ -194,8 +197,62 @@ impl Library {
         self.recorded.retain(|r| !r.path.starts_with(&prefix));
         self.recorded.extend(own);
         self.profiles.insert(name.clone(), profile);
+        self.order.retain(|known| known != &name);
+        self.order.push(name.clone());
         self.texts.insert(name, (file.to_owned(), text.to_owned()));
         Ok(())
+    }
+
+    /// The same profiles with other values.
+    pub fn with(&self, overrides: &Overrides) -> Result<Library, Error> {
+        let mut library = Library {
+            profiles: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            order: Vec::new(),
+            recorded: Vec::new(),
+        };
+        for name in &self.order {
+            if let Some((file, text)) = self.texts.get(name) {
+                library.add(file, text, overrides)?;
+            }
+        }
+        library.check_overrides(overrides)?;
+        Ok(library)
+    }
+
+    /// The values that the system `name` is made of, with those of the profiles that its own are based on.
+    pub fn used_by(&self, name: &str) -> Result<Vec<Recorded>, Error> {
+        self.system(name)?;
+        let Some(Profile::System(names)) = self.profiles.get(name) else {
+            return Ok(Vec::new());
+        };
+        let parts = [
+            Some(&names.host),
+            Some(&names.adapter),
+            Some(&names.link),
+            Some(&names.cable),
+            names.switch.as_ref(),
+            names.mpi.as_ref(),
+        ];
+        let mut used = Vec::new();
+        for part in parts.into_iter().flatten() {
+            let mut taken = std::collections::BTreeSet::new();
+            let mut profile = Some(part.clone());
+            // What a profile says itself hides what its base says.
+            while let Some(here) = profile {
+                let prefix = format!("{here}.");
+                for recorded in self.recorded.iter().filter(|r| r.path.starts_with(&prefix)) {
+                    if taken.insert(recorded.path[prefix.len()..].to_owned()) {
+                        used.push(recorded.clone());
+                    }
+                }
+                profile = match self.texts.get(&here) {
+                    Some((file, text)) => base_of(file, text, parse(file, text)?.get_ref())?,
+                    None => None,
+                };
+            }
+        }
+        Ok(used)
     }
 
     fn check_overrides(&self, overrides: &Overrides) -> Result<(), Error> {

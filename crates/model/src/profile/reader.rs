@@ -15,8 +15,6 @@ pub enum Tag {
     Datasheet,
     /// From a published measurement other than the claims that the models are held against.
     Published,
-    /// What parts of the kind usually have; nobody looked it up for this part.
-    Estimated,
     /// Chosen so that the models meet measurements.
     Fitted,
 }
@@ -26,7 +24,6 @@ impl Tag {
         match word {
             "datasheet" => Some(Tag::Datasheet),
             "published" => Some(Tag::Published),
-            "estimated" => Some(Tag::Estimated),
             "fitted" => Some(Tag::Fitted),
             _ => None,
         }
@@ -37,7 +34,6 @@ impl Tag {
         match self {
             Tag::Datasheet => "datasheet",
             Tag::Published => "published",
-            Tag::Estimated => "estimated",
             Tag::Fitted => "fitted",
         }
     }
@@ -302,12 +298,12 @@ impl<'a> Section<'a> {
         let value = number("value")?
             .ok_or_else(|| self.fault(&format!("{key}.value"), at, "is missing; give a number"))?;
         let unit = text("unit", "give the unit, for instance \"ns\"")?;
-        let word = text("tag", "give datasheet, published, estimated or fitted")?;
+        let word = text("tag", "give datasheet, published or fitted")?;
         let tag = Tag::from_word(&word).ok_or_else(|| {
             self.fault(
                 &format!("{key}.tag"),
                 at,
-                format!("expected datasheet, published, estimated or fitted, found \"{word}\""),
+                format!("expected datasheet, published or fitted, found \"{word}\""),
             )
         })?;
         let source = text("source", "say where the value comes from")?;

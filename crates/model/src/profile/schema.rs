@@ -28,24 +28,34 @@ section! {
         cores: Count,
         /// Building a work request, without handing it over.
         post: Time,
-        /// An uncached eight-byte write to the adapter: how long the core is busy with it.
+        /// An uncached write of eight bytes, or of a full write-combining buffer of 64: how long the core is busy with it.
         doorbell: Time,
-        /// Handing 64 bytes over through a write-combining buffer: how long the core is busy with it.
-        combine: Time,
-        /// From a completion's arrival in memory until the program has taken it.
-        poll: Time,
-        /// From a polled byte's arrival in memory until the program has seen it.
-        notice: Time,
-        /// Copying memory that is in no cache, one core.
+        /// A load that misses the core's caches, answered by memory or by another core's cache: what it costs to see a
+        /// completion or a flag that somebody else has written.
+        miss: Time,
+        /// What a miss brings: a cache line, or the sector of several that are fetched together.
+        line: Bytes,
+        /// Copying memory that is in no cache, one core: bytes read, as many written.
         copy: Rate,
-        /// Copying what is in the cache, one core.
-        cached_copy: Rate,
         /// Last-level cache of a core or its share.
         cache: Bytes,
-        /// Handing a cache line to another process of the node.
-        handover: Time,
+        /// Cores that share one.
+        sharing: Count,
         /// Floating point at its peak, one core.
         peak: Rate,
+    }
+}
+
+impl Cpu {
+    /// When core `core` sees a flag in shared memory that has changed, after the first does: the caches take the line
+    /// from each other, and the cores of a cache see it together.
+    pub fn behind(&self, core: usize) -> Time {
+        self.miss * (core as u64 / self.sharing.0)
+    }
+
+    /// Rate at which data pass from one core's cache to another's: a line at a time.
+    pub fn between_caches(&self) -> Rate {
+        Rate(self.line.0 as f64 / self.miss.seconds())
     }
 }
 
@@ -82,11 +92,12 @@ section! {
         propagation: Time,
         /// From a read request's arrival at the chipset until its data leave.
         read_latency: Time,
-        /// Reads that the chipset executes at the same time.
-        read_slots: Count,
-        /// The shortest time that a read keeps its slot: the chipset fetches a whole block ahead, however little is
-        /// asked for.
-        read_occupancy: Time,
+        /// The chipset's buffer for reads under way. It is divided into blocks of `payload` bytes; a read has one while
+        /// it is executed, so the chipset executes `read_buffer / payload` reads at the same time.
+        read_buffer: Bytes,
+        /// The shortest time that a read keeps its block, however little is asked for; without it a block is free when
+        /// its data have left.
+        read_occupancy: Option<Time>,
         /// From a write's arrival at the chipset until a processor sees it.
         write_latency: Time,
     }
@@ -110,6 +121,13 @@ section! {
         /// Through the bridge and the chipset, either way: from the end of a write on the bus until a processor sees
         /// it, from a core's write until it is on the bus.
         bridge: Time,
+    }
+}
+
+impl Pcie {
+    /// Reads that the chipset executes at the same time.
+    pub fn read_slots(&self) -> u64 {
+        (self.read_buffer.0 / self.payload.0).max(1)
     }
 }
 
@@ -167,33 +185,37 @@ impl Host {
     }
 }
 
-/// How an adapter works through its send queues.
+/// How an adapter works through its queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// One queue pair at a time: a change of queue pair waits until the work of the former has left the pipeline, and
-    /// the next work request is fetched only then.
+    /// One queue pair at a time: a change waits until the payload of the former's work has been read, and costs
+    /// [`Engines::change`].
     Serial,
-    /// Work requests of several queue pairs in parallel.
+    /// Work of several queue pairs in parallel.
     Parallel,
+}
+
+section! {
+    /// What processes packets: the same for both directions.
+    Engines {
+        /// Engines of each direction, each on one piece of work at a time.
+        number: Count,
+        /// Engine time of a work request.
+        request: Time,
+        /// Engine time of a packet, an acknowledgement included.
+        packet: Time,
+        /// Engine time to change the queue pair; serial scheduling only.
+        change: Option<Time>,
+        /// Between engine and wire, or wire and bus, not occupying anything.
+        pipeline: Time,
+    }
 }
 
 section! {
     /// The sending side of an adapter.
     Send {
-        /// From a doorbell's arrival until the work reaches the scheduler.
-        doorbell: Time,
-        /// Engine time of a work request.
-        request: Time,
-        /// Engine time of a packet.
-        packet: Time,
-        /// Engines, each on one packet at a time.
-        engines: Count,
-        /// Engine time to change the queue pair (serial scheduling).
-        change: Time,
-        /// From the engine to the wire, not occupying anything.
-        pipeline: Time,
-        /// DMA reads in flight for one message.
-        reads_message: Count,
+        /// DMA reads in flight for one message; without it only `reads` limits them.
+        reads_message: Option<Count>,
         /// DMA reads in flight in all.
         reads: Count,
         /// Largest work request that may travel inside the doorbell; without it all are fetched.
@@ -206,22 +228,12 @@ section! {
 section! {
     /// The receiving side of an adapter.
     Receive {
-        /// Engine time of a packet.
-        packet: Time,
-        /// Engines, each on one packet at a time.
-        engines: Count,
-        /// Engine time to change the queue pair (serial scheduling).
-        change: Time,
-        /// From the wire to the bus, not occupying anything.
-        pipeline: Time,
-        /// Engine time of an acknowledgement.
-        acknowledgement: Time,
         /// Taking a receive request and reporting its completion, beyond what a write costs.
         request: Time,
         /// Receive requests that are fetched ahead; without it each is fetched when its message comes.
         fetched_ahead: Option<Count>,
-        /// Turning an RDMA read request into a response.
-        read_turnaround: Time,
+        /// Turning an RDMA read request into a response; without it that costs what a work request costs.
+        read_turnaround: Option<Time>,
     }
 }
 
@@ -271,6 +283,8 @@ pub struct Adapter {
     pub about: String,
     /// How work is scheduled.
     pub scheduling: Scheduling,
+    /// Processing.
+    pub engines: Engines,
     /// Sending side.
     pub send: Send,
     /// Receiving side.
@@ -294,6 +308,7 @@ impl Adapter {
                     ("parallel", Scheduling::Parallel),
                 ],
             )?,
+            engines: Engines::read(&root.expect("engines")?)?,
             send: Send::read(&root.expect("send")?)?,
             receive: Receive::read(&root.expect("receive")?)?,
             caches: Caches::read(&root.expect("caches")?)?,
@@ -309,6 +324,14 @@ impl Adapter {
                 None => None,
             },
         };
+        let changes = adapter.engines.change.is_some();
+        if changes != (adapter.scheduling == Scheduling::Serial) {
+            return Err(root.fault(
+                "engines.change",
+                0,
+                "is what \"serial\" scheduling needs, and \"parallel\" has not",
+            ));
+        }
         if adapter.home == ContextHome::Adapter && adapter.memory.is_none() {
             return Err(root.fault("contexts", 0, "\"adapter\" needs a section memory"));
         }
@@ -412,10 +435,8 @@ section! {
         about: String,
         /// Payload of one packet of the stack.
         mtu: Bytes,
-        /// System call, TCP, IP and driver on the way out, a packet.
-        send: Time,
-        /// Driver, IP, TCP and wake-up on the way in, a packet.
-        receive: Time,
+        /// System call, TCP, IP and driver for a packet, on the way out or in.
+        packet: Time,
         /// From the adapter's event to the running interrupt handler, moderation included.
         interrupt: Time,
     }
@@ -432,10 +453,6 @@ section! {
         frame: Bytes,
         /// Preamble and gap around a frame.
         gap: Bytes,
-        /// From descriptor to wire, or from wire to memory: one adapter.
-        adapter: Time,
-        /// A store-and-forward switch, beside the frame itself.
-        switch: Time,
     }
 }
 
@@ -446,10 +463,8 @@ section! {
         about: String,
         /// Bytes moved at a time for one reader.
         block: Bytes,
-        /// Server time for one block: system call, page look-up, bookkeeping.
+        /// Time for one block at either end: system call, page look-up, bookkeeping.
         block_time: Time,
-        /// Client time for one block: handing it to the caller.
-        client_time: Time,
         /// Blocks in flight for one reader.
         blocks: Count,
     }

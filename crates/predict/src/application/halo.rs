@@ -8,8 +8,28 @@ use verbena_model::profile::System;
 /// Bytes of a word of the model.
 const WORD: u64 = 4;
 
+/// What an exchange came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HaloRun {
+    /// Microseconds of virtual time of one exchange.
+    pub micros: f64,
+    /// Messages of all exchanges.
+    pub messages: u64,
+}
+
 /// Microseconds of an exchange of `tile` words with each neighbour, `ranks` ranks dealt out over `nodes` nodes.
 pub fn halo(system: &System, ranks: usize, nodes: usize, tile: u64, fidelity: Fidelity) -> f64 {
+    halo_run(system, ranks, nodes, tile, fidelity).micros
+}
+
+/// The same with the number of messages, for measurements of the model's own speed.
+pub fn halo_run(
+    system: &System,
+    ranks: usize,
+    nodes: usize,
+    tile: u64,
+    fidelity: Fidelity,
+) -> HaloRun {
     const EXCHANGES: u64 = 6;
     let (columns, rows) = grid(ranks);
     let end = job(system, cyclic(ranks, nodes), fidelity, |rank| async move {
@@ -32,5 +52,9 @@ pub fn halo(system: &System, ranks: usize, nodes: usize, tile: u64, fidelity: Fi
             }
         }
     });
-    end.micros() / EXCHANGES as f64
+    let directions = [rows, columns].iter().filter(|&&extent| extent > 1).count();
+    HaloRun {
+        micros: end.micros() / EXCHANGES as f64,
+        messages: 2 * directions as u64 * ranks as u64 * EXCHANGES,
+    }
 }

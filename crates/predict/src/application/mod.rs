@@ -6,7 +6,7 @@ mod lammps;
 mod lattice;
 mod nas;
 
-pub use halo::halo;
+pub use halo::{HaloRun, halo, halo_run};
 pub use hpl::hpl;
 pub use lammps::lammps;
 pub use lattice::lattice_per_cpu;

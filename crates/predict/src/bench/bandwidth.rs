@@ -9,7 +9,7 @@ use verbena_model::kernel::{Mailbox, Time};
 use verbena_model::profile::System;
 
 /// Which way data flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the first node to the second.
     One,

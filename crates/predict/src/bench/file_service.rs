@@ -1,7 +1,7 @@
 //! The RFIO server: readers of one cached file.
 //!
 //! For each reader the server has a thread that fills a block (system call, page look-up, copy out of the page cache)
-//! and writes it to the reader by RDMA; the reader hands it to its caller and asks for the next. Server threads share
+//! and writes it to the reader by RDMA, followed by a short message that says so; the reader hands it to its caller and asks for the next. Server threads share
 //! the server's cores, memory, bus and adapter; up to two readers share a node.
 
 use super::run;
@@ -11,6 +11,9 @@ use verbena_model::adapter::{Fidelity, Kind, Placement, Request, Transport};
 use verbena_model::cluster::{CacheState, Cluster};
 use verbena_model::kernel::{Mailbox, Semaphore, Time};
 use verbena_model::profile::{FileService, System};
+
+/// Bytes of the message that says that a block is there, and of the answer.
+const NOTICE: u64 = 32;
 
 /// What the server was seen to do.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +30,7 @@ pub fn file_service(system: &System, service: &FileService, readers: usize) -> S
     const CLIENT_NODES: usize = 12;
     let cluster = Cluster::new(system, 1 + CLIENT_NODES, Fidelity::Packet);
     let moved = Rc::new(Cell::new(0u64));
+    let first_end = Rc::new(Cell::new((0u64, Time::ZERO)));
     let busy = Rc::new(Cell::new(Time::ZERO));
     let cores = Semaphore::new(cluster.sim(), system.host.cpu.cores.0 as usize);
     let mut tasks = Vec::new();
@@ -47,38 +51,43 @@ pub fn file_service(system: &System, service: &FileService, readers: usize) -> S
                 let begun = server.now();
                 server.compute(own.block_time).await;
                 server.copy(own.block.0, CacheState::Cold).await;
-                let mut request = Request::new(Kind::Write, own.block.0, Placement::Reference);
+                let data = Request::new(Kind::Write, own.block.0, Placement::Reference);
+                let mut flag = Request::new(Kind::Write, NOTICE, Placement::Inline);
                 let told = full.clone();
-                request.placed = Some(Box::new(move || told.send(())));
-                server.post(&server_pair, vec![request]).await;
+                flag.placed = Some(Box::new(move || told.send(())));
+                server.post(&server_pair, vec![data, flag]).await;
                 busy.set(busy.get() + (server.now() - begun));
                 drop(core);
             }
         });
-        let (own, moved) = (service.clone(), moved.clone());
+        let (own, moved, first_end) = (service.clone(), moved.clone(), first_end.clone());
         tasks.push(cluster.sim().spawn(async move {
             for _ in 0..BLOCKS {
                 filled.receive().await;
                 client.notice().await;
-                client.compute(own.client_time).await;
+                client.compute(own.block_time).await;
                 moved.set(moved.get() + own.block.0);
-                let mut answer = Request::new(Kind::Write, 32, Placement::Inline);
+                let mut answer = Request::new(Kind::Write, NOTICE, Placement::Inline);
                 let told = buffers.clone();
                 answer.placed = Some(Box::new(move || told.send(())));
                 client.post(&client_pair, vec![answer]).await;
             }
+            // The rate is that of the time in which all were reading.
+            if first_end.get() == (0, Time::ZERO) {
+                first_end.set((moved.get(), client.now()));
+            }
         }));
     }
     let sim = cluster.sim().clone();
-    let (moved, busy) = (moved.clone(), busy.clone());
+    let busy = busy.clone();
     run(&cluster, async move {
         for task in tasks {
             task.await;
         }
-        let seconds = sim.now().seconds();
+        let (bytes, end) = first_end.get();
         Service {
-            aggregate: moved.get() as f64 / seconds / 1e6,
-            processors: busy.get().seconds() / seconds,
+            aggregate: bytes as f64 / end.seconds() / 1e6,
+            processors: busy.get().seconds() / sim.now().seconds(),
         }
     })
 }

@@ -135,7 +135,7 @@ pub fn latency(system: &System, bench: Latency) -> f64 {
             arrived: Mailbox::new(cluster.sim()),
             completed: Mailbox::new(cluster.sim()),
             behind: match bench.start {
-                Start::Lockstep => cluster.node(node).cpu().handover * pair as u64,
+                Start::Lockstep => cluster.node(node).cpu().behind(pair),
                 Start::Free => Time::ZERO,
             },
             barrier: match bench.start {

@@ -23,8 +23,8 @@ impl Socket {
         let mut left = bytes;
         loop {
             let part = left.min(self.stack.mtu.0);
-            self.process.compute(self.stack.send).await;
-            self.process.copy(part, CacheState::Warm).await;
+            self.process.compute(self.stack.packet).await;
+            self.process.copy(part, CacheState::Cold).await;
             let mut request = Request::new(Kind::Send, part, Placement::Reference);
             let peer = peer.clone();
             request.placed = Some(Box::new(move || peer.send(part)));
@@ -46,8 +46,8 @@ impl Socket {
                 bytes
             }
         };
-        self.process.compute(self.stack.receive).await;
-        self.process.copy(bytes, CacheState::Warm).await;
+        self.process.compute(self.stack.packet).await;
+        self.process.copy(bytes, CacheState::Cold).await;
         bytes
     }
 }
@@ -129,11 +129,7 @@ pub fn ipoib_bandwidth(system: &System, stack: &Stack, direction: Direction) -> 
 /// Half a round trip of a shortest frame over one switch, in microseconds: the stack of `stack` without InfiniBand.
 pub fn ethernet_latency(ethernet: &Ethernet, stack: &Stack) -> f64 {
     let frame = ethernet.rate.time(ethernet.frame.0 + ethernet.gap.0);
-    let way = stack.send
-        + ethernet.adapter * 2
-        + frame * 2
-        + ethernet.switch
-        + stack.interrupt
-        + stack.receive;
+    // Stored and forwarded once.
+    let way = stack.packet * 2 + frame * 2 + stack.interrupt;
     way.micros()
 }
