@@ -27,7 +27,7 @@ impl ProfileOptions {
                 .and_then(|(path, value)| Some((path, value.parse::<f64>().ok()?)));
             let Some((path, value)) = parsed else {
                 return Err(Failure::Input(format!(
-                    "--set {setting}: expected PATH=NUMBER, e.g. bensley.pcie.read_slots=16"
+                    "--set {setting}: expected PATH=NUMBER, e.g. bensley.pcie.read_buffer=4096"
                 )));
             };
             overrides = overrides.with(path, value);

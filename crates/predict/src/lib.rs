@@ -3,7 +3,9 @@
 
 pub mod application;
 pub mod bench;
+pub mod calibrate;
 pub mod claims;
 pub mod explain;
 pub mod suite;
+pub mod sweep;
 pub mod table;

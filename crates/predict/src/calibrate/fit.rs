@@ -1,0 +1,296 @@
+//! Least squares within bounds: Levenberg and Marquardt's method on parameters that are scaled to their bounds.
+//!
+//! A parameter with positive bounds is fitted by its logarithm, others as they are; both become coordinates from 0 to 1.
+//! Derivatives are central differences, because a model in whole picoseconds is a staircase when looked at too closely.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A value to be fitted, within what is physically possible.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Free {
+    /// `profile.section.key`.
+    pub path: String,
+    /// Not below.
+    pub low: f64,
+    /// Not above.
+    pub high: f64,
+    /// Where the search begins.
+    pub start: f64,
+}
+
+impl Free {
+    fn logarithmic(&self) -> bool {
+        self.low > 0.0
+    }
+
+    /// The coordinate of a value, 0 at the lower and 1 at the upper bound.
+    fn coordinate(&self, value: f64) -> f64 {
+        let value = value.clamp(self.low, self.high);
+        match self.logarithmic() {
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        }
+    }
+
+    /// The span around `value`, in its unit, of a span of coordinates.
+    pub(super) fn span_of(&self, value: f64, coordinates: f64) -> f64 {
+        match self.logarithmic() {
+            true => value * (self.high / self.low).ln() * coordinates,
+            false => (self.high - self.low) * coordinates,
+        }
+    }
+
+    /// The value at a coordinate.
+    pub(super) fn value(&self, coordinate: f64) -> f64 {
+        let at = coordinate.clamp(0.0, 1.0);
+        match self.logarithmic() {
+            true => self.low * (self.high / self.low).powf(at),
+            false => self.low + at * (self.high - self.low),
+        }
+    }
+}
+
+/// What a fit came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// The values, as the parameters were given.
+    pub values: Vec<f64>,
+    /// The residuals there.
+    pub residuals: Vec<f64>,
+    /// Derivatives of the residuals by the coordinates: a row a residual.
+    pub jacobian: Vec<Vec<f64>>,
+    /// Steps that made it better.
+    pub steps: usize,
+}
+
+impl Fit {
+    /// Root of the mean square of the residuals.
+    pub fn rms(&self) -> f64 {
+        (sum_of_squares(&self.residuals) / self.residuals.len().max(1) as f64).sqrt()
+    }
+}
+
+/// Half the distance of a central difference, in coordinates.
+const STEP: f64 = 0.01;
+/// A step that makes the sum of squares smaller by less than this share is the last.
+const ENOUGH: f64 = 1e-4;
+
+/// Fits: `residuals` gives the weighted differences for a set of values. At most `most` steps, on `threads` threads; the
+/// result does not depend on their number.
+pub fn fit(
+    free: &[Free],
+    residuals: &(impl Fn(&[f64]) -> Vec<f64> + Sync),
+    most: usize,
+    threads: usize,
+) -> Fit {
+    let values_at = |at: &[f64]| -> Vec<f64> {
+        free.iter()
+            .zip(at)
+            .map(|(free, &at)| free.value(at))
+            .collect()
+    };
+    let mut at: Vec<f64> = free.iter().map(|f| f.coordinate(f.start)).collect();
+    let mut now = residuals(&values_at(&at));
+    let mut damping = 1e-2;
+    let mut steps = 0;
+    let mut jacobian = derive(&at, &values_at, residuals, threads);
+    'search: for _ in 0..most {
+        let before = sum_of_squares(&now);
+        loop {
+            let step = solve(&jacobian, &now, &at, damping);
+            let next: Vec<f64> = at
+                .iter()
+                .zip(&step)
+                .map(|(at, step)| (at + step).clamp(0.0, 1.0))
+                .collect();
+            let there = residuals(&values_at(&next));
+            if sum_of_squares(&there) < before {
+                (at, now) = (next, there);
+                damping = (damping / 5.0).max(1e-9);
+                steps += 1;
+                break;
+            }
+            damping *= 5.0;
+            if damping > 1e4 {
+                break 'search;
+            }
+        }
+        jacobian = derive(&at, &values_at, residuals, threads);
+        if sum_of_squares(&now) > before * (1.0 - ENOUGH) {
+            break;
+        }
+    }
+    Fit {
+        values: values_at(&at),
+        residuals: now,
+        jacobian,
+        steps,
+    }
+}
+
+fn sum_of_squares(residuals: &[f64]) -> f64 {
+    residuals.iter().map(|r| r * r).sum()
+}
+
+fn derive(
+    at: &[f64],
+    values_at: &(impl Fn(&[f64]) -> Vec<f64> + Sync),
+    residuals: &(impl Fn(&[f64]) -> Vec<f64> + Sync),
+    threads: usize,
+) -> Vec<Vec<f64>> {
+    let columns: Vec<Mutex<Vec<f64>>> = at.iter().map(|_| Mutex::default()).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, at.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let column = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&here) = at.get(column) else {
+                        return;
+                    };
+                    let mut moved = at.to_vec();
+                    let (below, above) = ((here - STEP).max(0.0), (here + STEP).min(1.0));
+                    moved[column] = below;
+                    let low = residuals(&values_at(&moved));
+                    moved[column] = above;
+                    let high = residuals(&values_at(&moved));
+                    let slope = low
+                        .iter()
+                        .zip(&high)
+                        .map(|(low, high)| (high - low) / (above - below))
+                        .collect();
+                    *columns[column].lock().expect("no derivative panicked") = slope;
+                }
+            });
+        }
+    });
+    let columns: Vec<Vec<f64>> = columns
+        .into_iter()
+        .map(|column| column.into_inner().expect("no derivative panicked"))
+        .collect();
+    let rows = columns.first().map_or(0, Vec::len);
+    (0..rows)
+        .map(|row| columns.iter().map(|column| column[row]).collect())
+        .collect()
+}
+
+/// The damped normal equations' step, without the coordinates that are at a bound and would leave it.
+fn solve(jacobian: &[Vec<f64>], residuals: &[f64], at: &[f64], damping: f64) -> Vec<f64> {
+    let size = at.len();
+    let gradient: Vec<f64> = (0..size)
+        .map(|c| {
+            jacobian
+                .iter()
+                .zip(residuals)
+                .map(|(row, r)| row[c] * r)
+                .sum()
+        })
+        .collect();
+    let stuck: Vec<bool> = (0..size)
+        .map(|c| at[c] <= 0.0 && gradient[c] > 0.0 || at[c] >= 1.0 && gradient[c] < 0.0)
+        .collect();
+    let mut matrix = normal(jacobian, size);
+    let scale = (0..size)
+        .map(|c| matrix[c][c])
+        .fold(0.0, f64::max)
+        .max(1e-12);
+    let mut right: Vec<f64> = gradient.iter().map(|g| -g).collect();
+    for c in 0..size {
+        matrix[c][c] += damping * matrix[c][c].max(1e-3 * scale);
+        if stuck[c] {
+            right[c] = 0.0;
+            for other in 0..size {
+                matrix[c][other] = 0.0;
+                matrix[other][c] = 0.0;
+            }
+            matrix[c][c] = 1.0;
+        }
+    }
+    eliminate(matrix, right)
+}
+
+/// The Jacobian's normal matrix.
+pub(super) fn normal(jacobian: &[Vec<f64>], size: usize) -> Vec<Vec<f64>> {
+    (0..size)
+        .map(|a| {
+            (0..size)
+                .map(|b| jacobian.iter().map(|row| row[a] * row[b]).sum())
+                .collect()
+        })
+        .collect()
+}
+
+/// Solves a symmetric positive system by elimination with pivots; a direction without weight stays where it is.
+pub(super) fn eliminate(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
+    let size = right.len();
+    for column in 0..size {
+        let pivot = (column..size)
+            .max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))
+            .unwrap_or(column);
+        matrix.swap(column, pivot);
+        right.swap(column, pivot);
+        if matrix[column][column].abs() < 1e-14 {
+            continue;
+        }
+        for row in column + 1..size {
+            let factor = matrix[row][column] / matrix[column][column];
+            if factor != 0.0 {
+                for other in column..size {
+                    matrix[row][other] -= factor * matrix[column][other];
+                }
+                right[row] -= factor * right[column];
+            }
+        }
+    }
+    let mut solution = vec![0.0; size];
+    for row in (0..size).rev() {
+        let known: f64 = (row + 1..size).map(|c| matrix[row][c] * solution[c]).sum();
+        if matrix[row][row].abs() >= 1e-14 {
+            solution[row] = (right[row] - known) / matrix[row][row];
+        }
+    }
+    solution
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(path: &str, low: f64, high: f64, start: f64) -> Free {
+        Free {
+            path: path.into(),
+            low,
+            high,
+            start,
+        }
+    }
+
+    #[test]
+    fn a_line_and_a_rate_are_found() {
+        let parameters = [
+            free("latency", 100.0, 5000.0, 4000.0),
+            free("rate", 0.1, 10.0, 8.0),
+        ];
+        let sizes = [1.0, 64.0, 1024.0, 4096.0, 65536.0];
+        let truth = |size: f64| 900.0 + size / 1.5;
+        let residuals = |v: &[f64]| -> Vec<f64> {
+            sizes
+                .iter()
+                .map(|&size| (v[0] + size / v[1]) / truth(size) - 1.0)
+                .collect()
+        };
+        for threads in [1, 2] {
+            let found = fit(&parameters, &residuals, 50, threads);
+            assert!((found.values[0] / 900.0 - 1.0).abs() < 1e-3, "{found:?}");
+            assert!((found.values[1] / 1.5 - 1.0).abs() < 1e-3, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let parameters = [free("x", 0.0, 2.0, 1.0)];
+        let found = fit(&parameters, &|v: &[f64]| vec![v[0] - 5.0], 20, 1);
+        assert_eq!(found.values, [2.0]);
+    }
+}

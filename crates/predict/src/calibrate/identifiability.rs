@@ -1,0 +1,126 @@
+//! What measurements can tell about the parameters that were fitted to them.
+//!
+//! Near the best fit the residuals are linear in the parameters; their derivatives' normal matrix is the inverse of the
+//! covariance. A parameter without weight in it was not seen at all. Two whose estimates are almost perfectly
+//! correlated, or that are connected by the direction in which the residuals hardly change, cannot be told apart: only a
+//! combination of them was measured.
+
+use super::fit::{Fit, Free, eliminate, normal};
+
+/// Correlation from which on two parameters count as inseparable.
+const INSEPARABLE: f64 = 0.95;
+/// Change of the residuals over a parameter's whole range, root of the mean square relative to the residual unit, under
+/// which it was not seen.
+const UNSEEN: f64 = 1e-3;
+/// Ridge that keeps the matrix invertible when two parameters are one.
+const RIDGE: f64 = 1e-9;
+
+/// Two parameters that the data cannot tell apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inseparable {
+    /// One.
+    pub one: String,
+    /// The other.
+    pub other: String,
+    /// Correlation of their estimates, -1 to 1.
+    pub correlation: f64,
+}
+
+/// What the data tell.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Identified {
+    /// Standard error of each parameter in its unit; none where it was not seen.
+    pub errors: Vec<Option<f64>>,
+    /// Pairs that cannot be separated.
+    pub inseparable: Vec<Inseparable>,
+    /// Parameters without effect on the measurements.
+    pub unseen: Vec<String>,
+}
+
+/// Looks at a fit. The residuals are in units of the expected noise.
+pub fn identify(free: &[Free], fit: &Fit) -> Identified {
+    let size = free.len();
+    let rows = fit.jacobian.len().max(1) as f64;
+    let matrix = normal(&fit.jacobian, size);
+    let seen: Vec<bool> = (0..size)
+        .map(|c| (matrix[c][c] / rows).sqrt() > UNSEEN)
+        .collect();
+    let kept: Vec<usize> = (0..size).filter(|&c| seen[c]).collect();
+    let scale = kept.iter().map(|&c| matrix[c][c]).fold(0.0, f64::max);
+    let reduced: Vec<Vec<f64>> = kept
+        .iter()
+        .map(|&a| {
+            kept.iter()
+                .map(|&b| matrix[a][b] + if a == b { RIDGE * scale } else { 0.0 })
+                .collect()
+        })
+        .collect();
+    let covariance: Vec<Vec<f64>> = (0..kept.len())
+        .map(|column| {
+            let mut unit = vec![0.0; kept.len()];
+            unit[column] = 1.0;
+            eliminate(reduced.clone(), unit)
+        })
+        .collect();
+    let mut identified = Identified {
+        errors: vec![None; size],
+        ..Identified::default()
+    };
+    for (place, &parameter) in kept.iter().enumerate() {
+        let deviation = covariance[place][place].max(0.0).sqrt() * fit.rms().max(f64::MIN_POSITIVE);
+        identified.errors[parameter] =
+            Some(free[parameter].span_of(fit.values[parameter], deviation));
+        for (other_place, &other) in kept.iter().enumerate().skip(place + 1) {
+            let correlation = covariance[place][other_place]
+                / (covariance[place][place] * covariance[other_place][other_place]).sqrt();
+            if correlation.abs() >= INSEPARABLE {
+                identified.inseparable.push(Inseparable {
+                    one: free[parameter].path.clone(),
+                    other: free[other].path.clone(),
+                    correlation,
+                });
+            }
+        }
+    }
+    identified.unseen = (0..size)
+        .filter(|&c| !seen[c])
+        .map(|c| free[c].path.clone())
+        .collect();
+    identified
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fit::fit;
+    use super::*;
+
+    fn free(path: &str) -> Free {
+        Free {
+            path: path.into(),
+            low: 1.0,
+            high: 100.0,
+            start: 10.0,
+        }
+    }
+
+    #[test]
+    fn a_sum_cannot_be_taken_apart_and_a_stranger_is_not_seen() {
+        let parameters = [free("a"), free("b"), free("slope"), free("stranger")];
+        let residuals = |v: &[f64]| -> Vec<f64> {
+            [0.0, 1.0, 2.0, 5.0]
+                .iter()
+                .map(|x| (v[0] + v[1] + v[2] * x) / (30.0 + 7.0 * x) - 1.0)
+                .collect()
+        };
+        let found = fit(&parameters, &residuals, 40, 1);
+        let told = identify(&parameters, &found);
+        let pairs: Vec<_> = told
+            .inseparable
+            .iter()
+            .map(|p| (p.one.as_str(), p.other.as_str()))
+            .collect();
+        assert_eq!(pairs, [("a", "b")]);
+        assert_eq!(told.unseen, ["stranger"]);
+        assert!((found.values[2] - 7.0).abs() < 0.1, "{found:?}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Fitting a system's profiles to measurements of it.
+//!
+//! Every value with physical bounds may be fitted; which are is the caller's choice, by default all fitted ones of the
+//! system's own profiles. The residual of a measurement is the logarithm of predicted over measured in units of the
+//! expected noise. What comes back says how well each value is known and what the data cannot tell apart.
+
+mod fit;
+mod identifiability;
+mod observation;
+
+pub use fit::{Fit, Free, fit};
+pub use identifiability::{Identified, Inseparable, identify};
+pub use observation::{Observation, Quantity};
+
+use std::collections::HashMap;
+use verbena_model::profile::{Error, Library, Overrides, Recorded, System, Tag};
+
+/// What a calibration works on.
+#[derive(Debug, Clone)]
+pub struct Task<'a> {
+    /// Profiles to begin with.
+    pub library: &'a Library,
+    /// Name of the system.
+    pub system: &'a str,
+    /// Paths to fit; all fitted values that the system uses where there are none.
+    pub free: Vec<String>,
+    /// Measurements.
+    pub observations: &'a [Observation],
+    /// Expected relative noise of a measurement.
+    pub noise: f64,
+    /// Steps of the search, at most.
+    pub steps: usize,
+    /// Threads; the result does not depend on them.
+    pub threads: usize,
+}
+
+/// What a calibration came to.
+#[derive(Debug, Clone)]
+pub struct Calibrated {
+    /// The parameters.
+    pub free: Vec<Free>,
+    /// Unit of each.
+    pub units: Vec<String>,
+    /// The fit.
+    pub fit: Fit,
+    /// What the data tell.
+    pub identified: Identified,
+    /// What the fitted system gives for each observation.
+    pub predicted: Vec<f64>,
+}
+
+/// A calibration that cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// A profile is wrong.
+    #[error(transparent)]
+    Profile(#[from] Error),
+    /// A parameter that is not there or has no bounds.
+    #[error("{path}: {reason}")]
+    Parameter {
+        /// Its path.
+        path: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// Fewer measurements than parameters.
+    #[error(
+        "{observations} measurements cannot fix {parameters} values; name fewer with --free, or measure more sizes"
+    )]
+    TooFew {
+        /// Measurements that the models can be held against.
+        observations: usize,
+        /// Values to fit.
+        parameters: usize,
+    },
+}
+
+/// Fits.
+pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
+    let chosen = chosen(task)?;
+    if task.observations.len() < chosen.len() || task.observations.is_empty() {
+        return Err(Unfit::TooFew {
+            observations: task.observations.len(),
+            parameters: chosen.len(),
+        });
+    }
+    let free: Vec<Free> = chosen
+        .iter()
+        .map(|recorded| {
+            let (low, high) = recorded.bounds.expect("chosen for its bounds");
+            Free {
+                path: recorded.path.clone(),
+                low,
+                high,
+                start: recorded.value,
+            }
+        })
+        .collect();
+    let with = |values: &[f64]| -> Result<System, Error> {
+        let overrides = free
+            .iter()
+            .zip(values)
+            .fold(Overrides::none(), |all, (free, value)| {
+                all.with(&free.path, *value)
+            });
+        task.library.with(&overrides)?.system(task.system)
+    };
+    // Every value stays within its bounds, so what can be wrong is wrong at the start.
+    let start: Vec<f64> = free.iter().map(|f| f.start).collect();
+    with(&start)?;
+    let residuals = |values: &[f64]| -> Vec<f64> {
+        let system = with(values).expect("values within bounds make a sound profile");
+        predict(&system, task.observations)
+            .iter()
+            .zip(task.observations)
+            .map(|(predicted, o)| (predicted / o.figure).ln() / task.noise)
+            .collect()
+    };
+    let fit = fit(&free, &residuals, task.steps, task.threads);
+    let system = with(&fit.values)?;
+    let predicted = predict(&system, task.observations);
+    Ok(Calibrated {
+        identified: identify(&free, &fit),
+        units: chosen.iter().map(|r| r.unit.clone()).collect(),
+        free,
+        fit,
+        predicted,
+    })
+}
+
+/// What the system gives for each observation; the same question is asked once.
+fn predict(system: &System, observations: &[Observation]) -> Vec<f64> {
+    let mut known = HashMap::new();
+    observations
+        .iter()
+        .map(|o| {
+            *known
+                .entry((o.quantity, o.bytes, o.pairs))
+                .or_insert_with(|| o.predicted(system))
+        })
+        .collect()
+}
+
+/// Values to fit: whole numbers are not among them, for a search needs to make small steps.
+fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Unfit> {
+    let continuous =
+        |recorded: &Recorded| !["1", "B", "KiB", "MiB"].contains(&recorded.unit.as_str());
+    if task.free.is_empty() {
+        let used = task.library.used_by(task.system)?;
+        return Ok(used
+            .into_iter()
+            .filter(|r| r.tag == Tag::Fitted && continuous(r))
+            .collect());
+    }
+    task.free
+        .iter()
+        .map(|path| {
+            let wrong = |reason| Unfit::Parameter {
+                path: path.clone(),
+                reason,
+            };
+            let recorded = task.library.recorded().iter().find(|r| &r.path == path);
+            let recorded = recorded.ok_or_else(|| wrong("no profile has such a value"))?;
+            if recorded.bounds.is_none() {
+                return Err(wrong("has no bounds low and high in its profile"));
+            }
+            if !continuous(recorded) {
+                return Err(wrong("is a whole number, which the search cannot fit"));
+            }
+            Ok(recorded.clone())
+        })
+        .collect()
+}

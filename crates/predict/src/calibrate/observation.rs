@@ -1,0 +1,89 @@
+//! What was measured, in the terms of the models.
+
+use crate::bench::{Bandwidth, Direction, Latency, Operation, Start, bandwidth, latency};
+use verbena_model::adapter::{Fidelity, Kind, Placement};
+use verbena_model::profile::System;
+
+/// A quantity that the models give as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Quantity {
+    /// Half a round trip of writes, seen in memory; a read's whole time.
+    Latency(Kind),
+    /// A stream.
+    Bandwidth(Kind, Direction),
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// Of what.
+    pub quantity: Quantity,
+    /// Bytes of a message.
+    pub bytes: u64,
+    /// Pairs of processes at once.
+    pub pairs: usize,
+    /// The figure: microseconds, or 10^6 bytes a second.
+    pub figure: f64,
+}
+
+/// Messages up to this size go inline, as measurement programs do by default.
+const INLINE: u64 = 220;
+
+impl Observation {
+    /// What it is, for people.
+    pub fn label(&self) -> String {
+        let kind = |kind| match kind {
+            Kind::Read => "read",
+            Kind::Send => "send",
+            _ => "write",
+        };
+        let what = match self.quantity {
+            Quantity::Latency(k) => format!("latency of a {}", kind(k)),
+            Quantity::Bandwidth(k, Direction::One) => format!("bandwidth of {}s", kind(k)),
+            Quantity::Bandwidth(k, Direction::Both) => {
+                format!("bandwidth of {}s both ways", kind(k))
+            }
+        };
+        match self.pairs {
+            1 => format!("{what}, {} B", self.bytes),
+            pairs => format!("{what}, {} B, {pairs} pairs", self.bytes),
+        }
+    }
+
+    /// Its unit.
+    pub fn unit(&self) -> &'static str {
+        match self.quantity {
+            Quantity::Latency(_) => "us",
+            Quantity::Bandwidth(..) => "MB/s",
+        }
+    }
+
+    /// What a modelled system gives for it.
+    pub fn predicted(&self, system: &System) -> f64 {
+        match self.quantity {
+            Quantity::Latency(kind) => {
+                let placement = match kind {
+                    Kind::Read => Placement::Reference,
+                    _ if self.bytes <= INLINE => Placement::Inline,
+                    _ => Placement::Reference,
+                };
+                let bench = Latency {
+                    start: Start::Free,
+                    rounds: 6,
+                    ..Latency::of(Operation::new(kind, self.bytes, placement)).pairs(self.pairs)
+                };
+                latency(system, bench)
+            }
+            Quantity::Bandwidth(kind, direction) => {
+                let operation = Operation::new(kind, self.bytes, Placement::Reference);
+                let bench = Bandwidth {
+                    direction,
+                    fidelity: Fidelity::Message,
+                    messages: (4_000_000 / self.bytes.max(1)).clamp(32, 300),
+                    ..Bandwidth::of(operation).pairs(self.pairs)
+                };
+                bandwidth(system, bench).received
+            }
+        }
+    }
+}

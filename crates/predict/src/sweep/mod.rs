@@ -1,0 +1,104 @@
+//! Parameter studies: every combination of some values, each an independent point.
+//!
+//! A study is a file ([`Study`]). Its points are numbered in a fixed order, so that parts of it can be computed anywhere:
+//! on the threads of one machine, or as the tasks of a Slurm array, each of which takes every n-th point. Results are
+//! lines in a directory ([`Store`]), written as they arrive; what is there is not computed again, and the parts of several
+//! tasks merge into one table.
+
+mod point;
+mod store;
+mod study;
+
+pub use point::{Figure, Point};
+pub use store::{Done, Store, StoreError};
+pub use study::{Study, StudyError};
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use verbena_model::profile::{Error, Library};
+
+/// Which share of the points a task computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The task, from 0.
+    pub number: usize,
+    /// Tasks in all.
+    pub of: usize,
+}
+
+impl Part {
+    /// Everything.
+    pub const ALL: Part = Part { number: 0, of: 1 };
+
+    fn has(self, point: usize) -> bool {
+        point % self.of == self.number
+    }
+}
+
+/// Why a study stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// A point's profiles are wrong.
+    #[error("point {number}: {source}")]
+    Profile {
+        /// The point.
+        number: usize,
+        /// What is wrong.
+        source: Error,
+    },
+    /// A result cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Computes what is missing of a part of the study on `threads` threads. `told` hears of each point that is done, with
+/// how many are and how many there are to do.
+pub fn run(
+    study: &Study,
+    library: &Library,
+    store: &Store,
+    part: Part,
+    threads: usize,
+    told: &(impl Fn(usize, usize) + Sync),
+) -> Result<(), Stopped> {
+    let known: BTreeSet<usize> = store.load()?.iter().map(|done| done.number).collect();
+    let missing: Vec<(usize, Point)> = study
+        .points()
+        .enumerate()
+        .filter(|(number, _)| part.has(*number) && !known.contains(number))
+        .collect();
+    let file = Mutex::new(store.append_to(part)?);
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let stopped: Mutex<Option<Stopped>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while let Some((number, point)) = missing.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let kept = point
+                        .compute(library)
+                        .map_err(|source| Stopped::Profile {
+                            number: *number,
+                            source,
+                        })
+                        .and_then(|figure| {
+                            let done = Done::new(*number, point, figure);
+                            let mut file = file.lock().expect("no point panicked");
+                            Ok(file.write(&done)?)
+                        });
+                    if let Err(error) = kept {
+                        next.store(missing.len(), Ordering::Relaxed);
+                        *stopped.lock().expect("no point panicked") = Some(error);
+                        return;
+                    }
+                    told(finished.fetch_add(1, Ordering::Relaxed) + 1, missing.len());
+                }
+            });
+        }
+    });
+    match stopped.into_inner().expect("no point panicked") {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}

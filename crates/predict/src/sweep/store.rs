@@ -1,0 +1,192 @@
+//! Results of a study: a line of JSON a point, in one file a part, and the table they merge into.
+
+use super::Part;
+use super::point::{Figure, Point};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A point that has been computed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    /// Its number in the study.
+    pub number: usize,
+    /// What was run.
+    pub benchmark: String,
+    /// On which system.
+    pub system: String,
+    /// The benchmark's parameters.
+    pub parameters: BTreeMap<String, u64>,
+    /// Values of profiles.
+    pub profile: BTreeMap<String, f64>,
+    /// What came out.
+    pub figure: Figure,
+}
+
+impl Done {
+    pub(super) fn new(number: usize, point: &Point, figure: Figure) -> Done {
+        Done {
+            number,
+            benchmark: point.benchmark.to_owned(),
+            system: point.system.clone(),
+            parameters: point.parameters.clone(),
+            profile: point.profile.clone(),
+            figure,
+        }
+    }
+}
+
+/// Results cannot be read or written, or are another study's.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct StoreError {
+    path: PathBuf,
+    reason: String,
+}
+
+fn fault(path: &Path, reason: impl ToString) -> StoreError {
+    StoreError {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+/// A directory of results.
+#[derive(Debug, Clone)]
+pub struct Store {
+    directory: PathBuf,
+}
+
+/// The file that remembers which study the results are of.
+const STUDY: &str = "study.toml";
+
+impl Store {
+    /// Opens or makes the directory for the study whose file reads `text`.
+    pub fn open(directory: &Path, text: &str) -> Result<Store, StoreError> {
+        fs::create_dir_all(directory).map_err(|e| fault(directory, e))?;
+        let path = directory.join(STUDY);
+        match fs::read_to_string(&path) {
+            Ok(there) if there != text => Err(fault(
+                &path,
+                "the directory holds another study; give another --out, or remove it",
+            )),
+            Ok(_) => Ok(()),
+            Err(_) => write_whole(&path, text),
+        }?;
+        Ok(Store {
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// Everything that has been computed, by any part, in the order of the points.
+    pub fn load(&self) -> Result<Vec<Done>, StoreError> {
+        let entries = fs::read_dir(&self.directory).map_err(|e| fault(&self.directory, e))?;
+        let mut done: BTreeMap<usize, Done> = BTreeMap::new();
+        for entry in entries {
+            let path = entry.map_err(|e| fault(&self.directory, e))?.path();
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+            if !name.is_some_and(|n| n.starts_with("part-") && n.ends_with(".jsonl")) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).map_err(|e| fault(&path, e))?;
+            let lines: Vec<_> = text.lines().collect();
+            for (number, line) in lines.iter().enumerate() {
+                match serde_json::from_str::<Done>(line) {
+                    Ok(one) => {
+                        done.insert(one.number, one);
+                    }
+                    // The last line of a task that was ended while it wrote: the point is computed again.
+                    Err(_) if number + 1 == lines.len() && !text.ends_with('\n') => {}
+                    Err(error) => {
+                        return Err(fault(&path, format!("line {}: {error}", number + 1)));
+                    }
+                }
+            }
+        }
+        Ok(done.into_values().collect())
+    }
+
+    /// The file of a part, to add to.
+    pub(super) fn append_to(&self, part: Part) -> Result<Lines, StoreError> {
+        let path = self
+            .directory
+            .join(format!("part-{}-of-{}.jsonl", part.number, part.of));
+        // What a task that was ended left half written goes.
+        if let Ok(text) = fs::read_to_string(&path)
+            && !text.is_empty()
+            && !text.ends_with('\n')
+        {
+            let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+            write_whole(&path, whole)?;
+        }
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| fault(&path, e))?;
+        Ok(Lines { file, path })
+    }
+
+    /// Writes `sweep.csv` and `sweep.jsonl` of all parts; returns how many points they hold.
+    pub fn merge(&self) -> Result<usize, StoreError> {
+        let done = self.load()?;
+        let mut lines = String::new();
+        for one in &done {
+            lines.push_str(&line_of(one));
+        }
+        write_whole(&self.directory.join("sweep.jsonl"), &lines)?;
+        write_whole(&self.directory.join("sweep.csv"), &table(&done))?;
+        Ok(done.len())
+    }
+}
+
+/// A part's file.
+pub(super) struct Lines {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lines {
+    pub fn write(&mut self, done: &Done) -> Result<(), StoreError> {
+        self.file
+            .write_all(line_of(done).as_bytes())
+            .map_err(|e| fault(&self.path, e))
+    }
+}
+
+fn line_of(done: &Done) -> String {
+    let line = serde_json::to_string(done).expect("numbers and strings can be written as JSON");
+    line + "\n"
+}
+
+/// A file is there whole or not at all, also when several tasks write it.
+fn write_whole(path: &Path, text: &str) -> Result<(), StoreError> {
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&beside, text).map_err(|e| fault(&beside, e))?;
+    fs::rename(&beside, path).map_err(|e| fault(path, e))
+}
+
+fn table(done: &[Done]) -> String {
+    let Some(first) = done.first() else {
+        return String::new();
+    };
+    let mut text = String::from("number,benchmark,system");
+    for name in first.parameters.keys().chain(first.profile.keys()) {
+        text.push_str(&format!(",{name}"));
+    }
+    text.push_str(",value,unit\n");
+    for one in done {
+        text.push_str(&format!("{},{},{}", one.number, one.benchmark, one.system));
+        for value in one.parameters.values() {
+            text.push_str(&format!(",{value}"));
+        }
+        for value in one.profile.values() {
+            text.push_str(&format!(",{value}"));
+        }
+        text.push_str(&format!(",{},{}\n", one.figure.value, one.figure.unit));
+    }
+    text
+}

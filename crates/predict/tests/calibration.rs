@@ -1,0 +1,124 @@
+//! Calibration finds what was planted, and says what it cannot know.
+
+use verbena_model::adapter::Kind;
+use verbena_model::profile::{Library, Overrides};
+use verbena_predict::bench::Direction;
+use verbena_predict::calibrate::{Calibrated, Observation, Quantity, Task, calibrate};
+
+const SYSTEM: &str = "connectx-ddr";
+
+fn library(overrides: &Overrides) -> Library {
+    Library::shipped(overrides).expect("shipped profiles are sound")
+}
+
+/// Relative noise of 3 %: a fixed sequence, so that the test is the same each time.
+fn noise(number: u64) -> f64 {
+    let mut state = number
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(0x1234_5678_9abc_def1);
+    // The sum of twelve uniform numbers has the variance of one normal deviate.
+    let mut sum = 0.0;
+    for _ in 0..12 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        sum += (state >> 11) as f64 / (1u64 << 53) as f64;
+    }
+    1.0 + 0.03 * (sum - 6.0)
+}
+
+/// Measurements of a system with planted values, several launches of each.
+fn measured(planted: &Overrides, launches: u64) -> Vec<Observation> {
+    let system = library(planted).system(SYSTEM).expect("a shipped system");
+    let latency = |kind| Quantity::Latency(kind);
+    let bandwidth = Quantity::Bandwidth(Kind::Write, Direction::One);
+    let mut observations = Vec::new();
+    let mut number = 0;
+    for (quantity, sizes) in [
+        (latency(Kind::Write), vec![1u64, 64, 512, 2048, 8192]),
+        (latency(Kind::Read), vec![1, 512, 8192]),
+        (latency(Kind::Send), vec![1, 64, 512, 2048]),
+        (bandwidth, vec![4096, 65_536]),
+    ] {
+        for bytes in sizes {
+            let blank = Observation {
+                quantity,
+                bytes,
+                pairs: 1,
+                figure: 1.0,
+            };
+            let truth = blank.predicted(&system);
+            for _ in 0..launches {
+                number += 1;
+                observations.push(Observation {
+                    figure: truth * noise(number),
+                    ..blank
+                });
+            }
+        }
+    }
+    observations
+}
+
+fn run(free: &[&str], observations: &[Observation]) -> Calibrated {
+    let library = library(&Overrides::none());
+    calibrate(&Task {
+        library: &library,
+        system: SYSTEM,
+        free: free.iter().map(|&path| path.to_owned()).collect(),
+        observations,
+        noise: 0.03,
+        steps: 15,
+        threads: 2,
+    })
+    .expect("a sound task")
+}
+
+#[test]
+fn planted_values_come_back_within_five_per_cent() {
+    let planted = [
+        ("bensley.pcie.read_latency", 420.0),
+        ("connectx.receive.request", 310.0),
+    ];
+    let overrides = planted
+        .iter()
+        .fold(Overrides::none(), |all, (path, value)| {
+            all.with(path, *value)
+        });
+    let found = run(&planted.map(|(path, _)| path), &measured(&overrides, 20));
+    for ((path, truth), value) in planted.iter().zip(&found.fit.values) {
+        assert!(
+            (value / truth - 1.0).abs() < 0.05,
+            "{path}: planted {truth}, found {value}"
+        );
+    }
+    assert!(
+        found.identified.inseparable.is_empty(),
+        "{:?}",
+        found.identified
+    );
+}
+
+#[test]
+fn what_only_adds_up_is_named_as_inseparable() {
+    // Building a request and the way of its bytes to the processor at the other side come once with every message.
+    let paths = ["bensley.cpu.post", "bensley.pcie.write_latency"];
+    let found = run(&paths, &measured(&Overrides::none(), 2));
+    let pairs: Vec<_> = found
+        .identified
+        .inseparable
+        .iter()
+        .map(|p| (p.one.as_str(), p.other.as_str()))
+        .collect();
+    assert_eq!(pairs, [(paths[0], paths[1])], "{:?}", found.identified);
+}
+
+#[test]
+fn what_was_not_measured_is_named_as_unseen() {
+    let writes: Vec<_> = measured(&Overrides::none(), 1)
+        .into_iter()
+        .filter(|o| o.quantity == Quantity::Latency(Kind::Write))
+        .collect();
+    let found = run(&["connectx.receive.request"], &writes);
+    assert_eq!(found.identified.unseen, ["connectx.receive.request"]);
+}
