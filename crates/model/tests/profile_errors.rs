@@ -30,9 +30,12 @@ fn an_unknown_key() {
 #[test]
 fn a_missing_unit() {
     let error = refused(&format!(
-        "{HEAD}[send]\nrequest = {{ value = 1, {GOOD} }}\n"
+        "{HEAD}[engines]\nrequest = {{ value = 1, {GOOD} }}\n"
     ));
-    assert_eq!((error.line, error.key.as_str()), (5, "send.request.unit"));
+    assert_eq!(
+        (error.line, error.key.as_str()),
+        (5, "engines.request.unit")
+    );
 }
 
 #[test]
@@ -64,11 +67,11 @@ fn a_switch_with_one_port() {
 fn a_fitted_value_without_bounds_or_outside_them() {
     let fitted = "tag = \"fitted\", source = \"mine\"";
     let error = refused(&format!(
-        "{HEAD}[send]\nrequest = {{ value = 1, unit = \"ns\", {fitted} }}\n"
+        "{HEAD}[engines]\nrequest = {{ value = 1, unit = \"ns\", {fitted} }}\n"
     ));
     assert!(error.reason.contains("bounds"), "{error}");
     let error = refused(&format!(
-        "{HEAD}[send]\nrequest = {{ value = 9, unit = \"ns\", low = 1, high = 5, {fitted} }}\n"
+        "{HEAD}[engines]\nrequest = {{ value = 9, unit = \"ns\", low = 1, high = 5, {fitted} }}\n"
     ));
     assert!(error.reason.contains("outside its bounds"), "{error}");
 }
@@ -83,7 +86,7 @@ fn an_override_of_nothing() {
 #[test]
 fn a_base_changes_what_it_is_the_base_of() {
     let mut library = library();
-    let text = format!("{HEAD}[send]\nrequest = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
+    let text = format!("{HEAD}[engines]\nrequest = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
     library
         .add("mine.toml", &text, &Overrides::none())
         .expect("the profile is sound");
@@ -95,6 +98,6 @@ fn a_base_changes_what_it_is_the_base_of() {
     assert_eq!(mine.len(), 1);
     assert_eq!(
         (mine[0].path.as_str(), mine[0].value),
-        ("mine.send.request", 77.0)
+        ("mine.engines.request", 77.0)
     );
 }

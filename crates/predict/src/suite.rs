@@ -48,6 +48,12 @@ impl<'a> Suite<'a> {
         self
     }
 
+    /// The same with a completion for every message, as the measurement programs of the papers' time ask for it.
+    pub fn every_signalled(mut self) -> Suite<'a> {
+        self.options.signal_every = Some(1);
+        self
+    }
+
     /// The same over one transport.
     pub fn transport(mut self, word: &str) -> Suite<'a> {
         self.options.transports = Some(vec![word.to_owned()]);

@@ -146,6 +146,8 @@ pub struct Options {
     pub transports: Option<Vec<String>>,
     /// Largest message posted inline.
     pub inline: Option<u32>,
+    /// Messages for which a stream asks for one completion.
+    pub signal_every: Option<u64>,
     /// Seed of patterns and orders.
     pub seed: u64,
     /// Cache line from core to core on this host in nanoseconds, where measured: the floor of latencies through memory.

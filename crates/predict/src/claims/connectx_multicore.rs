@@ -26,7 +26,7 @@ fn send(system: &System) -> f64 {
 
 fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.write-bandwidth");
-    suite.pairs(pairs).size(bytes).figure()
+    suite.pairs(pairs).size(bytes).every_signalled().figure()
 }
 
 pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {

@@ -32,6 +32,8 @@ pub struct Stream {
     /// Where buffers begin at the peer.
     pub arrival: usize,
     pub placement: Placement,
+    /// Messages of a link for which one completion is asked, fewer with a small window.
+    pub signal_every: u64,
 }
 
 impl Stream {
@@ -46,6 +48,7 @@ impl Stream {
             stride: size,
             arrival: size.next_multiple_of(64),
             placement: Placement::Reference,
+            signal_every: SIGNAL_EVERY,
         }
     }
 
@@ -62,7 +65,7 @@ impl Stream {
         count: u64,
     ) -> Result<()> {
         let turns = links.len() as u64;
-        let every = SIGNAL_EVERY.min((self.window / turns / 2).max(1));
+        let every = self.signal_every.min((self.window / turns / 2).max(1));
         let slices: Vec<[Slice<'_, F::Region>; 1]> = (0..self.buffers)
             .map(|i| [Slice::new(&wired.region, self.local(i), self.size)])
             .collect();

@@ -123,7 +123,10 @@ async fn aggregate<F: Fabric>(
         .map(|pair| pair[usize::from(pair[0] == rank)])
         .into_iter()
         .collect();
-    let stream = Stream::new(Flow::Write, size);
+    let mut stream = Stream::new(Flow::Write, size);
+    if let Some(every) = context.options.signal_every {
+        stream.signal_every = every.max(1);
+    }
     let wired = wire(context, &peers, Setup::new(Kind::Rc, stream.region())).await?;
     let (link, arrival) = (mine.map(|_| 0), stream.arrival);
     checking_pass(

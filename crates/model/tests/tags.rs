@@ -1,0 +1,34 @@
+//! Fitted values are few and keep to physical bounds.
+
+use verbena_model::profile::{Library, Overrides, Tag};
+
+/// Fitted values over all profiles.
+const MOST: usize = 40;
+
+#[test]
+fn few_values_are_fitted_and_each_within_its_bounds() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let fitted: Vec<_> = library
+        .recorded()
+        .iter()
+        .filter(|r| r.tag == Tag::Fitted)
+        .collect();
+    assert!(fitted.len() <= MOST, "{} values are fitted", fitted.len());
+    for value in fitted {
+        let (low, high) = value.bounds.expect("fitted values have bounds");
+        assert!(
+            low < high && (low..=high).contains(&value.value),
+            "{}: {} not within {low} to {high}",
+            value.path,
+            value.value
+        );
+    }
+}
+
+#[test]
+fn every_value_names_its_source() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    for value in library.recorded() {
+        assert!(value.source.len() >= 2, "{}: no source", value.path);
+    }
+}
