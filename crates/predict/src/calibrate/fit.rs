@@ -200,10 +200,8 @@ fn solve(jacobian: &[Vec<f64>], residuals: &[f64], at: &[f64], damping: f64) -> 
         matrix[c][c] += damping * matrix[c][c].max(1e-3 * scale);
         if stuck[c] {
             right[c] = 0.0;
-            for other in 0..size {
-                matrix[c][other] = 0.0;
-                matrix[other][c] = 0.0;
-            }
+            matrix[c].fill(0.0);
+            matrix.iter_mut().for_each(|row| row[c] = 0.0);
             matrix[c][c] = 1.0;
         }
     }
@@ -236,9 +234,9 @@ pub(super) fn eliminate(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f
         for row in column + 1..size {
             let factor = matrix[row][column] / matrix[column][column];
             if factor != 0.0 {
-                for other in column..size {
-                    matrix[row][other] -= factor * matrix[column][other];
-                }
+                let (above, below) = matrix.split_at_mut(row);
+                let pairs = below[0].iter_mut().zip(&above[column]).skip(column);
+                pairs.for_each(|(here, pivot)| *here -= factor * pivot);
                 right[row] -= factor * right[column];
             }
         }

@@ -20,8 +20,11 @@ pub(super) enum Benchmark {
     Halo,
 }
 
-/// Benchmarks by name, with the parameters that each takes and their defaults.
-pub(super) const BENCHMARKS: &[(&str, Benchmark, &[(&str, u64)])] = {
+/// Name, benchmark, and the parameters that it takes with their defaults.
+type Entry = (&'static str, Benchmark, &'static [(&'static str, u64)]);
+
+/// The benchmarks by name.
+pub(super) const BENCHMARKS: &[Entry] = {
     use Benchmark as B;
     use Placement::{Inline, Reference};
     const PAIRS: &[(&str, u64)] = &[("size", 1), ("pairs", 1), ("connections", 1)];
