@@ -102,6 +102,7 @@ impl Task {
             mode: self.mode.as_deref().map(mode),
             transports: self.transports.clone(),
             inline: self.inline,
+            signal_every: None,
             seed: self.seed,
             floor_latency: self.floor_latency,
             copies: self.copies.clone(),
