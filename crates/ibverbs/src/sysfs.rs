@@ -231,7 +231,23 @@ mod tests {
             Some(Entry::Directory)
         );
         assert_eq!(look_up("class/infiniband/verbena0/port"), None);
-        assert_eq!(look_up("class/infiniband/verbena0/device"), None);
+        assert_eq!(look_up("class/infiniband/verbena0/driver"), None);
+    }
+
+    #[test]
+    fn a_directory_lists_each_name_once() {
+        assert_eq!(list("class/infiniband/"), ["verbena0"]);
+        let ports = list("class/infiniband/verbena0/ports");
+        assert_eq!(ports, ["1"]);
+        assert!(list("class/infiniband/verbena0/ports/1").contains(&"gids".to_owned()));
+        assert!(list("class/infiniband/verbena0/node_type").is_empty());
+        assert!(list("class/infiniband/verbena").is_empty());
+    }
+
+    #[test]
+    fn the_devices_network_interface_is_there_while_it_is_up() {
+        let interfaces = list("class/infiniband/verbena0/device/net");
+        assert_eq!(interfaces == ["lo"], loopback_is_up());
     }
 
     #[test]

@@ -111,6 +111,17 @@ functions! {
     openat64_2: "__openat64_2"
     fopen: "fopen"
     fopen64: "fopen64"
+    opendir: "opendir"
+    closedir: "closedir"
+    readdir: "readdir"
+    readdir64: "readdir64"
+    rewinddir: "rewinddir"
+    write: "write"
+    close: "close"
+    fstat: "fstat"
+    fstat64: "fstat64"
+    fxstat: "__fxstat"
+    fxstat64: "__fxstat64"
 }
 
 #[test]

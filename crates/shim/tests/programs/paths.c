@@ -1,6 +1,8 @@
 /* Calls one function of the shim on every kind of path and says what is wrong.
    Usage: paths FUNCTION (a name in the table at the end). */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +19,8 @@
 #define LID "/sys/class/infiniband/verbena0/ports/1/lid"
 #define IBDEV "/sys/class/infiniband_verbs/verbena0/ibdev"
 #define NOTHING "/sys/class/infiniband/verbena0/nothing"
+#define PORTS "/sys/class/infiniband/verbena0/ports"
+#define MANAGER "/dev/infiniband/rdma_cm"
 
 static int wrong;
 
@@ -28,6 +32,8 @@ int __xstat(int, const char *, struct stat *);
 int __xstat64(int, const char *, struct stat64 *);
 int __lxstat(int, const char *, struct stat *);
 int __lxstat64(int, const char *, struct stat64 *);
+int __fxstat(int, int, struct stat *);
+int __fxstat64(int, int, struct stat64 *);
 int __fxstatat(int, int, const char *, struct stat *, int);
 int __fxstatat64(int, int, const char *, struct stat64 *, int);
 int __open_2(const char *, int);
@@ -210,6 +216,123 @@ static void check_fopen(FILE *(*call)(const char *, const char *))
 		fclose(file);
 }
 
+/* Whether the next names are these, in this order, and then none. */
+static int lists(DIR *stream, struct dirent *(*next)(DIR *), const char *const *names)
+{
+	for (; *names; names++) {
+		struct dirent *entry = next(stream);
+		if (!entry || strcmp(entry->d_name, *names) || entry->d_ino == 0)
+			return 0;
+	}
+	return next(stream) == NULL;
+}
+
+static const char *const ports[] = { ".", "..", "1", "2", NULL };
+
+static struct dirent *call_readdir64(DIR *stream)
+{
+	return (struct dirent *)readdir64(stream);
+}
+
+static void check_readdir(struct dirent *(*call)(DIR *))
+{
+	DIR *ours = opendir(PORTS), *other = opendir(PORTS "/"), *real = opendir("/proc/self/fd");
+	const char *first = call(other) ? "" : NULL;
+
+	CHECK(first && ours && lists(ours, call, ports));
+	CHECK(lists(other, call, ports + 1));
+	CHECK(real && call(real));
+	closedir(ours);
+	closedir(other);
+	closedir(real);
+}
+
+static void check_opendir(void)
+{
+	DIR *stream = opendir("/proc/self");
+
+	CHECK(stream && readdir(stream));
+	closedir(stream);
+	CHECK(opendir(LID) == NULL && errno == ENOTDIR);
+	CHECK(opendir(NODE) == NULL && errno == ENOTDIR);
+	CHECK(opendir(NOTHING) == NULL && errno == ENOENT);
+	stream = opendir(PORTS);
+	CHECK(stream && dirfd(stream) >= 0);
+	closedir(stream);
+}
+
+static void check_closedir(void)
+{
+	/* More, one after another, than can be open at once. */
+	for (int i = 0; i < 100; i++) {
+		DIR *stream = opendir(PORTS);
+		CHECK(stream && lists(stream, readdir, ports));
+		CHECK(stream && closedir(stream) == 0);
+	}
+}
+
+static void check_rewinddir(void)
+{
+	DIR *stream = opendir(PORTS), *real = opendir("/proc/self");
+
+	CHECK(lists(stream, readdir, ports));
+	rewinddir(stream);
+	CHECK(lists(stream, readdir, ports));
+	CHECK(readdir(real));
+	rewinddir(real);
+	CHECK(!strcmp(readdir(real)->d_name, "."));
+	closedir(stream);
+	closedir(real);
+}
+
+static void check_write(void)
+{
+	int fd = open(MANAGER, O_RDWR | O_CLOEXEC), ends[2];
+
+	CHECK(fd >= 0);
+	CHECK(write(fd, "command", 7) == 7);
+	CHECK(write(fd, "another", 7) == -1 && errno == ENOSYS);
+	CHECK(pipe(ends) == 0 && write(ends[1], "another", 7) == 7);
+	CHECK(write(-1, "command", 7) == -1 && errno == EBADF);
+	close(fd);
+}
+
+static void check_close(void)
+{
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
+	int *closed = library ? dlsym(library, "verbena_cm_closed") : NULL;
+	int fd = open(MANAGER, O_RDWR), before = closed ? *closed : -1, ends[2];
+
+	CHECK(close(fd) == 0);
+	CHECK(closed && *closed == before + 1);
+	CHECK(close(fd) == -1 && errno == EBADF);
+	CHECK(closed && *closed == before + 1);
+	/* Another file under the same number is no channel. */
+	CHECK(pipe(ends) == 0 && (ends[0] == fd || ends[1] == fd));
+	CHECK(write(ends[1], "another", 7) == 7 && close(fd) == 0);
+	CHECK(closed && *closed == before + 1);
+}
+
+typedef int (*fstat_like)(int, struct stat *);
+
+static int call_fstat64(int fd, struct stat *s) { return fstat64(fd, (struct stat64 *)s); }
+static int call_fxstat(int fd, struct stat *s) { return __fxstat(1, fd, s); }
+static int call_fxstat64(int fd, struct stat *s)
+{
+	return __fxstat64(1, fd, (struct stat64 *)s);
+}
+
+static void check_fstat(fstat_like call)
+{
+	int fd = open(MANAGER, O_RDWR | O_CLOEXEC), ends[2];
+	struct stat s;
+
+	CHECK(call(fd, &s) == 0 && S_ISCHR(s.st_mode));
+	CHECK(pipe(ends) == 0 && call(ends[1], &s) == 0 && S_ISFIFO(s.st_mode));
+	CHECK(call(-1, &s) == -1 && errno == EBADF);
+	close(fd);
+}
+
 static int early = 1;
 
 /* Before every other constructor of the program. */
@@ -280,6 +403,28 @@ int main(int argc, char **argv)
 		check_fopen(fopen64), ran++;
 	if (!strcmp(name, "start-and-fork"))
 		check_start_and_fork(), ran++;
+	if (!strcmp(name, "opendir"))
+		check_opendir(), ran++;
+	if (!strcmp(name, "closedir"))
+		check_closedir(), ran++;
+	if (!strcmp(name, "readdir"))
+		check_readdir(readdir), ran++;
+	if (!strcmp(name, "readdir64"))
+		check_readdir(call_readdir64), ran++;
+	if (!strcmp(name, "rewinddir"))
+		check_rewinddir(), ran++;
+	if (!strcmp(name, "write"))
+		check_write(), ran++;
+	if (!strcmp(name, "close"))
+		check_close(), ran++;
+	if (!strcmp(name, "fstat"))
+		check_fstat(fstat), ran++;
+	if (!strcmp(name, "fstat64"))
+		check_fstat(call_fstat64), ran++;
+	if (!strcmp(name, "__fxstat"))
+		check_fstat(call_fxstat), ran++;
+	if (!strcmp(name, "__fxstat64"))
+		check_fstat(call_fxstat64), ran++;
 	if (ran != 1)
 		printf("no check is called '%s'\n", name);
 	return wrong || ran != 1;
