@@ -15,6 +15,7 @@ mod profiles;
 mod service;
 mod stats;
 mod suite;
+mod sweep;
 
 use std::process::ExitCode;
 

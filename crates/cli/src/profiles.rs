@@ -11,9 +11,9 @@ pub struct ProfileOptions {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
 
-    /// A directory of profiles that replace shipped ones or come beside them
+    /// A directory of profiles that replace shipped ones or come beside them; may be repeated
     #[arg(long, value_name = "DIR")]
-    pub profiles: Option<PathBuf>,
+    pub profiles: Vec<PathBuf>,
 }
 
 impl ProfileOptions {
@@ -33,7 +33,7 @@ impl ProfileOptions {
             overrides = overrides.with(path, value);
         }
         let mut library = Library::shipped(&overrides).map_err(|e| input(&e))?;
-        if let Some(directory) = &self.profiles {
+        for directory in &self.profiles {
             library
                 .add_directory(directory, &overrides)
                 .map_err(|e| input(&e))?;

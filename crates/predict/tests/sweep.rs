@@ -1,9 +1,9 @@
 //! A study's points are the same however they are shared out, and none is computed twice.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_model::profile::{Library, Overrides};
-use verbena_predict::sweep::{Part, Store, Study, run};
+use verbena_predict::sweep::{Part, Store, StoreError, Study, run};
 
 const TEXT: &str = r#"
 benchmark = "latency.write-inline"
@@ -29,6 +29,11 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
+/// Opens a directory for the study on the shipped profiles.
+fn open(path: &Path, text: &str) -> Result<Store, StoreError> {
+    Store::open(path, text, "shipped")
+}
+
 /// Runs a part; how many points it computed.
 fn part(store: &Store, part: Part) -> usize {
     let count = AtomicUsize::new(0);
@@ -49,10 +54,10 @@ fn part(store: &Store, part: Part) -> usize {
 #[test]
 fn three_tasks_give_what_one_gives_and_nothing_is_computed_twice() {
     let (whole, shared) = (directory("whole"), directory("shared"));
-    let one = Store::open(&whole, TEXT).expect("opens");
+    let one = open(&whole, TEXT).expect("opens");
     assert_eq!(part(&one, Part::ALL), 16);
     assert_eq!(part(&one, Part::ALL), 0);
-    let several = Store::open(&shared, TEXT).expect("opens");
+    let several = open(&shared, TEXT).expect("opens");
     for number in 0..3 {
         part(&several, Part { number, of: 3 });
     }
@@ -77,7 +82,7 @@ fn three_tasks_give_what_one_gives_and_nothing_is_computed_twice() {
 #[test]
 fn a_task_that_was_ended_while_writing_loses_one_point_only() {
     let path = directory("cut");
-    let store = Store::open(&path, TEXT).expect("opens");
+    let store = open(&path, TEXT).expect("opens");
     part(&store, Part::ALL);
     let file = path.join("part-0-of-1.jsonl");
     let text = std::fs::read_to_string(&file).expect("written");
@@ -90,36 +95,92 @@ fn a_task_that_was_ended_while_writing_loses_one_point_only() {
 #[test]
 fn results_of_another_study_are_not_mixed_in() {
     let path = directory("other");
-    Store::open(&path, TEXT).expect("opens");
-    assert!(Store::open(&path, "benchmark = \"halo\"\n").is_err());
+    open(&path, TEXT).expect("opens");
+    assert!(open(&path, "benchmark = \"halo\"\n").is_err());
+    assert!(Store::open(&path, TEXT, "others").is_err());
     let _ = std::fs::remove_dir_all(path);
 }
 
 #[test]
-fn a_wrong_study_is_told_what_is_wrong() {
+fn results_of_other_profiles_have_another_basis() {
+    let basis = |library: &Library| study(TEXT).expect("sound").basis(library).expect("there");
+    let slower = Overrides::none().with("bensley.cpu.post", 200.0);
+    let slower = Library::shipped(&slower).expect("within bounds");
+    assert_eq!(basis(&library()), basis(&library()));
+    assert_ne!(basis(&library()), basis(&slower));
+}
+
+#[test]
+fn a_wrong_study_is_told_in_which_line_and_what_is_wrong() {
+    let halo = "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\n";
     for (text, expected) in [
         (
-            "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\nsize = 4\n",
-            "takes ranks, nodes, tile",
+            format!("{halo}size = 4\n"),
+            ":3: size: halo has no such parameter; it takes ranks, nodes, tile",
+        ),
+        (format!("{halo}colour = 3\n"), ":3: colour: "),
+        (format!("{halo}tile = []\n"), ":3: tile: an empty list"),
+        (
+            format!("{halo}tile = [1, 0]\n"),
+            ":3: tile: expected whole numbers from 1 to ",
         ),
         (
-            "benchmark = \"speed\"\nsystem = \"connectx-ddr\"\n",
-            "there are latency.write",
+            format!("{halo}ranks = [4,\n 1_000_000]\n"),
+            ":4: ranks: expected whole numbers",
         ),
         (
-            "benchmark = \"halo\"\nsystem = \"mine\"\n",
-            "no such system",
+            format!("{halo}tile = \"2\"\n"),
+            ":3: tile: expected whole numbers",
+        ),
+        (format!("{halo}tile = = 2\n"), ":3: -: "),
+        (
+            format!("{halo}[profile]\n\"a.b\" = 1\n"),
+            ":4: profile.\"a.b\": no profile has such a value",
         ),
         (
-            "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\ncolour = 3\n",
-            "colour",
+            format!("{halo}[profile]\nbensley.cpu.post = 1\n"),
+            "quotation marks",
         ),
         (
-            "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\n[profile]\n\"a.b\" = 1\n",
-            "no profile has such a value",
+            format!("{halo}[profile]\n\"bensley.cpu.post\" = [100, -1]\n"),
+            ":4: profile.\"bensley.cpu.post\": ",
         ),
+        (
+            format!("{halo}[profile]\n\"bensley.cpu.post\" = nan\n"),
+            "expected numbers",
+        ),
+        (
+            "benchmark = \"speed\"\nsystem = \"connectx-ddr\"\n".to_owned(),
+            ":1: benchmark: no \"speed\"; there are latency.write",
+        ),
+        (
+            "benchmark = \"halo\"\nsystem = [\"connectx-ddr\",\n \"mine\"]\n".to_owned(),
+            ":3: system: mine: no such system",
+        ),
+        ("benchmark = \"halo\"\n".to_owned(), "system: is missing"),
     ] {
-        let error = study(text).expect_err("the study is wrong");
+        let error = study(&text).expect_err("the study is wrong");
+        assert!(error.starts_with("study.toml:"), "{error}");
         assert!(error.contains(expected), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn too_many_points_are_refused() {
+    let values: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
+    let list = values.join(", ");
+    let text = format!(
+        "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\nranks = [{list}]\nnodes = [{list}]\ntile = [{list}]\n"
+    );
+    let error = study(&text).expect_err("eight million points");
+    assert!(error.contains("more than 1000000 points"), "{error}");
+}
+
+#[test]
+fn parts_as_typed() {
+    assert_eq!("3/16".parse(), Ok(Part { number: 3, of: 16 }));
+    for wrong in ["", "3", "16/16", "0/0", "-1/4", "a/4", "1/4/2"] {
+        assert!(wrong.parse::<Part>().is_err(), "{wrong}");
     }
 }

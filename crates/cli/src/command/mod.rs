@@ -12,6 +12,7 @@ mod process;
 mod report;
 mod reproduce;
 mod run;
+mod sweep;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -45,6 +46,8 @@ pub enum Command {
     ServiceClient,
     /// Run a program on the software adapter
     Run(run::Arguments),
+    /// Compute a parameter study on the timing models
+    Sweep(sweep::Arguments),
 }
 
 impl Command {
@@ -62,6 +65,7 @@ impl Command {
             Command::Report(arguments) => report::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Run(arguments) => run::run(arguments),
+            Command::Sweep(arguments) => sweep::run(arguments),
             Command::ServiceClient => crate::service::client::run(),
         }
     }

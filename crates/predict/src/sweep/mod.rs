@@ -3,17 +3,19 @@
 //! A study is a file ([`Study`]). Its points are numbered in a fixed order, so that parts of it can be computed anywhere:
 //! on the threads of one machine, or as the tasks of a Slurm array, each of which takes every n-th point. Results are
 //! lines in a directory ([`Store`]), written as they arrive; what is there is not computed again, and the parts of several
-//! tasks merge into one table.
+//! tasks merge into one table. A directory belongs to one study on one set of profiles.
 
+mod file;
 mod point;
 mod store;
 mod study;
 
 pub use point::{Figure, Point};
 pub use store::{Done, Store, StoreError};
-pub use study::{Study, StudyError};
+pub use study::Study;
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_model::profile::{Error, Library};
@@ -33,6 +35,22 @@ impl Part {
 
     fn has(self, point: usize) -> bool {
         point % self.of == self.number
+    }
+}
+
+impl FromStr for Part {
+    type Err = &'static str;
+
+    /// `NUMBER/TASKS`, e.g. `0/16` to `15/16`.
+    fn from_str(text: &str) -> Result<Part, &'static str> {
+        let part = text.split_once('/').and_then(|(number, of)| {
+            Some(Part {
+                number: number.parse().ok()?,
+                of: of.parse().ok()?,
+            })
+        });
+        part.filter(|part| part.number < part.of)
+            .ok_or("expected NUMBER/TASKS with a number from 0 to TASKS - 1, e.g. 0/16")
     }
 }
 

@@ -20,6 +20,26 @@ pub(super) enum Benchmark {
     Halo,
 }
 
+impl Benchmark {
+    /// Whether it needs a message-passing library.
+    pub fn passes_messages(self) -> bool {
+        matches!(
+            self,
+            Benchmark::MpiLatency | Benchmark::MpiBandwidth | Benchmark::Halo
+        )
+    }
+}
+
+/// The largest value of a parameter that a model is asked for.
+pub(super) fn largest(parameter: &str) -> u64 {
+    match parameter {
+        "size" => 1 << 30,
+        "tile" => 1 << 26,
+        "pairs" => 512,
+        _ => 65_536,
+    }
+}
+
 /// Name, benchmark, and the parameters that it takes with their defaults.
 type Entry = (&'static str, Benchmark, &'static [(&'static str, u64)]);
 

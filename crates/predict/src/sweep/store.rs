@@ -5,6 +5,7 @@ use super::point::{Figure, Point};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -62,20 +63,29 @@ pub struct Store {
 
 /// The file that remembers which study the results are of.
 const STUDY: &str = "study.toml";
+/// The file that remembers what else they depend on.
+const BASIS: &str = "basis.txt";
 
 impl Store {
-    /// Opens or makes the directory for the study whose file reads `text`.
-    pub fn open(directory: &Path, text: &str) -> Result<Store, StoreError> {
+    /// Opens or makes the directory for the study whose file reads `text`; its figures depend on `basis` beside
+    /// ([`Study::basis`](super::Study::basis)).
+    pub fn open(directory: &Path, text: &str, basis: &str) -> Result<Store, StoreError> {
         fs::create_dir_all(directory).map_err(|e| fault(directory, e))?;
-        let path = directory.join(STUDY);
-        match fs::read_to_string(&path) {
-            Ok(there) if there != text => Err(fault(
-                &path,
-                "the directory holds another study; give another --out, or remove it",
-            )),
-            Ok(_) => Ok(()),
-            Err(_) => write_whole(&path, text),
-        }?;
+        for (name, wanted, what) in [
+            (STUDY, text, "another study"),
+            (BASIS, basis, "other profiles or another version"),
+        ] {
+            let path = directory.join(name);
+            match fs::read_to_string(&path) {
+                Ok(there) if there != wanted => {
+                    let reason =
+                        format!("the results are of {what}; give another --out, or remove them");
+                    return Err(fault(&path, reason));
+                }
+                Ok(_) => {}
+                Err(_) => write_whole(&path, wanted)?,
+            }
+        }
         Ok(Store {
             directory: directory.to_owned(),
         })
@@ -164,7 +174,9 @@ fn line_of(done: &Done) -> String {
 
 /// A file is there whole or not at all, also when several tasks write it.
 fn write_whole(path: &Path, text: &str) -> Result<(), StoreError> {
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    // Process numbers repeat from host to host, so the name is drawn.
+    let drawn = RandomState::new().build_hasher().finish();
+    let beside = path.with_extension(format!("{drawn:016x}.new"));
     fs::write(&beside, text).map_err(|e| fault(&beside, e))?;
     fs::rename(&beside, path).map_err(|e| fault(path, e))
 }

@@ -10,51 +10,15 @@
 //! "bensley.pcie.read_buffer" = [512, 4096]
 //! ```
 
-use super::point::{BENCHMARKS, Point};
-use serde::Deserialize;
+use super::file::Source;
+use super::point::{BENCHMARKS, Point, largest};
 use std::collections::BTreeMap;
-use verbena_model::profile::Library;
+use std::fmt::Write;
+use toml::de::{DeTable, DeValue};
+use verbena_model::profile::{Error, Library, Overrides};
 
-/// One value or a list of them.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-enum Values<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<T> Values<T> {
-    fn list(self) -> Vec<T> {
-        match self {
-            Values::One(value) => vec![value],
-            Values::Many(values) => values,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    benchmark: String,
-    system: Values<String>,
-    size: Option<Values<u64>>,
-    pairs: Option<Values<u64>>,
-    connections: Option<Values<u64>>,
-    window: Option<Values<u64>>,
-    ranks: Option<Values<u64>>,
-    nodes: Option<Values<u64>>,
-    tile: Option<Values<u64>>,
-    #[serde(default)]
-    profile: BTreeMap<String, Values<f64>>,
-}
-
-/// What is wrong with a study's file.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: {reason}")]
-pub struct StudyError {
-    file: String,
-    reason: String,
-}
+/// More points than anybody waits for: a list too many.
+const MOST: usize = 1_000_000;
 
 /// A study: axes whose combinations are its points.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,82 +30,76 @@ pub struct Study {
 }
 
 impl Study {
-    /// Reads `text`, the contents of `file`; systems and values must be in the library.
-    pub fn read(file: &str, text: &str, library: &Library) -> Result<Study, StudyError> {
-        let fault = |reason: String| StudyError {
-            file: file.to_owned(),
-            reason,
-        };
-        let read: File = toml::from_str(text).map_err(|e| fault(e.to_string()))?;
-        let known = BENCHMARKS
-            .iter()
-            .find(|(name, _, _)| *name == read.benchmark);
-        let Some((benchmark, _, takes)) = known else {
+    /// Reads `text`, the contents of `file`; systems and values must be in the library. An error names file, line and key.
+    pub fn read(file: &str, text: &str, library: &Library) -> Result<Study, Error> {
+        let source = Source { file, text };
+        let table = source.parse()?;
+        let name = source.word(&table, "benchmark")?;
+        let known = BENCHMARKS.iter().find(|(known, _, _)| *known == name.value);
+        let Some((benchmark, run, takes)) = known else {
             let names: Vec<_> = BENCHMARKS.iter().map(|(name, _, _)| *name).collect();
-            return Err(fault(format!(
-                "benchmark = \"{}\": there are {}",
-                read.benchmark,
-                names.join(", ")
-            )));
+            let reason = format!("no \"{}\"; there are {}", name.value, names.join(", "));
+            return Err(source.fault(name.at, "benchmark", reason));
         };
-        let systems = read.system.list();
-        for system in &systems {
-            library.system(system).map_err(|e| fault(e.to_string()))?;
+        let taken: Vec<&str> = takes.iter().map(|(taken, _)| *taken).collect();
+        for (key, _) in table.iter() {
+            let word = key.get_ref().as_ref();
+            if !["benchmark", "system", "profile"].contains(&word) && !taken.contains(&word) {
+                let reason = format!(
+                    "{benchmark} has no such parameter; it takes {}",
+                    taken.join(", ")
+                );
+                return Err(source.fault(key.span().start, word, reason));
+            }
+        }
+        let mut systems = Vec::new();
+        for system in source.words(&table, "system")? {
+            let fault = |reason: String| source.fault(system.at, "system", reason);
+            let parts = library.system(&system.value);
+            let parts = parts.map_err(|e| fault(format!("{}: {}", system.value, e.reason)))?;
+            if run.passes_messages() && parts.mpi.is_none() {
+                let reason = format!("{}: names no mpi, which {benchmark} needs", system.value);
+                return Err(fault(reason));
+            }
+            systems.push(system.value);
         }
         let mut parameters = Vec::new();
-        for (name, values) in [
-            ("size", read.size),
-            ("pairs", read.pairs),
-            ("connections", read.connections),
-            ("window", read.window),
-            ("ranks", read.ranks),
-            ("nodes", read.nodes),
-            ("tile", read.tile),
-        ] {
-            let Some(values) = values else { continue };
-            if !takes.iter().any(|(taken, _)| *taken == name) {
-                let names: Vec<_> = takes.iter().map(|(taken, _)| *taken).collect();
-                return Err(fault(format!(
-                    "{name}: {benchmark} has no such parameter; it takes {}",
-                    names.join(", ")
-                )));
+        for name in taken {
+            if let Some(value) = table.get(name) {
+                let values = source.counts(name, value, largest(name))?;
+                parameters.push((name.to_owned(), values));
             }
-            let values = values.list();
-            if values.contains(&0) {
-                return Err(fault(format!(
-                    "{name}: expected numbers of at least 1, found 0"
-                )));
-            }
-            parameters.push((name.to_owned(), values));
         }
-        let mut profile = Vec::new();
-        for (path, values) in read.profile {
-            if !library.recorded().iter().any(|r| r.path == path) {
-                return Err(fault(format!(
-                    "profile.\"{path}\": no profile has such a value"
-                )));
-            }
-            profile.push((path, values.list()));
-        }
-        let empty = parameters.iter().any(|(_, v)| v.is_empty())
-            || profile.iter().any(|(_, v)| v.is_empty())
-            || systems.is_empty();
-        if empty {
-            return Err(fault("an empty list leaves no point".to_owned()));
-        }
-        Ok(Study {
+        let study = Study {
             benchmark,
             systems,
             parameters,
-            profile,
-        })
+            profile: profile(source, &table, library)?,
+        };
+        match study.checked_size() {
+            Some(1..=MOST) => Ok(study),
+            _ => Err(source.fault(0, "-", format!("more than {MOST} points"))),
+        }
+    }
+
+    /// All that the figures depend on beside the file: this program's version and what the systems are made of.
+    pub fn basis(&self, library: &Library) -> Result<String, Error> {
+        let mut text = format!("verbena {}\n", env!("CARGO_PKG_VERSION"));
+        for name in &self.systems {
+            let _ = writeln!(text, "{:#?}", library.system(name)?);
+        }
+        Ok(text)
+    }
+
+    fn checked_size(&self) -> Option<usize> {
+        let parameters = self.parameters.iter().map(|(_, values)| values.len());
+        let mut axes = parameters.chain(self.profile.iter().map(|(_, values)| values.len()));
+        axes.try_fold(self.systems.len(), usize::checked_mul)
     }
 
     /// How many points there are.
     pub fn size(&self) -> usize {
-        let parameters = self.parameters.iter().map(|(_, values)| values.len());
-        let profile = self.profile.iter().map(|(_, values)| values.len());
-        self.systems.len() * parameters.chain(profile).product::<usize>()
+        self.checked_size().expect("checked when it was read")
     }
 
     /// All points in their order: the system changes slowest, the last parameter of the file's order fastest.
@@ -175,4 +133,42 @@ impl Study {
             profile,
         }
     }
+}
+
+/// Values of profiles by path, each of which the profiles take.
+fn profile(
+    source: Source<'_>,
+    table: &DeTable<'_>,
+    library: &Library,
+) -> Result<Vec<(String, Vec<f64>)>, Error> {
+    let Some(section) = table.get("profile") else {
+        return Ok(Vec::new());
+    };
+    let DeValue::Table(section) = section.get_ref() else {
+        let reason = "expected a section of \"path\" = values";
+        return Err(source.fault(section.span().start, "profile", reason));
+    };
+    // By path: the order of the points must not depend on the parser's.
+    let mut axes = BTreeMap::new();
+    for (key, value) in section.iter() {
+        let path = key.get_ref().to_string();
+        let name = format!("profile.\"{path}\"");
+        if !library.recorded().iter().any(|r| r.path == path) {
+            let reason = match value.get_ref() {
+                DeValue::Table(_) => "a path goes in quotation marks, as it has dots",
+                _ => "no profile has such a value",
+            };
+            return Err(source.fault(key.span().start, &name, reason));
+        }
+        let mut values = Vec::new();
+        for number in source.numbers(&name, value)? {
+            let overrides = Overrides::none().with(&path, number.value);
+            library
+                .with(&overrides)
+                .map_err(|error| source.fault(number.at, &name, error.reason))?;
+            values.push(number.value);
+        }
+        axes.insert(path, values);
+    }
+    Ok(axes.into_iter().collect())
 }

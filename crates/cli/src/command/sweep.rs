@@ -1,0 +1,148 @@
+//! `verbena sweep`: a parameter study on the timing models, over local cores or as the tasks of a Slurm array.
+
+use std::path::{Path, PathBuf};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use crate::sweep::progress::Progress;
+use crate::sweep::script::Script;
+use clap::value_parser;
+use verbena_predict::sweep::{Part, Store, Study, run as compute};
+
+/// Which study, and how.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The study: TOML with benchmark, system, parameters and, under [profile], values; each one or a list
+    file: PathBuf,
+
+    /// Directory for results; what is there is not computed again [default: FILE's name with -results]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Threads; the results do not depend on them
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
+    threads: u32,
+
+    /// Compute nothing; print the script of a Slurm array, of 16 tasks or as many as given
+    #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true, default_missing_value = "16",
+          value_parser = value_parser!(u32).range(1..=100_000), conflicts_with = "part")]
+    slurm: Option<u32>,
+
+    /// Compute one share of the points and leave merging to the last: NUMBER/TASKS, from 0
+    #[arg(long, value_name = "NUMBER/TASKS")]
+    part: Option<Part>,
+
+    #[command(flatten)]
+    profiles: ProfileOptions,
+}
+
+/// Computes what is missing and merges, or prints the script.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
+    let file = arguments.file.display().to_string();
+    let text = std::fs::read_to_string(&arguments.file)
+        .map_err(|error| Failure::Input(format!("{file}: {error}")))?;
+    let library = arguments.profiles.library()?;
+    let study = Study::read(&file, &text, &library).map_err(|e| input(&e))?;
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| beside(&arguments.file));
+    if let Some(tasks) = arguments.slurm {
+        print!("{}", script(&arguments, &out, study.size(), tasks)?);
+        return Ok(Exit::Success);
+    }
+    let basis = study.basis(&library).map_err(|e| input(&e))?;
+    let store = Store::open(&out, &text, &basis).map_err(|e| input(&e))?;
+    let known = store.load().map_err(|e| input(&e))?.len();
+    if known > 0 {
+        eprintln!(
+            "{known} of {} points are in {} already",
+            study.size(),
+            out.display()
+        );
+    }
+    let progress = Progress::new();
+    let part = arguments.part.unwrap_or(Part::ALL);
+    compute(
+        &study,
+        &library,
+        &store,
+        part,
+        arguments.threads as usize,
+        &|done, total| progress.tell(done, total),
+    )
+    .map_err(|e| input(&e))?;
+    match arguments.part {
+        Some(part) => println!(
+            "share {}/{} is in {}; without --part the same command merges all",
+            part.number,
+            part.of,
+            out.display()
+        ),
+        None => {
+            let merged = store.merge().map_err(|e| input(&e))?;
+            println!("{merged} points in {}", out.join("sweep.csv").display());
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Where results go when nothing else is said: in the working directory, named after the study.
+fn beside(file: &Path) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    PathBuf::from(format!("{stem}-results"))
+}
+
+/// The script; its tasks start in other directories on other hosts, so paths are whole.
+fn script(arguments: &Arguments, out: &Path, points: usize, tasks: u32) -> Result<String, Failure> {
+    let whole = |path: &Path| {
+        let path = std::path::absolute(path).map_err(|source| Failure::Directory {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok::<_, Failure>(path.display().to_string())
+    };
+    let program = std::env::current_exe().map_err(|source| Failure::System {
+        doing: "find this program",
+        source,
+    })?;
+    let threads = arguments.threads as usize;
+    let mut command = vec![
+        whole(&program)?,
+        "sweep".to_owned(),
+        whole(&arguments.file)?,
+        "--out".to_owned(),
+        whole(out)?,
+        "--threads".to_owned(),
+        threads.to_string(),
+    ];
+    for setting in &arguments.profiles.set {
+        command.extend(["--set".to_owned(), setting.clone()]);
+    }
+    for directory in &arguments.profiles.profiles {
+        command.extend(["--profiles".to_owned(), whole(directory)?]);
+    }
+    let script = Script {
+        command,
+        file: &arguments.file,
+        points,
+        tasks: (tasks as usize).min(points),
+        threads,
+    };
+    Ok(script.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_named_after_the_study() {
+        assert_eq!(
+            beside(Path::new("/a/read-buffer.toml")),
+            Path::new("read-buffer-results")
+        );
+    }
+}

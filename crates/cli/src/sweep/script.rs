@@ -1,0 +1,95 @@
+//! The script of a Slurm array whose tasks compute a study together.
+//!
+//! A task's share depends on its number and on how many there were at first, which the script holds: tasks that are
+//! submitted again (`sbatch --array=3,5`) take the same shares and go on where they were.
+
+use std::path::Path;
+
+/// An array of tasks.
+pub struct Script<'a> {
+    /// The command that computes everything, word by word.
+    pub command: Vec<String>,
+    /// The study's file, for the reader.
+    pub file: &'a Path,
+    /// Points in all.
+    pub points: usize,
+    /// Tasks.
+    pub tasks: usize,
+    /// Threads of a task.
+    pub threads: usize,
+}
+
+impl Script<'_> {
+    /// Its text.
+    pub fn text(&self) -> String {
+        let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
+        let command = words.join(" ");
+        let (tasks, threads) = (self.tasks, self.threads);
+        format!(
+            "#!/bin/bash\n\
+             # {points} points of the study {file:?} in {tasks} tasks. Submit with sbatch, with the cluster's own options\n\
+             # (--partition, --account, --time). A task that is submitted again goes on where it was ended.\n\
+             # When all have ended, `bash THIS_SCRIPT merge` merges their results.\n\
+             #SBATCH --job-name=verbena-sweep\n\
+             #SBATCH --array=0-{last}\n\
+             #SBATCH --ntasks=1\n\
+             #SBATCH --cpus-per-task={threads}\n\
+             sweep=({command})\n\
+             if [ \"$1\" = merge ]; then\n    \
+                 exec \"${{sweep[@]}}\"\n\
+             fi\n\
+             exec \"${{sweep[@]}}\" --part \"${{SLURM_ARRAY_TASK_ID:?is set by Slurm}}/{tasks}\"\n",
+            points = self.points,
+            file = self.file,
+            last = tasks - 1,
+        )
+    }
+}
+
+/// A word as the shell takes it for itself.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_shell() {
+        for (word, expected) in [
+            ("/a/b-c.toml", "/a/b-c.toml"),
+            ("connectx.send.blueflame=1", "connectx.send.blueflame=1"),
+            ("my study.toml", "'my study.toml'"),
+            ("it's $HOME", r"'it'\''s $HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn the_shares_are_those_of_the_whole_array() {
+        let script = Script {
+            command: vec!["verbena".to_owned(), "sweep".to_owned(), "a b".to_owned()],
+            file: Path::new("a b"),
+            points: 100,
+            tasks: 8,
+            threads: 2,
+        };
+        let text = script.text();
+        for line in [
+            "#!/bin/bash",
+            "#SBATCH --array=0-7",
+            "#SBATCH --cpus-per-task=2",
+            "sweep=(verbena sweep 'a b')",
+        ] {
+            assert!(text.lines().any(|there| there == line), "{line}: {text}");
+        }
+        assert!(text.ends_with("/8\"\n"), "{text}");
+    }
+}
