@@ -3,7 +3,9 @@
 use verbena_model::adapter::Kind;
 use verbena_model::profile::{Library, Overrides};
 use verbena_predict::bench::Direction;
-use verbena_predict::calibrate::{Calibrated, Observation, Quantity, Task, calibrate};
+use verbena_predict::calibrate::{
+    Calibrated, Observation, Quantity, Task, calibrate, overlay, text,
+};
 
 const SYSTEM: &str = "connectx-ddr";
 
@@ -121,4 +123,72 @@ fn what_was_not_measured_is_named_as_unseen() {
         .collect();
     let found = run(&["connectx.receive.request"], &writes);
     assert_eq!(found.identified.unseen, ["connectx.receive.request"]);
+}
+
+#[test]
+fn fitted_values_are_written_as_profiles_and_what_was_not_seen_is_not() {
+    let observations: Vec<_> = measured(&Overrides::none(), 1)
+        .into_iter()
+        .filter(|o| o.quantity == Quantity::Latency(Kind::Write))
+        .collect();
+    let found = run(
+        &["bensley.cpu.post", "connectx.receive.request"],
+        &observations,
+    );
+    let mut library = library(&Overrides::none());
+    let overlays = overlay(&library, SYSTEM, &found, "a \"run\"");
+    for profile in &overlays {
+        let file = format!("fitted/{}.toml", profile.name);
+        library
+            .add(&file, &profile.text, &Overrides::none())
+            .unwrap_or_else(|error| panic!("{error}: {}", profile.text));
+    }
+    let fitted = library
+        .system("connectx-ddr-calibrated")
+        .expect("was written");
+    let shipped = library.system(SYSTEM).expect("a shipped system");
+    let value = |path: &str| library.recorded().iter().find(|r| r.path == path).cloned();
+    let post = value("bensley-calibrated.cpu.post").expect("was seen");
+    assert_eq!(
+        (post.value, post.bounds),
+        (found.fit.values[0], Some((20.0, 300.0)))
+    );
+    assert_eq!(
+        format!("{:?}", fitted.adapter),
+        format!("{:?}", shipped.adapter)
+    );
+    for (observation, predicted) in observations.iter().zip(&found.predicted) {
+        assert_eq!(observation.predicted(&fitted), *predicted);
+    }
+    let told = text(&found, &observations);
+    assert!(
+        told.contains("not seen: connectx.receive.request"),
+        "{told}"
+    );
+}
+
+#[test]
+fn values_that_the_system_does_not_have_are_refused() {
+    let observations = measured(&Overrides::none(), 1);
+    let library = library(&Overrides::none());
+    for (path, expected) in [
+        ("connectx.send.colour", "no profile has such a value"),
+        (
+            "infinihost3-mem.engines.request",
+            "the system does not use it",
+        ),
+        ("connectx.engines.number", "whole number"),
+    ] {
+        let error = calibrate(&Task {
+            library: &library,
+            system: SYSTEM,
+            free: vec![path.to_owned()],
+            observations: &observations,
+            noise: 0.03,
+            steps: 1,
+            threads: 1,
+        })
+        .expect_err("cannot be fitted");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }

@@ -2,6 +2,7 @@
 //! the exit code.
 
 mod bench;
+mod calibrate;
 mod compare;
 mod evaluate;
 mod explain;
@@ -22,6 +23,8 @@ use crate::failure::Failure;
 pub enum Command {
     /// Run benchmarks by name
     Bench(bench::Arguments),
+    /// Fit a timing model's values to measurements
+    Calibrate(calibrate::Arguments),
     /// Say what changed between two runs
     Compare(compare::Arguments),
     /// Evaluate an adapter: all benchmarks, one report
@@ -55,6 +58,7 @@ impl Command {
     pub fn run(self) -> Result<Exit, Failure> {
         match self {
             Command::Bench(arguments) => bench::run(arguments),
+            Command::Calibrate(arguments) => calibrate::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),

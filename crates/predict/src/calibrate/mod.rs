@@ -6,11 +6,16 @@
 
 mod fit;
 mod identifiability;
+mod measured;
 mod observation;
+mod overlay;
+mod table;
 
 pub use fit::{Fit, Free, fit};
 pub use identifiability::{Identified, Inseparable, identify};
 pub use observation::{Observation, Quantity};
+pub use overlay::{Overlay, overlay};
+pub use table::text;
 
 use std::collections::HashMap;
 use verbena_model::profile::{Error, Library, Overrides, Recorded, System, Tag};
@@ -63,9 +68,12 @@ pub enum Unfit {
         /// What is wrong.
         reason: &'static str,
     },
+    /// Measurements of message passing on a system that has none.
+    #[error("the system {0} names no mpi, and there are measurements of message passing")]
+    NoMessagePassing(String),
     /// Fewer measurements than parameters.
     #[error(
-        "{observations} measurements cannot fix {parameters} values; name fewer with --free, or measure more sizes"
+        "{observations} measurements cannot fix {parameters} values; name fewer with --fit, or measure more sizes"
     )]
     TooFew {
         /// Measurements that the models can be held against.
@@ -78,6 +86,10 @@ pub enum Unfit {
 /// Fits.
 pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
     let chosen = chosen(task)?;
+    let passing = task.observations.iter().any(Observation::passes_messages);
+    if passing && task.library.system(task.system)?.mpi.is_none() {
+        return Err(Unfit::NoMessagePassing(task.system.to_owned()));
+    }
     if task.observations.len() < chosen.len() || task.observations.is_empty() {
         return Err(Unfit::TooFew {
             observations: task.observations.len(),
@@ -152,6 +164,7 @@ fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Unfit> {
             .filter(|r| r.tag == Tag::Fitted && continuous(r))
             .collect());
     }
+    let used = task.library.used_by(task.system)?;
     task.free
         .iter()
         .map(|path| {
@@ -161,6 +174,9 @@ fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Unfit> {
             };
             let recorded = task.library.recorded().iter().find(|r| &r.path == path);
             let recorded = recorded.ok_or_else(|| wrong("no profile has such a value"))?;
+            if !used.iter().any(|used| &used.path == path) {
+                return Err(wrong("the system does not use it"));
+            }
             if recorded.bounds.is_none() {
                 return Err(wrong("has no bounds low and high in its profile"));
             }

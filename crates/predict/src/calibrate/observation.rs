@@ -1,6 +1,9 @@
 //! What was measured, in the terms of the models.
 
-use crate::bench::{Bandwidth, Direction, Latency, Operation, Start, bandwidth, latency};
+use crate::bench::{
+    Bandwidth, Direction, Latency, Operation, Ranks, Start, bandwidth, latency, mpi_bandwidth,
+    mpi_latency,
+};
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::profile::System;
 
@@ -11,6 +14,10 @@ pub enum Quantity {
     Latency(Kind),
     /// A stream.
     Bandwidth(Kind, Direction),
+    /// Half a round trip between two ranks on two nodes.
+    MpiLatency,
+    /// A window of messages between two ranks on two nodes.
+    MpiBandwidth,
 }
 
 /// One measurement.
@@ -27,7 +34,7 @@ pub struct Observation {
 }
 
 /// Messages up to this size go inline, as measurement programs do by default.
-const INLINE: u64 = 220;
+pub(super) const INLINE: u64 = 220;
 
 impl Observation {
     /// What it is, for people.
@@ -43,6 +50,8 @@ impl Observation {
             Quantity::Bandwidth(k, Direction::Both) => {
                 format!("bandwidth of {}s both ways", kind(k))
             }
+            Quantity::MpiLatency => "latency of message passing".to_owned(),
+            Quantity::MpiBandwidth => "bandwidth of message passing".to_owned(),
         };
         match self.pairs {
             1 => format!("{what}, {} B", self.bytes),
@@ -53,9 +62,14 @@ impl Observation {
     /// Its unit.
     pub fn unit(&self) -> &'static str {
         match self.quantity {
-            Quantity::Latency(_) => "us",
-            Quantity::Bandwidth(..) => "MB/s",
+            Quantity::Latency(_) | Quantity::MpiLatency => "us",
+            Quantity::Bandwidth(..) | Quantity::MpiBandwidth => "MB/s",
         }
+    }
+
+    /// Whether the system needs a message-passing library to give it.
+    pub fn passes_messages(&self) -> bool {
+        matches!(self.quantity, Quantity::MpiLatency | Quantity::MpiBandwidth)
     }
 
     /// What a modelled system gives for it.
@@ -83,6 +97,10 @@ impl Observation {
                     ..Bandwidth::of(operation).pairs(self.pairs)
                 };
                 bandwidth(system, bench).received
+            }
+            Quantity::MpiLatency => mpi_latency(system, Ranks::Apart, self.bytes),
+            Quantity::MpiBandwidth => {
+                mpi_bandwidth(system, Ranks::Apart, self.bytes, Direction::One)
             }
         }
     }

@@ -1,0 +1,125 @@
+//! `verbena calibrate`: values of a timing model's profiles fitted to measurements of the suite, perftest or OSU.
+
+use std::path::{Path, PathBuf};
+
+use crate::command::report::read;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use crate::suite::target::Target;
+use clap::value_parser;
+use verbena_fabric::model::Fidelity;
+use verbena_predict::calibrate::{Observation, Overlay, Task, calibrate, overlay, text};
+
+/// Which measurements, which model.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Run directories, results files, or output of perftest or OSU, all of one machine
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+
+    /// The model to begin with: model:PROFILE
+    #[arg(long = "on", value_name = "TARGET")]
+    target: Target,
+
+    /// A value to fit, e.g. bensley.cpu.post; may be repeated [default: all of the model that are tagged as fitted]
+    #[arg(long, value_name = "KEY")]
+    fit: Vec<String>,
+
+    /// Relative noise that is expected of a measurement
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = noise)]
+    noise: f64,
+
+    /// Directory for profiles with the fitted values, to be read with --profiles
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Threads; the results do not depend on them
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
+    threads: u32,
+
+    #[command(flatten)]
+    profiles: ProfileOptions,
+}
+
+/// Steps of the search, at most; it ends by itself when a step gains nothing.
+const STEPS: usize = 30;
+
+/// Fits, prints, writes the profiles.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let Target::Model {
+        profile,
+        fidelity: Fidelity::Packet,
+    } = &arguments.target
+    else {
+        let text = "only models can be calibrated, and the fidelity is not chosen: --on model:PROFILE; \
+                    `verbena list` names the profiles";
+        return Err(Failure::Input(text.to_owned()));
+    };
+    let library = arguments.profiles.library()?;
+    let (mut observations, mut points) = (Vec::new(), 0);
+    for path in &arguments.runs {
+        let run = read(path)?;
+        points += run.points.len();
+        observations.extend(run.points.iter().filter_map(Observation::of));
+    }
+    if observations.is_empty() {
+        return Err(Failure::Input(format!(
+            "none of {points} points is of what the models are fitted to: latencies and, from 4 KiB on, bandwidths of \
+             writes, reads and sends over RC, and OSU's of two ranks"
+        )));
+    }
+    let calibrated = calibrate(&Task {
+        library: &library,
+        system: profile,
+        free: arguments.fit.clone(),
+        observations: &observations,
+        noise: arguments.noise,
+        steps: STEPS,
+        threads: arguments.threads as usize,
+    })
+    .map_err(|error| Failure::Input(error.to_string()))?;
+    print!("{}", text(&calibrated, &observations));
+    if points > observations.len() {
+        println!(
+            "{} points of the runs were left out: the models are not asked for such",
+            points - observations.len()
+        );
+    }
+    if let Some(directory) = &arguments.out {
+        let overlays = overlay(&library, profile, &calibrated, &source(&arguments.runs));
+        write(directory, &overlays)?;
+        if let Some(system) = overlays.last() {
+            println!(
+                "written: --profiles {} --on model:{}",
+                directory.display(),
+                system.name
+            );
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// What the values were fitted to, for their record.
+fn source(runs: &[PathBuf]) -> String {
+    let names: Vec<String> = runs.iter().map(|run| run.display().to_string()).collect();
+    format!("verbena calibrate {}", names.join(" "))
+}
+
+fn write(directory: &Path, overlays: &[Overlay]) -> Result<(), Failure> {
+    let wrong =
+        |path: &Path, error: std::io::Error| Failure::Input(format!("{}: {error}", path.display()));
+    std::fs::create_dir_all(directory).map_err(|error| wrong(directory, error))?;
+    for overlay in overlays {
+        let path = directory.join(format!("{}.toml", overlay.name));
+        std::fs::write(&path, &overlay.text).map_err(|error| wrong(&path, error))?;
+    }
+    Ok(())
+}
+
+fn noise(text: &str) -> Result<f64, String> {
+    let share: Option<f64> = text.parse().ok();
+    share
+        .filter(|share| (1e-6..=1.0).contains(share))
+        .ok_or_else(|| "expected a share from 0.000001 to 1, e.g. 0.03".to_owned())
+}

@@ -1,0 +1,221 @@
+//! What a calibration came to, for people: the values, how well they fit, and what the data do not tell.
+
+use super::{Calibrated, Observation};
+use std::fmt::Write;
+
+/// A value this near to a bound, relative to the whole range, is at it.
+const AT_BOUND: f64 = 1e-6;
+
+/// A value whose standard error is a larger share of it than this is hardly known.
+const HARDLY_KNOWN: f64 = 0.25;
+
+/// The tables.
+pub fn text(calibrated: &Calibrated, observations: &[Observation]) -> String {
+    let mut out = String::new();
+    values(&mut out, calibrated);
+    fits(&mut out, calibrated, observations);
+    limits(&mut out, calibrated);
+    out
+}
+
+fn values(out: &mut String, calibrated: &Calibrated) {
+    let _ = writeln!(
+        out,
+        "{:<36} {:>10} {:>10} {:>10} {:<5} {:>18}",
+        "value", "before", "fitted", "error", "unit", "bounds"
+    );
+    for (number, free) in calibrated.free.iter().enumerate() {
+        let value = calibrated.fit.values[number];
+        let error = match calibrated.identified.errors[number] {
+            Some(error) => short(error),
+            None => "not seen".to_owned(),
+        };
+        let near = |bound: f64| (value - bound).abs() <= AT_BOUND * (free.high - free.low);
+        let note = match near(free.low) || near(free.high) {
+            true => "  at its bound",
+            false => "",
+        };
+        let bounds = format!("{} to {}", free.low, free.high);
+        let _ = writeln!(
+            out,
+            "{:<36} {:>10} {:>10} {:>10} {:<5} {:>18}{note}",
+            free.path,
+            short(free.start),
+            short(value),
+            error,
+            calibrated.units[number],
+            bounds
+        );
+    }
+}
+
+/// Measurements of one thing, over all launches.
+struct Group {
+    label: String,
+    unit: &'static str,
+    model: f64,
+    measured: Vec<f64>,
+}
+
+fn fits(out: &mut String, calibrated: &Calibrated, observations: &[Observation]) {
+    let mut groups: Vec<Group> = Vec::new();
+    for (observation, model) in observations.iter().zip(&calibrated.predicted) {
+        let label = observation.label();
+        match groups.iter_mut().find(|group| group.label == label) {
+            Some(group) => group.measured.push(observation.figure),
+            None => groups.push(Group {
+                label,
+                unit: observation.unit(),
+                model: *model,
+                measured: vec![observation.figure],
+            }),
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n{:<44} {:>6} {:>10} {:>10} {:<5} {:>9}",
+        "measurement", "number", "mean", "model", "unit", "residual"
+    );
+    for group in &groups {
+        let mean = group.measured.iter().sum::<f64>() / group.measured.len() as f64;
+        let _ = writeln!(
+            out,
+            "{:<44} {:>6} {:>10} {:>10} {:<5} {:>+7.1} %",
+            group.label,
+            group.measured.len(),
+            short(mean),
+            short(group.model),
+            group.unit,
+            (group.model / mean - 1.0) * 100.0
+        );
+    }
+    let squares =
+        |(observation, model): (&Observation, &f64)| (model / observation.figure).ln().powi(2);
+    let sum: f64 = observations
+        .iter()
+        .zip(&calibrated.predicted)
+        .map(squares)
+        .sum();
+    let _ = writeln!(
+        out,
+        "{} measurements, {} values, {} steps; root of the mean square of the residuals {:.2} %",
+        observations.len(),
+        calibrated.free.len(),
+        calibrated.fit.steps,
+        (sum / observations.len().max(1) as f64).sqrt() * 100.0
+    );
+}
+
+fn limits(out: &mut String, calibrated: &Calibrated) {
+    for pair in &calibrated.identified.inseparable {
+        let _ = writeln!(
+            out,
+            "cannot be told apart: {} and {} (correlation {:+.3}); only a combination of them was measured",
+            pair.one, pair.other, pair.correlation
+        );
+    }
+    // Three or more values that only add up are correlated less in pairs; their errors give them away.
+    let paired = |path: &String| {
+        let mut pairs = calibrated.identified.inseparable.iter();
+        pairs.any(|pair| pair.one == *path || pair.other == *path)
+    };
+    for (number, free) in calibrated.free.iter().enumerate() {
+        let (value, error) = (
+            calibrated.fit.values[number],
+            calibrated.identified.errors[number],
+        );
+        if let Some(error) = error.filter(|error| *error > HARDLY_KNOWN * value)
+            && !paired(&free.path)
+        {
+            let _ = writeln!(
+                out,
+                "hardly known: {} ({} of {}); the others make up for it, or the measurements are too few",
+                free.path,
+                short(error),
+                short(value)
+            );
+        }
+    }
+    for path in &calibrated.identified.unseen {
+        let _ = writeln!(out, "not seen: {path}; no measurement depends on it");
+    }
+}
+
+/// Four significant digits.
+fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        zero if zero < 1e-9 => 0,
+        size => (3 - size.log10().floor() as i32).clamp(0, 9) as usize,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Fit, Free, Identified, Inseparable};
+    use super::*;
+
+    fn calibrated(errors: Vec<Option<f64>>, inseparable: Vec<Inseparable>) -> Calibrated {
+        let free = |path: &str| Free {
+            path: path.to_owned(),
+            low: 0.0,
+            high: 200.0,
+            start: 50.0,
+        };
+        Calibrated {
+            free: vec![free("a"), free("b"), free("c")],
+            units: vec!["ns".to_owned(); 3],
+            fit: Fit {
+                values: vec![100.0, 100.0, 200.0],
+                residuals: Vec::new(),
+                jacobian: Vec::new(),
+                steps: 1,
+            },
+            identified: Identified {
+                errors,
+                inseparable,
+                unseen: Vec::new(),
+            },
+            predicted: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_hardly_known_and_what_is_at_its_bound_is_said() {
+        let told = text(
+            &calibrated(vec![Some(24.0), Some(26.0), Some(1.0)], Vec::new()),
+            &[],
+        );
+        assert!(told.contains("hardly known: b (26.00 of 100.0)"), "{told}");
+        assert!(!told.contains("hardly known: a"), "{told}");
+        assert_eq!(told.matches("at its bound").count(), 1, "{told}");
+    }
+
+    #[test]
+    fn a_pair_that_cannot_be_told_apart_is_not_named_twice() {
+        let pair = Inseparable {
+            one: "a".to_owned(),
+            other: "b".to_owned(),
+            correlation: -0.99,
+        };
+        let told = text(
+            &calibrated(vec![Some(90.0), Some(90.0), Some(1.0)], vec![pair]),
+            &[],
+        );
+        assert!(told.contains("cannot be told apart: a and b"), "{told}");
+        assert!(!told.contains("hardly known"), "{told}");
+    }
+
+    #[test]
+    fn four_digits() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.012_345, "0.01235"),
+            (1.5, "1.500"),
+            (123.456, "123.5"),
+            (123_456.7, "123457"),
+        ] {
+            assert_eq!(short(value), expected);
+        }
+    }
+}
