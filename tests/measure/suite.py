@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import Tool
 
-TITLE = "verbena bench, evaluate, report and compare"
+TITLE = "verbena bench, evaluate, report, compare, sweep and calibrate"
 REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
             Tool("chromium", "chromium")]
 
@@ -53,6 +53,8 @@ def cases() -> list[Case]:
         Case("figure 2 of connectx_multicore", "on models", model_figure),
         Case("an operation explained", "on models", model_explained),
         Case("models beside a measurement", "evaluate --quick", model_beside),
+        Case("a parameter study", "restart, Slurm array", studied),
+        Case("a calibration finds what was planted", "on models", calibrated),
     ]
     for row, arguments, words in WRONG:
         found.append(Case(row, "wrong input", partial(wrong, arguments, words)))
@@ -74,6 +76,11 @@ WRONG = [
     ("another schema version", ["report", "{other}"], "schema version 7"),
     ("truncated JSON", ["report", "{cut}"], "cut.jsonl:2"),
     ("something else", ["compare", "{else}", "{else}"], "perftest"),
+    ("no study there", ["sweep", "/no/such/study.toml"], "/no/such/study.toml"),
+    ("a study with an unknown key", ["sweep", "{study}"], "study.toml:3: colour:"),
+    ("a share beyond the last", ["sweep", "{study}", "--part", "4/4"], "NUMBER/TASKS"),
+    ("calibration of no model", ["calibrate", "{cut}", "--on", "software"], "model:PROFILE"),
+    ("calibration to nothing", ["calibrate", "{empty}", "--on", "model:connectx-ddr"], "none of 0 points"),
 ]
 
 
@@ -147,6 +154,95 @@ def model_beside(place: Place) -> Outcome:
         if records(out / f"model-{profile}")[0]["fabric"] != "model":
             return failed(f"the records of {profile} are not marked as a model's")
     return passed("2 models")
+
+
+STUDY = """
+benchmark = "latency.write-inline"
+system = ["connectx-ddr", "infinihost3-ddr"]
+size = [1, 128, 256]
+pairs = [1, 4]
+[profile]
+"bensley.pcie.read_buffer" = [512, 4096]
+"""
+
+
+def studied(place: Place) -> Outcome:
+    """24 points; after a loss of some, these alone are computed; the tasks of a Slurm array give the same bytes."""
+    study = place.directory / "a study.toml"
+    study.write_text(STUDY)
+    whole, shared = place.directory / "whole", place.directory / "shared"
+    command = [str(VERBENA), "sweep", str(study), "--out"]
+    first = place.run("sweep", [*command, str(whole)], 60)
+    if not first.succeeded:
+        return failed(f"{first.describe()}, expected exit 0", first.evidence())
+    table = (whole / "sweep.csv").read_text()
+    if len(table.splitlines()) != 25:
+        return failed(f"{len(table.splitlines())} lines instead of a heading and 24 points", table)
+    part = whole / "part-0-of-1.jsonl"
+    lines = part.read_text().splitlines(keepends=True)
+    # As a task leaves it that is killed while it writes.
+    part.write_text("".join(lines[:10]) + lines[10][:20])
+    again = place.run("again", [*command, str(whole), "--threads", "1"], 60)
+    if "10 of 24 points" not in again.output or len(part.read_text().splitlines()) != 24:
+        return failed("not just the lost points were computed", again.evidence())
+    if (whole / "sweep.csv").read_text() != table:
+        return failed("the table is another one after a restart")
+    printed = place.run("script", [*command, str(shared), "--slurm=3"], 30)
+    script = place.directory / "sweep.sbatch"
+    script.write_text(printed.output)
+    if "#SBATCH --array=0-2" not in printed.output or shared.exists():
+        return failed("the script is not one of three tasks", printed.evidence())
+    for task in (2, 0, 1):
+        ended = place.run(f"task-{task}", ["env", f"SLURM_ARRAY_TASK_ID={task}", "bash", str(script)], 60)
+        if not ended.succeeded or not (shared / f"part-{task}-of-3.jsonl").exists():
+            return failed(f"task {task}: {ended.describe()}", ended.evidence())
+    merged = place.run("merge", ["bash", str(script), "merge"], 60)
+    if "24 of 24 points" not in merged.output or (shared / "sweep.csv").read_text() != table:
+        return failed("the merged table is another one", merged.evidence())
+    study.write_text(STUDY.replace("128", "64"))
+    other = place.run("other", [*command, str(shared)], 30)
+    if other.status != WRONG_INPUT or "another study" not in other.output:
+        return failed("another study's results were taken", other.evidence())
+    study.write_text(STUDY)
+    other = place.run("other", [*command, str(shared), "--set", "bensley.cpu.post=200"], 30)
+    if other.status != WRONG_INPUT or "other profiles" not in other.output:
+        return failed("results of other profiles were taken", other.evidence())
+    return passed("24 points")
+
+
+PLANTED = {"bensley.cpu.post": 220.0, "connectx.receive.request": 260.0}
+
+
+def calibrated(place: Place) -> Outcome:
+    """Values planted in a model are found again from a run of the suite on it; the written profiles have them; what only
+    adds up is named."""
+    out, fitted = place.directory / "out", place.directory / "fitted"
+    planted = [word for path, value in PLANTED.items() for word in ("--set", f"{path}={value}")]
+    sizes = ["--sizes", "1,64,512,4096,65536"]
+    run = place.run("bench", [str(VERBENA), "bench", "latency.write", "latency.send", "latency.read",
+                              "bandwidth.write", "--on", "model:connectx-ddr", *sizes, *planted,
+                              "--quick", "--out", str(out)], 60)
+    if not run.succeeded:
+        return failed(f"{run.describe()}, expected exit 0", run.evidence())
+    command = [str(VERBENA), "calibrate", str(out), "--on", "model:connectx-ddr"]
+    wanted = [word for path in PLANTED for word in ("--fit", path)]
+    ended = place.run("calibrate", [*command, *wanted, "--out", str(fitted)], 60)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    for path, value in PLANTED.items():
+        row = re.search(rf"^{re.escape(path)} +\S+ +(\S+) ", ended.output, re.M)
+        if not row or abs(float(row[1]) / value - 1) > 0.05:
+            return failed(f"{path} = {value} was not found again", ended.evidence())
+    used = place.run("use", [str(VERBENA), "bench", "latency.send", "--on", "model:connectx-ddr-calibrated",
+                             "--profiles", str(fitted), *sizes, "--quick", "--transports", "rc", "--out",
+                             str(place.directory / "used")], 60)
+    if not used.succeeded:
+        return failed(f"the written profiles: {used.describe()}", used.evidence())
+    both = ["--fit", "bensley.cpu.post", "--fit", "bensley.pcie.write_latency"]
+    told = place.run("inseparable", [*command, *both], 60)
+    if "cannot be told apart: bensley.cpu.post and bensley.pcie.write_latency" not in told.output:
+        return failed("what only adds up is not named", told.evidence())
+    return passed("2 values")
 
 
 def records(directory: Path) -> list[dict]:
@@ -416,10 +512,13 @@ def wrong(arguments: list[str], words: str, place: Place) -> Outcome:
                         "command": "", "started": 0, "seed": 0, "effort": "", "launcher": "",
                         "launches": 0, "clock": {}, "environment": {}})
     files = {"other": place.directory / "other.jsonl", "cut": place.directory / "cut.jsonl",
-             "else": place.directory / "else.txt"}
+             "else": place.directory / "else.txt", "study": place.directory / "study.toml",
+             "empty": place.directory / "empty.jsonl"}
     files["other"].write_text('{"record":"run","schema":7}\n')
     files["cut"].write_text(first + '\n{"record":"point","bench')
     files["else"].write_text("nothing that anybody knows\n")
+    files["study"].write_text('benchmark = "halo"\nsystem = "connectx-ddr"\ncolour = 3\n')
+    files["empty"].write_text(first + "\n")
     command = [str(VERBENA), *(a.format(**files) for a in arguments)]
     ended = place.run("wrong", command, 30)
     if ended.status != WRONG_INPUT or words not in ended.output:
