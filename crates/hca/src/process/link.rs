@@ -40,6 +40,19 @@ struct Sending {
     producer: Producer,
     in_flight: VecDeque<InFlight>,
     starving: Vec<Arc<Qp>>,
+    /// The responder is dead and what was in flight has been taken: nothing would ever complete what came later.
+    closed: bool,
+}
+
+/// What became of a record that was to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in the ring.
+    Stored,
+    /// There is no room now.
+    Full,
+    /// The responder is dead.
+    Closed,
 }
 
 /// What completing needs.
@@ -73,7 +86,7 @@ impl Outbound {
         }
     }
 
-    /// Publishes a request record; `fill` writes its `length` bytes of payload. False when there is no room now.
+    /// Publishes a request record; `fill` writes its `length` bytes of payload.
     #[inline]
     pub fn push(
         &self,
@@ -81,12 +94,15 @@ impl Outbound {
         length: usize,
         acknowledge: Acknowledge<'_>,
         fill: impl FnOnce(*mut u8),
-    ) -> bool {
+    ) -> Pushed {
         debug_assert!(length <= MAX_PAYLOAD);
         let mut sending = self.sending();
+        if sending.closed {
+            return Pushed::Closed;
+        }
         let requests = self.channel.requests();
         let Some(end) = sending.producer.push(&requests, header, length, fill) else {
-            return false;
+            return Pushed::Full;
         };
         if let Acknowledge::Request(queue_pair, index, epoch) = acknowledge {
             let queue_pair = queue_pair.clone();
@@ -98,12 +114,16 @@ impl Outbound {
             });
         }
         self.pushed.store(end, Ordering::Release);
-        true
+        Pushed::Stored
     }
 
-    /// Has `queue_pair` pumped when the responder has made room.
-    pub fn starve(&self, queue_pair: &Arc<Qp>) {
-        self.sending().starving.push(queue_pair.clone());
+    /// Has `queue_pair` pumped when the responder has made room. False when it never will.
+    pub fn starve(&self, queue_pair: &Arc<Qp>) -> bool {
+        let mut sending = self.sending();
+        if !sending.closed {
+            sending.starving.push(queue_pair.clone());
+        }
+        !sending.closed
     }
 
     /// Whether the responder has got on, or has still to.
@@ -136,9 +156,10 @@ impl Outbound {
         Some(std::mem::take(&mut sending.starving))
     }
 
-    /// Takes everything in flight, because the responder will never deal with it.
+    /// Takes everything in flight, because the responder will never deal with it, and lets nothing in any more.
     pub fn take_all(&self) -> (Vec<InFlight>, Vec<Arc<Qp>>) {
         let mut sending = self.sending();
+        sending.closed = true;
         let starving = std::mem::take(&mut sending.starving);
         let all = sending.in_flight.drain(..).collect();
         self.acknowledged

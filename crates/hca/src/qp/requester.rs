@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::memory::place::{Claim, Piece, grant};
 use crate::memory::transfer::{Granted, Runs};
 use crate::path::{PULL_ANY, PULL_ARENA, Peer, Way};
-use crate::process::link::{Acknowledge, Outbound};
+use crate::process::link::{Acknowledge, Outbound, Pushed};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::message::*;
@@ -363,11 +363,29 @@ impl Qp {
     }
 
     #[inline]
-    pub(super) fn pushed(self: &Arc<Qp>, via: &Arc<Outbound>, pushed: bool, bytes: u64) -> Outcome {
-        if !pushed {
-            via.starve(self);
-            via.peer.wake();
-            return Outcome::NoRoom;
+    pub(super) fn pushed(
+        self: &Arc<Qp>,
+        via: &Arc<Outbound>,
+        pushed: Pushed,
+        bytes: u64,
+    ) -> Outcome {
+        let closed = match pushed {
+            Pushed::Stored => false,
+            Pushed::Closed => true,
+            Pushed::Full => {
+                if via.starve(self) {
+                    via.peer.wake();
+                    return Outcome::NoRoom;
+                }
+                true
+            }
+        };
+        if closed {
+            // The peer died since we looked. An unreliable requester never learns.
+            return match self.kind {
+                IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
+                _ => Outcome::Failed(IBV_WC_RETRY_EXC_ERR),
+            };
         }
         self.process.counters.shard().operation_bytes.add(bytes);
         self.process.counters.shard().ring_path_operations.add(1);
@@ -615,7 +633,7 @@ impl Qp {
             immediate: status,
             ..Header::default()
         };
-        if job.channel.push(header, 0, Acknowledge::Nothing, |_| ()) {
+        if job.channel.push(header, 0, Acknowledge::Nothing, |_| ()) == Pushed::Stored {
             job.channel.peer.wake();
         }
         Outcome::Failed(status)
