@@ -5,6 +5,9 @@ use libc::{c_int, c_void, ssize_t};
 use std::slice;
 use verbena_rdmacm::command;
 
+/// More than the longest command. write(2) takes any length, a slice does not.
+const LONGEST: usize = 4096;
+
 /// Opens an event channel; its descriptor is closed on exec.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_cm_open() -> c_int {
@@ -23,6 +26,9 @@ pub unsafe extern "C" fn verbena_cm_write(
 ) -> ssize_t {
     if buffer.is_null() {
         return -(libc::EFAULT as ssize_t);
+    }
+    if length > LONGEST {
+        return -(libc::EINVAL as ssize_t);
     }
     // SAFETY: by the caller's promise.
     let outcome = unsafe {

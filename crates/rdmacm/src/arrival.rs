@@ -11,38 +11,59 @@ use crate::message::{Kind, Message};
 use crate::service::{Caller, State};
 use crate::stage::Stage;
 use crate::thread::Source;
+use std::io::ErrorKind;
+use verbena_hca::errno::Result;
 
 /// Callers that may be silent at once.
 const MOST_CALLERS: usize = 4096;
 
+/// Messages of one peer that are handled before others get their turn.
+const BATCH: usize = 16;
+
 /// Handles what made a source readable.
-pub fn handle(state: &mut State, source: Source) {
+///
+/// # Errors
+/// A call that waits cannot be taken now, for want of descriptors; it goes on waiting.
+pub fn handle(state: &mut State, source: Source) -> Result<()> {
     match source {
-        Source::Listener(number, generation) => answer_calls(state, number, generation),
+        Source::Listener(number, generation) => return answer_call(state, number, generation),
         Source::Caller(number) => hear_caller(state, number),
         Source::Identifier(number, generation) => hear_peer(state, number, generation),
     }
+    Ok(())
 }
 
-/// Takes the calls that wait at a listener.
-fn answer_calls(state: &mut State, number: u32, generation: u32) {
+/// Takes the call that has waited longest at a listener.
+fn answer_call(state: &mut State, number: u32, generation: u32) -> Result<()> {
     let crowded = state.callers.iter().count() >= MOST_CALLERS;
     let listener = state.identifiers.get(number);
     let Some(Listening { socket, .. }) = listener
         .filter(|listener| listener.generation == generation)
         .and_then(|listener| listener.listening.as_ref())
     else {
-        return;
+        return Ok(());
     };
-    let Ok((stream, _)) = socket.accept() else {
-        return;
+    let stream = match socket.accept() {
+        Ok((stream, _)) => stream,
+        // The caller has hung up, or another event had told of the same one.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+            ) =>
+        {
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
     };
-    if crowded {
-        return;
+    if !crowded && let Ok(conversation) = Conversation::new(stream) {
+        admit(state, number, generation, conversation);
     }
-    let Ok(conversation) = Conversation::new(stream) else {
-        return;
-    };
+    Ok(())
+}
+
+/// Waits for what a caller has to say.
+fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversation) {
     let caller = Caller {
         listener: number,
         generation,
@@ -154,7 +175,8 @@ pub fn datagram(parameters: &ConnectionParameters) -> DatagramParameters {
 
 /// Hears the peer of an identifier.
 fn hear_peer(state: &mut State, number: u32, generation: u32) {
-    loop {
+    // One that talks without end does not keep the program from its own commands.
+    for _ in 0..BATCH {
         let identifier = state.identifiers.get_mut(number);
         let Some(identifier) = identifier.filter(|of| of.generation == generation) else {
             return;

@@ -11,7 +11,8 @@ use crate::table::Table;
 use crate::thread::Watch;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
 
@@ -59,7 +60,8 @@ pub struct Service {
     state: Mutex<State>,
 }
 
-static CURRENT: RwLock<Option<&'static Service>> = RwLock::new(None);
+/// A pointer and not a lock, which a thread might hold when another forks.
+static CURRENT: AtomicPtr<Service> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Service {
     /// That of this process; made at first use. A child of fork(2) makes its own: the thread, and the meaning of the
@@ -71,10 +73,7 @@ impl Service {
         if let Some(service) = Service::existing() {
             return Ok(service);
         }
-        let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(service) = current.filter(|service| service.pid == std::process::id()) {
-            return Ok(service);
-        }
+        let before = CURRENT.load(Ordering::Acquire);
         let state = State {
             channels: HashMap::new(),
             identifiers: Table::default(),
@@ -84,18 +83,23 @@ impl Service {
             watch: Watch::new()?,
             generations: 0,
         };
-        // Lives as long as the process: its thread never ends.
-        let service: &'static Service = Box::leak(Box::new(Service {
+        let made = Box::into_raw(Box::new(Service {
             pid: std::process::id(),
             state: Mutex::new(state),
         }));
-        *current = Some(service);
-        Ok(service)
+        // Lives as long as the process: its thread never ends.
+        let result = CURRENT.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire);
+        if result.is_err() {
+            // SAFETY: another thread was faster; nobody has seen this one.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        Service::existing().ok_or(Errno::EIO)
     }
 
     /// That of this process, if there is one.
     pub fn existing() -> Option<&'static Service> {
-        let current = CURRENT.read().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: null, or made above and never freed once it is seen here.
+        let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
         current.filter(|service| service.pid == std::process::id())
     }
 
@@ -144,7 +148,10 @@ impl State {
     pub fn destroy(&mut self, number: u32) -> Option<u32> {
         let identifier = self.identifiers.remove(number)?;
         let reported = identifier.events_reported;
-        self.part(&identifier);
+        if let Some(conversation) = &identifier.conversation {
+            // That it closes tells the peer; the kernel's communication manager would say as much (12.10.2).
+            self.watch.forget(conversation);
+        }
         let orphans = self.take_events(identifier.channel, |waiting| waiting.owner == number);
         for request in orphans.into_iter().filter_map(|waiting| waiting.request) {
             self.destroy(request);
@@ -169,15 +176,6 @@ impl State {
             self.answered(listener);
         }
         Some(reported)
-    }
-
-    /// Tells the peer of an identifier that is going what the communication manager would (12.10.2).
-    fn part(&mut self, identifier: &Identifier) {
-        // Closing the stream says the rest.
-        let Some(conversation) = &identifier.conversation else {
-            return;
-        };
-        self.watch.forget(conversation);
     }
 
     /// One request less that waits at `listener` for its answer.

@@ -6,7 +6,11 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use verbena_hca::errno::{Errno, Result};
+
+/// How long nothing is done when calls cannot be taken.
+const RESPITE: Duration = Duration::from_millis(10);
 
 /// What something that is listened to belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +119,11 @@ fn run(epoll: &OwnedFd) {
             continue;
         };
         for event in &events {
-            arrival::handle(&mut service.lock(), Source::decode(event.data.u64()));
+            let handled = arrival::handle(&mut service.lock(), Source::decode(event.data.u64()));
+            if handled.is_err() {
+                // Out of descriptors: the listener stays readable, and asking again at once would take a processor.
+                thread::sleep(RESPITE);
+            }
         }
     }
 }
