@@ -57,7 +57,7 @@ fn described() -> Vec<Described> {
 
 #[test]
 fn a_report_is_whole_and_offline() {
-    let html = page(&[run("one <&> \"two\"", 1.0)], &described());
+    let html = page(&[run("one <&> \"two\"", 1.0)], &described(), None);
     assert!(html.contains("</html>") && html.contains("<svg") && html.contains("<table>"));
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         assert!(
@@ -71,7 +71,7 @@ fn a_report_is_whole_and_offline() {
 
 #[test]
 fn two_runs_are_overlaid_with_ratios() {
-    let html = page(&[run("a", 1.0), run("b", 1.5)], &described());
+    let html = page(&[run("a", 1.0), run("b", 1.5)], &described(), None);
     assert!(html.contains("b over a"));
     assert!(
         html.contains("class=\"interval worse\""),
@@ -81,7 +81,7 @@ fn two_runs_are_overlaid_with_ratios() {
 
 #[test]
 fn no_points_at_all_is_a_page_too() {
-    let html = page(&[Loaded::default()], &described());
+    let html = page(&[Loaded::default()], &described(), None);
     assert!(html.contains("0 points of 0 benchmarks"));
 }
 

@@ -34,6 +34,29 @@ pub struct Mark {
     pub label: String,
 }
 
+/// A value from elsewhere that a series is held against: a point, or a level over several x; a bound as a bar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reference {
+    /// What it is.
+    pub label: String,
+    /// The series that it belongs to.
+    pub series: usize,
+    /// From where to where; the same twice for a point.
+    pub x: (f64, f64),
+    /// The value.
+    pub value: Option<f64>,
+    /// Not below.
+    pub low: Option<f64>,
+    /// Not above.
+    pub high: Option<f64>,
+}
+
+impl Reference {
+    fn ys(&self) -> impl Iterator<Item = f64> {
+        [self.value, self.low, self.high].into_iter().flatten()
+    }
+}
+
 /// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChart {
@@ -55,6 +78,8 @@ pub struct LineChart {
     pub bound: Vec<(f64, f64)>,
     /// Marks.
     pub marks: Vec<Mark>,
+    /// What the series are held against.
+    pub references: Vec<Reference>,
 }
 
 impl LineChart {
@@ -62,10 +87,12 @@ impl LineChart {
     pub fn svg(&self) -> String {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let bands = || self.series.iter().flat_map(|series| &series.band);
-        let xs = all().map(|p| p.0);
+        let marked = self.references.iter().flat_map(|r| [r.x.0, r.x.1]);
+        let xs = all().map(|p| p.0).chain(marked);
         let x = Scale::over(self.x_kind, xs, LEFT, WIDTH - RIGHT);
         let ys = all().map(|p| p.1).chain(bands().flat_map(|b| [b.1, b.2]));
         let ys = ys.chain(self.bound.iter().map(|p| p.1));
+        let ys = ys.chain(self.references.iter().flat_map(Reference::ys));
         let y = Scale::over(self.y_kind, ys, HEIGHT - BOTTOM, TOP).to_decades();
         let mut out = format!(
             "<figure class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
@@ -78,6 +105,9 @@ impl LineChart {
         if !self.bound.is_empty() {
             let path = path(self.bound.iter().copied(), &x, &y);
             let _ = write!(out, "<path class=\"bound\" d=\"{path}\"/>");
+        }
+        for reference in &self.references {
+            draw_reference(&mut out, reference, &x, &y, &self.y_unit);
         }
         for mark in &self.marks {
             let (at, label) = (x.at(mark.x), escape(&mark.label));
@@ -100,6 +130,9 @@ impl LineChart {
         }
         if self.series.iter().any(|series| !series.band.is_empty()) {
             out.push_str("<span class=\"note\">band: smallest to 99th percentile</span>");
+        }
+        if !self.references.is_empty() {
+            out.push_str("<span class=\"note\">diamonds, levels and bars: published</span>");
         }
         out.push_str("</figcaption></figure>");
         out
@@ -186,6 +219,56 @@ fn draw_series(out: &mut String, series: &Series, colour: usize, x: &Scale, y: &
     }
 }
 
+/// A value as a diamond, over several x as a level between two; a bound as a bar to the edge that it leaves open.
+fn draw_reference(out: &mut String, reference: &Reference, x: &Scale, y: &Scale, unit: &str) {
+    let colour = reference.series % COLOURS;
+    let (from, to) = (x.at(reference.x.0), x.at(reference.x.1));
+    let say = |value: f64| escape(&unit::display(value, unit));
+    let label = escape(&reference.label);
+    if reference.low.is_some() || reference.high.is_some() {
+        let top = reference.high.map_or(TOP, |high| y.at(high));
+        let bottom = reference.low.map_or(HEIGHT - BOTTOM, |low| y.at(low));
+        let limits = match (reference.low, reference.high) {
+            (Some(low), Some(high)) => format!("{} to {}", say(low), say(high)),
+            (Some(low), None) => format!("at least {}", say(low)),
+            (None, Some(high)) => format!("at most {}", say(high)),
+            (None, None) => String::new(),
+        };
+        let _ = write!(
+            out,
+            "<rect class=\"range c{colour}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+             <title>{label}: {limits}</title></rect>",
+            from - 3.0,
+            to - from + 6.0,
+            (bottom - top).max(1.0)
+        );
+    }
+    let Some(value) = reference.value else {
+        return;
+    };
+    let at = y.at(value);
+    let _ = write!(
+        out,
+        "<g class=\"reference c{colour}\"><title>{label}: {}</title>",
+        say(value)
+    );
+    if to > from {
+        let _ = write!(
+            out,
+            "<line x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
+        );
+    }
+    let ends = [from, to];
+    for end in &ends[..if to > from { 2 } else { 1 }] {
+        let _ = write!(
+            out,
+            "<path d=\"M{end:.1} {:.1}l6 6l-6 6l-6 -6Z\"/>",
+            at - 6.0
+        );
+    }
+    out.push_str("</g>");
+}
+
 fn path(points: impl Iterator<Item = (f64, f64)>, x: &Scale, y: &Scale) -> String {
     let mut out = String::new();
     for (px, py) in points.filter(|p| p.0.is_finite() && p.1.is_finite()) {
@@ -221,6 +304,14 @@ mod tests {
                 x: 8.0,
                 label: "N½".to_owned(),
             }],
+            references: vec![Reference {
+                label: "<published>".to_owned(),
+                series: 0,
+                x: (8.0, 64.0),
+                value: Some(900.0),
+                low: None,
+                high: Some(1000.0),
+            }],
         }
         .svg()
     }
@@ -231,6 +322,13 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 3);
         assert!(svg.contains("a &lt;b&gt;") && svg.contains("&quot;x&quot; &amp; y"));
         assert!(!svg.contains("NaN"));
+    }
+
+    #[test]
+    fn a_reference_is_drawn_as_level_and_bar() {
+        let svg = chart(vec![(1.0, 100.0)]);
+        assert_eq!(svg.matches("<g class=\"reference c0\">").count(), 1);
+        assert!(svg.contains("&lt;published&gt;: 900 ns") && svg.contains("at most 1 us"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The page of an explanation: where the time of an operation goes, as a timeline and a table.
 
-use super::theme::STYLE;
+use super::frame::head;
 use crate::chart::escape;
 use crate::chart::timeline::{self, Bar};
 use std::fmt::Write as _;
@@ -22,13 +22,10 @@ pub struct Operation {
 /// The page over some operations of a system.
 pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> String {
     let title = format!("Where the time goes: {system}");
-    let mut out = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <title>{0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\
-         <p class=\"lead\">Computed by the timing model, not measured. <code>{1}</code></p>",
-        escape(&title),
+    let mut out = head(&title);
+    let _ = write!(
+        out,
+        "<p class=\"lead\">Computed by the timing model, not measured. <code>{}</code></p>",
         escape(command)
     );
     for operation in operations {

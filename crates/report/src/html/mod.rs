@@ -2,13 +2,16 @@
 //! table of its figures, warnings, methods, the command that reproduces it.
 
 mod explanation;
+mod frame;
 mod page;
+mod reproduction;
 mod section;
 mod theme;
 mod verdict;
 
 pub use explanation::{Operation, explanation};
 pub use page::page;
+pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};
 
 /// What the report needs to know of a benchmark beyond its results.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The page: everything in its order.
 
 use super::Described;
+use super::frame::head;
+use super::reproduction::{self, Reproduction};
 use super::section::{Shown, section};
-use super::theme::STYLE;
 use super::verdict::verdict;
 use crate::chart::{escape, ratio};
 use crate::comparison::{Thresholds, between};
@@ -14,8 +15,12 @@ use verbena_measure::compare::Change;
 /// Ratios drawn at most; the table of `verbena compare` has all.
 const MOST_RATIOS: usize = 60;
 
-/// The report over one or several runs.
-pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
+/// The report over one or several runs, and what is known of real adapters where that was computed.
+pub fn page(
+    runs: &[Loaded],
+    benchmarks: &[Described],
+    reproduction: Option<&Reproduction>,
+) -> String {
     let shown: Vec<Shown<'_>> = runs
         .iter()
         .map(|run| Shown {
@@ -25,13 +30,7 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
         .collect();
     let labels: Vec<&str> = runs.iter().map(|run| run.run.label.as_str()).collect();
     let title = format!("Evaluation of {}", labels.join(" and "));
-    let mut out = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <title>{0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>",
-        escape(&title)
-    );
+    let mut out = head(&title);
     for run in runs {
         let _ = write!(
             out,
@@ -48,6 +47,9 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
     out.push_str("<nav>");
     for (i, group) in groups.iter().enumerate() {
         let _ = write!(out, "<a href=\"#group{i}\">{}</a>", escape(group));
+    }
+    if reproduction.is_some() {
+        out.push_str("<a href=\"#published\">Published adapters</a>");
     }
     out.push_str("<a href=\"#environment\">Environment</a></nav>");
     // Two measured runs are compared; models may stand beside them.
@@ -68,6 +70,9 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
             let _ = write!(out, "<h2 id=\"group{i}\">{}</h2>{sections}", escape(group));
         }
     }
+    if let Some(reproduction) = reproduction {
+        let _ = write!(out, "{PUBLISHED}{}", reproduction::body(reproduction));
+    }
     for run in runs {
         out.push_str(&failures(run));
     }
@@ -79,6 +84,10 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described]) -> String {
     out.push_str("</body></html>\n");
     out
 }
+
+const PUBLISHED: &str = "<h2 id=\"published\">Published adapters</h2><p class=\"answers\">What was published of real \
+adapters, beside the timing models of them. Computed, not measured; <code>verbena reproduce --out DIR</code> draws the \
+papers' figures.</p>";
 
 const METHODS: &str = "<h2>Methods</h2><p>Every sample is kept and no slow one is dropped. Percentiles are nearest-rank, and \
 given only where ten samples lie beyond. One-way latency is half a round trip of a symmetric exchange; completion latency is a \

@@ -196,6 +196,7 @@ fn line_chart(
         series,
         bound,
         marks,
+        references: Vec::new(),
     }
 }
 
@@ -237,6 +238,7 @@ fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> 
         series,
         bound: Vec::new(),
         marks: Vec::new(),
+        references: Vec::new(),
     })
 }
 
