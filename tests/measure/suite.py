@@ -16,6 +16,7 @@ from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
+from harness.process import Ended
 from harness.requirement import Tool
 
 TITLE = "verbena bench, evaluate, report, compare, sweep and calibrate"
@@ -53,6 +54,8 @@ def cases() -> list[Case]:
         Case("figure 2 of connectx_multicore", "on models", model_figure),
         Case("an operation explained", "on models", model_explained),
         Case("models beside a measurement", "evaluate --quick", model_beside),
+        Case("the published figures", "reproduce, in a browser", reproduced),
+        Case("a paper's figures give the same bytes", "1 and 2 threads", paper_repeats),
         Case("a parameter study", "restart, Slurm array", studied),
         Case("a calibration finds what was planted", "on models", calibrated),
     ]
@@ -153,7 +156,63 @@ def model_beside(place: Place) -> Outcome:
             return failed(f"the report does not show {profile}")
         if records(out / f"model-{profile}")[0]["fabric"] != "model":
             return failed(f"the records of {profile} are not marked as a model's")
-    return passed("2 models")
+    if "of 80 claims met" not in report:
+        return failed("the report does not show the published figures of real adapters")
+    return passed("2 models and the published figures")
+
+
+def reproduced(place: Place) -> Outcome:
+    """All claims are evaluated and enough are met; what is missed has its reason, and nothing else; the models' curves go
+    through what the claims were computed as; a browser draws every figure."""
+    out = place.directory / "out"
+    ended = place.run("reproduce", [str(VERBENA), "reproduce", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    written = json.loads((out / "claims.json").read_text())
+    claims = {claim["claim"]["id"]: claim for claim in written["claims"]}
+    for name, claim in claims.items():
+        reason = claim["claim"]["miss"]
+        if claim["verdict"] == "not-evaluated" or (claim["verdict"] == "missed") != bool(reason):
+            return failed(f"{name} is {claim['verdict']}, and its reason for a miss is {reason!r}")
+        if reason and reason not in ended.output:
+            return failed(f"the reason for missing {name} is not printed", ended.evidence())
+    if len(claims) != 80:
+        return failed(f"{len(claims)} claims instead of 80")
+    on_curves = 0
+    for figure in written["figures"]:
+        for mark in figure["published"]:
+            claim = claims[mark["claim"]]
+            if claim["claim"]["kind"] != "absolute" or "figure" not in claim["outcome"] or "at" not in mark["place"]:
+                continue
+            curve = dict(figure["curves"][mark["curve"]]["points"])
+            drawn, computed = curve[mark["place"]["at"]], claim["outcome"]["figure"]
+            if abs(drawn / computed - 1) > 1e-6:
+                return failed(f"{figure['id']} has {drawn} where {mark['claim']} is {computed}")
+            on_curves += 1
+    page = out / "report.html"
+    picture, dom = in_browser(place, page)
+    if not picture:
+        return failed("the browser drew nothing", dom.evidence())
+    if problem := drawn_sections(page, dom.output, len(written["figures"])):
+        return failed(problem)
+    return passed(f"{len(written['figures'])} figures, {on_curves} claims on their curves")
+
+
+def paper_repeats(place: Place) -> Outcome:
+    """Claims and figures of a paper are the same bytes whatever the number of threads."""
+    seen = set()
+    out = place.directory / "out"
+    for threads in ("1", "2"):
+        command = [str(VERBENA), "reproduce", "rfio_infiniband", "--threads", threads, "--out", str(out)]
+        ended = place.run("reproduce", command, SECONDS)
+        if not ended.succeeded:
+            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+        if sorted(files) != ["claims.json", "report.html"]:
+            return failed(f"{sorted(files)} were written")
+        seen.add((ended.output, *files.items()))
+        shutil.rmtree(out)
+    return passed("twice the same") if len(seen) == 1 else failed("the bytes differ")
 
 
 STUDY = """
@@ -480,30 +539,40 @@ def browser(place: Place) -> Outcome:
     page = out / "report.html"
     if not page.exists():
         return failed("there is no report", ended.evidence())
-    text = page.read_text()
-    if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", text):
-        return failed(f"the report refers outside: {outside[:3]}")
-    if page.stat().st_size > 5_000_000:
-        return failed(f"the report has {page.stat().st_size} bytes")
+    picture, dom = in_browser(place, page)
+    if not picture:
+        return failed("the browser drew nothing", dom.evidence())
+    if problem := drawn_sections(page, dom.output, 9):
+        return failed(problem)
+    return passed("every section has chart and table")
+
+
+def in_browser(place: Place, page: Path) -> tuple[bool, Ended]:
+    """Whether a browser without a network draws the page, and the document that it makes of it."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                "--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9",
                f"--user-data-dir={place.directory / 'profile'}"]
     picture = place.directory / "report.png"
-    shown = place.run("screenshot", ["chromium", *options, "--window-size=1100,2400",
-                                     f"--screenshot={picture}", page.as_uri()], 90)
+    place.run("screenshot", ["chromium", *options, "--window-size=1100,2400",
+                             f"--screenshot={picture}", page.as_uri()], 90)
     dom = place.run("dom", ["chromium", *options, "--dump-dom", page.as_uri()], 90)
-    if not picture.exists() or picture.stat().st_size < 30_000:
-        return failed("the browser drew nothing", shown.evidence())
-    sections = re.split(r"<h3 id=", dom.output)[1:]
+    return picture.exists() and picture.stat().st_size > 30_000, dom
+
+
+def drawn_sections(page: Path, document: str, least: int) -> str | None:
+    """What is wrong with a report: an address outside, too much of it, a section without chart or table."""
+    if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", page.read_text()):
+        return f"the report refers outside: {outside[:3]}"
+    if page.stat().st_size > 5_000_000:
+        return f"the report has {page.stat().st_size} bytes"
+    sections = re.split(r"<h3 id=", document)[1:]
     for section in sections:
         name = section.split('"')[1]
         if "<svg" not in section or not re.search(r"<circle|<rect", section):
-            return failed(f"{name} has no chart")
+            return f"{name} has no chart"
         if "<table" not in section:
-            return failed(f"{name} has no table")
-    if len(sections) < 9:
-        return failed(f"only {len(sections)} sections are shown", dom.evidence())
-    return passed(f"{len(sections)} charts")
+            return f"{name} has no table"
+    return None if len(sections) >= least else f"only {len(sections)} sections are shown"
 
 
 def wrong(arguments: list[str], words: str, place: Place) -> Outcome:

@@ -12,6 +12,7 @@ mod failure;
 mod info;
 mod launch;
 mod profiles;
+mod reproduction;
 mod service;
 mod stats;
 mod suite;

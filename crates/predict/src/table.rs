@@ -1,6 +1,8 @@
 //! The claims' results as a table of text and as JSON.
 
 use crate::claims::{Evaluated, Outcome, Verdict};
+use crate::figures::Figure;
+use crate::sensitivity::Sensitivity;
 use serde_json::json;
 use std::fmt::Write;
 use verbena_model::profile::{Library, Tag};
@@ -23,7 +25,8 @@ pub fn tagged(library: &Library, tag: Tag) -> usize {
     library.recorded().iter().filter(|r| r.tag == tag).count()
 }
 
-fn published(result: &Evaluated) -> String {
+/// What was published, in words.
+pub fn published(result: &Evaluated) -> String {
     let claim = &result.claim;
     let mut text = match (claim.value, claim.low, claim.high) {
         (Some(value), _, _) => format!("{value}"),
@@ -45,7 +48,8 @@ fn published(result: &Evaluated) -> String {
     format!("{text} {}", claim.unit)
 }
 
-fn model(result: &Evaluated) -> String {
+/// What the model says, in words.
+pub fn model(result: &Evaluated) -> String {
     match &result.outcome {
         None => "-".to_owned(),
         Some(Outcome::Figure(figure)) => format!("{figure:.3}"),
@@ -58,7 +62,14 @@ fn model(result: &Evaluated) -> String {
     }
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
+/// The relative error, in words; empty where there is none.
+pub fn error(result: &Evaluated) -> String {
+    let error = result.error.map(|e| format!("{:+.1} %", e * 100.0));
+    error.unwrap_or_default()
+}
+
+/// The verdict as a word.
+pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Met => "met",
         Verdict::Missed => "MISSED",
@@ -75,32 +86,48 @@ pub fn text(library: &Library, results: &[Evaluated]) -> String {
         "claim", "published", "model", "error"
     );
     for result in results {
-        let error = result
-            .error
-            .map_or(String::new(), |e| format!("{:+.1} %", e * 100.0));
         let _ = writeln!(
             out,
-            "{:<56} {:>26}  {:>26} {error:>8}  {}",
+            "{:<56} {:>26}  {:>26} {:>8}  {}",
             result.claim.id,
             published(result),
             model(result),
+            error(result),
             verdict(result.verdict)
         );
     }
+    for result in results.iter().filter(|r| r.verdict == Verdict::Missed) {
+        let _ = writeln!(out, "{}: {}", result.claim.id, why(result));
+    }
+    let _ = writeln!(out, "{}", summary(library, results));
+    out
+}
+
+/// Why a claim is missed.
+pub fn why(result: &Evaluated) -> &str {
+    let known = result.claim.miss.as_deref();
+    known.unwrap_or("the shipped profiles meet it; these are others")
+}
+
+/// What it comes to, in a sentence or two.
+pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     let met = results.iter().filter(|r| r.verdict == Verdict::Met).count();
-    let _ = writeln!(
-        out,
+    format!(
         "{met} of {} claims met; the target is {:.0}. The profiles hold {} fitted values (at most {MOST_FITTED}).",
         results.len(),
         (TARGET * results.len() as f64).ceil(),
         tagged(library, Tag::Fitted)
-    );
-    out
+    )
 }
 
 /// Everything, for other programs.
-pub fn json(library: &Library, results: &[Evaluated]) -> String {
-    let value = json!({
+pub fn json(
+    library: &Library,
+    results: &[Evaluated],
+    figures: &[Figure],
+    sensitivity: Option<&[Sensitivity]>,
+) -> String {
+    let mut value = json!({
         "schema": "verbena.claims.v1",
         "fitted": tagged(library, Tag::Fitted),
         "values": library.recorded().iter().map(|r| json!({
@@ -108,6 +135,10 @@ pub fn json(library: &Library, results: &[Evaluated]) -> String {
             "tag": r.tag.word(), "source": r.source, "bounds": r.bounds,
         })).collect::<Vec<_>>(),
         "claims": results,
+        "figures": figures,
     });
+    if let Some(sensitivity) = sensitivity {
+        value["sensitivity"] = json!(sensitivity);
+    }
     format!("{value:#}\n")
 }

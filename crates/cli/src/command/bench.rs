@@ -44,7 +44,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         runs.push(predicted);
     }
     if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
-        super::report::write(out, &runs)?;
+        super::report::write(out, &runs, None)?;
     }
     Ok(verdict(&runs))
 }

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::reproduction;
 use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
 use crate::suite::target::{Found, Target};
@@ -57,7 +58,14 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         let directory = out.join(model.directory());
         runs.extend(on(model, &all, &quick, Some(&directory))?);
     }
-    let report = super::report::write(&out, &runs)?;
+    let published = match beside.is_empty() {
+        true => None,
+        false => Some(reproduction::quick(
+            &arguments.options.profiles,
+            arguments.options.threads,
+        )?),
+    };
+    let report = super::report::write(&out, &runs, published.as_ref())?;
     println!("{}", report.display());
     Ok(super::bench::verdict(&runs))
 }

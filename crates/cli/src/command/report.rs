@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::service::catalogue;
-use verbena_report::html::{Described, page};
+use verbena_report::html::{Described, Reproduction, page};
 use verbena_report::run_directory::{Loaded, REPORT, load};
 use verbena_report::{Error, import};
 use verbena_workloads::registry::ALL;
@@ -34,7 +34,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None if arguments.runs[0].is_dir() => arguments.runs[0].join(REPORT),
         None => PathBuf::from(REPORT),
     };
-    write_file(&out, &runs)?;
+    write_file(&out, &runs, None)?;
     println!("{}", out.display());
     Ok(Exit::Success)
 }
@@ -51,14 +51,22 @@ pub fn read(path: &Path) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// Writes the report into a directory and gives its path.
-pub fn write(directory: &Path, runs: &[Loaded]) -> Result<PathBuf, Failure> {
+/// Writes the report into a directory and gives its path; with what is known of real adapters, where that was computed.
+pub fn write(
+    directory: &Path,
+    runs: &[Loaded],
+    published: Option<&Reproduction>,
+) -> Result<PathBuf, Failure> {
     let path = directory.join(REPORT);
-    write_file(&path, runs)?;
+    write_file(&path, runs, published)?;
     Ok(path)
 }
 
-fn write_file(path: &Path, runs: &[Loaded]) -> Result<(), Failure> {
+fn write_file(
+    path: &Path,
+    runs: &[Loaded],
+    published: Option<&Reproduction>,
+) -> Result<(), Failure> {
     let mut runs = runs.to_vec();
     // Equal labels could not be told apart in a legend.
     for i in 1..runs.len() {
@@ -69,7 +77,7 @@ fn write_file(path: &Path, runs: &[Loaded]) -> Result<(), Failure> {
             runs[i].run.label = format!("{} ({})", runs[i].run.label, i + 1);
         }
     }
-    let text = page(&runs, &described(&runs));
+    let text = page(&runs, &described(&runs), published);
     std::fs::write(path, text).map_err(|source| Error::Io {
         path: path.to_owned(),
         source,

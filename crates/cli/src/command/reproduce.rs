@@ -1,22 +1,30 @@
-//! `verbena reproduce`: the published claims, computed from the profiles.
+//! `verbena reproduce`: the published claims, computed from the profiles, and the papers' figures redrawn.
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
+use crate::reproduction::reproduction;
 use std::path::PathBuf;
 use verbena_predict::claims::{evaluate, shipped};
+use verbena_predict::figures::draw;
+use verbena_predict::sensitivity::{self, sensitivity};
 use verbena_predict::table;
+use verbena_report::html::reproduction_page;
+use verbena_report::run_directory::REPORT;
 
 /// Which claims, and where the results go.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// One paper's claims alone, e.g. memfree
     paper: Option<String>,
-    /// Directory for claims.json
+    /// Directory for claims.json and report.html, which has the papers' figures
     #[arg(long)]
     out: Option<PathBuf>,
     #[command(flatten)]
     profiles: ProfileOptions,
+    /// Also say which claims each fitted value moves; takes minutes
+    #[arg(long)]
+    sensitivity: bool,
     /// Threads; the results do not depend on them
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -40,18 +48,54 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let results = evaluate(&library, &claims, arguments.threads);
     print!("{}", table::text(&library, &results));
+    let moved = arguments.sensitivity.then(|| {
+        let told = |count| eprintln!("{count} claims to compute with moved values");
+        sensitivity(&library, &claims, arguments.threads, told)
+    });
+    if let Some(moved) = &moved {
+        print!("\n{}", sensitivity::text(moved));
+    }
     if let Some(directory) = &arguments.out {
-        let system = |doing, source| Failure::System { doing, source };
-        std::fs::create_dir_all(directory).map_err(|e| system("make the output directory", e))?;
-        std::fs::write(
-            directory.join("claims.json"),
-            table::json(&library, &results),
-        )
-        .map_err(|e| system("write claims.json", e))?;
+        let figures = draw(&library, &claims, arguments.threads);
+        let page = reproduction_page(
+            &command(&arguments),
+            &reproduction(&library, &results, &figures, moved.as_deref()),
+        );
+        std::fs::create_dir_all(directory).map_err(|source| Failure::Directory {
+            path: directory.clone(),
+            source,
+        })?;
+        let write = |name: &str, text: String| {
+            let doing = "write the claims";
+            std::fs::write(directory.join(name), text)
+                .map_err(|source| Failure::System { doing, source })
+        };
+        write(
+            "claims.json",
+            table::json(&library, &results, &figures, moved.as_deref()),
+        )?;
+        write(REPORT, page)?;
+        println!("{}", directory.join(REPORT).display());
     }
     Ok(if table::target_met(&results) {
         Exit::Success
     } else {
         Exit::AnswerIsNo
     })
+}
+
+/// What was asked, as far as the result depends on it.
+fn command(arguments: &Arguments) -> String {
+    let mut words = vec!["verbena reproduce".to_owned()];
+    words.extend(arguments.paper.clone());
+    words.extend(
+        arguments
+            .profiles
+            .set
+            .iter()
+            .map(|setting| format!("--set {setting}")),
+    );
+    let directories = arguments.profiles.profiles.iter();
+    words.extend(directories.map(|directory| format!("--profiles {}", directory.display())));
+    words.join(" ")
 }

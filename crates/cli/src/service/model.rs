@@ -3,7 +3,7 @@
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 use verbena_model::profile::{FileService, Library, Overrides, Profile, System};
-use verbena_predict::bench::file_service;
+use verbena_predict::bench::{Reading, file_service};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::{Run, VERSION};
 
@@ -27,7 +27,7 @@ pub fn points(
 }
 
 fn point(system: &System, service: &FileService, count: usize) -> Point {
-    let served = file_service(system, service, count);
+    let served = file_service(system, service, Reading::by(count));
     let rate = served.aggregate * 1e6;
     let bandwidth = |name, value| Metric::figure(name, "bytes/s", Better::Higher, value);
     Point {

@@ -1,8 +1,8 @@
 //! The RFIO server: readers of one cached file.
 //!
 //! For each reader the server has a thread that fills a block (system call, page look-up, copy out of the page cache)
-//! and writes it to the reader by RDMA, followed by a short message that says so; the reader hands it to its caller and asks for the next. Server threads share
-//! the server's cores, memory, bus and adapter; up to two readers share a node.
+//! and writes it to the reader by RDMA, followed by a short message that says so; the reader hands it to its caller and
+//! asks for the next. Server threads share the server's cores, memory, bus and adapter; up to two readers share a node.
 
 use super::run;
 use std::cell::Cell;
@@ -15,6 +15,37 @@ use verbena_model::profile::{FileService, System};
 /// Bytes of the message that says that a block is there, and of the answer.
 const NOTICE: u64 = 32;
 
+/// What a block is filled with before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// The file, copied out of the page cache.
+    File,
+    /// Nothing: network and protocol alone (rfio_infiniband, Figure 3).
+    Unfilled,
+}
+
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Readers at the same time, on up to 12 nodes.
+    pub readers: usize,
+    /// Blocks that each of them reads.
+    pub blocks: u64,
+    /// What is in them.
+    pub contents: Contents,
+}
+
+impl Reading {
+    /// A cached file, long enough that its ends do not count.
+    pub fn by(readers: usize) -> Reading {
+        Reading {
+            readers,
+            blocks: 60,
+            contents: Contents::File,
+        }
+    }
+}
+
 /// What the server was seen to do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
@@ -24,9 +55,8 @@ pub struct Service {
     pub processors: f64,
 }
 
-/// `readers` readers on up to 12 nodes.
-pub fn file_service(system: &System, service: &FileService, readers: usize) -> Service {
-    const BLOCKS: u64 = 60;
+/// Runs readers and server.
+pub fn file_service(system: &System, service: &FileService, reading: Reading) -> Service {
     const CLIENT_NODES: usize = 12;
     let cluster = Cluster::new(system, 1 + CLIENT_NODES, Fidelity::Packet);
     let moved = Rc::new(Cell::new(0u64));
@@ -34,7 +64,7 @@ pub fn file_service(system: &System, service: &FileService, readers: usize) -> S
     let busy = Rc::new(Cell::new(Time::ZERO));
     let cores = Semaphore::new(cluster.sim(), system.host.cpu.cores.0 as usize);
     let mut tasks = Vec::new();
-    for reader in 0..readers {
+    for reader in 0..reading.readers {
         let node = 1 + reader % CLIENT_NODES;
         let (server_pair, client_pair) = cluster.connected((0, node), 0, Transport::Reliable);
         let (server, client) = (cluster.process(0), cluster.process(node));
@@ -45,12 +75,14 @@ pub fn file_service(system: &System, service: &FileService, readers: usize) -> S
         let (free, full) = (buffers.clone(), filled.clone());
         let (own, busy, cores) = (service.clone(), busy.clone(), cores.clone());
         cluster.sim().start(async move {
-            for _ in 0..BLOCKS {
+            for _ in 0..reading.blocks {
                 free.receive().await;
                 let core = cores.acquire().await;
                 let begun = server.now();
                 server.compute(own.block_time).await;
-                server.copy(own.block.0, CacheState::Cold).await;
+                if reading.contents == Contents::File {
+                    server.copy(own.block.0, CacheState::Cold).await;
+                }
                 let data = Request::new(Kind::Write, own.block.0, Placement::Reference);
                 let mut flag = Request::new(Kind::Write, NOTICE, Placement::Inline);
                 let told = full.clone();
@@ -62,7 +94,7 @@ pub fn file_service(system: &System, service: &FileService, readers: usize) -> S
         });
         let (own, moved, first_end) = (service.clone(), moved.clone(), first_end.clone());
         tasks.push(cluster.sim().spawn(async move {
-            for _ in 0..BLOCKS {
+            for _ in 0..reading.blocks {
                 filled.receive().await;
                 client.notice().await;
                 client.compute(own.block_time).await;

@@ -8,7 +8,7 @@ mod mpi;
 mod stack;
 
 pub use bandwidth::{Bandwidth, Direction, Rates, bandwidth};
-pub use file_service::{Service, file_service};
+pub use file_service::{Contents, Reading, Service, file_service};
 pub use latency::{Latency, Start, latency};
 pub use mpi::{Ranks, mpi_bandwidth, mpi_latency};
 pub use stack::{ethernet_latency, ipoib_bandwidth, ipoib_latency};

@@ -9,12 +9,14 @@ use verbena_model::profile::System;
 /// Sizes below 256 bytes, as the figures have them.
 const BELOW_256: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-fn write(system: &System, bytes: u64, pairs: usize) -> f64 {
+/// Latency of inline writes of several pairs in lockstep, in microseconds.
+pub(crate) fn write(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.write-latency");
     suite.pairs(pairs).size(bytes).figure()
 }
 
-fn read(system: &System, bytes: u64, pairs: usize) -> f64 {
+/// The same of reads.
+pub(crate) fn read(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.read-latency");
     suite.pairs(pairs).size(bytes).figure()
 }
@@ -24,7 +26,8 @@ fn send(system: &System) -> f64 {
     suite.transport("rc").size(1).figure()
 }
 
-fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 {
+/// Writes of several pairs together, in 10^6 bytes a second.
+pub(crate) fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.write-bandwidth");
     suite.pairs(pairs).size(bytes).every_signalled().figure()
 }
@@ -58,6 +61,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             return Some(Outcome::Shape {
                 holds: worst <= 1.25,
                 seen: format!("largest ratio {worst:.3}, at {size} B"),
+                figures: vec![worst],
             });
         }
         "write_latency_gain_8pairs" => {
@@ -70,6 +74,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             return Some(Outcome::Shape {
                 holds: two / one <= 1.1 && two < four && four < eight,
                 seen: format!("{one:.2}, {two:.2}, {four:.2}, {eight:.2} us with 1, 2, 4, 8 pairs"),
+                figures: vec![one, two, four, eight],
             });
         }
         "read_latency_gain_8pairs" => mean_ratio(
@@ -96,6 +101,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                 seen: format!(
                     "smallest ratio {worst:.3}; one pair reaches {share:.3} of the maximum"
                 ),
+                figures: vec![worst, share],
             });
         }
         "write_bandwidth_gain_256B_8pairs" => {
@@ -124,6 +130,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             return Some(Outcome::Shape {
                 holds: differences.iter().all(|&d| d < 3.0),
                 seen: format!("{differences:.2?} % with 2, 4, 8 processes"),
+                figures: differences.to_vec(),
             });
         }
         _ => return None,
@@ -131,11 +138,13 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
     Some(Outcome::Figure(figure))
 }
 
-fn halo_time(system: &System, ranks: usize, tile: u64) -> f64 {
+/// Microseconds of an exchange on four nodes.
+pub(crate) fn halo_time(system: &System, ranks: usize, tile: u64) -> f64 {
     halo(system, ranks, 4, tile, Fidelity::Packet)
 }
 
-fn loop_times(bench: &Bench<'_>, systems: [&System; 2], ranks: usize) -> [f64; 2] {
+/// Milliseconds of a step of the rhodopsin benchmark on four nodes.
+pub(crate) fn loop_times(bench: &Bench<'_>, systems: [&System; 2], ranks: usize) -> [f64; 2] {
     let applications = bench.applications();
     systems.map(|system| lammps(system, &applications, ranks, 4))
 }

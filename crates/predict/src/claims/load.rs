@@ -1,4 +1,4 @@
-//! Reads `papers/claims.toml`.
+//! Reads `papers/claims.toml`, and beside it `papers/misses.toml`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +44,9 @@ pub struct Claim {
     pub unit: String,
     /// The predicate of a shape.
     pub check: Option<String>,
+    /// Why the shipped models miss it, if they do.
+    #[serde(skip_deserializing)]
+    pub miss: Option<String>,
 }
 
 impl Claim {
@@ -54,20 +57,64 @@ impl Claim {
 }
 
 #[derive(Deserialize)]
-struct File {
+#[serde(deny_unknown_fields)]
+struct Claims {
     claim: Vec<Claim>,
 }
 
-/// The claims' file cannot be read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Misses {
+    miss: Vec<Miss>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Miss {
+    claim: String,
+    why: String,
+}
+
+/// The claims cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("papers/claims.toml: {0}")]
-pub struct ClaimError(#[from] toml::de::Error);
+pub enum ClaimError {
+    /// A file is not as it should be.
+    #[error("papers/{file}: {source}")]
+    File {
+        /// Its name.
+        file: &'static str,
+        /// What is wrong.
+        source: toml::de::Error,
+    },
+    /// A miss of no claim.
+    #[error("papers/misses.toml: there is no claim {0:?}")]
+    Unknown(String),
+}
+
+macro_rules! paper {
+    ($file:literal) => {
+        toml::from_str(include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../papers/",
+            $file
+        )))
+        .map_err(|source| ClaimError::File {
+            file: $file,
+            source,
+        })
+    };
+}
 
 /// The claims that come with the program.
 pub fn shipped() -> Result<Vec<Claim>, ClaimError> {
-    let text = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../papers/claims.toml"
-    ));
-    Ok(toml::from_str::<File>(text)?.claim)
+    let Claims { claim: mut claims } = paper!("claims.toml")?;
+    let Misses { miss: misses } = paper!("misses.toml")?;
+    for miss in misses {
+        let claim = claims.iter_mut().find(|claim| claim.id == miss.claim);
+        match claim {
+            Some(claim) => claim.miss = Some(miss.why),
+            None => return Err(ClaimError::Unknown(miss.claim)),
+        }
+    }
+    Ok(claims)
 }

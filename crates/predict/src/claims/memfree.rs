@@ -9,13 +9,13 @@ use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
 /// Connections of the many-connections experiments.
-const CONNECTIONS: usize = 128;
+pub(crate) const CONNECTIONS: usize = 128;
 
 /// Buffer of the access experiment.
 const BUFFER: u64 = 512;
 
 /// A write to its completion, over so many queue pairs in turn.
-fn in_turn(system: &System, connections: usize) -> f64 {
+pub(crate) fn in_turn(system: &System, connections: usize) -> f64 {
     let at = [
         ("queue-pairs", connections.into()),
         ("series", "active".into()),
@@ -24,27 +24,28 @@ fn in_turn(system: &System, connections: usize) -> f64 {
 }
 
 /// Within one adapter, from one of its memories to the same; one way.
-fn loopback(system: &System, memory: &str) -> f64 {
-    let suite = Suite::new(system, "internals.device-memory").size(BUFFER);
+pub(crate) fn loopback(system: &System, memory: &str, bytes: u64) -> f64 {
+    let suite = Suite::new(system, "internals.device-memory").size(bytes);
     suite.figure_at(&[("memory", memory.into())]) / 2.0
 }
 
-fn scatter(system: &System, bytes: u64) -> f64 {
+/// Time of a scatter over all connections, in microseconds.
+pub(crate) fn scatter(system: &System, bytes: u64) -> f64 {
     let suite = Suite::new(system, "internals.scatter").size(bytes).fine();
     suite.figure_at(&[("queue-pairs", CONNECTIONS.into())])
 }
 
 /// Host memory of a process with so many connections, 10^6 bytes.
-fn host_memory(system: &System) -> f64 {
+pub(crate) fn host_memory(system: &System, connections: usize) -> f64 {
     let at = [
-        ("connections", CONNECTIONS.into()),
+        ("connections", connections.into()),
         ("transport", "rc".into()),
     ];
     Suite::new(system, "internals.footprint").figure_at(&at)
 }
 
 /// 64 KB messages one after the other on one connection, `reuse` of them from the buffer used before.
-fn reuse(system: &System, reuse: f64) -> f64 {
+pub(crate) fn reuse(system: &System, reuse: f64) -> f64 {
     let operation = Operation::new(Kind::Send, 65536, Placement::Reference);
     let messages = 120;
     let buffers = ((1.0 - reuse) * messages as f64).max(1.0) as u64;
@@ -57,7 +58,8 @@ fn reuse(system: &System, reuse: f64) -> f64 {
     bandwidth(system, bench).sent
 }
 
-fn penalty(mem: &System, free: &System, bytes: u64) -> f64 {
+/// Per cent that a scatter takes longer without adapter memory.
+pub(crate) fn penalty(mem: &System, free: &System, bytes: u64) -> f64 {
     (scatter(free, bytes) / scatter(mem, bytes) - 1.0) * 100.0
 }
 
@@ -70,22 +72,30 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             ("memfree".to_owned(), run(&free)),
         ]))
     };
-    let shape = |holds: bool, seen: String| Some(Outcome::Shape { holds, seen });
+    let shape = |holds: bool, seen: String, figures: &[f64]| {
+        Some(Outcome::Shape {
+            holds,
+            seen,
+            figures: figures.to_vec(),
+        })
+    };
     Some(match what {
         "pcix_nic_memory_faster" => {
             let pcix = bench.system("infinihost-pcix");
-            let [nic, host] = ["adapter", "host"].map(|memory| loopback(&pcix, memory));
+            let [nic, host] = ["adapter", "host"].map(|memory| loopback(&pcix, memory, BUFFER));
             return shape(
                 nic < 0.9 * host,
                 format!("adapter {nic:.2} us, host {host:.2} us"),
+                &[nic, host],
             );
         }
         "pcie_memory_equal" => {
-            let [nic, host] = ["adapter", "host"].map(|memory| loopback(&mem, memory));
+            let [nic, host] = ["adapter", "host"].map(|memory| loopback(&mem, memory, BUFFER));
             let apart = (nic / host - 1.0).abs();
             return shape(
                 apart <= 0.05,
                 format!("adapter {nic:.2} us, host {host:.2} us"),
+                &[nic, host],
             );
         }
         "icm_miss_equal" => {
@@ -102,6 +112,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             return shape(
                 miss > 1.2 * hit && free_miss > 1.2 * free_hit && apart.abs() <= 0.05,
                 seen,
+                &[hit, miss, free_hit, free_miss],
             );
         }
         "scatter_penalty" => {
@@ -114,6 +125,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             return shape(
                 seen.iter().all(|p| p.abs() < 2.0),
                 format!("{seen:.2?} % at 16 and 64 KiB"),
+                &seen,
             );
         }
         "bandwidth_reuse_100" => both(&|system| reuse(system, 1.0)),
@@ -123,7 +135,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "bandwidth_reuse_0" => both(&|system| reuse(system, 0.0)),
         "host_memory_128_qps" => {
             // Both ends' processes are on nodes with the adapter; a node's share is what one process sees.
-            Outcome::Figure(host_memory(&free) - host_memory(&mem))
+            Outcome::Figure(host_memory(&free, CONNECTIONS) - host_memory(&mem, CONNECTIONS))
         }
         "nas_difference" => {
             let applications = bench.applications();

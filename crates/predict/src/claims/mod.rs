@@ -4,21 +4,21 @@
 //! systems and knows no published value: those of the suite where it has the benchmark ([`crate::suite`]), others for
 //! what it has not ([`crate::bench`]): several ports, sends both ways, datagram streams, message passing, IP, files.
 
-mod connectx_multicore;
+pub(crate) mod connectx_multicore;
 mod load;
-mod memfree;
-mod pci_express;
-mod qdr_evaluation;
-mod rfio_infiniband;
+pub(crate) mod memfree;
+pub(crate) mod pci_express;
+pub(crate) mod qdr_evaluation;
+pub(crate) mod rfio_infiniband;
 mod verdict;
 
 pub use load::{Claim, ClaimError, ClaimKind, shipped};
 pub use verdict::{Evaluated, Verdict};
 
+use crate::workers::in_order;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_model::profile::{
     Applications, Ethernet, FileService, Library, Link, Profile, Stack, System,
 };
@@ -35,60 +35,99 @@ pub enum Outcome {
     Shape {
         /// It has.
         holds: bool,
-        /// The figures behind it.
+        /// What was seen, in words.
         seen: String,
+        /// The figures behind it.
+        figures: Vec<f64>,
     },
 }
 
-/// Profiles at hand for the measurements.
-pub(crate) struct Bench<'a> {
-    library: &'a Library,
+impl Outcome {
+    /// Its figures, in an order that is always the same.
+    pub fn figures(&self) -> Vec<f64> {
+        match self {
+            Outcome::Figure(figure) => vec![*figure],
+            Outcome::Figures(figures) => figures.values().copied().collect(),
+            Outcome::Shape { figures, .. } => figures.clone(),
+        }
+    }
 }
 
-impl Bench<'_> {
-    fn system(&self, name: &str) -> System {
+/// Profiles at hand for the measurements; it remembers which were asked for.
+pub(crate) struct Bench<'a> {
+    library: &'a Library,
+    asked: Mutex<BTreeSet<String>>,
+}
+
+macro_rules! parts {
+    ($($(#[$doc:meta])* $method:ident($name:expr): $kind:ident;)*) => {
+        $(pub fn $method(&self) -> $kind {
+            match self.part($name) {
+                Some(Profile::$kind(part)) => part.clone(),
+                _ => panic!("the profile {} is shipped", $name),
+            }
+        })*
+    };
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(library: &'a Library) -> Bench<'a> {
+        Bench {
+            library,
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Names of the systems and other profiles that were asked for.
+    pub fn asked(self) -> BTreeSet<String> {
+        self.asked.into_inner().expect("no measurement panicked")
+    }
+
+    fn ask(&self, name: &str) {
+        let mut asked = self.asked.lock().expect("no measurement panicked");
+        asked.insert(name.to_owned());
+    }
+
+    fn part(&self, name: &str) -> Option<&Profile> {
+        self.ask(name);
+        self.library.profile(name)
+    }
+
+    pub fn system(&self, name: &str) -> System {
+        self.ask(name);
         self.library
             .system(name)
             .unwrap_or_else(|e| panic!("a claim's system is shipped: {e}"))
     }
 
-    fn stack(&self) -> Stack {
-        match self.library.profile("ipoib") {
-            Some(Profile::Stack(stack)) => stack.clone(),
-            _ => panic!("the stack profile is shipped"),
+    /// A system with another message-passing library.
+    pub fn system_with(&self, name: &str, mpi: &str) -> System {
+        match self.part(mpi) {
+            Some(Profile::Mpi(mpi)) => System {
+                mpi: Some(mpi.clone()),
+                ..self.system(name)
+            },
+            _ => panic!("the profile {mpi} is shipped"),
         }
     }
 
-    fn ethernet(&self) -> Ethernet {
-        match self.library.profile("ethernet") {
-            Some(Profile::Ethernet(ethernet)) => ethernet.clone(),
-            _ => panic!("the ethernet profile is shipped"),
-        }
-    }
-
-    fn service(&self) -> FileService {
-        match self.library.profile("rfio") {
-            Some(Profile::FileService(service)) => service.clone(),
-            _ => panic!("the file service profile is shipped"),
-        }
-    }
-
-    fn applications(&self) -> Applications {
-        match self.library.profile("skeletons") {
-            Some(Profile::Applications(applications)) => applications.clone(),
-            _ => panic!("the applications profile is shipped"),
-        }
-    }
-
-    fn link(&self, name: &str) -> Link {
-        match self.library.profile(name) {
+    pub fn link(&self, name: &str) -> Link {
+        match self.part(name) {
             Some(Profile::Link(link)) => link.clone(),
-            _ => panic!("the link profile is shipped"),
+            _ => panic!("the profile {name} is shipped"),
         }
+    }
+
+    parts! {
+        stack("ipoib"): Stack;
+        ethernet("ethernet"): Ethernet;
+        service("rfio"): FileService;
+        applications("skeletons"): Applications;
     }
 }
 
-fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
+/// What the models say to a claim; `None` if nothing measures it.
+pub(crate) fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
     let (paper, what) = id.split_once('.')?;
     match paper {
         "connectx_multicore" => connectx_multicore::measure(bench, what),
@@ -102,32 +141,11 @@ fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
 
 /// Evaluates claims on `threads` threads; the result does not depend on their number.
 pub fn evaluate(library: &Library, claims: &[Claim], threads: usize) -> Vec<Evaluated> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Evaluated>>> = claims.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                let bench = Bench { library };
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(claim) = claims.get(place) else {
-                        return;
-                    };
-                    let outcome = measure(&bench, &claim.id);
-                    let evaluated = Evaluated::new(claim.clone(), outcome);
-                    *results[place].lock().expect("no evaluation panicked") = Some(evaluated);
-                }
-            });
-        }
-    });
-    results
-        .into_iter()
-        .map(|cell| {
-            cell.into_inner()
-                .expect("no evaluation panicked")
-                .expect("every claim was taken")
-        })
-        .collect()
+    let bench = Bench::new(library);
+    in_order(threads, claims.len(), |number| {
+        let claim = &claims[number];
+        Evaluated::new(claim.clone(), measure(&bench, &claim.id))
+    })
 }
 
 /// The geometric mean.

@@ -7,24 +7,29 @@ use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
 /// Large messages, as at the peak of the curves.
-const LARGE: u64 = 262_144;
+pub(crate) const LARGE: u64 = 262_144;
 
-fn small(system: &System) -> f64 {
+/// Latency of a send by reference, in microseconds.
+pub(crate) fn send(system: &System, bytes: u64) -> f64 {
     let suite = Suite::new(system, "latency.send");
-    suite.transport("rc").size(1).inline(0).figure()
+    suite.transport("rc").size(bytes).inline(0).figure()
 }
 
 /// Sends on as many queue pairs as there are ports; what the suite has of that, by the suite.
-fn peak(system: &System, direction: Direction) -> f64 {
+pub(crate) fn sends(system: &System, direction: Direction, bytes: u64) -> f64 {
     if system.ports == 1 && direction == Direction::One {
-        return Suite::new(system, "bandwidth.send").size(LARGE).figure();
+        return Suite::new(system, "bandwidth.send").size(bytes).figure();
     }
-    let operation = Operation::new(Kind::Send, LARGE, Placement::Reference);
+    let operation = Operation::new(Kind::Send, bytes, Placement::Reference);
     let bench = Bandwidth {
         direction,
         ..Bandwidth::of(operation).connections(system.ports as usize)
     };
     bandwidth(system, bench).received
+}
+
+fn peak(system: &System, direction: Direction) -> f64 {
+    sends(system, direction, LARGE)
 }
 
 pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
@@ -34,8 +39,8 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
     let pcix_two = bench.system("infinihost-pcix-2port");
     let (one, both) = (Direction::One, Direction::Both);
     let figure = match what {
-        "latency_pcie" => small(&pcie),
-        "latency_pcix" => small(&pcix),
+        "latency_pcie" => send(&pcie, 1),
+        "latency_pcix" => send(&pcix, 1),
         "bandwidth_one_port" => peak(&pcie, one),
         "bibandwidth_one_port" => peak(&pcie, both),
         "bandwidth_one_port_over_pcix" => peak(&pcie, one) / peak(&pcix, one),

@@ -10,12 +10,12 @@ use verbena_model::profile::System;
 /// Gigabits a second of 10^6 bytes a second.
 const GIGABIT: f64 = 8e-3;
 /// Largest inline message of the tools that use it.
-const INLINE: u32 = 220;
+pub(crate) const INLINE: u32 = 220;
 /// Queue pairs of the SRQ test.
 const SRQ_PAIRS: usize = 16;
 
 /// The SRQ test: sends both ways on many queue pairs.
-fn srq(system: &System, bytes: u64) -> f64 {
+pub(crate) fn srq(system: &System, bytes: u64) -> f64 {
     let operation = Operation::new(Kind::Send, bytes, Placement::Reference);
     let bench = Bandwidth::of(operation).connections(SRQ_PAIRS).both_ways();
     bandwidth(system, bench).received * GIGABIT
@@ -33,14 +33,19 @@ fn datagrams(system: &System) -> (f64, f64) {
     (rates.sent * GIGABIT, rates.received * GIGABIT)
 }
 
-/// Smallest latency of a benchmark of messages, up to `inline` bytes inside the request.
-fn smallest(system: &System, benchmark: &'static str, inline: u32) -> f64 {
+/// Latency of a benchmark of messages, up to `inline` bytes inside the request, in microseconds.
+pub(crate) fn latency(system: &System, benchmark: &'static str, inline: u32, bytes: u64) -> f64 {
     let suite = Suite::new(system, benchmark);
-    suite.transport("rc").size(1).inline(inline).figure()
+    suite.transport("rc").size(bytes).inline(inline).figure()
+}
+
+/// The smallest latency: that of a byte.
+fn smallest(system: &System, benchmark: &'static str, inline: u32) -> f64 {
+    latency(system, benchmark, inline, 1)
 }
 
 /// A ping-pong's rate, 10^6 bytes a second.
-fn ping_pong_rate(system: &System, bytes: u64) -> f64 {
+pub(crate) fn ping_pong_rate(system: &System, bytes: u64) -> f64 {
     let suite = Suite::new(system, "latency.send");
     bytes as f64 / suite.transport("rc").size(bytes).inline(0).figure()
 }
@@ -99,6 +104,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                     spread * 100.0,
                     small * 100.0
                 ),
+                figures: [&large[..], &[small], &steps].concat(),
             });
         }
         "ud_send" => datagrams(&qdr).0,

@@ -2,21 +2,19 @@
 
 use super::{Bench, Outcome};
 use crate::application::{hpl, lattice_per_cpu};
-use crate::bench::{Direction, Ranks, ethernet_latency, file_service, mpi_bandwidth, mpi_latency};
+use crate::bench::{
+    Direction, Ranks, Reading, ethernet_latency, file_service, mpi_bandwidth, mpi_latency,
+};
 use std::collections::BTreeMap;
-use verbena_model::profile::{Library, Profile, System};
+use verbena_model::profile::System;
+
+/// The later library of which the paper has first figures.
+pub(crate) const NEWER_MPI: &str = "mvapich-0.9.4";
 
 /// What the readers get when `readers` read.
 fn aggregate(bench: &Bench<'_>, readers: usize) -> f64 {
     let opteron = bench.system("infinihost-opteron");
-    file_service(&opteron, &bench.service(), readers).aggregate
-}
-
-fn with_newer_mpi(library: &Library, mut system: System) -> System {
-    if let Some(Profile::Mpi(mpi)) = library.profile("mvapich-0.9.4") {
-        system.mpi = Some(mpi.clone());
-    }
-    system
+    file_service(&opteron, &bench.service(), Reading::by(readers)).aggregate
 }
 
 pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
@@ -44,7 +42,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "smp_latency_xeon" => mpi_latency(&xeon, Ranks::Together, 1),
         "smp_bandwidth_opteron" => return Some(inside(&opteron, "at_8k", 8192)),
         "smp_latency_opteron" => {
-            let newer = with_newer_mpi(bench.library, opteron);
+            let newer = bench.system_with("infinihost-opteron", NEWER_MPI);
             mpi_latency(&newer, Ranks::Together, 1)
         }
         "hpl" => hpl(&xeon, &bench.applications(), (2, 13), 2, 52_224),
@@ -56,6 +54,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             return Some(Outcome::Shape {
                 holds: one > 1.15 * two,
                 seen: format!("{one:.0} against {two:.0} Mflop/s a CPU on {ranks} CPUs"),
+                figures: vec![one, two],
             });
         }
         "rfio_single_reader" => aggregate(bench, 1),
@@ -75,7 +74,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                 .map_or(f64::NAN, |readers| readers as f64)
         }
         "rfio_server_cpu" => {
-            let service = file_service(&opteron, &bench.service(), 24);
+            let service = file_service(&opteron, &bench.service(), Reading::by(24));
             service.processors * 100.0
         }
         "link_rates" => {

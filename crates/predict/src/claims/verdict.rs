@@ -105,6 +105,7 @@ mod tests {
             high: None,
             unit: "us".into(),
             check: None,
+            miss: None,
         }
     }
 

@@ -1,0 +1,156 @@
+//! What the models make of the published claims, in the terms of the report.
+
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use verbena_model::profile::{Library, Tag};
+use verbena_predict::claims::{Evaluated, Verdict, evaluate, shipped};
+use verbena_predict::figures::{Axis, Figure, Place, Published, Scale};
+use verbena_predict::sensitivity::Sensitivity;
+use verbena_predict::table;
+use verbena_report::chart::line::{LineChart, Mark, Reference, Series};
+use verbena_report::chart::scale::Kind;
+use verbena_report::html::{Claim, Fitted, Paper, Plot, Reproduction};
+
+/// The claims alone: what stands beside an evaluation.
+pub fn quick(profiles: &ProfileOptions, threads: usize) -> Result<Reproduction, Failure> {
+    let library = profiles.library()?;
+    let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
+    let results = evaluate(&library, &claims, threads);
+    Ok(reproduction(&library, &results, &[], None))
+}
+
+/// Claims and figures by paper, and the fitted values with what they move.
+pub fn reproduction(
+    library: &Library,
+    results: &[Evaluated],
+    figures: &[Figure],
+    sensitivity: Option<&[Sensitivity]>,
+) -> Reproduction {
+    let mut papers: Vec<Paper> = Vec::new();
+    for result in results {
+        let name = result.claim.paper();
+        if papers.last().is_none_or(|paper| paper.name != name) {
+            papers.push(Paper {
+                name: name.to_owned(),
+                claims: Vec::new(),
+                plots: figures
+                    .iter()
+                    .filter(|figure| figure.paper() == name)
+                    .map(plot)
+                    .collect(),
+            });
+        }
+        if let Some(paper) = papers.last_mut() {
+            paper.claims.push(claim(result));
+        }
+    }
+    Reproduction {
+        verdict: table::summary(library, results),
+        papers,
+        fitted: fitted(library, sensitivity),
+    }
+}
+
+fn claim(result: &Evaluated) -> Claim {
+    let claim = &result.claim;
+    let name = claim.id.strip_prefix(&format!("{}.", claim.paper()));
+    Claim {
+        name: name.unwrap_or(&claim.id).to_owned(),
+        place: claim.place.clone(),
+        setup: claim.setup.clone(),
+        published: claim
+            .check
+            .clone()
+            .unwrap_or_else(|| table::published(result)),
+        model: table::model(result),
+        error: table::error(result),
+        verdict: table::verdict(result.verdict).to_lowercase(),
+        met: result.verdict == Verdict::Met,
+        why: (result.verdict == Verdict::Missed).then(|| table::why(result).to_owned()),
+    }
+}
+
+fn fitted(library: &Library, sensitivity: Option<&[Sensitivity]>) -> Vec<Fitted> {
+    let moves = |path: &str| {
+        let found = sensitivity?.iter().find(|one| one.path == path)?;
+        Some(found.moves.keys().cloned().collect())
+    };
+    let recorded = library.recorded();
+    let values = recorded.iter().filter(|value| value.tag == Tag::Fitted);
+    let fitted = values.map(|value| Fitted {
+        path: value.path.clone(),
+        value: format!("{} {}", value.value, value.unit),
+        bounds: value
+            .bounds
+            .map_or(String::new(), |(low, high)| format!("{low} to {high}")),
+        source: value.source.clone(),
+        moves: moves(&value.path),
+    });
+    fitted.collect()
+}
+
+/// The unit in which the report draws, and how many of them make the claims' unit.
+fn unit(axis: Axis) -> (&'static str, f64) {
+    match axis.unit {
+        "us" => ("ns", 1e3),
+        "MB/s" => ("bytes/s", 1e6),
+        "B" => ("bytes", 1.0),
+        other => (other, 1.0),
+    }
+}
+
+fn kind(axis: Axis) -> Kind {
+    match axis.scale {
+        Scale::Linear => Kind::Linear,
+        Scale::Log => Kind::Log,
+    }
+}
+
+fn plot(figure: &Figure) -> Plot {
+    let ((x_unit, x_factor), (y_unit, y_factor)) = (unit(figure.x), unit(figure.y));
+    let series = figure.curves.iter().map(|curve| Series {
+        label: curve.label.clone(),
+        points: curve
+            .points
+            .iter()
+            .map(|(x, y)| (x * x_factor, y * y_factor))
+            .collect(),
+        band: Vec::new(),
+    });
+    let reference = |published: &Published, from: f64, to: f64| Reference {
+        label: published.claim.clone(),
+        series: published.curve,
+        x: (from * x_factor, to * x_factor),
+        value: published.value.map(|value| value * y_factor),
+        low: published.low.map(|low| low * y_factor),
+        high: published.high.map(|high| high * y_factor),
+    };
+    let mut chart = LineChart {
+        title: figure.title.to_owned(),
+        x_name: figure.x.name.to_owned(),
+        x_unit: x_unit.to_owned(),
+        x_kind: kind(figure.x),
+        y_unit: y_unit.to_owned(),
+        y_kind: kind(figure.y),
+        series: series.collect(),
+        bound: Vec::new(),
+        marks: Vec::new(),
+        references: Vec::new(),
+    };
+    for published in &figure.published {
+        match published.place {
+            Place::At(x) => chart.references.push(reference(published, x, x)),
+            Place::Over(from, to) => chart.references.push(reference(published, from, to)),
+            Place::OnAxis => chart.marks.extend(published.value.map(|x| Mark {
+                x: x * x_factor,
+                label: "published".to_owned(),
+            })),
+        }
+    }
+    Plot {
+        id: figure.id.clone(),
+        place: figure.place.to_owned(),
+        note: figure.note.map(ToOwned::to_owned),
+        chart,
+    }
+}
