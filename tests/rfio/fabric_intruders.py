@@ -243,7 +243,7 @@ def late_server(place: Place) -> Outcome:
             client = service.begin("rfcp", "-q", "--no-block-checksums", f"rfio://127.0.0.1:{hostile.port}/f",
                                    service.here / "copy", RFIO_SECRETS="/nonexistent")
             hostile.accept()
-            reads = hostile.serve_until_reads(4)
+            reads = hostile.serve_until_reads(2)
             # The token came to the front of the memory.
             verbs.do("fill 65")
             number, _, length, address, key, window = reads[0]

@@ -363,6 +363,15 @@ impl Request {
         }
     }
 
+    /// Whether the reply carries checksums of the data.
+    pub fn wants_checksums(&self) -> bool {
+        match self {
+            Self::Read(read) => read.checksums,
+            Self::ReadVector(vector) => vector.checksums,
+            _ => false,
+        }
+    }
+
     /// The window of the client's memory that the request offers, if it offers one.
     pub fn window(&self) -> Option<&Window> {
         match self {

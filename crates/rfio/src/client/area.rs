@@ -4,9 +4,13 @@
 //!
 //! - A part is **ours** or **lent**. It is lent by binding a memory window to it, just before the request that names the
 //!   window's key, and taken back by invalidating the window, after the reply and before anything looks at the part.
+//! - A reply may overtake the last of the data that it announces: they come by the adapter, it by the network. Checksums tell.
+//!   Data that are not right yet are looked at again for a while, and only then are they damaged.
 //! - Where the adapter has no windows, the area is registered for the session with the remote right itself. Then a part
 //!   that is ours may still be written by a server that breaks its word, so what landed is copied out, and the copy is
 //!   what is checked and used.
+
+use std::time::{Duration, Instant};
 
 use verbena_verbs::{AccessFlags, Backing, Buffer, Region, Window as MemoryWindow};
 
@@ -14,6 +18,9 @@ use super::data::PARTS;
 use super::error::Error;
 use crate::fabric::{Adapter, FabricError};
 use verbena_rfio_protocol::types::Window;
+
+/// How long data that were acknowledged may take to be seen: an adapter's bus needs microseconds.
+const BECOME_VISIBLE: Duration = Duration::from_millis(50);
 
 /// What the server may do to an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,23 +130,33 @@ impl Area {
         Ok(self.region.write(part * self.part, bytes)?)
     }
 
-    /// Copies out of a part that is ours.
-    pub fn copy_out(&self, part: usize, into: &mut [u8]) -> Result<(), Error> {
-        Ok(self.region.read(part * self.part, into)?)
+    /// Copies out of a part that is ours, once `verdict` finds it right.
+    pub fn copy_out(
+        &self,
+        part: usize,
+        into: &mut [u8],
+        verdict: impl Fn(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        until_visible(|| {
+            self.region.read(part * self.part, into)?;
+            verdict(into)
+        })
     }
 
-    /// What is in a part that is ours: where it lies if nobody else can write there, else a copy in `aside`.
+    /// What is in a part that is ours, once `verdict` finds it right: where it lies if nobody else can write there, else
+    /// a copy in `aside`.
     #[allow(unsafe_code, reason = "a reference into registered memory")]
     pub fn content<'a>(
         &'a self,
         part: usize,
         length: usize,
         aside: &'a mut [u8],
+        verdict: impl Fn(&[u8]) -> Result<(), Error>,
     ) -> Result<&'a [u8], Error> {
         let offset = part * self.part;
         if self.windows.is_empty() {
             let copy = &mut aside[..length];
-            self.region.read(offset, copy)?;
+            self.copy_out(part, copy, verdict)?;
             return Ok(copy);
         }
         // A vector's window begins in the first part and covers those behind it, which then have none of their own.
@@ -153,12 +170,30 @@ impl Area {
         }
         // SAFETY: inside the region, which lives as long as the slice; the windows over it are invalidated, so neither
         // the adapter nor the peer writes there, and this process does so only through `&mut self`.
-        Ok(unsafe { std::slice::from_raw_parts(start.add(offset), length) })
+        let data = || unsafe { std::slice::from_raw_parts(start.add(offset), length) };
+        until_visible(|| verdict(data()))?;
+        Ok(data())
     }
 
     fn reaches_lent(&self, part: usize, length: usize) -> bool {
         let end = part + length.div_ceil(self.part).max(1);
         self.lent[part..end.min(PARTS)].contains(&true)
+    }
+}
+
+/// Looks again while what it sees is damaged, for as long as data may take to be seen.
+fn until_visible(mut look: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    let mut since = None;
+    loop {
+        match look() {
+            Err(damaged @ Error::Damaged { .. }) => {
+                if since.get_or_insert_with(Instant::now).elapsed() >= BECOME_VISIBLE {
+                    return Err(damaged);
+                }
+                std::thread::yield_now();
+            }
+            other => return other,
+        }
     }
 }
 
@@ -170,5 +205,38 @@ impl std::fmt::Debug for Area {
             self.region.length(),
             self.lent
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const DAMAGED: Error = Error::Damaged {
+        offset: 0,
+        expected: 1,
+        found: 2,
+    };
+
+    #[test]
+    fn data_that_come_after_their_reply_are_waited_for_and_damaged_ones_are_damaged() {
+        let looks = Cell::new(0);
+        let late = until_visible(|| {
+            looks.set(looks.get() + 1);
+            if looks.get() < 3 {
+                Err(DAMAGED)
+            } else {
+                Ok(())
+            }
+        });
+        assert!(late.is_ok());
+        assert_eq!(looks.get(), 3);
+        assert!(matches!(
+            until_visible(|| Err(DAMAGED)),
+            Err(Error::Damaged { .. })
+        ));
+        let other = until_visible(|| Err(Error::Changed));
+        assert!(matches!(other, Err(Error::Changed)), "{other:?}");
     }
 }

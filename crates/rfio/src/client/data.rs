@@ -112,14 +112,19 @@ impl DataPath {
             Some(area) => area,
             None => Area::new(&self.adapter, self.part, Right::Write)?,
         };
+        let window = self.lend(&mut area, part, length);
+        self.landing = Some(area);
+        window
+    }
+
+    /// Makes ready for the immediate of a read without checksums, before it is asked for.
+    pub fn expect_notice(&mut self) -> Result<(), Error> {
         // One receive for each transfer that may be under way; one that no immediate took serves the next.
         while self.posted < PARTS {
             self.pair.receive(LANDING, None)?;
             self.posted += 1;
         }
-        let window = self.lend(&mut area, part, length);
-        self.landing = Some(area);
-        window
+        Ok(())
     }
 
     /// Waits for the immediate of a request, after its reply has come: now the data are all there.
@@ -149,23 +154,30 @@ impl DataPath {
         closed
     }
 
-    /// What landed in a part that was taken back; `aside` is room for it where it has to be copied.
+    /// What landed in a part that was taken back, once `verdict` finds it right; `aside` is room for it where it has to
+    /// be copied.
     pub fn content<'a>(
         &'a self,
         part: usize,
         length: usize,
         aside: &'a mut [u8],
+        verdict: impl Fn(&[u8]) -> Result<(), Error>,
     ) -> Result<&'a [u8], Error> {
         let area = self.landing.as_ref();
         area.ok_or_else(|| Error::Fabric("no landing area".into()))?
-            .content(part, length, aside)
+            .content(part, length, aside, verdict)
     }
 
-    /// Copies what landed out of a part that was taken back.
-    pub fn copy_out(&self, part: usize, into: &mut [u8]) -> Result<(), Error> {
+    /// Copies what landed out of a part that was taken back, once `verdict` finds it right.
+    pub fn copy_out(
+        &self,
+        part: usize,
+        into: &mut [u8],
+        verdict: impl Fn(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let area = self.landing.as_ref();
         area.ok_or_else(|| Error::Fabric("no landing area".into()))?
-            .copy_out(part, into)
+            .copy_out(part, into, verdict)
     }
 
     /// Puts data into a part and lends it, for the server to fetch.

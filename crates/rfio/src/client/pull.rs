@@ -10,6 +10,10 @@ use super::error::Error;
 use super::session::Session;
 use super::transfer::{Place, Ticket, content, send_read, settle, take_read};
 
+/// Reads under way by RDMA: one comes while the one before is looked at. More would only spread what lands over more
+/// memory than the processor's caches hold, when many readers share a host.
+const AHEAD_BY_RDMA: usize = 2;
+
 /// A range that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulled {
@@ -54,7 +58,19 @@ impl<'a> Pull<'a> {
 
     /// Whether one more may be started.
     pub fn has_room(&self) -> bool {
-        self.due.len() < PARTS.min(self.session.terms().most_requests as usize)
+        self.due.len()
+            < self
+                .ahead()
+                .min(self.session.terms().most_requests as usize)
+    }
+
+    /// Reads that may be under way, and parts of the landing area that they take in turn.
+    fn ahead(&self) -> usize {
+        match self.session.uses_fabric() {
+            true => AHEAD_BY_RDMA,
+            // In the connection, more in flight cover a longer way.
+            false => PARTS,
+        }
     }
 
     /// Bytes of the oldest that is under way.
@@ -65,10 +81,9 @@ impl<'a> Pull<'a> {
     /// Starts one.
     pub fn start(&mut self, offset: u64, length: u32) -> Result<(), Error> {
         debug_assert!(self.has_room() && length <= self.most);
-        let part = self.part;
-        self.part = (part + 1) % PARTS;
-        self.due
-            .push_back(send_read(self.session, self.handle, offset, length, part)?);
+        let ticket = send_read(self.session, self.handle, offset, length, self.part)?;
+        self.part = (self.part + 1) % self.ahead();
+        self.due.push_back(ticket);
         Ok(())
     }
 

@@ -66,10 +66,14 @@ fn landing(session: &mut Session, part: usize, length: usize) -> Result<Option<W
     if length < WORTH_A_WINDOW {
         return Ok(None);
     }
-    session
-        .data_path()?
-        .map(|data| data.open_landing(part, length))
-        .transpose()
+    let checksums = session.checksums();
+    let Some(data) = session.data_path()? else {
+        return Ok(None);
+    };
+    if checksums == Checksums::Off {
+        data.expect_notice()?;
+    }
+    data.open_landing(part, length).map(Some)
 }
 
 /// Puts a read on its way. No two that are under way may have the same part of the landing area.
@@ -143,10 +147,11 @@ pub fn settle(
     bytes: &mut [u8],
 ) -> Result<(), Error> {
     let bytes = &mut bytes[..done.length as usize];
-    if let Place::Landing(part) = place {
-        landing_area(session)?.copy_out(part, bytes)?;
+    let verdict = verdict(session, offset, done);
+    match place {
+        Place::Given => verdict(bytes),
+        Place::Landing(part) => landing_area(session)?.copy_out(part, bytes, verdict),
     }
-    check_read(session, offset, bytes, done)
 }
 
 /// The data of a read where they came, checked; `aside` is where they came with the reply, or room for them.
@@ -158,20 +163,22 @@ pub fn content<'a>(
     aside: &'a mut [u8],
 ) -> Result<&'a [u8], Error> {
     let length = done.length as usize;
-    let terms = (session.checksums(), session.terms().block);
-    let data = match place {
-        Place::Given => &aside[..length],
-        Place::Landing(part) => landing_area(session)?.content(part, length, aside)?,
-    };
-    if let (Checksums::On, block) = terms {
-        check(offset, data, &done.checksums, block)?;
+    let verdict = verdict(session, offset, done);
+    match place {
+        Place::Given => verdict(&aside[..length]).map(|()| &aside[..length]),
+        Place::Landing(part) => landing_area(session)?.content(part, length, aside, verdict),
     }
-    Ok(data)
 }
 
-fn check_read(session: &Session, offset: u64, data: &[u8], done: &ReadDone) -> Result<(), Error> {
-    match session.checksums() {
-        Checksums::On => check(offset, data, &done.checksums, session.terms().block),
+/// Whether data are those of a reply, as far as the session checks that.
+fn verdict<'a>(
+    session: &Session,
+    offset: u64,
+    done: &'a ReadDone,
+) -> impl Fn(&[u8]) -> Result<(), Error> + use<'a> {
+    let (checksums, block) = (session.checksums(), session.terms().block);
+    move |data| match checksums {
+        Checksums::On => check(offset, data, &done.checksums, block),
         Checksums::Off => Ok(()),
     }
 }
@@ -205,6 +212,7 @@ fn land(
     streamed: usize,
     length: usize,
 ) -> Result<Place, Error> {
+    let checksums = session.checksums();
     let Some(data) = session.data_path()? else {
         return match streamed == length {
             true => Ok(Place::Given),
@@ -220,7 +228,10 @@ fn land(
             Ok(Place::Given)
         }
         (0, Some(part)) => {
-            data.landed(request)?;
+            // With checksums there is no notice: they say whether the data are there.
+            if checksums == Checksums::Off {
+                data.landed(request)?;
+            }
             data.close_landing(part)?;
             Ok(Place::Landing(part))
         }
@@ -333,13 +344,17 @@ pub fn read_vector(
         ));
     }
     let length = done.lengths.iter().map(|&length| length as usize).sum();
-    if let Place::Landing(part) = land(session, request, part, streamed, length)? {
-        landing_area(session)?.copy_out(part, &mut packed[..length])?;
+    let verdict = |packed: &[u8]| match checksums {
+        true => check_ranges(ranges, &done.lengths, &done.checksums, packed),
+        false => Ok(()),
+    };
+    match land(session, request, part, streamed, length)? {
+        Place::Given => verdict(&packed[..length])?,
+        Place::Landing(part) => {
+            landing_area(session)?.copy_out(part, &mut packed[..length], verdict)?;
+        }
     }
     packed.truncate(length);
-    if checksums {
-        check_ranges(ranges, &done.lengths, &done.checksums, packed)?;
-    }
     Ok(done.lengths)
 }
 

@@ -45,7 +45,7 @@ pub struct Pair {
     scratch: Mutex<Scratch>,
 }
 
-/// Deepest send queue: a request's blocks and their immediate.
+/// Deepest send queue: a request's blocks, its notice and the one before.
 const SEND_DEPTH: u32 = 128;
 
 /// Deepest receive queue: an immediate for each read under way.
@@ -152,6 +152,20 @@ impl Pair {
                 target: SendTarget::Connected,
             });
         Ok(self.pair.post_send(&mut self.scratch(), requests)?)
+    }
+
+    /// Sends a number behind what was posted before, to a receive of the peer's. Only a failure completes, as `id`.
+    pub fn notify(&self, id: u64, word: u32) -> Result<(), FabricError> {
+        let nothing: Option<Segment<'_>> = None;
+        let work = SendWork {
+            id,
+            // The key of a write of nothing is not checked (architecture specification, C9-88).
+            opcode: Opcode::WriteImmediate(0, 0, word),
+            flags: SendFlags::SILENT,
+            segments: nothing,
+            target: SendTarget::Connected,
+        };
+        Ok(self.pair.post_send(&mut self.scratch(), [work])?)
     }
 
     /// Lends part of a region to the peer; done when `id` completes.

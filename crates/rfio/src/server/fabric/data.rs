@@ -6,31 +6,16 @@ use std::time::{Duration, Instant};
 use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_verbs::{Opcode, Region};
 
+use super::admission::{Admission, TOKEN_BYTES};
 use super::staging::Slot;
 use super::{ServerFabric, register};
-use crate::auth::compare::are_equal;
-use crate::auth::proof::random;
 use crate::fabric::{FabricError, Outcome, Pair, Purpose};
 use crate::server::engine::Segment;
 use crate::server::quota::Share;
 
-/// How long a token is good for.
-const TOKEN_LIFE: Duration = Duration::from_secs(10);
-
 /// How long a transfer is polled for before the event loop turns to others. A software adapter is done by then, and so
 /// is a fast one with a small transfer.
 const SPIN: Duration = Duration::from_micros(20);
-
-const TOKEN_BYTES: usize = 32;
-
-/// Whether the client has shown its token.
-#[derive(Debug)]
-pub enum Admission {
-    /// Not yet; this is what is expected, until then.
-    Awaited([u8; TOKEN_BYTES], Instant),
-    /// Yes. The token is gone.
-    Admitted,
-}
 
 /// What a transfer holds while the adapter works on it.
 #[derive(Debug)]
@@ -66,6 +51,29 @@ impl Arrived {
     }
 }
 
+/// Bytes beyond which pieces are not gathered by one request.
+const GATHERED: usize = 256 << 10;
+
+/// Cuts pieces into runs that one request gathers: at most `most` of them, and `GATHERED` bytes if they are several.
+fn groups<T>(
+    pieces: &[T],
+    most: usize,
+    length: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = &[T]> {
+    let mut rest = pieces;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |piece: &&T| {
+            bytes += length(piece);
+            bytes <= GATHERED
+        };
+        let count = rest.iter().take(most).take_while(fits).count().max(1);
+        let (now, later) = rest.split_at_checked(count)?;
+        rest = later;
+        Some(now)
+    })
+}
+
 /// The queue pair.
 #[derive(Debug)]
 pub struct DataPair {
@@ -78,6 +86,8 @@ pub struct DataPair {
     next: u64,
     /// Pieces of memory that one request gathers.
     gathers: usize,
+    /// Whether an event was asked for, and may have come.
+    armed: bool,
 }
 
 /// Where the token arrives.
@@ -101,56 +111,53 @@ impl DataPair {
         let greeting = register(fabric.adapter(), TOKEN_BYTES)?;
         pair.receive(0, Some(greeting.segment(0, TOKEN_BYTES)?))?;
         pair.connect(peer)?;
-        let token = random();
+        let (admission, token) = Admission::begin(now);
         let endpoint = pair.endpoint();
         let data = Self {
             pair,
             under_way: None,
             greeting: GreetingRegion(greeting),
-            admission: Admission::Awaited(token, now + TOKEN_LIFE),
+            admission,
             _share: share,
             next: 1,
             gathers: fabric.adapter().segments(),
+            armed: false,
         };
         Ok((data, endpoint, token))
     }
 
     /// Whether the client has shown the token by now. An error ends the pair.
     pub fn admit(&mut self, now: Instant) -> Result<(), FabricError> {
-        let Admission::Awaited(token, until) = &self.admission else {
-            return Ok(());
-        };
-        if now > *until {
-            return Err(FabricError::Late("the token"));
-        }
-        // The client's send was acknowledged before it asked for a transfer, so the receive is complete or about to be.
-        match self.pair.spin(Duration::from_millis(2))? {
-            Some(Outcome::Received(_, length, None)) if length as usize == TOKEN_BYTES => {}
-            _ => return Err(FabricError::Late("the token")),
-        }
-        let mut shown = [0; TOKEN_BYTES];
-        self.greeting.0.read(0, &mut shown)?;
-        if !are_equal(token, &shown) {
-            return Err(FabricError::BadEndpoint(
-                "a wrong token came over it".into(),
-            ));
-        }
-        self.admission = Admission::Admitted;
-        Ok(())
+        let (pair, greeting) = (&self.pair, &self.greeting.0);
+        self.admission.admit(now, || {
+            // The client's send was acknowledged before it asked for a transfer, so the receive is complete or about to
+            // be.
+            match pair.spin(Duration::from_millis(2))? {
+                Some(Outcome::Received(_, length, None)) if length as usize == TOKEN_BYTES => {}
+                _ => return Err(FabricError::Late("the token")),
+            }
+            let mut shown = [0; TOKEN_BYTES];
+            greeting.read(0, &mut shown)?;
+            Ok(shown)
+        })
     }
 
-    /// Pieces of cached blocks that one transfer may have; more are packed into a staging slot.
-    pub fn most_pieces(&self) -> usize {
-        self.gathers * Pair::MOST_REQUESTS
+    /// Whether data that all lie in cached blocks can be sent from there; else they are packed into a staging slot.
+    pub fn can_gather(&self, data: &[Segment]) -> bool {
+        let length = |segment: &Segment| segment.bytes().len();
+        data.iter()
+            .all(|segment| matches!(segment, Segment::Block(..)))
+            && groups(data, self.gathers, length).count() <= Pair::MOST_REQUESTS
     }
 
-    /// Starts writing data to the client's window, the last of it with the request's number as immediate.
+    /// Starts writing data to the client's window. A `notice` follows them as immediate data: the data are done with
+    /// when they are acknowledged, and nobody waits for the client to take the notice.
     pub fn send(
         &mut self,
         data: Vec<Segment>,
         mut slot: Option<Slot>,
         window: &Window,
-        request: u64,
+        notice: Option<u32>,
     ) -> Result<(), FabricError> {
         let id = self.next;
         self.next += 1;
@@ -166,17 +173,12 @@ impl DataPair {
                 parts.push(part);
             }
         }
-        // Pieces that follow each other at the client are gathered by one request.
-        let groups = parts.chunks(self.gathers);
-        let last = groups.len().saturating_sub(1);
+        // Small pieces that follow each other at the client are gathered by one request. A large one is its own: what a
+        // request holds at the client, its adapter cannot take back meanwhile.
         let mut address = window.address;
-        let list: Vec<_> = groups
-            .enumerate()
-            .map(|(index, group)| {
-                let opcode = match index == last {
-                    true => Opcode::WriteImmediate(address, window.key, request as u32),
-                    false => Opcode::Write(address, window.key),
-                };
+        let list: Vec<_> = groups(&parts, self.gathers, verbena_verbs::Segment::length)
+            .map(|group| {
+                let opcode = Opcode::Write(address, window.key);
                 let length: usize = group.iter().map(verbena_verbs::Segment::length).sum();
                 address = address.wrapping_add(length as u64);
                 (id, opcode, group.iter().copied())
@@ -184,7 +186,10 @@ impl DataPair {
             .collect();
         self.pair.post(list.into_iter())?;
         self.under_way = Some((id, Transfer::Outgoing(data, slot)));
-        Ok(())
+        match notice {
+            Some(word) => self.pair.notify(id, word),
+            None => Ok(()),
+        }
     }
 
     /// Starts reading data from the client's window.
@@ -215,10 +220,13 @@ impl DataPair {
             return Ok(None);
         };
         let due = *due;
-        self.pair.drain_events()?;
+        if std::mem::take(&mut self.armed) {
+            self.pair.drain_events()?;
+        }
         let mut outcome = self.pair.spin(SPIN)?;
         if outcome.is_none() {
             self.pair.arm()?;
+            self.armed = true;
             outcome = self.pair.poll()?;
         }
         match outcome {
@@ -243,5 +251,30 @@ impl DataPair {
     /// The descriptor that becomes readable when a transfer may be done.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.pair.events()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn groups_are_the_pieces_in_order_and_no_two_neighbours_fit_into_one(
+            pieces in proptest::collection::vec(prop_oneof![1usize..9000, 1usize..(2 * GATHERED)], 0..100),
+            most in 1usize..20,
+        ) {
+            let cut: Vec<&[usize]> = groups(&pieces, most, |&length| length).collect();
+            prop_assert_eq!(cut.concat(), pieces.clone());
+            let bytes = |group: &[usize]| group.iter().sum::<usize>();
+            for group in &cut {
+                prop_assert!((1..=most).contains(&group.len()));
+                prop_assert!(group.len() == 1 || bytes(group) <= GATHERED);
+            }
+            for two in cut.windows(2) {
+                prop_assert!(two[0].len() == most || bytes(two[0]) + two[1][0] > GATHERED);
+            }
+        }
     }
 }

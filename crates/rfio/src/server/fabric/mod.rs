@@ -9,6 +9,7 @@
 //!   that finds no slot waits; nothing grows.
 //! - An error completion ends its queue pair. The session and everybody else go on.
 
+mod admission;
 mod data;
 mod staging;
 

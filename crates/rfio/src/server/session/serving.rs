@@ -17,7 +17,7 @@ use super::conversation::{Context, Conversation, Next, Stage, settle};
 use super::input::{Frame, NoFrame};
 use crate::fabric::FabricError;
 use crate::server::budget::Grant;
-use crate::server::engine::{Answer, Engine, FRUGAL, MEAGRE, Segment};
+use crate::server::engine::{Answer, Engine, FRUGAL, MEAGRE};
 use crate::server::export::Access;
 use crate::server::fabric::{self, Arrived, DataPair};
 use crate::server::metrics::{Carrier, count};
@@ -329,11 +329,7 @@ impl Conversation {
         ) else {
             return self.send(context, header, answer, Some(grant));
         };
-        let is_cached = answer.data.len() <= data.most_pieces()
-            && answer
-                .data
-                .iter()
-                .all(|segment| matches!(segment, Segment::Block(..)));
+        let is_cached = data.can_gather(&answer.data);
         let slot = if is_cached {
             None
         } else {
@@ -356,7 +352,9 @@ impl Conversation {
         };
         let mut grant = grant;
         settle(&mut grant, &answer.data, context.service.limits.block);
-        match data.send(answer.data, slot, window, header.id) {
+        // With checksums the client sees for itself whether the data are there.
+        let notice = (!request.wants_checksums()).then_some(header.id as u32);
+        match data.send(answer.data, slot, window, notice) {
             Ok(()) => {
                 context.service.metrics.sent(Carrier::Fabric, length as u64);
                 standing.waiting = Some(Waiting::Reply(header, reply, grant));

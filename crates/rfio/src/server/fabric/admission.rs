@@ -1,0 +1,103 @@
+//! Whether a data queue pair may be used: not before a token has come over it that was made for it, once, in time.
+
+use std::time::{Duration, Instant};
+
+use crate::auth::compare::are_equal;
+use crate::auth::proof::random;
+use crate::fabric::FabricError;
+
+/// Bytes of a token.
+pub const TOKEN_BYTES: usize = 32;
+
+/// How long a token is good for.
+pub const TOKEN_LIFE: Duration = Duration::from_secs(10);
+
+/// Whether the client has shown its token.
+#[derive(Debug)]
+pub enum Admission {
+    /// Not yet; this is what is expected, until then.
+    Awaited([u8; TOKEN_BYTES], Instant),
+    /// Yes. The token is gone.
+    Admitted,
+}
+
+impl Admission {
+    /// Makes a token, good from `now` on.
+    pub fn begin(now: Instant) -> (Self, [u8; TOKEN_BYTES]) {
+        let token = random();
+        (Self::Awaited(token, now + TOKEN_LIFE), token)
+    }
+
+    /// Judges what was shown. `shown` is asked for only while a token is awaited and good; it says what came.
+    pub fn admit(
+        &mut self,
+        now: Instant,
+        shown: impl FnOnce() -> Result<[u8; TOKEN_BYTES], FabricError>,
+    ) -> Result<(), FabricError> {
+        let Self::Awaited(token, until) = self else {
+            return Ok(());
+        };
+        if now > *until {
+            return Err(FabricError::Late("the token"));
+        }
+        if !are_equal(token, &shown()?) {
+            return Err(FabricError::BadEndpoint(
+                "a wrong token came over it".into(),
+            ));
+        }
+        *self = Self::Admitted;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_token_is_good_for_ten_seconds_and_not_longer() {
+        let begin = Instant::now();
+        let ten = Duration::from_secs(10);
+        for (passed, accepted) in [
+            (Duration::ZERO, true),
+            (ten, true),
+            (ten + Duration::from_nanos(1), false),
+            (ten * 100, false),
+        ] {
+            let (mut admission, token) = Admission::begin(begin);
+            let verdict = admission.admit(begin + passed, || Ok(token));
+            assert_eq!(verdict.is_ok(), accepted, "after {passed:?}");
+            if let Err(error) = verdict {
+                assert!(matches!(error, FabricError::Late(_)), "{error}");
+                // It stays late: nothing that comes later is looked at.
+                let later = admission.admit(begin + passed + ten, || panic!("looked at"));
+                assert!(later.is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_admitted_stays_so() {
+        let begin = Instant::now();
+        let (mut admission, token) = Admission::begin(begin);
+        admission.admit(begin, || Ok(token)).unwrap();
+        let later = begin + TOKEN_LIFE * 1000;
+        admission
+            .admit(later, || panic!("looked at twice"))
+            .unwrap();
+    }
+
+    #[test]
+    fn a_wrong_token_or_none_admits_nobody() {
+        let begin = Instant::now();
+        let (mut admission, token) = Admission::begin(begin);
+        let mut wrong = token;
+        wrong[31] ^= 1;
+        assert!(admission.admit(begin, || Ok(wrong)).is_err());
+        let none = || Err(FabricError::Late("the token"));
+        assert!(admission.admit(begin, none).is_err());
+        assert!(matches!(admission, Admission::Awaited(..)));
+        let (_, another) = Admission::begin(begin);
+        assert!(admission.admit(begin, || Ok(another)).is_err());
+    }
+}
