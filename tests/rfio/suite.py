@@ -7,7 +7,7 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import copies, encrypted, fabric_intruders, faults, installed, intruders, libraries, resuming
+from . import copies, encrypted, fabric_intruders, faults, hoarders, installed, intruders, libraries, resuming
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -58,6 +58,12 @@ def cases() -> Iterator[Case]:
             "the server's memory": fabric_intruders.server_memory,
             "a late server": fabric_intruders.late_server}.items():
         yield Case(name, "intruder", function)
+    for name, function in {
+            "replies that nobody takes": hoarders.replies_that_nobody_takes,
+            "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
+            "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
+            "half a handshake": hoarders.half_a_handshake}.items():
+        yield Case(name, "hoarder", function)
 
 
 def both_ways(place, fabric, size):

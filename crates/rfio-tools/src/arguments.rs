@@ -295,6 +295,12 @@ pub struct Daemon {
     /// Queue pairs per user
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub queue_pairs_per_user: usize,
+    /// Files open in all; never more than half of what the process may have open
+    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    pub open_files: usize,
+    /// Files open per user; never more than a quarter of what the process may have open
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub open_files_per_user: usize,
     /// Connections that have not proved yet who they are
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub strangers: usize,

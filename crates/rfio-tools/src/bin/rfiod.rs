@@ -26,16 +26,15 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: &Daemon) -> Result<(), String> {
-    let plan = plan::prepare(arguments)?;
+    let files = plan::raise_file_limit().unwrap_or_else(|error| {
+        let what = format_args!("limit of open files stays as it is: {error}");
+        exit::report("rfiod", what);
+        plan::file_limit()
+    });
+    let plan = plan::prepare(arguments, files)?;
     // Before any thread starts, so that none misses the stop.
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;
-    if let Err(error) = plan::raise_file_limit() {
-        exit::report(
-            "rfiod",
-            format_args!("limit of open files stays as it is: {error}"),
-        );
-    }
     let service = Arc::clone(&plan.context.service);
     let server = Server::start(plan.context, &plan.layout).map_err(|error| error.to_string())?;
     if let Some(address) = arguments.metrics {

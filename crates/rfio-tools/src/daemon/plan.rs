@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::auth::tls;
 use verbena_rfio::fabric::Adapter;
@@ -29,8 +30,8 @@ pub struct Plan {
     pub layout: Layout,
 }
 
-/// Prepares a service from its command line.
-pub fn prepare(arguments: &Daemon) -> Result<Plan, String> {
+/// Prepares a service from its command line, in a process that may have so many files open.
+pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     let exports = arguments
         .export
         .iter()
@@ -42,7 +43,7 @@ pub fn prepare(arguments: &Daemon) -> Result<Plan, String> {
             .map_err(|error| format!("audit log {}: {error}", path.display()))?,
         None => Audit::none(),
     };
-    let limits = limits(arguments)?;
+    let limits = limits(arguments, files)?;
     let mut service = match adapter(arguments.fabric)? {
         Some(adapter) => Service::with_adapter(exports, limits, audit, adapter)
             .map_err(|error| error.to_string())?,
@@ -95,7 +96,7 @@ fn export(text: &str) -> Result<Export, String> {
         .map_err(|error| format!("export {directory}: {error}"))
 }
 
-fn limits(arguments: &Daemon) -> Result<Limits, String> {
+fn limits(arguments: &Daemon, files: usize) -> Result<Limits, String> {
     let memory = |name: &str, bytes: u64| {
         usize::try_from(bytes).map_err(|_| format!("{name}: more than this machine can address"))
     };
@@ -123,6 +124,9 @@ fn limits(arguments: &Daemon) -> Result<Limits, String> {
             sessions: arguments.sessions,
             queue_pairs_per_user: arguments.queue_pairs_per_user,
             queue_pairs: arguments.queue_pairs,
+            // What is left is for connections: whoever opens files must not keep others out.
+            open_files_per_user: arguments.open_files_per_user.min(files / 4),
+            open_files: arguments.open_files.min(files / 2),
         },
         ..defaults
     })
@@ -183,16 +187,24 @@ fn any_address(port: u16) -> SocketAddr {
     }
 }
 
-/// Lets the process have as many files open as the system allows it.
-pub fn raise_file_limit() -> io::Result<u64> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    )?;
-    Ok(limit.maximum.unwrap_or(u64::MAX))
+/// Lets the process have as many files open as the system allows it; how many that is.
+pub fn raise_file_limit() -> io::Result<usize> {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    setrlimit(Resource::Nofile, raised)?;
+    Ok(files(most))
+}
+
+/// Files that the process may have open as it is.
+pub fn file_limit() -> usize {
+    files(getrlimit(Resource::Nofile).current)
+}
+
+fn files(limit: Option<u64>) -> usize {
+    limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Caps per user: sessions, and data queue pairs.
+//! Caps per user: sessions, data queue pairs, and open files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,8 @@ pub enum Resource {
     Session,
     /// Data queue pairs.
     QueuePair,
+    /// Open files, of which a process has only so many.
+    OpenFile,
 }
 
 /// The caps.
@@ -23,6 +25,10 @@ pub struct Caps {
     pub queue_pairs_per_user: usize,
     /// Queue pairs of all users.
     pub queue_pairs: usize,
+    /// Open files per user.
+    pub open_files_per_user: usize,
+    /// Open files of all users.
+    pub open_files: usize,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +77,7 @@ impl Quotas {
         let (per_user, in_all) = match resource {
             Resource::Session => (self.caps.sessions_per_user, self.caps.sessions),
             Resource::QueuePair => (self.caps.queue_pairs_per_user, self.caps.queue_pairs),
+            Resource::OpenFile => (self.caps.open_files_per_user, self.caps.open_files),
         };
         let mut counts = self
             .counts
@@ -138,6 +145,8 @@ mod tests {
             sessions: 3,
             queue_pairs_per_user: 1,
             queue_pairs: 1,
+            open_files_per_user: 1,
+            open_files: 1,
         };
         let quotas = Quotas::new(caps);
         let a = quotas.take("ann", Resource::Session).unwrap();

@@ -29,7 +29,7 @@ pub struct Limits {
     pub in_flight_per_user: usize,
     /// Largest payload and largest read.
     pub payload: usize,
-    /// Most ranges of a vector.
+    /// Most ranges of a vector. A request's body may have no more bytes than they need.
     pub ranges: usize,
     /// Bytes that may wait for one slow reader.
     pub waiting: usize,
@@ -50,7 +50,7 @@ impl Default for Limits {
             buffers_per_user: 32 << 20,
             in_flight_per_user: 128 << 20,
             payload: 4 << 20,
-            ranges: 65_536,
+            ranges: 8192,
             waiting: 4 << 20,
             handles: 1024,
             strangers: 512,
@@ -59,6 +59,8 @@ impl Default for Limits {
                 sessions: 4096,
                 queue_pairs_per_user: 64,
                 queue_pairs: 1024,
+                open_files_per_user: 4096,
+                open_files: 16_384,
             },
         }
     }
@@ -192,6 +194,11 @@ impl Service {
                 "rfio_queue_pairs",
                 "Data queue pairs that stand.",
                 self.quotas.used(Resource::QueuePair),
+            ),
+            gauge(
+                "rfio_open_files",
+                "Files open for clients.",
+                self.quotas.used(Resource::OpenFile),
             ),
             gauge(
                 "rfio_cache_bytes",

@@ -26,7 +26,7 @@ use crate::socket::Socket;
 pub struct Deadlines {
     /// For the greeting and the proof.
     pub greeting: Duration,
-    /// For a client that has data waiting and takes none.
+    /// For a client that has data waiting and takes none, or has begun to send some and does not go on.
     pub stall: Duration,
     /// For what is under way when the server stops.
     pub stop: Duration,
@@ -330,21 +330,16 @@ impl Shard {
             let conversation = &entry.conversation;
             let silent = conversation.is_stranger()
                 && now.duration_since(conversation.begun()) > deadlines.greeting;
-            let stalled = conversation
-                .stalled_since()
-                .is_some_and(|since| now.duration_since(since) > deadlines.stall);
             let stopped = self.stopping.is_some_and(|since| {
                 conversation.is_idle() || now.duration_since(since) > deadlines.stop
             });
             if silent || stopped {
                 late.push(token);
-            } else if stalled {
-                count(&self.context.service.metrics.stalls, 1);
-                let what = json!({"what": "took no data for too long"});
-                self.context
-                    .service
-                    .audit
-                    .record(conversation.who(), "stalled", what);
+            } else if let Some(what) = conversation.stall(now, deadlines.stall) {
+                let service = &self.context.service;
+                count(&service.metrics.stalls, 1);
+                let details = json!({ "what": what });
+                service.audit.record(conversation.who(), "stalled", details);
                 late.push(token);
             }
         }

@@ -9,6 +9,7 @@ use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Handle;
 
 use super::Failure;
+use crate::server::quota::Share;
 use crate::server::service::SoleWriter;
 
 /// What an open file is.
@@ -29,6 +30,8 @@ pub struct OpenFile {
     pub flags: OpenFlags,
     /// Kept only to be dropped with the file.
     pub _sole_writer: Option<SoleWriter>,
+    /// The user's share of open files.
+    pub _share: Share,
 }
 
 /// The table: 64-bit numbers, never reused within a session, so a late request cannot reach another file.

@@ -164,6 +164,9 @@ pub(super) const FRUGAL: usize = 4096;
 /// Bytes of a read past a full cache.
 pub(super) const MEAGRE: usize = 64 << 10;
 
+/// Ranges of a vector that an event loop reads while others wait; a longer one is a worker's.
+const QUICK_RANGES: usize = 1024;
+
 /// One session's engine.
 #[derive(Debug)]
 pub struct Engine {
@@ -193,7 +196,9 @@ impl Engine {
         let outcome = match request {
             Request::Ping(_) => plain(Reply::Pong(Done {})),
             Request::Read(read) => self.read(read, Patience::None),
-            Request::ReadVector(vector) => self.read_vector(vector, Patience::None),
+            Request::ReadVector(vector) if vector.ranges.len() <= QUICK_RANGES => {
+                self.read_vector(vector, Patience::None)
+            }
             Request::Examine(on) => self.examine(on.handle),
             _ => return None,
         };
@@ -217,10 +222,11 @@ impl Engine {
             Request::Read(_) => MEAGRE,
             Request::ReadVector(vector) => {
                 let add = |sum: usize, range: &Range| sum.saturating_add(range.length as usize);
-                vector.ranges.iter().fold(0, add).min(limits.payload)
+                // The reply has a length and a checksum for each.
+                vector.ranges.iter().fold(0, add).min(limits.payload) + 8 * vector.ranges.len()
             }
             Request::Fetch(fetch) => (fetch.most as usize).min(limits.payload),
-            Request::List(_) => 1 << 20,
+            Request::List(list) => names::page(list.count) * names::MOST_ENTRY_BYTES,
             Request::Checksum(_) => limits.block,
             _ => 0,
         }

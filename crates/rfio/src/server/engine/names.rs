@@ -18,6 +18,14 @@ use crate::server::sys;
 /// Most entries of one reply: with names of 255 bytes they fit a body.
 const MOST_ENTRIES: usize = 4096;
 
+/// Bytes of an entry at most: its name, its attributes, and what holds them.
+pub(super) const MOST_ENTRY_BYTES: usize = 512;
+
+/// Entries of a reply to somebody who wants `count`.
+pub(super) fn page(count: u32) -> usize {
+    (count as usize).clamp(1, MOST_ENTRIES)
+}
+
 impl Engine {
     fn look(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Failure> {
         Ok(self.service.exports.look(path, flags)?)
@@ -167,7 +175,7 @@ impl Engine {
         if list.cookie != 0 {
             rustix::fs::seek(&directory, SeekFrom::Start(list.cookie))?;
         }
-        let most = (list.count as usize).clamp(1, MOST_ENTRIES);
+        let most = page(list.count);
         let mut entries = Vec::new();
         let mut cookie = 0;
         let mut buffer = Vec::with_capacity(32 << 10);

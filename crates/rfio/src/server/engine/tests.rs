@@ -252,6 +252,71 @@ fn a_vector_is_packed_in_its_order() {
 }
 
 #[test]
+fn a_long_vector_is_not_read_while_others_wait() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), pattern(BLOCK)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(25));
+    let mut engine = engine(&scratch);
+    let handle = open(&mut engine, "/f", OpenFlags::READ);
+    read(&mut engine, handle, 0, BLOCK as u32);
+    let mut vector = |count: usize| {
+        let range = |index| Range {
+            offset: index as u64,
+            length: 1,
+        };
+        let request = Request::ReadVector(ReadVector {
+            handle,
+            ranges: (0..count).map(range).collect(),
+            checksums: false,
+            window: None,
+        });
+        engine.execute_quickly(&request).is_some()
+    };
+    assert!(vector(1024), "what is cached is read at once");
+    assert!(!vector(1025), "it takes a worker");
+}
+
+#[test]
+fn a_user_s_open_files_are_bounded_over_all_sessions() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("f"), "x").unwrap();
+    let mut limits = Limits {
+        cache: 16 * BLOCK,
+        block: BLOCK,
+        ..Limits::default()
+    };
+    limits.caps.open_files_per_user = 2;
+    limits.caps.open_files = 3;
+    let mut first = engine_with(&scratch, limits);
+    let service = Arc::clone(&first.service);
+    let another = |user: &str| {
+        let who = Who {
+            user: user.into(),
+            peer: "test".into(),
+            session: 1,
+        };
+        Engine::new(Arc::clone(&service), who)
+    };
+    let (mut second, mut other) = (another("test"), another("other"));
+    let request = Request::Open(Open {
+        path: path("/f"),
+        flags: OpenFlags::READ,
+        mode: 0,
+    });
+    let opened = open(&mut first, "/f", OpenFlags::READ);
+    open(&mut second, "/f", OpenFlags::READ);
+    let refused = second.execute(&request, &[]);
+    assert_eq!(status(&refused), Status::errno(libc::EMFILE));
+    open(&mut other, "/f", OpenFlags::READ);
+    let refused = other.execute(&request, &[]);
+    assert_eq!(status(&refused), Status::errno(libc::ENFILE));
+    first.execute(&Request::Close(OnHandle { handle: opened }), &[]);
+    open(&mut second, "/f", OpenFlags::READ);
+    drop(second);
+    open(&mut first, "/f", OpenFlags::READ);
+}
+
+#[test]
 fn writes_are_checked_and_land_where_they_should() {
     let scratch = Scratch::new();
     let mut engine = engine(&scratch);

@@ -18,6 +18,7 @@ use super::read::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
 use crate::checksum;
 use crate::server::metrics::count;
+use crate::server::quota::{Exhausted, Resource};
 use crate::server::sys;
 
 /// Permission bits that a client may set. Set-user-id and set-group-id would lend the service's own identity to whoever
@@ -64,6 +65,23 @@ impl Engine {
     pub(super) fn open(&mut self, open: &Open) -> Outcome {
         let flags = OpenFlags::checked(open.flags).ok_or(Failure::from(Errno::INVAL))?;
         self.handles.must_have_room()?;
+        let share = self
+            .service
+            .quotas
+            .take(&self.who.user, Resource::OpenFile)
+            .map_err(|exhausted| {
+                count(&self.service.metrics.caps, 1);
+                match exhausted {
+                    Exhausted::User(_) => Failure::Refused(
+                        Status::errno(libc::EMFILE),
+                        "the user has as many files open as one may",
+                    ),
+                    Exhausted::Service(_) => Failure::Refused(
+                        Status::errno(libc::ENFILE),
+                        "the service has as many files open as it may",
+                    ),
+                }
+            })?;
         if let Some(size) = self.service.unfilled
             && open.path.as_bytes() == UNFILLED
             && !flags.changes()
@@ -72,6 +90,7 @@ impl Engine {
                 body: Body::Unfilled(size),
                 flags,
                 _sole_writer: None,
+                _share: share,
             });
             return plain(Reply::Opened(Opened {
                 handle,
@@ -117,6 +136,7 @@ impl Engine {
             body: Body::File(file),
             flags,
             _sole_writer: sole_writer,
+            _share: share,
         });
         plain(Reply::Opened(Opened { handle, attributes }))
     }

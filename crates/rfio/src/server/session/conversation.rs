@@ -9,12 +9,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use serde_json::json;
-use verbena_rfio_protocol::frame::{Kind, Limits, MOST_BODY};
+use verbena_rfio_protocol::codec::Field;
+use verbena_rfio_protocol::frame::{Kind, Limits};
 use verbena_rfio_protocol::reply;
+use verbena_rfio_protocol::types::Range;
 use verbena_rfio_protocol::{Header, Request};
 
 use super::channel::Channel;
@@ -32,6 +34,16 @@ use crate::socket::Socket;
 
 /// Frames handled before other conversations get their turn.
 const TURN: usize = 32;
+
+/// How long a turn may become before its next frame is left for later.
+const LONG_TURN: Duration = Duration::from_millis(1);
+
+/// How fast a payload must come at least once memory is held for it, in bytes a second; besides what every client is
+/// allowed to be silent for.
+const SLOWEST_PAYLOAD: usize = 64 << 10;
+
+/// Bytes of a request's body beside its ranges: two paths and what goes with them.
+const BODY_WITHOUT_RANGES: usize = 16 << 10;
 
 /// Bytes outside the cache that may wait for one client before its next request is looked at: what a thousand clients
 /// that take nothing may hold is then still bounded, and small.
@@ -107,6 +119,8 @@ pub struct Conversation {
     moved: Instant,
     /// Data queue pairs that this session has had.
     pub(super) pairs: u64,
+    /// Since when memory is held for a payload that the client has begun to send, and how long that is.
+    owed: Option<(Instant, usize)>,
 }
 
 impl Conversation {
@@ -132,6 +146,7 @@ impl Conversation {
             begun: now,
             moved: now,
             pairs: 0,
+            owed: None,
         }
     }
 
@@ -148,9 +163,15 @@ impl Conversation {
         self.begun
     }
 
-    /// Since when data wait for the client without any moving; `None` if none wait.
-    pub fn stalled_since(&self) -> Option<Instant> {
-        (self.is_transferring() || self.output.waiting() > 0).then_some(self.moved)
+    /// What the client has let the service wait for longer than it may, if it has.
+    pub fn stall(&self, now: Instant, patience: Duration) -> Option<&'static str> {
+        let has_data = self.is_transferring() || self.output.waiting() > 0;
+        if has_data && now.duration_since(self.moved) > patience {
+            return Some("took no data for too long");
+        }
+        let (since, length) = self.owed?;
+        let allowed = patience + Duration::from_secs((length / SLOWEST_PAYLOAD) as u64);
+        (now.duration_since(since) > allowed).then_some("left a request unfinished for too long")
     }
 
     /// Whether nothing is under way for the client.
@@ -178,9 +199,11 @@ impl Conversation {
 
     /// Does what can be done now.
     pub fn pump(&mut self, context: &Context, now: Instant) -> Next {
+        let begun = Instant::now();
         for _ in 0..TURN {
             match self.step(context, now) {
-                Ok(None) => {}
+                Ok(None) if begun.elapsed() < LONG_TURN => {}
+                Ok(None) => break,
                 Ok(Some(next)) => return next,
                 Err(end) => return self.end(context, end),
             }
@@ -231,7 +254,13 @@ impl Conversation {
         if let Some((frame, request)) = self.held.take() {
             return self.serve(context, frame, request, now);
         }
-        let frame = match self.next_frame(context) {
+        let frame = self.next_frame(context);
+        self.owed = match (self.input.owed(), self.owed) {
+            (Some(length), None) => Some((now, length)),
+            (Some(_), before) => before,
+            (None, _) => None,
+        };
+        let frame = match frame {
             Ok(frame) => frame,
             Err(NoFrame::Later) => return wait(true),
             Err(NoFrame::Starved) => return Ok(Some(Next::Starved)),
@@ -253,7 +282,7 @@ impl Conversation {
         let service = &context.service;
         let limits = match self.stage {
             Stage::Standing(_) => Limits {
-                body: MOST_BODY,
+                body: BODY_WITHOUT_RANGES + service.limits.ranges * Range::SMALLEST,
                 payload: service.limits.payload,
             },
             _ => Limits::STRANGER,
@@ -328,18 +357,21 @@ impl Conversation {
         if let Some(tagger) = &mut self.outgoing_tags {
             bytes.extend_from_slice(&tagger.tag(&raw, &body));
         }
-        self.output.push_frame(bytes);
-        context
-            .service
-            .metrics
-            .sent(Carrier::Stream, payload as u64);
         let grant = grant
             .map(|mut grant| {
-                settle(&mut grant, &answer.data, context.service.limits.block);
+                settle(
+                    &mut grant,
+                    bytes.len(),
+                    &answer.data,
+                    context.service.limits.block,
+                );
                 grant
             })
             .filter(|grant| !grant.is_empty())
             .map(Arc::new);
+        self.output.push_frame(bytes, grant.clone());
+        let metrics = &context.service.metrics;
+        metrics.sent(Carrier::Stream, payload as u64);
         for segment in answer.data {
             self.output.push_data(segment, grant.clone());
         }
@@ -369,9 +401,10 @@ impl Conversation {
     }
 }
 
-/// Makes a grant what the data of an answer need: the bytes outside the cache, and the blocks that they pin.
-pub(super) fn settle(grant: &mut Grant, data: &[Segment], block: usize) {
-    let (mut owned, mut pinned) = (0, 0);
+/// Makes a grant what an answer needs: the bytes of its frame and of its data outside the cache, and the blocks that it
+/// pins.
+pub(super) fn settle(grant: &mut Grant, frame: usize, data: &[Segment], block: usize) {
+    let (mut owned, mut pinned) = (frame, 0);
     for segment in data {
         match segment {
             Segment::Owned(bytes) => owned += bytes.len(),

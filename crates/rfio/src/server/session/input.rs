@@ -133,6 +133,16 @@ impl Input {
         }
     }
 
+    /// Bytes of the payload that memory is held for and that has not come yet, if there is one.
+    pub fn owed(&self) -> Option<usize> {
+        match &self.progress {
+            Progress::Payload(frame) if frame.grant.is_some() => {
+                Some(frame.header.payload as usize)
+            }
+            _ => None,
+        }
+    }
+
     fn finish_body(
         &mut self,
         raw: &[u8; HEADER],

@@ -12,20 +12,32 @@ use crate::server::engine::Segment;
 /// Slices handed to one system call.
 const SLICES: usize = 256;
 
+/// Something to send, with the memory that is granted for it until it is sent.
+#[derive(Debug)]
+struct Item {
+    bytes: Bytes,
+    _grant: Option<Arc<Grant>>,
+}
+
 #[derive(Debug)]
 enum Bytes {
     Frame(Vec<u8>),
-    Data(
-        Segment,
-        #[allow(dead_code, reason = "held until the data are sent")] Option<Arc<Grant>>,
-    ),
+    Data(Segment),
 }
 
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Frame(bytes) => bytes,
-            Self::Data(segment, _) => segment.bytes(),
+            Self::Data(segment) => segment.bytes(),
+        }
+    }
+
+    /// Bytes of memory outside the cache.
+    fn owned(&self) -> usize {
+        match self {
+            Self::Frame(bytes) | Self::Data(Segment::Owned(bytes)) => bytes.len(),
+            Self::Data(Segment::Block(..)) => 0,
         }
     }
 }
@@ -33,7 +45,7 @@ impl Bytes {
 /// The sending side of a session.
 #[derive(Debug, Default)]
 pub struct Output {
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<Item>,
     /// Bytes of the first element that are sent.
     sent: usize,
     waiting: usize,
@@ -43,16 +55,22 @@ pub struct Output {
 
 impl Output {
     /// Queues a frame's header, body and tag.
-    pub fn push_frame(&mut self, bytes: Vec<u8>) {
-        self.waiting += bytes.len();
-        self.queue.push_back(Bytes::Frame(bytes));
+    pub fn push_frame(&mut self, bytes: Vec<u8>, grant: Option<Arc<Grant>>) {
+        self.push(Bytes::Frame(bytes), grant);
     }
 
     /// Queues data.
     pub fn push_data(&mut self, segment: Segment, grant: Option<Arc<Grant>>) {
-        self.waiting += segment.bytes().len();
-        self.owned += owned(&segment);
-        self.queue.push_back(Bytes::Data(segment, grant));
+        self.push(Bytes::Data(segment), grant);
+    }
+
+    fn push(&mut self, bytes: Bytes, grant: Option<Arc<Grant>>) {
+        self.waiting += bytes.as_slice().len();
+        self.owned += bytes.owned();
+        self.queue.push_back(Item {
+            bytes,
+            _grant: grant,
+        });
     }
 
     /// Bytes that wait.
@@ -60,7 +78,7 @@ impl Output {
         self.waiting
     }
 
-    /// Bytes of file data outside the cache that wait, counted until the last of a reply's is sent.
+    /// Bytes outside the cache that wait, each piece counted until all of it is sent.
     pub fn waiting_outside_the_cache(&self) -> usize {
         self.owned
     }
@@ -70,9 +88,9 @@ impl Output {
         let mut total = 0;
         while !self.queue.is_empty() {
             let mut slices = Vec::with_capacity(self.queue.len().min(SLICES));
-            for (index, bytes) in self.queue.iter().take(SLICES).enumerate() {
+            for (index, item) in self.queue.iter().take(SLICES).enumerate() {
                 let skip = if index == 0 { self.sent } else { 0 };
-                slices.push(IoSlice::new(&bytes.as_slice()[skip..]));
+                slices.push(IoSlice::new(&item.bytes.as_slice()[skip..]));
             }
             match channel.send(&slices) {
                 Ok(taken) => {
@@ -89,23 +107,16 @@ impl Output {
     fn advance(&mut self, mut taken: usize) {
         self.waiting -= taken;
         while let Some(first) = self.queue.front() {
-            let left = first.as_slice().len() - self.sent;
+            let left = first.bytes.as_slice().len() - self.sent;
             if taken < left {
                 self.sent += taken;
                 return;
             }
             taken -= left;
             self.sent = 0;
-            if let Some(Bytes::Data(segment, _)) = self.queue.pop_front() {
-                self.owned -= owned(&segment);
+            if let Some(item) = self.queue.pop_front() {
+                self.owned -= item.bytes.owned();
             }
         }
-    }
-}
-
-fn owned(segment: &Segment) -> usize {
-    match segment {
-        Segment::Owned(bytes) => bytes.len(),
-        Segment::Block(..) => 0,
     }
 }

@@ -351,7 +351,7 @@ impl Conversation {
             }
         };
         let mut grant = grant;
-        settle(&mut grant, &answer.data, context.service.limits.block);
+        settle(&mut grant, 0, &answer.data, context.service.limits.block);
         // With checksums the client sees for itself whether the data are there.
         let notice = (!request.wants_checksums()).then_some(header.id as u32);
         match data.send(answer.data, slot, window, notice) {

@@ -1,0 +1,196 @@
+"""Clients that are let in and then keep what they were given: each tries to leave others without."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+from shutil import which
+
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+
+from .encrypted import certificate
+from .intruders import alive
+from .service import SECRET, USER, Service, noise, same
+from .wire import HEADER, MAGIC, OPEN, Peer, text
+
+CLOSE, WRITE, LIST = 11, 14, 42
+EMFILE = 24
+#: Open for reading; for writing, made if missing.
+READING, WRITING = struct.pack(">II", 1, 0), struct.pack(">II", 2 | 4, 0o600)
+
+
+def session(service: Service) -> Peer:
+    """One that stands."""
+    peer = Peer(service.port)
+    assert peer.log_in(USER, SECRET) == 0
+    return peer
+
+
+def replies_that_nobody_takes(place: Place) -> Outcome:
+    """Long replies are asked for and not taken: they count as memory in use, which is bounded."""
+    with Service(place, "tcp") as service:
+        (service.export / "d").mkdir()
+        for number in range(4000):
+            (service.export / "d" / f"{number:0200}").touch()
+        before = service.resident_mebibytes()
+        hoarders = [session(service) for _ in range(60)]
+        for peer in hoarders:
+            for _ in range(8):
+                peer.send(LIST, text(b"/d") + struct.pack(">QI", 0, 4096))
+        # Until the service answers no more of them.
+        answered, deadline = -1, time.monotonic() + 20
+        while time.monotonic() < deadline:
+            before_that, answered = answered, service.metric('rfio_requests_total{operation="List"}')
+            if answered == before_that and answered > 0:
+                break
+            time.sleep(0.5)
+        grown = service.resident_mebibytes() - before
+        if grown > 32 + 32:
+            return failed(f"60 clients that take no lists cost {grown:.0f} MiB")
+        for peer in hoarders:
+            peer.close()
+        return passed(f"grew by {grown:.0f} MiB") if alive(service) else failed("an honest client is not served")
+
+
+def unfinished_writes(place: Place) -> Outcome:
+    """A payload is announced and comes a byte at a time: its memory goes back to others of the same user in the end."""
+    with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:
+        hoarder = session(service)
+        status, body, _ = hoarder.ask(OPEN, text(b"/hoarder") + WRITING)
+        assert status == 0
+        request = body[:8] + struct.pack(">QIIB", 0, 64 << 10, 0, 0)
+        hoarder.send(WRITE, request, payload_length=64 << 10)
+        hoarder.socket.sendall(b"x" * 4096)
+        stop = threading.Event()
+
+        def drip() -> None:
+            while not stop.wait(0.2):
+                try:
+                    hoarder.socket.sendall(b"x")
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        source = service.here / "f"
+        source.write_bytes(noise(50_000))
+        ended = service.tool("rfcp", source, service.at("f"))
+        stop.set()
+        thread.join()
+        if not ended.succeeded or not same(source, service.export / "f"):
+            return failed("an unfinished write keeps another from writing", ended.evidence())
+        if service.metric("rfio_stalls_total") < 1:
+            return failed("the stall is not counted")
+        return passed() if hoarder.closed() else failed("the hoarder's session goes on")
+
+
+def open_files(place: Place) -> Outcome:
+    """A user opens files without end, in several sessions: refused at the cap, and everything else goes on."""
+    with Service(place, "tcp", "--open-files-per-user", "20") as service:
+        (service.export / "f").write_bytes(b"x")
+        hoarders = [session(service) for _ in range(3)]
+        answers = [peer.ask(OPEN, text(b"/f") + READING) for peer in hoarders for _ in range(10)]
+        statuses = [status for status, _, _ in answers]
+        if statuses != [0] * 20 + [EMFILE] * 10:
+            return failed(f"opened {statuses.count(0)} of 20, the others ended with {set(statuses)}")
+        if service.metric("rfio_open_files") != 20:
+            return failed("the open files are not in the metrics")
+        hoarders[0].ask(CLOSE, answers[0][1][:8])
+        if hoarders[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
+            return failed("a closed file is not given back")
+        hoarders[1].close()
+        ended = service.tool("rfcp", service.at("f"), service.here / "f")
+        return passed() if ended.succeeded else failed("a session that ends keeps its files", ended.evidence())
+
+
+def long_bodies(place: Place) -> Outcome:
+    """A body longer than any request of the session can be, and a name with a NUL: the session ends at once."""
+    with Service(place, "tcp") as service:
+        for what, attempt in {
+                "a long body": lambda peer: peer.send(OPEN, b"", body_length=1 << 20),
+                "a NUL": lambda peer: peer.send(OPEN, text(b"/f\0/../../etc/passwd") + READING),
+                "a path beyond its frame": lambda peer: peer.send(OPEN, struct.pack(">I", 4000) + b"/f")}.items():
+            peer = session(service)
+            attempt(peer)
+            if not peer.closed():
+                return failed(f"{what} is answered")
+        return passed() if alive(service) else failed("an honest client is not served")
+
+
+def swapped_links(place: Place) -> Outcome:
+    """A directory on the path becomes a link that leads out, and a directory again, as fast as that goes: no open reads, and
+    none makes, a file outside."""
+    with Service(place, "tcp") as service:
+        outside = service.directory / "outside"
+        outside.mkdir()
+        (outside / "f").write_bytes(b"secret")
+        swapped, inside, link = service.export / "d", service.export / "inside", service.export / "link"
+        inside.mkdir()
+        (inside / "f").write_bytes(b"public")
+        stop = threading.Event()
+
+        def swap() -> None:
+            while not stop.is_set():
+                for target in ("inside", "../outside"):
+                    link.symlink_to(target)
+                    link.rename(swapped)
+
+        swapped.symlink_to("inside")
+        thread = threading.Thread(target=swap)
+        thread.start()
+        try:
+            peer = session(service)
+            seen = {0: 0, "refused": 0}
+            for number in range(1500):
+                # Reading, and making something that is not there.
+                status, body, _ = peer.ask(OPEN, text(b"/d/f") + READING)
+                if status == 0:
+                    _, _, data = peer.ask(12, body[:8] + struct.pack(">QIBB", 0, 6, 0, 0))
+                    if data != b"public":
+                        return failed(f"a swapped link leads to {data!r}")
+                    peer.ask(CLOSE, body[:8])
+                seen[0 if status == 0 else "refused"] += 1
+                peer.ask(OPEN, text(f"/d/new{number % 7}".encode()) + WRITING)
+                if number % 500 == 499:
+                    peer.close()
+                    peer = session(service)
+        finally:
+            stop.set()
+            thread.join()
+        if os.listdir(outside) != ["f"]:
+            return failed(f"made outside: {os.listdir(outside)}")
+        return passed(f"{seen[0]} opened, {seen['refused']} refused")
+
+
+def half_a_handshake(place: Place) -> Outcome:
+    """TLS that stops half way, or right after its handshake, and a reader of the metrics that asks nothing: let go."""
+    if which("openssl") is None:
+        return skipped("needs openssl, to make certificates")
+    chain, key = certificate(place, "ours")
+    with Service(place, "tcp", "--tls-certificate", chain, "--tls-key", key, "--greeting-timeout", "1") as service:
+        begun = Peer(service.port)
+        begun.socket.sendall(bytes([22, 3, 1, 2, 0, 1]))
+        context = ssl.create_default_context(cafile=chain)
+        silent = context.wrap_socket(socket.create_connection(("127.0.0.1", service.port), 20),
+                                     server_hostname="localhost")
+        idle = socket.create_connection(("127.0.0.1", service.metrics_port), 20)
+        # A whole greeting whose body is a lie about what follows.
+        dripping = Peer(service.port)
+        dripping.socket.sendall(HEADER.pack(MAGIC, 1, 1024, 0, 1) + b"\0" * 100)
+        for what, connection in (("half a handshake", begun.socket), ("a silent TLS client", silent),
+                                 ("half a greeting", dripping.socket)):
+            try:
+                while connection.recv(4096):
+                    pass
+            except (ConnectionError, ssl.SSLError):
+                pass
+            except TimeoutError:
+                return failed(f"{what} is kept")
+        turned_away = service.metric("rfio_connections_turned_away_total")
+        idle.close()
+        return passed() if turned_away >= 3 and alive(service) else failed(f"{turned_away} turned away")
