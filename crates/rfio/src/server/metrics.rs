@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use verbena_rfio_protocol::Request;
 
+use super::request_times::RequestTimes;
+
 const OPERATIONS: usize = 64;
 
 /// How data travelled.
@@ -24,6 +26,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: AtomicU64,)*
             requests: [AtomicU64; OPERATIONS],
             refusals: [AtomicU64; OPERATIONS],
+            /// How long requests take.
+            pub times: RequestTimes,
         }
 
         impl Default for Metrics {
@@ -32,6 +36,7 @@ macro_rules! counters {
                     $($field: AtomicU64::new(0),)*
                     requests: [const { AtomicU64::new(0) }; OPERATIONS],
                     refusals: [const { AtomicU64::new(0) }; OPERATIONS],
+                    times: RequestTimes::default(),
                 }
             }
         }
@@ -151,6 +156,7 @@ impl Metrics {
                 let _ = writeln!(text, "{name}{{operation=\"{label}\"}} {value}");
             }
         }
+        self.times.render(&mut text);
         for Gauge { name, help, value } in gauges {
             let _ = writeln!(
                 text,

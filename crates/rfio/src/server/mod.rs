@@ -9,6 +9,7 @@ pub mod exposition;
 pub mod fabric;
 pub mod metrics;
 pub mod quota;
+pub mod request_times;
 pub mod running;
 pub mod service;
 pub mod session;

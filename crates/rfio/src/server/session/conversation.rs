@@ -29,6 +29,7 @@ use crate::server::audit::Who;
 use crate::server::budget::{Account, Grant};
 use crate::server::engine::{Answer, Segment};
 use crate::server::metrics::{Carrier, count};
+use crate::server::request_times::Kind as Timed;
 use crate::server::service::Service;
 use crate::socket::Socket;
 
@@ -121,6 +122,8 @@ pub struct Conversation {
     pub(super) pairs: u64,
     /// Since when memory is held for a payload that the client has begun to send, and how long that is.
     owed: Option<(Instant, usize)>,
+    /// The request that is not answered yet, and when it was whole.
+    unanswered: Option<(Timed, Instant)>,
 }
 
 impl Conversation {
@@ -147,6 +150,7 @@ impl Conversation {
             moved: now,
             pairs: 0,
             owed: None,
+            unanswered: None,
         }
     }
 
@@ -266,7 +270,12 @@ impl Conversation {
             Err(NoFrame::Starved) => return Ok(Some(Next::Starved)),
             Err(other) => return Err(other),
         };
-        match Request::decode(frame.header.kind.operation(), &frame.body) {
+        let whole = Instant::now();
+        let request = Request::decode(frame.header.kind.operation(), &frame.body);
+        if let Ok(request) = &request {
+            self.unanswered = Some((Timed::of(request), whole));
+        }
+        match request {
             Ok(request) if frame.header.payload > 0 && !request.brings_data() => Err(
                 NoFrame::Violation(format!("{} does not bring data", request.name())),
             ),
@@ -372,6 +381,9 @@ impl Conversation {
         self.output.push_frame(bytes, grant.clone());
         let metrics = &context.service.metrics;
         metrics.sent(Carrier::Stream, payload as u64);
+        if let Some((kind, whole)) = self.unanswered.take() {
+            metrics.times.observe(kind, whole.elapsed());
+        }
         for segment in answer.data {
             self.output.push_data(segment, grant.clone());
         }
