@@ -153,27 +153,7 @@ impl Scratch {
             return Ok(());
         }
         // Addresses are known only when both vectors are complete.
-        let base = self.sends.as_mut_ptr();
-        let mut entry = self.entries.as_mut_ptr();
-        for (i, send) in self.sends[..total].iter_mut().enumerate() {
-            send.sg_list = entry;
-            entry = entry.wrapping_add(send.num_sge as usize);
-            send.next = if i + 1 < total {
-                base.wrapping_add(i + 1)
-            } else {
-                std::ptr::null_mut()
-            };
-        }
-        let mut bad = std::ptr::null_mut();
-        let errno = post(base, &mut bad);
-        if errno == 0 {
-            return Ok(());
-        }
-        let index = (bad as usize).wrapping_sub(base as usize) / size_of::<abi::ibv_send_wr>();
-        Err(PostError {
-            index: index.min(total),
-            errno: errno.abs(),
-        })
+        post_list(link(&mut self.sends[..total], &mut self.entries), post)
     }
 
     /// One request with one segment, the shortest way. What the request before left and this one has too is not stored
@@ -196,14 +176,7 @@ impl Scratch {
         self.one.send_flags = flags.0;
         set_operation(&mut self.one, opcode);
         set_target(&mut self.one, target);
-        let mut bad = std::ptr::null_mut();
-        match post(&raw mut self.one, &mut bad) {
-            0 => Ok(()),
-            errno => Err(PostError {
-                index: 0,
-                errno: errno.abs(),
-            }),
-        }
+        post_list(std::slice::from_mut(&mut self.one), post)
     }
 
     #[inline]
@@ -230,29 +203,66 @@ impl Scratch {
         if self.receives.is_empty() {
             return Ok(());
         }
-        let base = self.receives.as_mut_ptr();
-        let mut entry = self.entries.as_mut_ptr();
-        let total = self.receives.len();
-        for (i, receive) in self.receives.iter_mut().enumerate() {
-            receive.sg_list = entry;
-            entry = entry.wrapping_add(receive.num_sge as usize);
-            receive.next = if i + 1 < total {
-                base.wrapping_add(i + 1)
-            } else {
-                std::ptr::null_mut()
-            };
-        }
-        let mut bad = std::ptr::null_mut();
-        let errno = post(base, &mut bad);
-        if errno == 0 {
-            return Ok(());
-        }
-        let index = (bad as usize).wrapping_sub(base as usize) / size_of::<abi::ibv_recv_wr>();
-        Err(PostError {
-            index: index.min(total),
-            errno: errno.abs(),
-        })
+        post_list(link(&mut self.receives, &mut self.entries), post)
     }
+}
+
+/// A work request of a linked list with its scatter/gather list.
+trait Linked: Sized {
+    /// Sets where its segments are and which request follows. Returns how many segments it has.
+    fn join(&mut self, segments: *mut abi::ibv_sge, next: *mut Self) -> usize;
+}
+
+impl Linked for abi::ibv_send_wr {
+    #[inline]
+    fn join(&mut self, segments: *mut abi::ibv_sge, next: *mut Self) -> usize {
+        self.sg_list = segments;
+        self.next = next;
+        self.num_sge as usize
+    }
+}
+
+impl Linked for abi::ibv_recv_wr {
+    #[inline]
+    fn join(&mut self, segments: *mut abi::ibv_sge, next: *mut Self) -> usize {
+        self.sg_list = segments;
+        self.next = next;
+        self.num_sge as usize
+    }
+}
+
+/// Joins requests to a list, with their segments, which follow each other in `entries`.
+#[inline]
+fn link<'a, R: Linked>(requests: &'a mut [R], entries: &mut [abi::ibv_sge]) -> &'a mut [R] {
+    let (base, total) = (requests.as_mut_ptr(), requests.len());
+    let mut entry = entries.as_mut_ptr();
+    for (i, request) in requests.iter_mut().enumerate() {
+        let next = match i + 1 < total {
+            true => base.wrapping_add(i + 1),
+            false => std::ptr::null_mut(),
+        };
+        entry = entry.wrapping_add(request.join(entry, next));
+    }
+    requests
+}
+
+/// Posts a list that is linked; says which request was refused.
+#[inline]
+fn post_list<R>(
+    list: &mut [R],
+    post: impl FnOnce(*mut R, *mut *mut R) -> i32,
+) -> Result<(), PostError> {
+    let base = list.as_mut_ptr();
+    let mut bad = std::ptr::null_mut();
+    let errno = post(base, &mut bad);
+    if errno == 0 {
+        return Ok(());
+    }
+    let index = (bad as usize).wrapping_sub(base as usize) / size_of::<R>();
+    Err(PostError {
+        index: index.min(list.len()),
+        errno: errno.abs(),
+    })
 }
 
 /// Posts a receive request of its own.
@@ -269,14 +279,7 @@ pub(crate) fn one_receive(
         sg_list: &mut entry,
         num_sge: 1,
     };
-    let mut bad = std::ptr::null_mut();
-    match post(&mut work, &mut bad) {
-        0 => Ok(()),
-        errno => Err(PostError {
-            index: 0,
-            errno: errno.abs(),
-        }),
-    }
+    post_list(std::slice::from_mut(&mut work), post)
 }
 
 /// Sets what the opcode needs; the rest of the unions keeps what an earlier request left, which nobody reads.
