@@ -6,6 +6,7 @@
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Mode, Record, Sweep};
+use crate::internals::narrow::narrow;
 use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
@@ -18,8 +19,6 @@ use verbena_measure::stats::knee;
 
 /// Payload.
 const SIZE: usize = 8;
-/// The knee is narrow enough when its ends differ by less.
-const NARROW: f64 = 1.06;
 
 /// `internals.contexts`.
 pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
@@ -36,22 +35,8 @@ pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
         .max()
         .unwrap_or(1);
     measure(context, most, 1, pair, "created").await?;
-    let mut knee = knee::find(&curve);
-    while let Some(found) = knee.filter(|found| found.high / found.low > NARROW) {
-        let middle = (found.low * found.high).sqrt().round() as usize;
-        if middle as f64 <= found.low || middle as f64 >= found.high {
-            break;
-        }
-        let Some(value) = measure(context, middle, middle, pair, "active").await? else {
-            break;
-        };
-        curve.push((middle as f64, value));
-        let before = knee;
-        knee = knee::find(&curve);
-        if knee == before {
-            break;
-        }
-    }
+    let between = async |middle: usize| measure(context, middle, middle, pair, "active").await;
+    let knee = narrow(curve, between).await?;
     report(context, knee, "context-knee", "queue pairs");
     Ok(())
 }

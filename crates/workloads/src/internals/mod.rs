@@ -3,6 +3,7 @@
 pub mod contexts;
 pub mod footprint;
 pub mod loopback;
+mod narrow;
 pub mod registration;
 pub mod scatter;
 pub mod translation;

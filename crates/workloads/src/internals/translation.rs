@@ -5,6 +5,7 @@ use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::size::{Ways, bound};
 use crate::context::{Context, Mode, Sweep};
 use crate::internals::contexts::report;
+use crate::internals::narrow::narrow;
 use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
@@ -14,7 +15,6 @@ use crate::wiring::{Kind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::random::Random;
 use verbena_measure::result::Parameters;
-use verbena_measure::stats::knee;
 
 const PAGE: usize = 4096;
 /// Message of the reuse test; the paper's.
@@ -25,8 +25,6 @@ const REUSE_BUFFERS: usize = 128;
 const WINDOW: u64 = 16;
 /// Payload of the footprint test.
 const SIZE: usize = 8;
-/// The knee is narrow enough when its ends differ by less.
-const NARROW: f64 = 1.06;
 
 /// `internals.reuse`.
 pub async fn reuse<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
@@ -131,23 +129,9 @@ pub async fn footprint<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
             curve.push((pages as f64, value));
         }
     }
-    let mut found = knee::find(&curve);
-    while let Some(knee) = found.filter(|knee| knee.high / knee.low > NARROW) {
-        let middle = (knee.low * knee.high).sqrt().round() as usize;
-        if middle as f64 <= knee.low || middle as f64 >= knee.high {
-            break;
-        }
-        let Some(value) = pages_point(context, middle, pair).await? else {
-            break;
-        };
-        curve.push((middle as f64, value));
-        let before = found;
-        found = knee::find(&curve);
-        if found == before {
-            break;
-        }
-    }
-    report(context, found, "translation-knee", "pages");
+    let between = async |middle: usize| pages_point(context, middle, pair).await;
+    let knee = narrow(curve, between).await?;
+    report(context, knee, "translation-knee", "pages");
     Ok(())
 }
 
