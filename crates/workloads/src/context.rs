@@ -104,12 +104,12 @@ impl Budget {
     /// For a full evaluation.
     pub fn full() -> Budget {
         Budget {
-            warmup: Duration::from_millis(20),
-            block: Duration::from_millis(50),
-            blocks: 8,
+            warmup: Duration::from_millis(15),
+            block: Duration::from_millis(40),
+            blocks: 6,
             target: 0.02,
             most: 100_000,
-            rates: RateBudget::of_block(Duration::from_millis(25)),
+            rates: RateBudget::of_block(Duration::from_millis(18)),
             sweep: Sweep::Fine,
         }
     }
