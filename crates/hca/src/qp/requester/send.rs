@@ -14,9 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-/// Messages up to this are copied through the channel even where the responder could fetch them: two copies of few
-/// bytes cost less than looking up where they are.
-const EAGER: u64 = 4096;
+/// Messages up to this are copied through the channel in any case: they take one or two cache lines of it, and a message
+/// that is fetched takes one for where it is.
+const COPIED: u64 = 64;
+/// The same where the responder reaches the buffers only through the kernel, which costs it more than two copies.
+const COPIED_RATHER_THAN_ASKING: u64 = 4096;
 
 impl Qp {
     pub(super) fn send_message(
@@ -62,36 +64,40 @@ impl Qp {
             word: total | u64::from(domain) << 32,
             ..self.header(SEND, send, job)
         };
-        let eager = total <= EAGER || request.flags & IBV_SEND_INLINE != 0;
-        if !eager && self.can_pull(via, request) {
+        if self.is_to_be_fetched(via, request, total) {
             return self.send_pull(send, job, via, header, total);
         }
         self.send_copied(send, job, via, header, &runs, progress)
     }
 
-    /// Whether the responder can fetch the buffers itself.
-    fn can_pull(&self, via: &Outbound, request: &SendRequest<'_>) -> bool {
-        if request.sges.len() * Source::LENGTH > MAX_PAYLOAD {
+    /// Whether the responder can fetch the buffers itself, and that is worth it.
+    fn is_to_be_fetched(&self, via: &Outbound, request: &SendRequest<'_>, total: u64) -> bool {
+        if total <= COPIED
+            || request.flags & IBV_SEND_INLINE != 0
+            || request.sges.len() * Source::LENGTH > MAX_PAYLOAD
+        {
             return false;
         }
-        if via.can_pull & PULL_ANY != 0 {
+        if via.can_pull & PULL_ANY != 0 && total > COPIED_RATHER_THAN_ASKING {
             return true;
         }
-        via.can_pull & PULL_ARENA != 0
-            && request.sges.iter().all(|sge| {
-                let record = self.process.keys.record(sge.lkey);
-                let claim = Claim {
-                    key: sge.lkey,
-                    pd: self.pd_number(),
-                    queue_pair: 0,
-                    access: 0,
-                };
-                grant(record, claim, sge.addr, u64::from(sge.length)).is_ok_and(|place| {
-                    place
-                        .pieces()
-                        .all(|piece| !matches!(piece, Piece::Address { .. }))
-                })
-            })
+        via.can_pull & PULL_ARENA != 0 && request.sges.iter().all(|sge| self.is_in_arena(sge))
+    }
+
+    /// Whether all of a local buffer lies in shared memory.
+    fn is_in_arena(&self, sge: &ibv_sge) -> bool {
+        let claim = Claim {
+            key: sge.lkey,
+            pd: self.pd_number(),
+            queue_pair: 0,
+            access: 0,
+        };
+        let record = self.process.keys.record(sge.lkey);
+        grant(record, claim, sge.addr, u64::from(sge.length)).is_ok_and(|place| {
+            place
+                .pieces()
+                .all(|piece| !matches!(piece, Piece::Address { .. }))
+        })
     }
 
     fn send_pull(
