@@ -222,6 +222,9 @@ pub struct Conduct {
     pub mode: Option<String>,
     /// Whether the data was checked, in a pass that is not timed (rule 18).
     pub validated: bool,
+    /// Blocks of samples that were set aside because a processor ran slower than undisturbed before or after (rule 5).
+    #[serde(default)]
+    pub set_aside: u32,
 }
 
 /// One measured point.

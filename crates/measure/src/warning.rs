@@ -50,6 +50,8 @@ pub enum Warning {
         /// How many there were.
         launches: usize,
     },
+    /// Something else shared the processors' cores in all blocks, so that none was set aside (rule 5).
+    Disturbed,
     /// A pair is far slower than the median pair (rule 12).
     Straggler {
         /// The pair, from 0.
@@ -97,6 +99,7 @@ impl fmt::Display for Warning {
             Warning::FewLaunches { launches } => {
                 write!(f, "{launches} launches are too few to compare")
             }
+            Warning::Disturbed => f.write_str("the processors never ran at their full speed"),
             Warning::Straggler { pair, ratio } => {
                 write!(
                     f,
@@ -123,6 +126,7 @@ impl Warning {
             Warning::Governor { .. } => "set the governor to performance",
             Warning::Virtual => "compare only runs of the same machine, with many launches",
             Warning::FewLaunches { .. } => "use at least 5 launches, 10 for a gate",
+            Warning::Disturbed => "measure when the machine, or its host, has less to do",
             Warning::Straggler { .. } => "look at that pair's cores, cable or port",
             Warning::StartSkew { .. } => "prefer `lockstep`, or run longer",
         }

@@ -155,6 +155,9 @@ pub struct Options {
     /// Memory copies by one core of this host, as (bytes, bytes a second) by size, where measured: the bound of bandwidths
     /// through memory.
     pub copies: Vec<(usize, f64)>,
+    /// What [`verbena_measure::pace`] computes takes so many nanoseconds on an undisturbed processor of this host, where
+    /// measured; without, no block is set aside.
+    pub pace: Option<f64>,
     /// Cores of the node, where processes are real; `None` in virtual time.
     pub cores: Option<usize>,
 }

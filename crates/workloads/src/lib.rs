@@ -15,6 +15,7 @@ pub mod agreement;
 mod bandwidth;
 mod baseline;
 pub mod context;
+mod disturbance;
 mod exchange;
 mod internals;
 mod latency;

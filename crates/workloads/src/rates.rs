@@ -3,6 +3,7 @@
 
 use crate::agreement::{Outcome, agree, pack, unpack};
 use crate::context::Context;
+use crate::disturbance::Watch;
 use crate::sampling::Role;
 use verbena_fabric::{Error, Fabric, Group, Result};
 use verbena_measure::bound::Bound;
@@ -17,6 +18,9 @@ const LEAST_OVERLAP: f64 = 0.9;
 const LONGER: [u64; 3] = [1, 3, 9];
 /// The same with more processes than cores.
 const CROWDED: [u64; 1] = [16];
+
+/// With fewer undisturbed blocks all count.
+const LEAST_BLOCKS: usize = 3;
 
 /// What rate sampling yields, the same in every process: messages a second.
 pub struct Rated {
@@ -107,6 +111,9 @@ pub async fn rate<F: Fabric>(
     if blocks.by_rank.iter().all(Option::is_none) {
         return Err(Error::invalid("rate", "no block took any time").into());
     }
+    if blocks.disturbed {
+        warnings.push(Warning::Disturbed);
+    }
     let conduct = Conduct {
         warmup: warm.messages,
         first: None,
@@ -115,6 +122,7 @@ pub async fn rate<F: Fabric>(
         overlap: Some(blocks.overlap),
         mode: Some("free".to_owned()),
         validated: false,
+        set_aside: blocks.set_aside,
     };
     Ok(Rated {
         together,
@@ -163,6 +171,19 @@ struct Blocks {
     by_rank: Vec<Option<f64>>,
     overlap: f64,
     skew: f64,
+    /// How many were set aside.
+    set_aside: u32,
+    /// Whether all were disturbed, so that none was.
+    disturbed: bool,
+}
+
+/// A timed process in a block: its rank, first and last instant in nanoseconds since the agreed one.
+type Span = (usize, f64, f64);
+
+/// A block: who ran when, and whether a processor was disturbed.
+struct Block {
+    spans: Vec<Span>,
+    disturbed: bool,
 }
 
 async fn blocks<F: Fabric>(
@@ -172,35 +193,66 @@ async fn blocks<F: Fabric>(
     (number, count): (usize, u64),
     run: &mut impl AsyncFnMut(u64) -> Result<()>,
 ) -> Outcome<Blocks> {
-    let size = context.size();
-    let mut together = Vec::new();
-    let mut rates: Vec<Vec<f64>> = vec![Vec::new(); size];
-    let mut overlaps = Vec::new();
-    let mut skew: f64 = 0.0;
-    for _ in 0..number {
-        let mut mine = [f64::NAN, f64::NAN];
+    let watch = Watch::new(context, members.len());
+    let mut done: Vec<Block> = Vec::new();
+    let mut counted = 0;
+    for _ in 0..watch.attempts(number as u32) {
+        let mut mine = [f64::NAN, f64::NAN, 0.0];
         if role != Role::Idle {
+            let before = watch.before_rate();
             // The agreed instant is the common origin; processes of several nodes have no other.
             let agreed = context.fabric.group().align(members).await?;
             let start = context.fabric.now();
             run(count).await?;
             let end = context.fabric.now();
             if role == Role::Timed {
-                mine = [
-                    context.nanos(start.since(agreed)),
-                    context.nanos(end.since(agreed)),
-                ];
+                mine[0] = context.nanos(start.since(agreed));
+                mine[1] = context.nanos(end.since(agreed));
             }
+            mine[2] = f64::from(u8::from(watch.disturbed_since(&before)));
         }
         let votes = agree(context, &pack(&mine)).await?;
-        let spans: Vec<(usize, f64, f64)> = votes
-            .iter()
-            .map(|vote| unpack(vote))
-            .enumerate()
-            .filter(|(_, span)| span.len() == 2 && span[0].is_finite())
-            .map(|(rank, span)| (rank, span[0], span[1]))
-            .collect();
-        let edge = |pick: fn(f64, f64) -> f64, of: fn(&(usize, f64, f64)) -> f64| {
+        let votes: Vec<Vec<f64>> = votes.iter().map(|vote| unpack(vote)).collect();
+        let spans = votes.iter().enumerate();
+        let spans = spans.filter(|(_, vote)| vote.len() == 3 && vote[0].is_finite());
+        let block = Block {
+            spans: spans.map(|(rank, vote)| (rank, vote[0], vote[1])).collect(),
+            disturbed: votes.iter().any(|vote| vote.get(2) == Some(&1.0)),
+        };
+        counted += usize::from(!block.disturbed);
+        done.push(block);
+        if counted == number {
+            break;
+        }
+    }
+    let measured = done.len();
+    let disturbed = !set_aside(&mut done, number);
+    Ok(Blocks {
+        set_aside: (measured - done.len()) as u32,
+        disturbed,
+        ..evaluate(&done, context.size(), count)
+    })
+}
+
+/// Leaves the undisturbed blocks if they are enough of the `wanted` ones: a median of one or two says less than one of many
+/// that were disturbed. Whether they were.
+fn set_aside(blocks: &mut Vec<Block>, wanted: usize) -> bool {
+    let counted = blocks.iter().filter(|block| !block.disturbed).count();
+    let enough = counted >= wanted.min(LEAST_BLOCKS);
+    if enough {
+        blocks.retain(|block| !block.disturbed);
+    }
+    enough
+}
+
+/// What blocks of `count` messages come to, in a job of `size` processes.
+fn evaluate(blocks: &[Block], size: usize, count: u64) -> Blocks {
+    let mut together = Vec::new();
+    let mut rates: Vec<Vec<f64>> = vec![Vec::new(); size];
+    let mut overlaps = Vec::new();
+    let mut skew: f64 = 0.0;
+    for Block { spans, .. } in blocks {
+        let edge = |pick: fn(f64, f64) -> f64, of: fn(&Span) -> f64| {
             spans.iter().map(of).reduce(pick).unwrap_or(0.0)
         };
         let (first, last_start) = (edge(f64::min, |s| s.1), edge(f64::max, |s| s.1));
@@ -211,21 +263,58 @@ async fn blocks<F: Fabric>(
             overlaps.push(((first_end - last_start) / union).max(0.0));
             skew = skew.max(last_start - first);
         }
-        for (rank, start, end) in spans {
+        for &(rank, start, end) in spans {
             if end > start {
                 rates[rank].push(count as f64 / (end - start) * 1e9);
             }
         }
     }
-    let overlap = Sample::new(overlaps).map_or(1.0, |sample| sample.median());
-    let by_rank = rates
-        .into_iter()
-        .map(|values| Sample::new(values).map(|sample| sample.median()))
-        .collect();
-    Ok(Blocks {
+    Blocks {
         together,
-        by_rank,
-        overlap,
+        by_rank: rates
+            .into_iter()
+            .map(|values| Sample::new(values).map(|sample| sample.median()))
+            .collect(),
+        overlap: Sample::new(overlaps).map_or(1.0, |sample| sample.median()),
         skew,
-    })
+        set_aside: 0,
+        disturbed: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(disturbed: &[bool]) -> Vec<Block> {
+        let block = |(i, &disturbed): (usize, &bool)| Block {
+            spans: vec![(0, 0.0, 1000.0 + i as f64)],
+            disturbed,
+        };
+        disturbed.iter().enumerate().map(block).collect()
+    }
+
+    #[test]
+    fn disturbed_blocks_go_when_enough_are_left() {
+        let mut some = blocks(&[false, true, false, true, false]);
+        assert!(set_aside(&mut some, 7));
+        assert_eq!(evaluate(&some, 1, 10).together.len(), 3);
+        let mut few = blocks(&[false, true, false, true]);
+        assert!(!set_aside(&mut few, 7));
+        assert_eq!(few.len(), 4);
+        let mut none = blocks(&[true, true, true]);
+        assert!(!set_aside(&mut none, 3));
+        assert_eq!(none.len(), 3);
+    }
+
+    #[test]
+    fn values_do_not_decide() {
+        let mut slow = blocks(&[false, false, true, false]);
+        slow[1].spans[0].2 = 1e9;
+        slow[2].spans[0].2 = 1.0;
+        assert!(set_aside(&mut slow, 3));
+        let rates = evaluate(&slow, 1, 10).together;
+        assert_eq!(rates.len(), 3);
+        assert!(rates[1] < 11.0, "{rates:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::agreement::{Outcome, Stop, agree, agree_present, pack, unpack};
 use crate::context::{Context, Mode};
+use crate::disturbance::Watch;
 use verbena_fabric::{Error, Fabric, Group, Result, Ticks};
 use verbena_measure::converge;
 use verbena_measure::recorder::Recorder;
@@ -124,13 +125,30 @@ pub async fn sample_rounds<F: Fabric>(
     let samples = (samples as u64)
         .clamp(10, most)
         .max(round.div_ceil(u64::from(batch)));
-    let mut recorder =
-        Recorder::new(CAP.min((samples * u64::from(context.budget.blocks)) as usize));
+    let blocks = context.budget.blocks;
+    let room = CAP.min((samples * u64::from(blocks)) as usize);
+    let [mut counted, mut aside] = [Recorder::new(room), Recorder::new(room)];
+    let mut block = Recorder::new(CAP.min(samples as usize));
+    let watch = Watch::new(context, members.len());
+    let (mut taken, mut set_aside) = (0, 0);
     let mut skew: f64 = 0.0;
-    for _ in 0..context.budget.blocks {
-        let start = sampler.block(samples, batch, &mut recorder).await?;
-        let votes = sampler.vote(start, &recorder).await?;
+    for _ in 0..watch.attempts(blocks) {
+        block.clear();
+        let before = watch.is_disturbed();
+        let start = sampler.block(samples, batch, &mut block).await?;
+        let disturbed = role != Role::Idle && (watch.is_disturbed() || before);
+        let votes = sampler.vote(start, [&counted, &block], disturbed).await?;
         let present = || votes.iter().flatten();
+        if present().any(|vote| vote.get(2) == Some(&1.0)) {
+            aside.absorb(&block);
+            set_aside += 1;
+            if votes.contains(&None) {
+                break;
+            }
+            continue;
+        }
+        counted.absorb(&block);
+        taken += 1;
         let starts = present()
             .filter_map(|vote| vote.first())
             .filter(|start| start.is_finite());
@@ -142,11 +160,16 @@ pub async fn sample_rounds<F: Fabric>(
             .copied()
             .fold(f64::MIN, f64::max);
         // With a process that hangs there is no further block, but what was measured so far counts.
-        if widest <= context.budget.target || votes.contains(&None) {
+        if widest <= context.budget.target || taken == blocks || votes.contains(&None) {
             break;
         }
     }
     let mut warnings = Vec::new();
+    if taken == 0 {
+        counted = aside;
+        set_aside = 0;
+        warnings.push(Warning::Disturbed);
+    }
     if batch > 1 {
         warnings.push(Warning::TimerOverhead {
             fraction: share,
@@ -161,8 +184,9 @@ pub async fn sample_rounds<F: Fabric>(
         overlap: None,
         mode: Some(mode.word().to_owned()),
         validated: false,
+        set_aside,
     };
-    sampler.collect(&recorder, batch, conduct, warnings).await
+    sampler.collect(&counted, batch, conduct, warnings).await
 }
 
 struct Warm {
@@ -299,15 +323,17 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
         Ok(())
     }
 
-    async fn vote(&self, start: f64, recorder: &Recorder) -> Outcome<Vec<Option<Vec<f64>>>> {
+    /// Tells the others when the block began, how well the median would be known with it, and whether it was disturbed.
+    async fn vote(
+        &self,
+        start: f64,
+        recorders: [&Recorder; 2],
+        disturbed: bool,
+    ) -> Outcome<Vec<Option<Vec<f64>>>> {
         let width = match self.role {
             Role::Timed if self.failed.is_none() => {
-                let values = recorder
-                    .samples()
-                    .iter()
-                    .map(|&ticks| ticks as f64)
-                    .collect();
-                Sample::new(values)
+                let values = recorders.iter().flat_map(|recorder| recorder.samples());
+                Sample::new(values.map(|&ticks| ticks as f64).collect())
                     .and_then(|sample| {
                         converge::judge(&sample, self.context.budget.target).half_width
                     })
@@ -315,7 +341,11 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
             }
             _ => f64::NEG_INFINITY,
         };
-        let votes = agree_present(self.context, &pack(&[start, width])).await?;
+        let votes = agree_present(
+            self.context,
+            &pack(&[start, width, f64::from(u8::from(disturbed))]),
+        )
+        .await?;
         let numbers = |vote: Option<Vec<u8>>| vote.map(|vote| unpack(&vote));
         Ok(votes.into_iter().map(numbers).collect())
     }

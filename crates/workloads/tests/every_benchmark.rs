@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use verbena_fabric::instant::run_job;
 use verbena_fabric::planted::Planted;
+use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Budget, Context, Options, Processes, Record, run};
 
@@ -125,6 +126,30 @@ fn clocks_of_different_cost_do_not_part_the_two_sides_of_a_pair() {
 }
 
 #[test]
+fn a_processor_that_is_always_disturbed_is_measured_and_said() {
+    let point = |name, pace| {
+        let options = Options { pace, ..small() };
+        let records = collect(name, 2, options, even());
+        let first = records.into_iter().find_map(|record| match record {
+            Record::Point(point) => Some(point),
+            _ => None,
+        });
+        first.expect("a point")
+    };
+    for name in ["latency.write", "bandwidth.write"] {
+        // In virtual time the computation takes no time; nothing is faster.
+        let always = point(name, Some(-1.0));
+        assert!(always.warnings.contains(&Warning::Disturbed), "{always:?}");
+        assert_eq!(always.conduct.set_aside, 0);
+        let unwatched = point(name, None);
+        assert!(!unwatched.warnings.contains(&Warning::Disturbed));
+    }
+    // The system may preempt this test: of rates, that would count.
+    let never = point("latency.write", Some(1.0));
+    assert!(!never.warnings.contains(&Warning::Disturbed));
+}
+
+#[test]
 fn the_planted_context_cache_is_found() {
     let records = collect(
         "internals.contexts",
@@ -170,7 +195,6 @@ fn an_endless_cache_has_no_knee() {
 
 #[test]
 fn the_planted_straggler_is_named() {
-    use verbena_measure::warning::Warning;
     let options = Options {
         sizes: Some(vec![8]),
         pairs: Some(vec![4]),

@@ -37,6 +37,8 @@ pub struct Task {
     pub floor_latency: Option<f64>,
     /// Memory copies on this host, by size.
     pub copies: Vec<(usize, f64)>,
+    /// Nanoseconds of the computation that tells an undisturbed processor.
+    pub pace: f64,
     /// Cores for all processes.
     pub cores: usize,
 }
@@ -60,13 +62,24 @@ pub struct Plan {
     pub page: PathBuf,
 }
 
+/// What this host can do at best.
+#[derive(Debug, Clone, Default)]
+pub struct Floors {
+    /// A cache line from core to core in nanoseconds.
+    pub latency: Option<f64>,
+    /// Memory copies as (bytes, bytes a second).
+    pub copies: Vec<(usize, f64)>,
+    /// Nanoseconds of the computation that tells an undisturbed processor.
+    pub pace: f64,
+}
+
 impl Task {
     /// From the options as typed.
     pub fn new(
         target: Resolved,
         options: &MeasureOptions,
         nanos_per_tick: Option<f64>,
-        floors: (Option<f64>, Vec<(usize, f64)>),
+        floors: Floors,
     ) -> Task {
         Task {
             target,
@@ -79,8 +92,9 @@ impl Task {
             inline: options.inline,
             seed: options.seed,
             nanos_per_tick,
-            floor_latency: floors.0,
-            copies: floors.1,
+            floor_latency: floors.latency,
+            copies: floors.copies,
+            pace: floors.pace,
             cores: cores(),
         }
     }
@@ -106,6 +120,7 @@ impl Task {
             seed: self.seed,
             floor_latency: self.floor_latency,
             copies: self.copies.clone(),
+            pace: Some(self.pace),
             cores: Some(self.cores),
         }
     }

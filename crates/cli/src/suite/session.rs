@@ -6,7 +6,7 @@ use super::environment;
 use super::job::Job;
 use super::local::{Ended, launch};
 use super::options::MeasureOptions;
-use super::plan::Task;
+use super::plan::{Floors, Task};
 use super::process::{Standing, open, run_one};
 use super::progress::Progress;
 use super::target::Resolved;
@@ -19,12 +19,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verbena_fabric::verbs::JobPlacement;
 use verbena_measure::clock::Clock;
+use verbena_measure::pace;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_measure::sample::Sample;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::{Benchmark, host};
+
+/// How long a processor is watched for its full speed: longer than a slice of the system's scheduler.
+const PACE: Duration = Duration::from_millis(30);
 
 /// What to run.
 pub struct Session<'a> {
@@ -47,7 +51,14 @@ impl Session<'_> {
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
         let job = Job::from_environment();
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
-        let floors = if first { floors() } else { Default::default() };
+        let pace = pace::undisturbed(PACE, || clock.now()) as f64 * clock.nanos_per_tick;
+        let floors = match first {
+            true => floors(pace),
+            false => Floors {
+                pace,
+                ..Floors::default()
+            },
+        };
         let task = Task::new(self.target.clone(), self.options, nanos, floors);
         let launches = self.options.launches();
         let run = Run {
@@ -242,7 +253,7 @@ impl Session<'_> {
 
 /// The floor of latencies and the bounds of bandwidths through memory on this host: the fastest that was seen, for what
 /// else ran at the time is no part of a bound.
-fn floors() -> (Option<f64>, Vec<(usize, f64)>) {
+fn floors(pace: f64) -> Floors {
     let latency = (verbena_measure::start::cores() > 1)
         .then(host::cache_line)
         .and_then(Sample::new);
@@ -250,5 +261,9 @@ fn floors() -> (Option<f64>, Vec<(usize, f64)>) {
         let size = 1 << power;
         Some((size, Sample::new(host::copy(size))?.max()))
     });
-    (latency.map(|s| s.min()), copies.collect())
+    Floors {
+        latency: latency.map(|s| s.min()),
+        copies: copies.collect(),
+        pace,
+    }
 }

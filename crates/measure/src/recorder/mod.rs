@@ -53,6 +53,12 @@ impl Recorder {
         values
     }
 
+    /// Takes what `other` recorded.
+    pub fn absorb(&mut self, other: &Recorder) {
+        other.samples.iter().for_each(|&ticks| self.record(ticks));
+        self.beyond.merge(&other.beyond);
+    }
+
     /// Forgets everything; the memory stays.
     pub fn clear(&mut self) {
         self.samples.clear();
@@ -63,6 +69,20 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_recorded_is_taken_whole() {
+        let mut all = Recorder::new(15);
+        let mut block = Recorder::new(8);
+        for number in 0..3u64 {
+            block.clear();
+            (0..10).for_each(|i| block.record(100 * number + i));
+            all.absorb(&block);
+        }
+        assert_eq!(all.count(), 30);
+        assert_eq!(all.samples()[..8], [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(all.samples()[8], 100);
+    }
 
     #[test]
     fn past_the_cap_nothing_is_lost() {

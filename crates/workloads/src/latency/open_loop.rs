@@ -180,10 +180,9 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
             warmup: self.warmup,
             first: Some(*first),
             batch: 1,
-            start_skew: None,
-            overlap: None,
             mode: Some(Mode::Free.word().to_owned()),
             validated: true,
+            ..Conduct::default()
         };
         context.point(parameters, metrics, Vec::new(), conduct, Vec::new(), 1);
         Ok(())
