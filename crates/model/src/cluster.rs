@@ -4,7 +4,7 @@
 use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Server, Sim, Time};
-use crate::profile::{Cpu, System};
+use crate::profile::{Adapter, Cpu, System};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub struct Node {
     /// Its number.
     pub number: usize,
-    cpu: Cpu,
+    cpu: Rc<Cpu>,
     cores: Vec<Rc<Server>>,
     memory: Rc<MemoryModel>,
     bus: Rc<BusModel>,
@@ -41,35 +41,54 @@ impl Node {
 pub struct Cluster {
     sim: Sim,
     system: System,
+    /// What all nodes have alike.
+    cpu: Rc<Cpu>,
+    adapter: Rc<Adapter>,
     fidelity: Fidelity,
     network: Rc<Network>,
     /// Made when first used: a system may have thousands, a benchmark use two.
     nodes: Vec<OnceCell<Rc<Node>>>,
     next_pair: Cell<u32>,
     next_region: Cell<u64>,
-    pairs: RefCell<u64>,
+    /// All queue pairs: peers know each other by weak references only.
+    pairs: RefCell<Vec<Rc<Pair>>>,
 }
 
 impl Cluster {
     /// `nodes` nodes of `system` at rest.
     pub fn new(system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
-        let sim = Sim::new();
+        Cluster::within(Sim::new(), system, nodes, fidelity)
+    }
+
+    /// The same for many nodes at message fidelity: every node is a place of the simulation. What runs on it may
+    /// connect nodes by reliable messages only, and starts in its own ([`Sim::start_in`]).
+    pub fn of_places(system: &System, nodes: usize) -> Rc<Cluster> {
+        let sim = match &system.switch {
+            Some(switch) => Sim::of_places(Network::lookahead(&system.cable, switch)),
+            None => Sim::new(),
+        };
+        Cluster::within(sim, system, nodes, Fidelity::Message)
+    }
+
+    fn within(sim: Sim, system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
         let network = Rc::new(Network::new(
             &sim,
             &system.link,
             &system.cable,
             system.switch.as_ref(),
-            nodes,
+            (nodes, system.ports as usize),
         ));
         Rc::new(Cluster {
             sim,
             system: system.clone(),
+            cpu: Rc::new(system.host.cpu.clone()),
+            adapter: Rc::new(system.adapter.clone()),
             fidelity,
             network,
             nodes: (0..nodes).map(|_| OnceCell::new()).collect(),
             next_pair: Cell::new(1),
             next_region: Cell::new(1),
-            pairs: RefCell::new(0),
+            pairs: RefCell::default(),
         })
     }
 
@@ -101,14 +120,14 @@ impl Cluster {
                 let adapter = Rc::new(AdapterModel::new(
                     number,
                     &self.sim,
-                    &self.system.adapter,
+                    &self.adapter,
                     bus.clone(),
                     self.network.clone(),
                     self.fidelity,
                 ));
                 Rc::new(Node {
                     number,
-                    cpu: self.system.host.cpu.clone(),
+                    cpu: self.cpu.clone(),
                     cores: (0..self.system.host.cpu.cores.0.max(1))
                         .map(|_| Rc::default())
                         .collect(),
@@ -155,13 +174,14 @@ impl Cluster {
     ) -> Rc<Pair> {
         let node = self.node(node);
         let id = self.next_pair.replace(self.next_pair.get() + 1);
-        *self.pairs.borrow_mut() += 1;
         let receives = receives.unwrap_or_else(|| ReceiveQueue::new(&node.adapter));
         let port = Port {
             node: node.number,
             port,
         };
-        Pair::new(&node.adapter, id, port, transport, receives)
+        let pair = Pair::new(&node.adapter, id, port, transport, receives);
+        self.pairs.borrow_mut().push(pair.clone());
+        pair
     }
 
     /// Two connected queue pairs, one on each node.

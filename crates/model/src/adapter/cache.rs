@@ -1,6 +1,7 @@
 //! A least-recently-used cache of entries by number: queue pair contexts, translations.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Whether an entry was there, and what had to leave for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,40 +15,111 @@ pub enum Lookup {
     },
 }
 
+/// Spreads numbers over a table by multiplication with the golden ratio; nobody chooses the numbers to collide.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ product >> 32;
+    }
+}
+
+/// An entry between the one used next after it and the one used last before it.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    key: u64,
+    newer: usize,
+    older: usize,
+}
+
 /// Least recently used leaves first.
 #[derive(Debug)]
 pub struct Cache {
     capacity: usize,
-    clock: u64,
-    entries: HashMap<u64, u64>,
-    by_age: BTreeMap<u64, u64>,
+    places: HashMap<u64, usize, BuildHasherDefault<Spread>>,
+    /// A ring: the oldest follows upon the newest.
+    entries: Vec<Entry>,
+    newest: usize,
 }
 
 impl Cache {
-    /// For `capacity` entries.
+    /// For `capacity` entries, one at least.
     pub fn new(capacity: u64) -> Cache {
         Cache {
-            capacity: usize::try_from(capacity).unwrap_or(usize::MAX),
-            clock: 0,
-            entries: HashMap::new(),
-            by_age: BTreeMap::new(),
+            capacity: usize::try_from(capacity).unwrap_or(usize::MAX).max(1),
+            places: HashMap::default(),
+            entries: Vec::new(),
+            newest: 0,
         }
     }
 
     /// Uses an entry.
     pub fn touch(&mut self, key: u64) -> Lookup {
-        self.clock += 1;
-        let old = self.entries.insert(key, self.clock);
-        self.by_age.insert(self.clock, key);
-        if let Some(old) = old {
-            self.by_age.remove(&old);
+        let newest = self.newest;
+        if self.entries.get(newest).is_some_and(|e| e.key == key) {
             return Lookup::Hit;
         }
-        let displaced = self.entries.len() > self.capacity;
-        if displaced && let Some((_, oldest)) = self.by_age.pop_first() {
-            self.entries.remove(&oldest);
+        if let Some(&place) = self.places.get(&key) {
+            self.take_out(place);
+            self.put_in(place);
+            return Lookup::Hit;
         }
+        let displaced = self.entries.len() == self.capacity;
+        let place = if displaced {
+            let oldest = self.entries[newest].newer;
+            self.places.remove(&self.entries[oldest].key);
+            self.entries[oldest].key = key;
+            self.take_out(oldest);
+            oldest
+        } else {
+            let place = self.entries.len();
+            self.entries.push(Entry {
+                key,
+                newer: place,
+                older: place,
+            });
+            place
+        };
+        self.places.insert(key, place);
+        self.put_in(place);
         Lookup::Miss { displaced }
+    }
+
+    /// Takes an entry out of the ring.
+    fn take_out(&mut self, place: usize) {
+        let Entry { newer, older, .. } = self.entries[place];
+        self.entries[newer].older = older;
+        self.entries[older].newer = newer;
+        if self.newest == place {
+            self.newest = older;
+        }
+    }
+
+    /// Puts an entry that is not in the ring before the oldest: it is the newest.
+    fn put_in(&mut self, place: usize) {
+        let newest = self.newest;
+        let oldest = if newest == place {
+            place
+        } else {
+            self.entries[newest].newer
+        };
+        self.entries[place].newer = oldest;
+        self.entries[place].older = newest;
+        self.entries[newest].newer = place;
+        self.entries[oldest].older = place;
+        self.newest = place;
     }
 }
 
@@ -69,6 +141,35 @@ mod tests {
             cache.touch(key);
         });
         assert!((0..5).all(|key| cache.touch(key) == Lookup::Hit));
+    }
+
+    #[test]
+    fn it_is_what_a_list_in_order_of_use_would_be() {
+        for capacity in 1..9 {
+            let mut cache = Cache::new(capacity as u64);
+            let mut list: Vec<u64> = Vec::new();
+            let mut number = 1u64;
+            for _ in 0..4000 {
+                number = number
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let key = (number >> 60) % 11;
+                let expected = match list.iter().position(|&k| k == key) {
+                    Some(place) => {
+                        list.remove(place);
+                        Lookup::Hit
+                    }
+                    None => Lookup::Miss {
+                        displaced: list.len() == capacity,
+                    },
+                };
+                list.push(key);
+                if list.len() > capacity {
+                    list.remove(0);
+                }
+                assert_eq!(cache.touch(key), expected);
+            }
+        }
     }
 
     #[test]

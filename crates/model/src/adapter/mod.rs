@@ -42,7 +42,7 @@ pub struct AdapterModel {
     /// Its node, for spans.
     pub(crate) node: usize,
     pub(crate) sim: Sim,
-    pub(crate) profile: Adapter,
+    pub(crate) profile: Rc<Adapter>,
     pub(crate) bus: Rc<BusModel>,
     pub(crate) network: Rc<Network>,
     pub(crate) fidelity: Fidelity,
@@ -76,7 +76,7 @@ impl AdapterModel {
     pub fn new(
         node: usize,
         sim: &Sim,
-        profile: &Adapter,
+        profile: &Rc<Adapter>,
         bus: Rc<BusModel>,
         network: Rc<Network>,
         fidelity: Fidelity,
@@ -157,10 +157,15 @@ impl AdapterModel {
     /// Makes sure that the context of queue pair `pair` is in the cache.
     async fn load_context(&self, pair: u32) {
         let lookup = self.contexts.borrow_mut().touch(u64::from(pair));
-        let Lookup::Miss { displaced } = lookup else {
-            return;
-        };
-        self.count(|c| c.context_misses += 1);
+        if let Lookup::Miss { displaced } = lookup {
+            self.count(|c| c.context_misses += 1);
+            // Boxed: the many activities that pass here and hit are the smaller for it.
+            Box::pin(self.fetch_context(displaced)).await;
+        }
+    }
+
+    /// Gets a context that is not in the cache; whether another has to leave for it.
+    async fn fetch_context(&self, displaced: bool) {
         let bytes = self.profile.caches.context.0;
         if displaced {
             // What leaves has been changed: it goes home first, but nobody waits for it.
@@ -206,7 +211,7 @@ impl AdapterModel {
             let bytes = caches.translation_line.0;
             if first && count == 0 {
                 let start = self.sim.now();
-                self.fetch_context_bytes(bytes).await;
+                Box::pin(self.fetch_context_bytes(bytes)).await;
                 self.span(stage::TRANSLATION, start, self.sim.now());
             } else {
                 let own = self.clone();

@@ -3,30 +3,32 @@
 use super::AdapterModel;
 use super::request::{Action, Kind, Request, Transport};
 use crate::component::Port;
-use crate::kernel::{Gate, JoinHandle, Mailbox, Semaphore, Watch};
+use crate::kernel::{Gate, JoinHandle, Semaphore, Sim, Watch};
 use crate::stage;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 /// Receive requests, of one queue pair or shared by several.
 pub struct ReceiveQueue {
+    sim: Sim,
     posted: Cell<u64>,
     watch: Watch,
     /// Requests fetched ahead, if the adapter does that.
-    ahead: Option<Semaphore>,
+    fetched_ahead: Option<usize>,
+    ahead: OnceCell<Semaphore>,
 }
 
 impl ReceiveQueue {
     /// An empty queue of `adapter`.
     pub fn new(adapter: &AdapterModel) -> Rc<ReceiveQueue> {
+        let fetched_ahead = adapter.profile.receive.fetched_ahead;
         Rc::new(ReceiveQueue {
+            sim: adapter.sim.clone(),
             posted: Cell::new(0),
             watch: Watch::new(&adapter.sim),
-            ahead: adapter
-                .profile
-                .receive
-                .fetched_ahead
-                .map(|n| Semaphore::new(&adapter.sim, n.0 as usize)),
+            fetched_ahead: fetched_ahead.map(|n| n.0 as usize),
+            ahead: OnceCell::new(),
         })
     }
 
@@ -55,7 +57,9 @@ impl ReceiveQueue {
     }
 
     pub(super) fn ahead(&self) -> Option<&Semaphore> {
-        self.ahead.as_ref()
+        let requests = self.fetched_ahead?;
+        let made = || Semaphore::new(&self.sim, requests);
+        Some(self.ahead.get_or_init(made))
     }
 }
 
@@ -74,7 +78,9 @@ pub struct Pair {
     pub(super) port: Port,
     pub(super) transport: Transport,
     pub(super) peer: RefCell<Weak<Pair>>,
-    pub(super) queue: Mailbox<Queued>,
+    pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
+    /// Whether the queue is being worked through.
+    pub(super) working: Cell<bool>,
     /// Packets in the order of sending.
     pub(super) next_packet: Cell<u64>,
     pub(super) sent: Gate,
@@ -82,7 +88,7 @@ pub struct Pair {
     /// Packets of read responses to this pair's requests, and their order of arrival.
     pub(super) next_response: Cell<u64>,
     pub(super) responded: Gate,
-    pub(super) responder: Semaphore,
+    responder: OnceCell<Semaphore>,
     pub(super) receives: Rc<ReceiveQueue>,
 }
 
@@ -96,24 +102,28 @@ impl Pair {
         receives: Rc<ReceiveQueue>,
     ) -> Rc<Pair> {
         let sim = &adapter.sim;
-        let pair = Rc::new(Pair {
+        Rc::new(Pair {
             id,
             adapter: adapter.clone(),
             port,
             transport,
             peer: RefCell::new(Weak::new()),
-            queue: Mailbox::new(sim),
+            queue: RefCell::new(VecDeque::new()),
+            working: Cell::new(false),
             next_packet: Cell::new(0),
             sent: Gate::new(sim),
             delivered: Gate::new(sim),
             next_response: Cell::new(0),
             responded: Gate::new(sim),
-            responder: Semaphore::new(sim, 1),
+            responder: OnceCell::new(),
             receives,
-        });
-        let own = pair.clone();
-        sim.start(async move { own.work().await });
-        pair
+        })
+    }
+
+    /// Who answers the peer's reads, one at a time.
+    pub(super) fn responder(&self) -> &Semaphore {
+        let made = || Semaphore::new(&self.adapter.sim, 1);
+        self.responder.get_or_init(made)
     }
 
     /// Connects two queue pairs with each other.
@@ -150,7 +160,10 @@ impl Pair {
     /// A doorbell has reached the adapter: `requests` are to be done. `carried` says that the entry came inside it.
     pub fn ring(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) {
         let adapter = &self.adapter;
-        if adapter.serial() && !self.queue.is_empty() && adapter.present.get() != Some(self.id) {
+        if adapter.serial()
+            && !self.queue.borrow().is_empty()
+            && adapter.present.get() != Some(self.id)
+        {
             adapter.sim.start(self.clone().note_more());
         }
         for request in requests {
@@ -164,11 +177,14 @@ impl Pair {
                     .sim
                     .spawn(async move { own.fetch_entry(entry).await })
             });
-            self.queue.send(Queued {
+            self.queue.borrow_mut().push_back(Box::new(Queued {
                 request,
                 entry,
                 fetch,
-            });
+            }));
+            if !self.working.replace(true) {
+                adapter.sim.start(self.clone().work());
+            }
         }
     }
 
@@ -176,7 +192,7 @@ impl Pair {
     /// work of the same queue pair.
     fn fetches_ahead(&self) -> bool {
         !self.adapter.serial()
-            || (self.adapter.present.get() == Some(self.id) && !self.queue.is_empty())
+            || (self.adapter.present.get() == Some(self.id) && !self.queue.borrow().is_empty())
     }
 
     /// Reads a work queue entry, in two steps if its length is not known beforehand.

@@ -47,10 +47,10 @@ impl Pair {
         source.delivered.enter(number).await;
         if message.kind.is_answered() {
             source.delivered.pass();
-            self.respond(source, message).await;
+            Box::pin(self.respond(source, message)).await;
             return;
         }
-        if chunk.first && message.kind.is_received() && !self.take_receive().await {
+        if chunk.first && message.kind.is_received() && !Box::pin(self.take_receive()).await {
             adapter.count(|c| c.dropped += 1);
             source.delivered.pass();
             return;
@@ -125,22 +125,28 @@ impl Pair {
         let sim = &adapter.sim;
         let packet = adapter.profile.engines.packet;
         if adapter.serial() {
-            // It comes in like a packet; taking the request off the send queue is the sending side's work.
-            source
-                .enter_engine(Load::single(0), Flow::at(sim.now()))
-                .await;
-            let turn = source.take_turn(Work::Arrived).await;
-            if turn.as_ref().is_some_and(|turn| turn.changed) {
-                // What the request was is in its entry, which went with the change of the queue pair.
-                source.fetch_entry(FIRST_OF_ENTRY).await;
-            }
-            sim.sleep(packet).await;
-            drop(turn);
+            Box::pin(source.take_acknowledgement()).await;
         } else {
             let done = adapter.receive_engines.reserve(sim.now(), packet);
             sim.sleep_until(done).await;
         }
         source.complete(&message).await;
+    }
+
+    /// Serial scheduling: an acknowledgement comes in like a packet; taking the request off the send queue is the sending
+    /// side's work.
+    async fn take_acknowledgement(&self) {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        self.enter_engine(Load::single(0), Flow::at(sim.now()))
+            .await;
+        let turn = self.take_turn(Work::Arrived).await;
+        if turn.as_ref().is_some_and(|turn| turn.changed) {
+            // What the request was is in its entry, which went with the change of the queue pair.
+            self.fetch_entry(FIRST_OF_ENTRY).await;
+        }
+        sim.sleep(adapter.profile.engines.packet).await;
+        drop(turn);
     }
 
     /// Reports a message's end to the requester's program.
@@ -161,7 +167,7 @@ impl Pair {
     async fn respond(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
-        let turn = self.responder.acquire().await;
+        let turn = self.responder().acquire().await;
         let turnaround = adapter.profile.receive.read_turnaround;
         sim.sleep(turnaround.unwrap_or(adapter.profile.engines.request))
             .await;

@@ -45,13 +45,19 @@ pub(super) struct Chunk {
 }
 
 impl Pair {
-    /// Works through the send queue for ever.
+    /// Works through the send queue until it is empty.
     pub(super) async fn work(self: Rc<Self>) {
-        loop {
-            let queued = self.queue.receive().await;
+        while let Some(queued) = self.next_queued() {
             let turn = self.take_turn(Work::Queued).await;
             self.execute(queued, turn).await;
         }
+        // A queue at rest takes no memory: a large system has many of them.
+        self.queue.take();
+        self.working.set(false);
+    }
+
+    fn next_queued(&self) -> Option<Box<Queued>> {
+        self.queue.borrow_mut().pop_front()
     }
 
     /// Gets the turn at the sending side (serial scheduling), and the context.
@@ -91,12 +97,12 @@ impl Pair {
         }
     }
 
-    async fn execute(self: &Rc<Self>, queued: Queued, turn: Option<Turn>) {
+    async fn execute(self: &Rc<Self>, queued: Box<Queued>, turn: Option<Turn>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         match queued.fetch {
             Some(fetch) => fetch.await,
-            None if queued.entry > 0 => self.fetch_entry(queued.entry).await,
+            None if queued.entry > 0 => Box::pin(self.fetch_entry(queued.entry)).await,
             None => (),
         }
         let done = adapter
@@ -240,7 +246,7 @@ impl Pair {
 impl super::AdapterModel {
     /// A message's packets; at message fidelity at most [`TRAINS`] trains of them, so that messages which share a bus or a
     /// link do so side by side.
-    pub(super) fn chunks(&self, bytes: u64) -> Vec<Chunk> {
+    pub(super) fn chunks(&self, bytes: u64) -> impl Iterator<Item = Chunk> + use<> {
         let mtu = self.network.link().mtu.0;
         let packets = bytes.div_ceil(mtu).max(1);
         let train = match self.fidelity {
@@ -249,13 +255,11 @@ impl super::AdapterModel {
         };
         let length = train * mtu;
         let chunks = packets.div_ceil(train);
-        (0..chunks)
-            .map(|n| Chunk {
-                load: Load::message((bytes - n * length).min(length), mtu),
-                offset: n * length,
-                first: n == 0,
-                last: n + 1 == chunks,
-            })
-            .collect()
+        (0..chunks).map(move |n| Chunk {
+            load: Load::message((bytes - n * length).min(length), mtu),
+            offset: n * length,
+            first: n == 0,
+            last: n + 1 == chunks,
+        })
     }
 }

@@ -1,8 +1,9 @@
 //! The bus of a node, whichever it is.
 
 use super::{Flow, Load, MemoryModel, PcieModel, PcixModel};
-use crate::kernel::{JoinHandle, Mailbox, Semaphore, Server, Sim, Time};
+use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
 use crate::profile::Bus;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// PCI Express or PCI-X.
@@ -42,62 +43,110 @@ impl BusModel {
     /// limits the reads of one message, `total` those of the adapter.
     pub async fn issue(&self, load: Load, window: &Window, total: &Semaphore) -> Reading {
         match self {
-            BusModel::Pcie(pcie) => {
-                let (parts, issued) = pcie.issue(load, window, total).await;
-                Reading { parts, issued }
-            }
-            BusModel::Pcix(pcix) => {
-                let own = pcix.clone();
-                Reading {
-                    parts: vec![self.sim().spawn(async move { own.read(load).await })],
-                    issued: None,
-                }
-            }
+            BusModel::Pcie(pcie) => pcie.issue(load, window, total).await,
+            BusModel::Pcix(pcix) => pcix.fetch(load),
         }
     }
 
     /// The adapter reads a small structure; returns when it is there.
     pub async fn fetch(&self, bytes: u64, total: &Semaphore) {
-        let window = Window::new(self.sim(), usize::MAX);
-        self.issue(Load::single(bytes), &window, total)
-            .await
-            .done()
-            .await;
-    }
-
-    fn sim(&self) -> &Sim {
-        match self {
-            BusModel::Pcie(pcie) => pcie.sim(),
-            BusModel::Pcix(pcix) => pcix.sim(),
-        }
+        let reading = match self {
+            BusModel::Pcie(pcie) => pcie.fetch(bytes, total),
+            BusModel::Pcix(pcix) => pcix.fetch(Load::single(bytes)),
+        };
+        reading.done().await;
     }
 }
 
 /// The reads that one message may have in flight.
 pub struct Window {
-    /// A permit for each, where reads are followed one by one.
-    pub(super) permits: Semaphore,
-    /// Trains of packets get their share of time one after the other instead.
-    pub(super) stream: Rc<Server>,
+    sim: Sim,
+    reads: usize,
+    permits: OnceCell<Semaphore>,
+    stream: OnceCell<Rc<Server>>,
 }
 
 impl Window {
     /// So many.
     pub fn new(sim: &Sim, reads: usize) -> Window {
         Window {
-            permits: Semaphore::new(sim, reads),
-            stream: Rc::default(),
+            sim: sim.clone(),
+            reads,
+            permits: OnceCell::new(),
+            stream: OnceCell::new(),
         }
+    }
+
+    /// How many.
+    pub(super) fn reads(&self) -> usize {
+        self.reads
+    }
+
+    /// A permit for each, where reads are followed one by one.
+    pub(super) fn permits(&self) -> &Semaphore {
+        let made = || Semaphore::new(&self.sim, self.reads);
+        self.permits.get_or_init(made)
+    }
+
+    /// Trains of packets get their share of time one after the other instead.
+    pub(super) fn stream(&self) -> Rc<Server> {
+        self.stream.get_or_init(Rc::default).clone()
     }
 }
 
-/// Reads that have been issued.
+/// Reads of one load that have been issued.
 pub struct Reading {
-    parts: Vec<JoinHandle<Flow>>,
+    parts: Rc<Parts>,
     issued: Option<Mailbox<Time>>,
 }
 
+/// Its requests.
+struct Parts {
+    latch: Latch,
+    flow: Cell<Flow>,
+}
+
+/// One of them.
+pub(super) struct Part(Rc<Parts>);
+
+impl Part {
+    /// Its data are there.
+    pub(super) fn end(self, data: Flow) {
+        let flow = self.0.flow.get();
+        self.0.flow.set(Flow {
+            head: flow.head.max(data.head),
+            tail: flow.tail.max(data.tail),
+        });
+        self.0.latch.end();
+    }
+}
+
 impl Reading {
+    /// Of no requests yet.
+    pub(super) fn new(sim: &Sim) -> Reading {
+        Reading {
+            parts: Rc::new(Parts {
+                latch: Latch::new(sim),
+                flow: Cell::new(Flow::at(Time::ZERO)),
+            }),
+            issued: None,
+        }
+    }
+
+    /// The same; `issued` will be told when the last request is on its way.
+    pub(super) fn telling(self, issued: Mailbox<Time>) -> Reading {
+        Reading {
+            issued: Some(issued),
+            ..self
+        }
+    }
+
+    /// Another request is under way.
+    pub(super) fn begin(&self) -> Part {
+        self.parts.latch.begin();
+        Part(self.parts.clone())
+    }
+
     /// Where it will be told when the last request is on its way, if that is not so already.
     pub fn issued(&mut self) -> Option<Mailbox<Time>> {
         self.issued.take()
@@ -105,14 +154,7 @@ impl Reading {
 
     /// Waits for the load's head.
     pub async fn done(self) -> Flow {
-        let mut flow = Flow::at(Time::ZERO);
-        for part in self.parts {
-            let part = part.await;
-            flow = Flow {
-                head: flow.head.max(part.head),
-                tail: flow.tail.max(part.tail),
-            };
-        }
-        flow
+        self.parts.latch.wait().await;
+        self.parts.flow.get()
     }
 }

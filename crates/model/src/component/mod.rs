@@ -9,12 +9,14 @@ mod memory;
 mod network;
 mod pcie;
 mod pcix;
+mod topology;
 
 pub use bus::{BusModel, Reading, Window};
 pub use memory::MemoryModel;
-pub use network::{Network, Port};
+pub use network::Network;
 pub use pcie::PcieModel;
 pub use pcix::PcixModel;
+pub use topology::Port;
 
 use crate::kernel::Time;
 

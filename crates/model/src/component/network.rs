@@ -1,119 +1,54 @@
 //! Links, cables and switches.
 //!
 //! A port is a server at the link's rate. A switch forwards cut-through: a packet leaves `latency` after its first byte
-//! came in, if the port is free. Several switches form a fat tree of two or three levels, routed by destination
-//! (D-mod-k), as subnet managers do by default. Adapters store a packet until its check has been seen.
+//! came in, if the port is free. Adapters store a packet until its check has been seen.
 
+use super::topology::{Port, Topology};
 use super::{Flow, Load};
 use crate::kernel::{Server, Sim, Time};
 use crate::profile::{Cable, Link, Switch};
 use crate::stage;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
-
-/// A port of an adapter: which node, which of its ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port {
-    /// Node.
-    pub node: usize,
-    /// Port of its adapter, from 0.
-    pub port: usize,
-}
-
-/// An egress port of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Egress {
-    Adapter(Port),
-    ToAdapter(Port),
-    Up {
-        leaf: usize,
-        spine: usize,
-    },
-    Down {
-        spine: usize,
-        pod: usize,
-        leaf: usize,
-    },
-    UpCore {
-        pod: usize,
-        spine: usize,
-        core: usize,
-    },
-    DownCore {
-        spine: usize,
-        core: usize,
-        pod: usize,
-    },
-}
 
 /// All links of a system.
 pub struct Network {
     sim: Sim,
     link: Link,
-    switch: Option<Switch>,
+    /// Of a switch.
+    latency: Time,
     cable: Time,
-    nodes: usize,
-    servers: RefCell<BTreeMap<Egress, Rc<Server>>>,
+    topology: Topology,
+    /// By the topology's numbers of egress ports.
+    servers: Vec<Server>,
 }
 
 impl Network {
-    /// Joins `nodes` adapters.
+    /// Joins `nodes` adapters of `ports` ports.
     pub fn new(
         sim: &Sim,
         link: &Link,
         cable: &Cable,
         switch: Option<&Switch>,
-        nodes: usize,
+        (nodes, ports): (usize, usize),
     ) -> Network {
+        let topology = Topology::new(nodes, ports, switch.map(|s| s.ports.0 as usize));
         Network {
             sim: sim.clone(),
             link: link.clone(),
-            switch: switch.cloned(),
-            cable: cable.per_metre * cable.length.0 + cable.transceiver * 2,
-            nodes,
-            servers: RefCell::new(BTreeMap::new()),
+            latency: switch.map_or(Time::ZERO, |s| s.latency),
+            cable: Network::passage(cable),
+            servers: (0..topology.egresses()).map(|_| Server::new()).collect(),
+            topology,
         }
     }
 
-    fn server(&self, egress: Egress) -> Rc<Server> {
-        self.servers.borrow_mut().entry(egress).or_default().clone()
+    /// From one end of a cable to the other.
+    fn passage(cable: &Cable) -> Time {
+        cable.per_metre * cable.length.0 + cable.transceiver * 2
     }
 
-    /// Egress ports that follow the adapter's own on the way to `to`.
-    fn route(&self, from: Port, to: Port) -> Vec<Egress> {
-        let Some(switch) = &self.switch else {
-            return Vec::new();
-        };
-        let ports = switch.ports.0 as usize;
-        let mut hops = Vec::with_capacity(5);
-        if self.nodes > ports {
-            let half = ports / 2;
-            let (leaf, target) = (from.node / half, to.node / half);
-            let levels = if self.nodes <= ports * half { 2 } else { 3 };
-            let pod_of = |leaf: usize| if levels == 2 { 0 } else { leaf / half };
-            let (pod, target_pod) = (pod_of(leaf), pod_of(target));
-            if leaf != target {
-                let spine = to.node % half;
-                hops.push(Egress::Up { leaf, spine });
-                if pod != target_pod {
-                    let core = (to.node / half) % half;
-                    hops.push(Egress::UpCore { pod, spine, core });
-                    hops.push(Egress::DownCore {
-                        spine,
-                        core,
-                        pod: target_pod,
-                    });
-                }
-                hops.push(Egress::Down {
-                    spine,
-                    pod: target_pod,
-                    leaf: target,
-                });
-            }
-        }
-        hops.push(Egress::ToAdapter(to));
-        hops
+    /// How long it takes at least until something in one node is felt in another, or in a switch.
+    pub fn lookahead(cable: &Cable, switch: &Switch) -> Time {
+        Network::passage(cable) + switch.latency
     }
 
     /// Wire time of a load with `header` bytes in each packet.
@@ -130,10 +65,8 @@ impl Network {
         let span = self.span(load.bytes, load.packets, header);
         let first = self.span(load.first, 1, header);
         let tail = self.span(load.last(), 1, header);
-        let turn = self
-            .server(Egress::Adapter(from))
-            .reserve_train(flow.head, span, flow.tail, tail);
-        let latency = self.switch.as_ref().map_or(Time::ZERO, |s| s.latency);
+        let own = &self.servers[self.topology.own(from)];
+        let turn = own.reserve_train(flow.head, span, flow.tail, tail);
         let acknowledgement = self.link.packet_overhead.0 + self.link.acknowledgement_header.0;
         let on_link = match load.bytes == 0 && header == acknowledgement {
             true => stage::ACKNOWLEDGEMENT,
@@ -143,14 +76,14 @@ impl Network {
         note(on_link, turn.start, turn.end + self.cable);
         let mut begin = turn.start;
         let mut end = turn.end;
-        for egress in self.route(from, to) {
+        let route = self.topology.route(from.node, to);
+        for hop in (0..route.length()).map(|number| route.hop(number)) {
             // The first byte reaches the switch a cable later and may leave a latency after that.
             let entered = begin + self.cable;
-            self.sim.sleep_until(entered + latency).await;
-            let last = (end + self.cable + latency).since(tail);
-            let turn = self
-                .server(egress)
-                .reserve_train(self.sim.now(), span, last, tail);
+            self.sim.travel(hop.place, entered + self.latency).await;
+            let last = (end + self.cable + self.latency).since(tail);
+            let egress = &self.servers[hop.egress];
+            let turn = egress.reserve_train(self.sim.now(), span, last, tail);
             if on_link == stage::WIRE {
                 note(stage::SWITCH, entered, turn.start);
             }
@@ -168,7 +101,7 @@ impl Network {
 
     /// When the adapter's own port is free.
     pub fn port_free(&self, port: Port) -> Time {
-        self.server(Egress::Adapter(port)).free()
+        self.servers[self.topology.own(port)].free()
     }
 
     /// The link's profile.
@@ -181,6 +114,7 @@ impl Network {
 mod tests {
     use super::*;
     use crate::profile::{Library, Overrides};
+    use std::rc::Rc;
 
     fn network(nodes: usize) -> (Sim, Network) {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
@@ -191,25 +125,13 @@ mod tests {
             &system.link,
             &system.cable,
             system.switch.as_ref(),
-            nodes,
+            (nodes, 1),
         );
         (sim, network)
     }
 
     fn port(node: usize) -> Port {
         Port { node, port: 0 }
-    }
-
-    #[test]
-    fn routes_grow_with_distance() {
-        let (_, small) = network(24);
-        assert_eq!(small.route(port(0), port(23)).len(), 1);
-        let (_, two) = network(200);
-        assert_eq!(two.route(port(0), port(1)).len(), 1);
-        assert_eq!(two.route(port(0), port(199)).len(), 3);
-        let (_, three) = network(3000);
-        assert_eq!(three.route(port(0), port(2999)).len(), 5);
-        assert_eq!(three.route(port(0), port(13)).len(), 3);
     }
 
     #[test]

@@ -6,15 +6,16 @@
 //! limits the reads in flight as well. Sources: the PCI Express base specification's packet formats, the pcie-bench
 //! model (SIGCOMM 2018).
 
-use super::{Flow, Load, MemoryModel, Window};
-use crate::kernel::{JoinHandle, Mailbox, Semaphore, Server, Sim, Time};
+use super::{Flow, Load, MemoryModel, Reading, Window};
+use crate::kernel::{Mailbox, Semaphore, Server, Sim, Time};
 use crate::profile::Pcie;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The link between a host's chipset and its adapter.
 pub struct PcieModel {
     sim: Sim,
-    profile: Pcie,
+    profile: Arc<Pcie>,
     memory: Rc<MemoryModel>,
     up: Server,
     down: Server,
@@ -25,7 +26,7 @@ pub struct PcieModel {
 
 impl PcieModel {
     /// From its profile.
-    pub fn new(sim: &Sim, profile: &Pcie, memory: Rc<MemoryModel>) -> PcieModel {
+    pub fn new(sim: &Sim, profile: &Arc<Pcie>, memory: Rc<MemoryModel>) -> PcieModel {
         PcieModel {
             sim: sim.clone(),
             memory,
@@ -66,10 +67,6 @@ impl PcieModel {
         (packets, span)
     }
 
-    pub(super) fn sim(&self) -> &Sim {
-        &self.sim
-    }
-
     /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
     pub fn programmed(&self, bytes: u64) -> Time {
         let now = self.sim.now();
@@ -95,39 +92,52 @@ impl PcieModel {
         }
     }
 
+    /// The adapter begins to read a small structure, with as many requests as that takes.
+    pub fn fetch(self: &Rc<Self>, bytes: u64, total: &Semaphore) -> Reading {
+        let reading = Reading::new(&self.sim);
+        let mut left = bytes;
+        while left > 0 {
+            let bytes = left.min(self.profile.read_request.0);
+            let (own, total) = (self.clone(), total.clone());
+            let part = reading.begin();
+            self.sim.start(async move {
+                own.read_once(bytes, &total).await;
+                part.end(Flow::at(own.sim.now()));
+            });
+            left -= bytes;
+        }
+        reading
+    }
+
     /// The adapter begins to read a load from memory; the future completes when all its requests have been issued.
     /// `window` limits the reads of one message, `total` those of the adapter.
-    pub async fn issue(
-        self: &Rc<Self>,
-        load: Load,
-        window: &Window,
-        total: &Semaphore,
-    ) -> (Vec<JoinHandle<Flow>>, Option<Mailbox<Time>>) {
-        let mut parts = Vec::new();
+    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Semaphore) -> Reading {
+        let reading = Reading::new(&self.sim);
         if load.packets > 1 {
             let (own, total) = (self.clone(), total.clone());
-            let pace = (window.permits.size(), window.stream.clone());
+            let pace = (window.reads(), window.stream());
             let issued = Mailbox::new(&self.sim);
             let told = issued.clone();
-            parts.push(
-                self.sim
-                    .spawn(async move { own.read_stream(load, pace, &total, told).await }),
-            );
-            return (parts, Some(issued));
+            let part = reading.begin();
+            self.sim.start(async move {
+                part.end(own.read_stream(load, pace, &total, told).await);
+            });
+            return reading.telling(issued);
         }
         let mut left = load.bytes;
         while left > 0 {
             let bytes = left.min(self.profile.read_request.0);
-            let permit = window.permits.acquire().await;
+            let permit = window.permits().acquire().await;
             let (own, total) = (self.clone(), total.clone());
-            parts.push(self.sim.spawn(async move {
+            let part = reading.begin();
+            self.sim.start(async move {
                 own.read_once(bytes, &total).await;
                 drop(permit);
-                Flow::at(own.sim.now())
-            }));
+                part.end(Flow::at(own.sim.now()));
+            });
             left -= bytes;
         }
-        (parts, None)
+        reading
     }
 
     /// One read request.

@@ -4,15 +4,16 @@
 //! bridge's latency during which the bus is free, and its data; the bridge runs few reads at a time. Sources: the PCI-X
 //! addendum's split transactions, Myricom's published DMA rates.
 
-use super::{Flow, Load, MemoryModel};
+use super::{Flow, Load, MemoryModel, Reading};
 use crate::kernel::{Semaphore, Server, Sim, Time};
 use crate::profile::Pcix;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The bus between a host's bridge and its adapter.
 pub struct PcixModel {
     sim: Sim,
-    profile: Pcix,
+    profile: Arc<Pcix>,
     memory: Rc<MemoryModel>,
     bus: Server,
     slots: Semaphore,
@@ -20,7 +21,7 @@ pub struct PcixModel {
 
 impl PcixModel {
     /// From its profile.
-    pub fn new(sim: &Sim, profile: &Pcix, memory: Rc<MemoryModel>) -> PcixModel {
+    pub fn new(sim: &Sim, profile: &Arc<Pcix>, memory: Rc<MemoryModel>) -> PcixModel {
         PcixModel {
             sim: sim.clone(),
             memory,
@@ -38,10 +39,6 @@ impl PcixModel {
     /// The same of a train: each packet has bursts of its own.
     fn train(&self, load: Load) -> Time {
         self.data(load.first) * (load.packets - 1) + self.data(load.last())
-    }
-
-    pub(super) fn sim(&self) -> &Sim {
-        &self.sim
     }
 
     /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
@@ -66,8 +63,16 @@ impl PcixModel {
         }
     }
 
-    /// The adapter reads a load from memory; see [`super::PcieModel::issue`].
-    pub async fn read(&self, load: Load) -> Flow {
+    /// The adapter begins to read a load from memory.
+    pub fn fetch(self: &Rc<Self>, load: Load) -> Reading {
+        let reading = Reading::new(&self.sim);
+        let (own, part) = (self.clone(), reading.begin());
+        self.sim
+            .start(async move { part.end(own.read(load).await) });
+        reading
+    }
+
+    async fn read(&self, load: Load) -> Flow {
         let p = &self.profile;
         let mut left = load.bytes;
         if load.packets > 1 {

@@ -1,15 +1,16 @@
 //! The executor: tasks, the calendar of sleeping ones, and virtual time.
 //!
 //! Contract: among events of one instant the earlier scheduled runs first; a task that is woken runs before any later
-//! calendar event of the same instant; time never goes back. A task may be polled without cause, so every future of
+//! calendar event of the same instant; time never goes back within a place. A simulation has one place, or several that
+//! feel each other only by tasks that travel, a lookahead at least: then nothing but travelling may connect them. A task may be polled without cause, so every future of
 //! this kernel looks at its condition again. Wakers are not used: the kernel knows which task it polls, and what a task
 //! waits for remembers that number. A future of this kernel works only inside a task of its own [`Sim`].
 
+use super::calendar::{Calendar, Place};
 use super::time::Time;
 use super::trace::Trace;
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -32,10 +33,12 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 struct Inner {
     now: Cell<Time>,
-    sequence: Cell<u64>,
     events: Cell<u64>,
     current: Cell<TaskId>,
-    calendar: RefCell<BinaryHeap<Reverse<(Time, u64, TaskId)>>>,
+    place: Cell<Place>,
+    /// Whether there are places besides 0.
+    several: bool,
+    calendar: RefCell<Calendar>,
     ready: RefCell<VecDeque<TaskId>>,
     tasks: RefCell<Vec<Option<Task>>>,
     free: RefCell<Vec<TaskId>>,
@@ -60,14 +63,24 @@ impl Default for Sim {
 }
 
 impl Sim {
-    /// An empty simulation at time zero.
+    /// An empty simulation of one place at time zero.
     pub fn new() -> Sim {
+        Sim::with(Calendar::of_one_place(), false)
+    }
+
+    /// An empty simulation of places which feel each other `lookahead` later at the earliest; that is not zero.
+    pub fn of_places(lookahead: Time) -> Sim {
+        Sim::with(Calendar::of_places(lookahead), true)
+    }
+
+    fn with(calendar: Calendar, several: bool) -> Sim {
         Sim(Rc::new(Inner {
             now: Cell::new(Time::ZERO),
-            sequence: Cell::new(0),
             events: Cell::new(0),
             current: Cell::new(0),
-            calendar: RefCell::new(BinaryHeap::new()),
+            place: Cell::new(0),
+            several,
+            calendar: RefCell::new(calendar),
             ready: RefCell::new(VecDeque::new()),
             tasks: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
@@ -92,10 +105,27 @@ impl Sim {
 
     /// Sleeps until `instant`; ready at once if that is not in the future.
     pub fn sleep_until(&self, instant: Time) -> Sleep {
+        self.sleep_in(self.0.place.get(), instant)
+    }
+
+    /// Goes on in another place at `instant`, a lookahead from now or later. With one place only it sleeps till then.
+    pub fn travel(&self, place: usize, instant: Time) -> Sleep {
+        self.sleep_in(self.place_of(place), instant)
+    }
+
+    fn sleep_in(&self, place: Place, instant: Time) -> Sleep {
         Sleep {
             sim: self.clone(),
             instant,
+            place,
             scheduled: false,
+        }
+    }
+
+    fn place_of(&self, place: usize) -> Place {
+        match self.0.several {
+            true => Place::try_from(place).expect("places are numbered by 32 bits"),
+            false => 0,
         }
     }
 
@@ -110,6 +140,8 @@ impl Sim {
             shared: shared.clone(),
         };
         let sim = self.clone();
+        // Boxed, for an activity that holds what it awaits by value takes twice its size.
+        let future = Box::pin(future);
         self.start(async move {
             let value = future.await;
             let mut joined = shared.borrow_mut();
@@ -123,9 +155,23 @@ impl Sim {
 
     /// Starts a task whose end nobody waits for: cheaper than [`Sim::spawn`].
     pub fn start(&self, future: impl Future<Output = ()> + 'static) {
-        let task: Task = Box::pin(future);
+        let id = self.add(Box::pin(future));
+        self.0.ready.borrow_mut().push_back(id);
+    }
+
+    /// Starts a task in a place, before the simulation runs; with one place only, like [`Sim::start`].
+    pub fn start_in(&self, place: usize, future: impl Future<Output = ()> + 'static) {
+        if !self.0.several {
+            return self.start(future);
+        }
+        let id = self.add(Box::pin(future));
+        let mut calendar = self.0.calendar.borrow_mut();
+        calendar.schedule(self.place_of(place), self.now(), id);
+    }
+
+    fn add(&self, task: Task) -> TaskId {
         let mut tasks = self.0.tasks.borrow_mut();
-        let id = match self.0.free.borrow_mut().pop() {
+        match self.0.free.borrow_mut().pop() {
             Some(id) => {
                 tasks[id as usize] = Some(task);
                 id
@@ -134,8 +180,7 @@ impl Sim {
                 tasks.push(Some(task));
                 (tasks.len() - 1) as TaskId
             }
-        };
-        self.0.ready.borrow_mut().push_back(id);
+        }
     }
 
     /// Runs until `future` has finished and returns its value. Other tasks stay where they are.
@@ -177,10 +222,12 @@ impl Sim {
         let id = match ready {
             Some(id) => id,
             None => {
-                let Some(Reverse((instant, _, id))) = self.0.calendar.borrow_mut().pop() else {
+                let mut calendar = self.0.calendar.borrow_mut();
+                let Some((instant, id)) = calendar.next() else {
                     return false;
                 };
                 self.0.now.set(instant);
+                self.0.place.set(calendar.place());
                 id
             }
         };
@@ -212,33 +259,30 @@ impl Sim {
         self.0.ready.borrow_mut().push_back(task);
     }
 
-    fn schedule(&self, instant: Time) {
-        let sequence = self.0.sequence.get();
-        self.0.sequence.set(sequence + 1);
-        self.0
-            .calendar
-            .borrow_mut()
-            .push(Reverse((instant, sequence, self.current())));
+    fn schedule(&self, place: Place, instant: Time) {
+        let mut calendar = self.0.calendar.borrow_mut();
+        calendar.schedule(place, instant, self.current());
     }
 }
 
-/// Waits for an instant.
+/// Waits for an instant, here or in another place.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
     sim: Sim,
     instant: Time,
+    place: Place,
     scheduled: bool,
 }
 
 impl Future for Sleep {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.sim.now() >= self.instant {
+        if self.sim.now() >= self.instant && self.sim.0.place.get() == self.place {
             return Poll::Ready(());
         }
         if !self.scheduled {
             self.scheduled = true;
-            self.sim.schedule(self.instant);
+            self.sim.schedule(self.place, self.instant);
         }
         Poll::Pending
     }

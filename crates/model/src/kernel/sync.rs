@@ -215,32 +215,92 @@ impl Watch {
 }
 
 /// Lets tasks pass in the order of their numbers: 0, 1, 2 and so on.
-#[derive(Clone)]
 pub struct Gate {
-    watch: Watch,
-    next: Rc<Cell<u64>>,
+    sim: Sim,
+    next: Cell<u64>,
+    waiting: RefCell<Vec<(u64, TaskId)>>,
 }
 
 impl Gate {
     /// Opens for number 0 first.
     pub fn new(sim: &Sim) -> Gate {
         Gate {
-            watch: Watch::new(sim),
-            next: Rc::new(Cell::new(0)),
+            sim: sim.clone(),
+            next: Cell::new(0),
+            waiting: RefCell::new(Vec::new()),
         }
     }
 
     /// Waits until all lower numbers have passed.
     pub async fn enter(&self, number: u64) {
-        if self.next.get() != number {
-            self.watch.until(|| self.next.get() == number).await;
-        }
+        poll_fn(|_| {
+            if self.next.get() == number {
+                return Poll::Ready(());
+            }
+            let here = (number, self.sim.current());
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.contains(&here) {
+                waiting.push(here);
+            }
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Lets the next number in.
     pub fn pass(&self) {
-        self.next.set(self.next.get() + 1);
-        self.watch.changed();
+        let next = self.next.get() + 1;
+        self.next.set(next);
+        let mut waiting = self.waiting.borrow_mut();
+        if let Some(place) = waiting.iter().position(|&(number, _)| number == next) {
+            self.sim.wake(waiting.swap_remove(place).1);
+        }
+    }
+}
+
+/// Counts things under way; one task waits until there are none.
+pub struct Latch {
+    sim: Sim,
+    left: Cell<usize>,
+    waiting: Cell<Option<TaskId>>,
+}
+
+impl Latch {
+    /// With nothing under way.
+    pub fn new(sim: &Sim) -> Latch {
+        Latch {
+            sim: sim.clone(),
+            left: Cell::new(0),
+            waiting: Cell::new(None),
+        }
+    }
+
+    /// Something begins.
+    pub fn begin(&self) {
+        self.left.set(self.left.get() + 1);
+    }
+
+    /// Something has ended.
+    pub fn end(&self) {
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        if left == 0
+            && let Some(task) = self.waiting.take()
+        {
+            self.sim.wake(task);
+        }
+    }
+
+    /// Waits until nothing is under way.
+    pub async fn wait(&self) {
+        poll_fn(|_| match self.left.get() {
+            0 => Poll::Ready(()),
+            _ => {
+                self.waiting.set(Some(self.sim.current()));
+                Poll::Pending
+            }
+        })
+        .await;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cluster::{CacheState, Cluster, Process};
 use crate::kernel::{JoinHandle, Mailbox, Semaphore, Time};
 use crate::profile::{Channel, Mpi};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What a rank finds in its mailbox.
@@ -28,10 +28,19 @@ pub struct World {
     pub(super) mpi: Mpi,
     nodes: Vec<usize>,
     processes: Vec<Process>,
-    mailboxes: RefCell<HashMap<(usize, usize), Mailbox<Envelope>>>,
-    pairs: RefCell<HashMap<(usize, usize, usize), Rc<Pair>>>,
-    /// The shared buffer between two ranks of a node.
-    buffers: RefCell<HashMap<(usize, usize), Semaphore>>,
+    /// What each rank has with others.
+    relations: Vec<Relations>,
+}
+
+/// What a rank has with other ranks, by their numbers.
+#[derive(Default)]
+struct Relations {
+    /// What has come from them.
+    mailboxes: RefCell<BTreeMap<usize, Mailbox<Envelope>>>,
+    /// The queue pairs to them, by port.
+    pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
+    /// The shared buffers to those of the same node.
+    buffers: RefCell<BTreeMap<usize, Semaphore>>,
 }
 
 /// One rank of a job.
@@ -54,20 +63,24 @@ impl World {
             .clone()
             .expect("the system names a message-passing library");
         let processes = nodes.iter().map(|&node| cluster.process(node)).collect();
+        let relations = nodes.iter().map(|_| Relations::default()).collect();
         Rc::new(World {
             cluster: cluster.clone(),
             mpi,
             nodes,
             processes,
-            mailboxes: RefCell::new(HashMap::new()),
-            pairs: RefCell::new(HashMap::new()),
-            buffers: RefCell::new(HashMap::new()),
+            relations,
         })
     }
 
     /// Ranks of the job.
     pub fn size(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// The node of a rank.
+    pub fn node(&self, rank: usize) -> usize {
+        self.nodes[rank]
     }
 
     /// A rank.
@@ -80,24 +93,21 @@ impl World {
     }
 
     pub(super) fn mailbox(&self, from: usize, to: usize) -> Mailbox<Envelope> {
-        self.mailboxes
-            .borrow_mut()
-            .entry((from, to))
-            .or_insert_with(|| Mailbox::new(self.cluster.sim()))
-            .clone()
+        let mut mailboxes = self.relations[to].mailboxes.borrow_mut();
+        let made = || Mailbox::new(self.cluster.sim());
+        mailboxes.entry(from).or_insert_with(made).clone()
     }
 
     pub(super) fn buffer(&self, from: usize, to: usize) -> Semaphore {
-        self.buffers
-            .borrow_mut()
-            .entry((from, to))
-            .or_insert_with(|| Semaphore::new(self.cluster.sim(), 1))
-            .clone()
+        let mut buffers = self.relations[from].buffers.borrow_mut();
+        let made = || Semaphore::new(self.cluster.sim(), 1);
+        buffers.entry(to).or_insert_with(made).clone()
     }
 
     /// The queue pair from one rank to another over a port; connected when first used.
     fn pair(&self, from: usize, to: usize, port: usize) -> Rc<Pair> {
-        if let Some(pair) = self.pairs.borrow().get(&(from, to, port)) {
+        let pairs_of = |rank: usize| &self.relations[rank].pairs;
+        if let Some(pair) = pairs_of(from).borrow().get(&(to, port)) {
             return pair.clone();
         }
         let (one, other) = self.cluster.connected(
@@ -108,9 +118,8 @@ impl World {
         // Receive requests are kept posted; the cost of posting is part of the profile's receive overhead.
         one.receives().post(1 << 40);
         other.receives().post(1 << 40);
-        let mut pairs = self.pairs.borrow_mut();
-        pairs.insert((from, to, port), one.clone());
-        pairs.insert((to, from, port), other);
+        pairs_of(from).borrow_mut().insert((to, port), one.clone());
+        pairs_of(to).borrow_mut().insert((from, port), other);
         one
     }
 }
@@ -160,7 +169,7 @@ impl Rank {
     pub async fn send(&self, to: usize, bytes: u64) {
         let mpi = &self.world.mpi;
         if self.world.nodes[to] == self.world.nodes[self.number] {
-            return self.send_inside(to, bytes).await;
+            return Box::pin(self.send_inside(to, bytes)).await;
         }
         self.compute(mpi.overhead).await;
         let mailbox = self.world.mailbox(self.number, to);
@@ -186,7 +195,7 @@ impl Rank {
         go.receive().await;
         self.find().await;
         self.compute(mpi.overhead).await;
-        self.write_data(to, bytes, done).await;
+        Box::pin(self.write_data(to, bytes, done)).await;
     }
 
     /// Ports that share a message's data.
@@ -224,7 +233,7 @@ impl Rank {
         let mpi = &self.world.mpi;
         let envelope = self.world.mailbox(from, self.number).receive().await;
         match envelope {
-            Envelope::Local(local) => self.receive_inside(local).await,
+            Envelope::Local(local) => Box::pin(self.receive_inside(local)).await,
             Envelope::Eager { bytes } => {
                 self.find().await;
                 self.compute(mpi.overhead).await;
@@ -233,7 +242,7 @@ impl Rank {
             Envelope::Rendezvous { bytes, go, done } => {
                 self.find().await;
                 self.compute(mpi.overhead * 2).await;
-                self.deliver(from, mpi.header.0, move || go.send(())).await;
+                Box::pin(self.deliver(from, mpi.header.0, move || go.send(()))).await;
                 for _ in 0..self.ports_for(bytes) {
                     done.receive().await;
                 }

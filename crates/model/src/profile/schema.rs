@@ -4,6 +4,7 @@ use super::error::Error;
 use super::quantity::{Bytes, Count, Ports, Rate, Ratio};
 use super::reader::{Field, Section};
 use crate::kernel::Time;
+use std::sync::Arc;
 
 /// Declares a section of a profile: a struct and how it is read, every key once.
 macro_rules! section {
@@ -135,9 +136,9 @@ impl Pcie {
 #[derive(Debug, Clone)]
 pub enum Bus {
     /// PCI Express.
-    Pcie(Pcie),
+    Pcie(Arc<Pcie>),
     /// PCI-X.
-    Pcix(Pcix),
+    Pcix(Arc<Pcix>),
 }
 
 /// A host: processors, memory, bus.
@@ -166,8 +167,8 @@ impl Host {
             section("pcie", wanted(pcie, pcix))?,
             section("pcix", wanted(pcix, pcie))?,
         ) {
-            (Some(pcie), None) => Bus::Pcie(Pcie::read(&pcie)?),
-            (None, Some(pcix)) => Bus::Pcix(Pcix::read(&pcix)?),
+            (Some(pcie), None) => Bus::Pcie(Arc::new(Pcie::read(&pcie)?)),
+            (None, Some(pcix)) => Bus::Pcix(Arc::new(Pcix::read(&pcix)?)),
             _ => {
                 return Err(root.fault(
                     "pcie",

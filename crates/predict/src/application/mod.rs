@@ -12,8 +12,9 @@ pub use lammps::lammps;
 pub use lattice::lattice_per_cpu;
 pub use nas::{Kernel, nas};
 
-use crate::bench::run;
+use std::cell::Cell;
 use std::future::Future;
+use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
 use verbena_model::kernel::Time;
@@ -34,7 +35,9 @@ pub fn grid(ranks: usize) -> (usize, usize) {
     (ranks / rows, rows)
 }
 
-/// Runs `program` on every rank; when the last has finished.
+/// Runs `program` on every rank; when the last has finished. At message fidelity nodes are places of the simulation.
+///
+/// Panics if a rank waits for what never comes: a fault of the skeleton, not of its input.
 pub(crate) fn job<F>(
     system: &System,
     nodes: Vec<usize>,
@@ -44,17 +47,26 @@ pub(crate) fn job<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let size = nodes.iter().max().map_or(1, |n| n + 1);
-    let cluster = Cluster::new(system, size.max(2), fidelity);
+    let size = nodes.iter().max().map_or(1, |n| n + 1).max(2);
+    let cluster = match fidelity {
+        Fidelity::Packet => Cluster::new(system, size, fidelity),
+        Fidelity::Message => Cluster::of_places(system, size),
+    };
     let world = World::new(&cluster, nodes);
-    let tasks: Vec<_> = (0..world.size())
-        .map(|rank| cluster.sim().spawn(program(world.rank(rank))))
-        .collect();
-    let sim = cluster.sim().clone();
-    run(&cluster, async move {
-        for task in tasks {
-            task.await;
-        }
-        sim.now()
-    })
+    let sim = cluster.sim();
+    let finished = Rc::new(Cell::new((0, Time::ZERO)));
+    for rank in 0..world.size() {
+        let program = program(world.rank(rank));
+        let (own, finished) = (sim.clone(), finished.clone());
+        sim.start_in(world.node(rank), async move {
+            program.await;
+            let (ranks, last) = finished.get();
+            finished.set((ranks + 1, last.max(own.now())));
+        });
+    }
+    sim.run();
+    let (ranks, last) = finished.get();
+    assert_eq!(ranks, world.size(), "a rank waits for what never comes");
+    cluster.finish();
+    last
 }

@@ -1,0 +1,210 @@
+//! Which switches join the nodes, and the way through them.
+//!
+//! More nodes than a switch has ports form a fat tree of two or three levels, routed by destination (D-mod-k), as subnet
+//! managers do by default. Every egress port has a number, and so has every place: nodes come first, then leaf switches,
+//! spines and cores.
+
+/// A port of an adapter: which node, which of its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Port {
+    /// Node.
+    pub node: usize,
+    /// Port of its adapter, from 0.
+    pub port: usize,
+}
+
+/// An egress port on the way, and the place where loads queue for it: its switch, or the receiving node, for which alone
+/// the last port is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Hop {
+    pub egress: usize,
+    pub place: usize,
+}
+
+/// Most switches on a way.
+const LONGEST: usize = 5;
+
+/// The egress ports that follow the adapter's own.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Route {
+    hops: [Hop; LONGEST],
+    length: usize,
+}
+
+impl Route {
+    fn push(&mut self, egress: usize, place: usize) {
+        self.hops[self.length] = Hop { egress, place };
+        self.length += 1;
+    }
+
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    pub fn hop(&self, number: usize) -> Hop {
+        self.hops[number]
+    }
+}
+
+/// How nodes are joined.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Topology {
+    nodes: usize,
+    /// Ports of an adapter.
+    ports: usize,
+    levels: usize,
+    /// Ports of a switch to one side; 0 without switches.
+    half: usize,
+    leaves: usize,
+    pods: usize,
+}
+
+impl Topology {
+    /// Of `nodes` adapters of `ports` ports, with switches of so many ports if there are any.
+    pub fn new(nodes: usize, ports: usize, switch: Option<usize>) -> Topology {
+        let half = switch.map_or(0, |ports| ports / 2);
+        let levels = match switch {
+            None => 0,
+            Some(ports) if nodes <= ports => 1,
+            Some(ports) if nodes <= ports * half => 2,
+            Some(_) => 3,
+        };
+        let leaves = match levels {
+            2 | 3 => nodes.div_ceil(half),
+            _ => 0,
+        };
+        let pods = match levels {
+            3 => leaves.div_ceil(half),
+            _ => levels.min(1),
+        };
+        Topology {
+            nodes,
+            ports,
+            levels,
+            half,
+            leaves,
+            pods,
+        }
+    }
+
+    /// Egress ports in all.
+    pub fn egresses(&self) -> usize {
+        self.cores_down() + self.core_links()
+    }
+
+    /// The adapter's own port.
+    pub fn own(&self, port: Port) -> usize {
+        port.node * self.ports + port.port
+    }
+
+    fn core_links(&self) -> usize {
+        match self.levels {
+            3 => self.pods * self.half * self.half,
+            _ => 0,
+        }
+    }
+
+    /// Where the numbers begin of ports from a leaf up, from a spine down, from a spine up, from a core down.
+    fn leaves_up(&self) -> usize {
+        2 * self.nodes * self.ports
+    }
+
+    fn spines_down(&self) -> usize {
+        self.leaves_up() + self.leaves * self.half
+    }
+
+    fn spines_up(&self) -> usize {
+        self.spines_down() + self.leaves * self.half
+    }
+
+    fn cores_down(&self) -> usize {
+        self.spines_up() + self.core_links()
+    }
+
+    /// The way from a node to a port.
+    pub fn route(&self, from: usize, to: Port) -> Route {
+        let mut route = Route::default();
+        if self.levels == 0 {
+            return route;
+        }
+        let half = self.half;
+        if self.levels > 1 && from / half != to.node / half {
+            let (leaf, target) = (from / half, to.node / half);
+            let pod_of = |leaf: usize| match self.levels {
+                3 => leaf / half,
+                _ => 0,
+            };
+            let (pod, target_pod) = (pod_of(leaf), pod_of(target));
+            let spine = to.node % half;
+            let spine_place = |pod: usize| self.nodes + self.leaves + pod * half + spine;
+            route.push(self.leaves_up() + leaf * half + spine, self.nodes + leaf);
+            if pod != target_pod {
+                let core = to.node / half % half;
+                let link = |pod: usize| (pod * half + spine) * half + core;
+                let cores = self.nodes + self.leaves + self.pods * half;
+                route.push(self.spines_up() + link(pod), spine_place(pod));
+                route.push(
+                    self.cores_down() + link(target_pod),
+                    cores + spine * half + core,
+                );
+            }
+            route.push(
+                self.spines_down() + target * half + spine,
+                spine_place(target_pod),
+            );
+        }
+        route.push((self.nodes + to.node) * self.ports + to.port, to.node);
+        route
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn port(node: usize) -> Port {
+        Port { node, port: 0 }
+    }
+
+    #[test]
+    fn routes_grow_with_distance() {
+        let length = |nodes, from, to| {
+            Topology::new(nodes, 1, Some(24))
+                .route(from, port(to))
+                .length()
+        };
+        assert_eq!(length(24, 0, 23), 1);
+        assert_eq!((length(200, 0, 1), length(200, 0, 199)), (1, 3));
+        assert_eq!((length(3000, 0, 2999), length(3000, 0, 13)), (5, 3));
+        assert_eq!(
+            Topology::new(2, 1, None).route(0, port(1)).length(),
+            0,
+            "back to back"
+        );
+    }
+
+    #[test]
+    fn every_egress_port_is_in_one_place() {
+        for nodes in [2, 24, 25, 288, 289, 700] {
+            let topology = Topology::new(nodes, 2, Some(24));
+            let mut places = BTreeMap::new();
+            for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
+                let last = Port { node: to, port: 1 };
+                let route = topology.route(from, last);
+                for number in 0..route.length() {
+                    let hop = route.hop(number);
+                    assert!(hop.egress < topology.egresses() && hop.egress >= 2 * nodes);
+                    assert_eq!(*places.entry(hop.egress).or_insert(hop.place), hop.place);
+                }
+                assert_eq!(route.hop(route.length() - 1).place, to);
+            }
+            assert!(
+                topology.own(Port {
+                    node: nodes - 1,
+                    port: 1
+                }) < 2 * nodes
+            );
+        }
+    }
+}
