@@ -4,7 +4,7 @@ use std::time::Duration;
 use verbena_measure::result::{Metric, Point, Value};
 use verbena_model::profile::System;
 use verbena_workloads::modelled::Modelled;
-use verbena_workloads::{Budget, Mode, Options, Record, Sweep, find};
+use verbena_workloads::{Benchmark, Budget, Mode, Options, Record, Sweep, find};
 
 /// Operations of a latency that are counted.
 const OPERATIONS: u64 = 24;
@@ -70,23 +70,13 @@ impl<'a> Suite<'a> {
     pub fn points(self) -> Vec<Point> {
         let benchmark = find(self.benchmark)
             .unwrap_or_else(|| panic!("the suite has a benchmark {}", self.benchmark));
-        let ran = Modelled {
+        let asked = Asked {
             options: self.options,
-            budget: Budget {
-                warmup: Duration::from_micros(5),
-                most: OPERATIONS,
-                sweep: self.sweep,
-                ..Budget::virtual_time()
-            },
-            ..Modelled::new(self.system, benchmark)
-        }
-        .run()
-        .unwrap_or_else(|error| panic!("{} on {}: {error}", self.benchmark, self.system.name));
-        let points = ran.records.into_iter().filter_map(|record| match record {
-            Record::Point(point) => Some(*point),
-            _ => None,
-        });
-        points.collect()
+            sweep: self.sweep,
+            processes: None,
+        };
+        run(self.system, benchmark, asked)
+            .unwrap_or_else(|error| panic!("{} on {}: {error}", self.benchmark, self.system.name))
     }
 
     /// The first point's headline as a mean: what the papers print. Of times in microseconds, of rates in 10^6 bytes a
@@ -107,7 +97,42 @@ impl<'a> Suite<'a> {
     }
 }
 
-fn figure(point: &Point) -> f64 {
+/// What is asked of a benchmark.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub options: Options,
+    pub sweep: Sweep,
+    /// Of a pattern.
+    pub processes: Option<usize>,
+}
+
+/// Runs a benchmark for single points.
+pub(crate) fn run(
+    system: &System,
+    benchmark: &'static Benchmark,
+    asked: Asked,
+) -> Result<Vec<Point>, verbena_fabric::Error> {
+    let ran = Modelled {
+        options: asked.options,
+        processes: asked.processes,
+        budget: Budget {
+            warmup: Duration::from_micros(5),
+            most: OPERATIONS,
+            sweep: asked.sweep,
+            ..Budget::virtual_time()
+        },
+        ..Modelled::new(system, benchmark)
+    }
+    .run()?;
+    let points = ran.records.into_iter().filter_map(|record| match record {
+        Record::Point(point) => Some(*point),
+        _ => None,
+    });
+    Ok(points.collect())
+}
+
+/// A point's headline as a mean; of times in microseconds, of rates in 10^6 bytes a second.
+pub(crate) fn figure(point: &Point) -> f64 {
     let metric: &Metric = &point.metrics[0];
     match (metric.unit.as_str(), &metric.summary) {
         ("ns", Some(summary)) => summary.mean / 1e3,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_model::profile::{Library, Overrides};
+use verbena_predict::suite::Suite;
 use verbena_predict::sweep::{Part, Store, StoreError, Study, run};
 
 const TEXT: &str = r#"
@@ -80,6 +81,54 @@ fn three_tasks_give_what_one_gives_and_nothing_is_computed_twice() {
 }
 
 #[test]
+fn a_benchmark_of_the_suite_gives_the_one_point_that_is_meant() {
+    let text = r#"
+benchmark = "latency.send"
+system = "connectx-ddr"
+size = [1, 1024]
+transport = ["rc", "ud"]
+receive-queue = "own"
+inline = 0
+"#;
+    let study = study(text).expect("sound");
+    assert_eq!(study.size(), 4);
+    let figures: Vec<_> = study
+        .points()
+        .map(|point| point.compute(&library()).expect("one point"))
+        .collect();
+    assert!(figures.iter().all(|figure| figure.unit == "us"));
+    let system = library().system("connectx-ddr").expect("shipped");
+    let suite = Suite::new(&system, "latency.send")
+        .transport("rc")
+        .size(1)
+        .inline(0);
+    // The size changes slowest, for parameters go by name.
+    assert_eq!(figures[0].value, suite.figure());
+    assert!(figures[2].value > figures[0].value);
+}
+
+#[test]
+fn a_point_of_the_suite_that_is_not_the_only_one_is_told() {
+    let text = "benchmark = \"latency.send\"\nsystem = \"connectx-ddr\"\nsize = 8\n";
+    let point = study(text).expect("sound").points().next().expect("one");
+    let error = point
+        .compute(&library())
+        .expect_err("four transports")
+        .to_string();
+    assert!(
+        error.contains("say which: ") && error.contains("transport"),
+        "{error}"
+    );
+    let text = "benchmark = \"internals.contexts\"\nsystem = \"infinihost3-mem-sdr\"\nqueue-pairs = 7\nseries = \"active\"\n";
+    let point = study(text).expect("sound").points().next().expect("one");
+    let error = point
+        .compute(&library())
+        .expect_err("no such point")
+        .to_string();
+    assert!(error.contains("no such point"), "{error}");
+}
+
+#[test]
 fn a_task_that_was_ended_while_writing_loses_one_point_only() {
     let path = directory("cut");
     let store = open(&path, TEXT).expect("opens");
@@ -148,6 +197,16 @@ fn a_wrong_study_is_told_in_which_line_and_what_is_wrong() {
         (
             format!("{halo}[profile]\n\"bensley.cpu.post\" = nan\n"),
             "expected numbers",
+        ),
+        (
+            "benchmark = \"latency.send\"\nsystem = \"connectx-ddr\"\nsize = 8\ncolour = 3\n"
+                .to_owned(),
+            ":4: colour: latency.send has no such parameter; its points have ",
+        ),
+        (
+            "benchmark = \"latency.send\"\nsystem = \"connectx-ddr\"\ntransport = \"tcp\"\n"
+                .to_owned(),
+            ":3: transport: expected rc, uc, ud, xrc",
         ),
         (
             "benchmark = \"speed\"\nsystem = \"connectx-ddr\"\n".to_owned(),

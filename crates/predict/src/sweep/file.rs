@@ -1,5 +1,6 @@
 //! Reading a study's file: every key is known, and whatever is wrong has its line.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -49,18 +50,27 @@ impl<'a> Source<'a> {
     /// A string or several.
     pub fn words(self, table: &DeTable<'_>, key: &str) -> Result<Vec<Placed<String>>, Error> {
         let value = self.present(table, key)?;
+        self.words_of(key, value)
+    }
+
+    /// A string or several.
+    pub fn words_of(
+        self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<Placed<String>>, Error> {
         self.items(key, value)?
             .into_iter()
             .map(|item| self.word_of(key, item))
             .collect()
     }
 
-    /// A whole number or several, from 1 to `most`.
+    /// A whole number or several, within `range`.
     pub fn counts(
         self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
-        most: u64,
+        range: RangeInclusive<u64>,
     ) -> Result<Vec<u64>, Error> {
         let count = |item: &Spanned<DeValue<'_>>| {
             let number = match item.get_ref() {
@@ -69,8 +79,12 @@ impl<'a> Source<'a> {
                 }
                 _ => None,
             };
-            number.filter(|n| (1..=most).contains(n)).ok_or_else(|| {
-                let reason = format!("expected whole numbers from 1 to {most}");
+            number.filter(|n| range.contains(n)).ok_or_else(|| {
+                let reason = format!(
+                    "expected whole numbers from {} to {}",
+                    range.start(),
+                    range.end()
+                );
                 self.fault(item.span().start, key, reason)
             })
         };

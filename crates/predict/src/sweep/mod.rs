@@ -9,8 +9,9 @@ mod file;
 mod point;
 mod store;
 mod study;
+mod suite;
 
-pub use point::{Figure, Point};
+pub use point::{Figure, Point, PointError, Setting};
 pub use store::{Done, Store, StoreError};
 pub use study::Study;
 
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use verbena_model::profile::{Error, Library};
+use verbena_model::profile::Library;
 
 /// Which share of the points a task computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +58,13 @@ impl FromStr for Part {
 /// Why a study stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// A point's profiles are wrong.
+    /// A point has no figure.
     #[error("point {number}: {source}")]
-    Profile {
+    Point {
         /// The point.
         number: usize,
         /// What is wrong.
-        source: Error,
+        source: PointError,
     },
     /// A result cannot be kept.
     #[error(transparent)]
@@ -96,7 +97,7 @@ pub fn run(
                 {
                     let kept = point
                         .compute(library)
-                        .map_err(|source| Stopped::Profile {
+                        .map_err(|source| Stopped::Point {
                             number: *number,
                             source,
                         })

@@ -1,7 +1,7 @@
 //! Results of a study: a line of JSON a point, in one file a part, and the table they merge into.
 
 use super::Part;
-use super::point::{Figure, Point};
+use super::point::{Figure, Point, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ pub struct Done {
     /// On which system.
     pub system: String,
     /// The benchmark's parameters.
-    pub parameters: BTreeMap<String, u64>,
+    pub parameters: BTreeMap<String, Setting>,
     /// Values of profiles.
     pub profile: BTreeMap<String, f64>,
     /// What came out.

@@ -11,11 +11,13 @@
 //! ```
 
 use super::file::Source;
-use super::point::{BENCHMARKS, Point, largest};
+use super::point::{DRIVERS, Point, Setting, largest};
+use super::suite;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use toml::de::{DeTable, DeValue};
-use verbena_model::profile::{Error, Library, Overrides};
+use verbena_model::profile::{Error, Library, Overrides, System};
+use verbena_workloads::find;
 
 /// More points than anybody waits for: a list too many.
 const MOST: usize = 1_000_000;
@@ -25,7 +27,7 @@ const MOST: usize = 1_000_000;
 pub struct Study {
     benchmark: &'static str,
     systems: Vec<String>,
-    parameters: Vec<(String, Vec<u64>)>,
+    parameters: Vec<(String, Vec<Setting>)>,
     profile: Vec<(String, Vec<f64>)>,
 }
 
@@ -35,41 +37,37 @@ impl Study {
         let source = Source { file, text };
         let table = source.parse()?;
         let name = source.word(&table, "benchmark")?;
-        let known = BENCHMARKS.iter().find(|(known, _, _)| *known == name.value);
-        let Some((benchmark, run, takes)) = known else {
-            let names: Vec<_> = BENCHMARKS.iter().map(|(name, _, _)| *name).collect();
-            let reason = format!("no \"{}\"; there are {}", name.value, names.join(", "));
-            return Err(source.fault(name.at, "benchmark", reason));
-        };
-        let taken: Vec<&str> = takes.iter().map(|(taken, _)| *taken).collect();
-        for (key, _) in table.iter() {
-            let word = key.get_ref().as_ref();
-            if !["benchmark", "system", "profile"].contains(&word) && !taken.contains(&word) {
+        let driver = DRIVERS.iter().find(|(known, _, _)| *known == name.value);
+        let suite = find(&name.value);
+        let benchmark = match (driver, suite) {
+            (Some((known, _, _)), _) => *known,
+            (None, Some(benchmark)) => benchmark.name,
+            (None, None) => {
+                let names: Vec<_> = DRIVERS.iter().map(|(name, _, _)| *name).collect();
                 let reason = format!(
-                    "{benchmark} has no such parameter; it takes {}",
-                    taken.join(", ")
+                    "no \"{}\"; there are {} and those of `verbena list`",
+                    name.value,
+                    names.join(", ")
                 );
-                return Err(source.fault(key.span().start, word, reason));
+                return Err(source.fault(name.at, "benchmark", reason));
             }
-        }
+        };
+        let needs_mpi = driver.is_some_and(|(_, driver, _)| driver.passes_messages());
         let mut systems = Vec::new();
         for system in source.words(&table, "system")? {
             let fault = |reason: String| source.fault(system.at, "system", reason);
             let parts = library.system(&system.value);
             let parts = parts.map_err(|e| fault(format!("{}: {}", system.value, e.reason)))?;
-            if run.passes_messages() && parts.mpi.is_none() {
+            if needs_mpi && parts.mpi.is_none() {
                 let reason = format!("{}: names no mpi, which {benchmark} needs", system.value);
                 return Err(fault(reason));
             }
             systems.push(system.value);
         }
-        let mut parameters = Vec::new();
-        for name in taken {
-            if let Some(value) = table.get(name) {
-                let values = source.counts(name, value, largest(name))?;
-                parameters.push((name.to_owned(), values));
-            }
-        }
+        let parameters = match driver {
+            Some((_, _, takes)) => of_driver(source, &table, benchmark, takes)?,
+            None => of_suite(source, &table, benchmark, &library.system(&systems[0])?)?,
+        };
         let study = Study {
             benchmark,
             systems,
@@ -118,7 +116,7 @@ impl Study {
             .parameters
             .iter()
             .rev()
-            .map(|(name, values)| (name.clone(), values[digit(values.len())]))
+            .map(|(name, values)| (name.clone(), values[digit(values.len())].clone()))
             .collect();
         let profile = self
             .profile
@@ -133,6 +131,76 @@ impl Study {
             profile,
         }
     }
+}
+
+/// Keys of a study that are no parameter.
+const OTHERS: [&str; 3] = ["benchmark", "system", "profile"];
+
+type Axes = Vec<(String, Vec<Setting>)>;
+
+/// Parameters of one of the models' own drivers, in the order in which it names them.
+fn of_driver(
+    source: Source<'_>,
+    table: &DeTable<'_>,
+    benchmark: &str,
+    takes: &[(&str, u64)],
+) -> Result<Axes, Error> {
+    let taken: Vec<&str> = takes.iter().map(|(taken, _)| *taken).collect();
+    for (key, _) in table.iter() {
+        let word = key.get_ref().as_ref();
+        if !OTHERS.contains(&word) && !taken.contains(&word) {
+            let reason = format!(
+                "{benchmark} has no such parameter; it takes {}",
+                taken.join(", ")
+            );
+            return Err(source.fault(key.span().start, word, reason));
+        }
+    }
+    let mut axes = Vec::new();
+    for name in taken {
+        if let Some(value) = table.get(name) {
+            let counts = source.counts(name, value, 1..=largest(name))?;
+            axes.push((
+                name.to_owned(),
+                counts.into_iter().map(Setting::Count).collect(),
+            ));
+        }
+    }
+    Ok(axes)
+}
+
+/// Options of the suite and parameters of a benchmark's points, by name; those that its first point does not have are told.
+fn of_suite(
+    source: Source<'_>,
+    table: &DeTable<'_>,
+    benchmark: &'static str,
+    system: &System,
+) -> Result<Axes, Error> {
+    let mut axes: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
+    for (key, value) in table.iter() {
+        let word = key.get_ref().as_ref();
+        if !OTHERS.contains(&word) {
+            axes.insert(word.to_owned(), suite::settings(source, word, value)?);
+        }
+    }
+    let first = axes
+        .iter()
+        .map(|(name, values)| (name.clone(), values[0].clone()))
+        .collect();
+    let known = suite::parameters(benchmark, system, &first)
+        .map_err(|error| source.fault(0, "benchmark", error.to_string()))?;
+    for (key, _) in table.iter() {
+        let word = key.get_ref().as_ref();
+        let is_known = suite::is_option(word) || known.iter().any(|name| name == word);
+        if !OTHERS.contains(&word) && !is_known {
+            let reason = format!(
+                "{benchmark} has no such parameter; its points have {}",
+                known.join(", ")
+            );
+            return Err(source.fault(key.span().start, word, reason));
+        }
+    }
+    Ok(axes.into_iter().collect())
 }
 
 /// Values of profiles by path, each of which the profiles take.
