@@ -1,0 +1,29 @@
+//! Every fitted value explains several claims, but for those that docs/models.md names. Minutes long, so `make nightly` runs it.
+
+use verbena_model::profile::{Library, Overrides};
+use verbena_predict::claims::shipped;
+use verbena_predict::sensitivity::sensitivity;
+
+/// Values that move fewer than two claims, as docs/models.md says of them.
+const ALONE: [&str; 5] = [
+    "connectx.engines.request",
+    "mvapich-0.9.4.intranode",
+    "pcie2.pcie.acknowledged",
+    "xeon-e7501.memory.bandwidth",
+    "xeon-e7501.pcix.bridge",
+];
+
+#[test]
+#[ignore = "takes minutes"]
+fn no_other_fitted_value_serves_a_claim_alone() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let claims = shipped().expect("the claims are sound");
+    let results = sensitivity(&library, &claims, 2, |_| ());
+    let mut alone: Vec<&str> = results
+        .iter()
+        .filter(|result| result.moves.len() < 2)
+        .map(|result| result.path.as_str())
+        .collect();
+    alone.sort_unstable();
+    assert_eq!(alone, ALONE);
+}
