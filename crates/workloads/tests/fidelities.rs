@@ -1,4 +1,5 @@
 //! Following packets and following whole messages give the same figures within 5 %, on every benchmark that both can run.
+//! Messages here are of up to 32 packets; `verbena-predict` has a test of those that go in trains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +12,6 @@ use verbena_workloads::{Benchmark, Budget, Options, RateBudget, Record};
 /// How far the two may be apart.
 const APART: f64 = 0.05;
 
-/// Points that are further apart, for known reasons (docs/models.md): system, benchmark, a word of the parameters.
-const KNOWN: [(&str, &str, &str); 8] = [
-    // Pairs that follow packets stay in step; of those that follow trains, some send while others receive.
-    ("connectx-ddr", "multi-pair.write-latency", "free"),
-    ("connectx-qdr", "multi-pair.write-latency", "free"),
-    // A train's reads do not wait for each packet that the half-duplex bus carries the other way.
-    ("infinihost-pcix", "bandwidth.write-both", "both"),
-    ("infinihost-pcix", "internals.loopback", "host"),
-    ("infinihost-pcix", "patterns.ring", "rc"),
-    ("infinihost-pcix", "patterns.bisection", "rc"),
-    // Four pairs take a serial adapter's turns in another order; not traced further.
-    ("infinihost-pcix", "multi-pair.write-latency", "lockstep"),
-    ("infinihost3-ddr", "multi-pair.read-latency", "65536"),
-];
-
 /// Benchmarks of messages that fit a packet, whatever the sizes asked for: there the two are the same code.
 const SMALL: [&str; 4] = [
     "internals.contexts",
@@ -33,12 +19,6 @@ const SMALL: [&str; 4] = [
     "internals.regions",
     "patterns.all-pairs",
 ];
-
-fn is_known(system: &str, key: &str) -> bool {
-    KNOWN.iter().any(|(known, benchmark, word)| {
-        *known == system && key.starts_with(benchmark) && key.contains(word)
-    })
-}
 
 fn system(name: &str) -> System {
     Library::shipped(&Overrides::none())
@@ -106,7 +86,7 @@ fn check(name: &str) {
             };
             let apart = message / packet - 1.0;
             // Both may be nothing: memory that connections cost where the adapter has its own.
-            if apart.abs() > APART && packet != message && !is_known(name, &key) {
+            if apart.abs() > APART && packet != message {
                 wrong.push(format!(
                     "{key}: {packet} by packets, {message} by messages ({:+.1} %)",
                     apart * 100.0
