@@ -10,7 +10,7 @@ mod send;
 mod write;
 
 use crate::errno::Errno;
-use crate::memory::place::{Claim, grant};
+use crate::memory::place::{Claim, Place, Refusal, grant};
 use crate::memory::transfer::{Granted, Runs};
 use crate::path::Peer;
 use crate::process::link::{Acknowledge, Outbound, Pushed};
@@ -158,6 +158,16 @@ impl Qp {
             .map_err(|_| Outcome::Failed(IBV_WC_LOC_PROT_ERR))
     }
 
+    /// What a request carries to the peer, and how many bytes that are.
+    fn payload(&self, request: &SendRequest<'_>) -> Result<(Runs, u64), Outcome> {
+        let runs = self.runs(request, 0)?;
+        let total = runs.total();
+        match total > u64::from(crate::device::MAX_MESSAGE) {
+            true => Err(Outcome::Failed(IBV_WC_LOC_LEN_ERR)),
+            false => Ok((runs, total)),
+        }
+    }
+
     /// Whether the peer's queue pair answers ours. Inside an access section, or as a first look.
     #[inline]
     fn responder<'a>(&self, send: &mut SendQueue, peer: &'a Peer) -> Result<&'a QpRecord, Outcome> {
@@ -297,14 +307,7 @@ impl Qp {
         let Some(pd) = self.remote_domain(peer, job.request, responder) else {
             return Direct::ThroughChannel;
         };
-        let claim = Claim {
-            key: job.request.rkey,
-            pd,
-            queue_pair: send.destination,
-            access: right,
-        };
-        let record = peer.desk.key(job.request.rkey);
-        let Ok(place) = grant(record, claim, job.request.remote_address, length) else {
+        let Ok(place) = remote_place(send, job, pd, right, length) else {
             return Direct::Finished(self.violate(send, job, IBV_WC_REM_ACCESS_ERR));
         };
         let Some(granted) = Granted::of(peer, place) else {
@@ -360,6 +363,26 @@ struct Job<'a> {
     request: &'a SendRequest<'a>,
     index: u64,
     psn: u32,
+}
+
+/// The place in the peer's memory that a request names, if its key gives the right to it. Inside an access section,
+/// or as a first look.
+#[inline]
+fn remote_place<'a>(
+    send: &SendQueue,
+    job: &'a Job<'_>,
+    pd: u32,
+    right: u32,
+    length: u64,
+) -> Result<Place<'a>, Refusal> {
+    let claim = Claim {
+        key: job.request.rkey,
+        pd,
+        queue_pair: send.destination,
+        access: right,
+    };
+    let record = job.channel.peer.desk.key(job.request.rkey);
+    grant(record, claim, job.request.remote_address, length)
 }
 
 pub(super) fn solicited(request: &SendRequest<'_>) -> u8 {

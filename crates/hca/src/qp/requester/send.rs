@@ -28,14 +28,10 @@ impl Qp {
         progress: &mut u64,
     ) -> Outcome {
         let request = job.request;
-        let runs = match self.runs(request, 0) {
-            Ok(runs) => runs,
+        let (runs, total) = match self.payload(request) {
+            Ok(payload) => payload,
             Err(outcome) => return outcome,
         };
-        let total = runs.total();
-        if total > u64::from(crate::device::MAX_MESSAGE) {
-            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
-        }
         let record = match self.responder(send, &job.channel.peer) {
             Ok(record) => record,
             Err(outcome) => return outcome,

@@ -1,7 +1,6 @@
 //! RDMA writes, with and without immediate data.
 
-use super::{Direct, Job, Outcome, solicited};
-use crate::memory::place::{Claim, grant};
+use super::{Direct, Job, Outcome, remote_place, solicited};
 use crate::memory::transfer::Granted;
 use crate::qp::Qp;
 use crate::qp::message::*;
@@ -19,14 +18,10 @@ impl Qp {
         progress: &mut u64,
     ) -> Outcome {
         let request = job.request;
-        let runs = match self.runs(request, 0) {
-            Ok(runs) => runs,
+        let (runs, total) = match self.payload(request) {
+            Ok(payload) => payload,
             Err(outcome) => return outcome,
         };
-        let total = runs.total();
-        if total > u64::from(crate::device::MAX_MESSAGE) {
-            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
-        }
         let ordered = send.has_outstanding() || *progress > 0;
         if ordered && total > MAX_PAYLOAD as u64 && *progress == 0 && self.reaches(send, job, total)
         {
@@ -84,14 +79,7 @@ impl Qp {
         let Some(pd) = self.remote_domain(peer, job.request, responder) else {
             return false;
         };
-        let claim = Claim {
-            key: job.request.rkey,
-            pd,
-            queue_pair: send.destination,
-            access: IBV_ACCESS_REMOTE_WRITE,
-        };
-        let record = peer.desk.key(job.request.rkey);
-        grant(record, claim, job.request.remote_address, length)
+        remote_place(send, job, pd, IBV_ACCESS_REMOTE_WRITE, length)
             .is_ok_and(|place| Granted::of(peer, place).is_some())
     }
 
