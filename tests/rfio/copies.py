@@ -39,6 +39,13 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
             # What is less than 16 KiB may go with the request or the reply.
             if min(moved, came) < size - (16 << 10):
                 return failed(f"only {moved} and {came} of {size} bytes travelled by RDMA")
+        for kind, operations in {"session": ("Hello", "Prove", "Connect", "Ping"), "open": ("Open", "Close"),
+                                 "read": ("Read",), "write": ("Write",)}.items():
+            timed = service.metric(f'rfio_request_seconds_count{{kind="{kind}"}}')
+            counted = sum(service.metric(f'rfio_requests_total{{operation="{name}"}}') for name in operations)
+            # Greetings and queue pairs are the session's, which the count of requests knows nothing of.
+            if timed < max(counted, 1 if size else 0):
+                return failed(f"{counted} requests of kind {kind}, and {timed} were timed")
         return passed()
 
 
