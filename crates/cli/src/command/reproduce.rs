@@ -23,7 +23,7 @@ pub struct Arguments {
     #[command(flatten)]
     profiles: ProfileOptions,
     /// Also say which claims each fitted value moves; takes minutes
-    #[arg(long, conflicts_with = "set")]
+    #[arg(long)]
     sensitivity: bool,
     /// Threads; the results do not depend on them
     #[arg(long, default_value_t = 2)]

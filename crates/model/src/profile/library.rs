@@ -24,6 +24,14 @@ impl Overrides {
         self
     }
 
+    /// These and `later` ones, which take the place of these.
+    fn and(&self, later: &Overrides) -> Overrides {
+        let mut all = self.clone();
+        all.0
+            .extend(later.0.iter().map(|(path, value)| (path.clone(), *value)));
+        all
+    }
+
     /// The value at `path`, if it is overridden.
     pub fn get(&self, path: &str) -> Option<f64> {
         self.0.get(path).copied()
@@ -102,22 +110,29 @@ pub struct Library {
     /// Names in the order of adding: bases before what is based on them.
     order: Vec<String>,
     recorded: Vec<Recorded>,
+    /// What was put in place of profiles' own values.
+    overrides: Overrides,
 }
 
 impl Library {
     /// The shipped profiles.
     pub fn shipped(overrides: &Overrides) -> Result<Library, Error> {
-        let mut library = Library {
-            profiles: BTreeMap::new(),
-            texts: BTreeMap::new(),
-            order: Vec::new(),
-            recorded: Vec::new(),
-        };
+        let mut library = Library::empty(overrides.clone());
         for (path, text) in SHIPPED {
             library.add(&format!("profiles/{path}.toml"), text, overrides)?;
         }
         library.check_overrides(overrides)?;
         Ok(library)
+    }
+
+    fn empty(overrides: Overrides) -> Library {
+        Library {
+            profiles: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            order: Vec::new(),
+            recorded: Vec::new(),
+            overrides,
+        }
     }
 
     /// Adds the files `*.toml` under `directory`, which may replace shipped profiles of the same name.
@@ -203,20 +218,16 @@ impl Library {
         Ok(())
     }
 
-    /// The same profiles with other values.
+    /// The same profiles with these values besides those that were put in place before.
     pub fn with(&self, overrides: &Overrides) -> Result<Library, Error> {
-        let mut library = Library {
-            profiles: BTreeMap::new(),
-            texts: BTreeMap::new(),
-            order: Vec::new(),
-            recorded: Vec::new(),
-        };
+        let all = self.overrides.and(overrides);
+        let mut library = Library::empty(all.clone());
         for name in &self.order {
             if let Some((file, text)) = self.texts.get(name) {
-                library.add(file, text, overrides)?;
+                library.add(file, text, &all)?;
             }
         }
-        library.check_overrides(overrides)?;
+        library.check_overrides(&all)?;
         Ok(library)
     }
 
@@ -352,5 +363,30 @@ fn base_of(file: &str, text: &str, table: &DeTable<'_>) -> Result<Option<String>
                 reason: "expected the name of a profile".to_owned(),
             }),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_put_in_place_before_stay() {
+        let value = |library: &Library, path: &str| {
+            let found = library.recorded().iter().find(|value| value.path == path);
+            found.map(|value| value.value)
+        };
+        let (first, second) = ("connectx.send.blueflame", "bensley.cpu.post");
+        let library = Library::shipped(&Overrides::none().with(first, 1.0)).expect("sound");
+        let other = library
+            .with(&Overrides::none().with(second, 7.0))
+            .expect("sound");
+        assert_eq!(value(&other, first), Some(1.0));
+        assert_eq!(value(&other, second), Some(7.0));
+        let again = other
+            .with(&Overrides::none().with(first, 2.0))
+            .expect("sound");
+        assert_eq!(value(&again, first), Some(2.0));
+        assert_eq!(value(&again, second), Some(7.0));
     }
 }
