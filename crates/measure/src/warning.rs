@@ -114,6 +114,29 @@ impl fmt::Display for Warning {
 }
 
 impl Warning {
+    /// A few words, for tables; [`fmt::Display`] says it in full.
+    pub fn brief(&self) -> String {
+        match self {
+            Warning::OversubscribedCores { processes, cores } => {
+                format!("{processes} on {cores} cores")
+            }
+            Warning::Unpinned => "unpinned".to_owned(),
+            Warning::Unconverged {
+                half_width: Some(width),
+            } => format!("± {:.1} %", width * 100.0),
+            Warning::Unconverged { half_width: None } => "few samples".to_owned(),
+            Warning::LowOverlap { fraction } => format!("overlap {:.0} %", fraction * 100.0),
+            Warning::TimerOverhead { batch, .. } => format!("batches of {batch}"),
+            Warning::SystemClock { .. } => "system clock".to_owned(),
+            Warning::Governor { .. } => "governor".to_owned(),
+            Warning::Virtual => "virtual machine".to_owned(),
+            Warning::FewLaunches { .. } => "few launches".to_owned(),
+            Warning::Disturbed => "disturbed".to_owned(),
+            Warning::Straggler { pair, .. } => format!("pair {pair} slow"),
+            Warning::StartSkew { .. } => "ragged start".to_owned(),
+        }
+    }
+
     /// What to do.
     pub fn advice(&self) -> &'static str {
         match self {

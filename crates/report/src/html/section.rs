@@ -7,8 +7,10 @@ use crate::chart::{escape, matrix};
 use crate::gather::{Row, findings};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
+use std::mem::Discriminant;
 use verbena_measure::result::Finding;
 use verbena_measure::unit;
+use verbena_measure::warning::Warning;
 
 /// Lines beyond which a legend can no longer be read; the table has the rest.
 const MOST_SERIES: usize = 12;
@@ -248,6 +250,7 @@ fn table(described: &Described, runs: &[Shown<'_>]) -> String {
          <th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th><th>min</th><th>p90</th>\
          <th>p99</th><th>p99.9</th><th>max</th><th>n</th><th>launches</th><th>% of bound</th><th class=\"text\">notes</th></tr></thead><tbody>",
     );
+    let mut notes = Notes::default();
     for shown in runs {
         for row in shown
             .rows
@@ -259,10 +262,7 @@ fn table(described: &Described, runs: &[Shown<'_>]) -> String {
                 let cell = |value: Option<f64>| {
                     value.map_or("-".to_owned(), |v| escape(&unit::display(v, &figure.unit)))
                 };
-                let mut notes: Vec<String> = row.warnings.iter().map(ToString::to_string).collect();
-                if !row.validated {
-                    notes.push("data not checked".to_owned());
-                }
+                let notes = notes.of(row);
                 let percent = figure.percent_of_bound();
                 let _ = write!(
                     out,
@@ -280,11 +280,52 @@ fn table(described: &Described, runs: &[Shown<'_>]) -> String {
                     summary.map_or("-".to_owned(), |s| s.n.to_string()),
                     figure.launches.len(),
                     percent.map_or("-".to_owned(), |p| format!("{p:.0}")),
-                    escape(&notes.join("; "))
+                    notes
                 );
             }
         }
     }
-    out.push_str("</tbody></table></div></details>");
+    out.push_str("</tbody></table></div>");
+    out.push_str(&notes.explained());
+    out.push_str("</details>");
     out
+}
+
+/// The notes of a table: a few words in the row, and each kind once in full below.
+#[derive(Default)]
+struct Notes {
+    kinds: Vec<Discriminant<Warning>>,
+    full: Vec<String>,
+}
+
+impl Notes {
+    /// Those of a row, as HTML.
+    fn of(&mut self, row: &Row) -> String {
+        let mut words = Vec::new();
+        for warning in &row.warnings {
+            let (brief, full) = (warning.brief(), warning.to_string());
+            words.push(format!(
+                "<span title=\"{}\">{}</span>",
+                escape(&full),
+                escape(&brief)
+            ));
+            let kind = std::mem::discriminant(warning);
+            if !self.kinds.contains(&kind) {
+                self.kinds.push(kind);
+                self.full.push(format!("{brief}: {full}"));
+            }
+        }
+        if !row.validated {
+            words.push("data not checked".to_owned());
+        }
+        words.join(", ")
+    }
+
+    /// What the words mean.
+    fn explained(&self) -> String {
+        match self.full.is_empty() {
+            true => String::new(),
+            false => format!("<p class=\"note\">{}.</p>", escape(&self.full.join(". "))),
+        }
+    }
 }
