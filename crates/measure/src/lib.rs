@@ -1,6 +1,6 @@
 //! Clocks, recorders, statistics and comparison for benchmarks.
 //!
-//! Pure but for [`clock`], [`pace`] and [`start`], which read the machine. The rules that this crate keeps are numbered in
+//! Pure but for [`clock`], [`pace`], [`preemption`] and [`start`], which read the machine. The rules that this crate keeps are numbered in
 //! `docs/methods.md`; comments cite them as "rule N". No statistic panics on hostile input: too few samples give `None`,
 //! never 0 and never a guess (rule 6).
 #![deny(unsafe_code)]
@@ -10,6 +10,8 @@ pub mod clock;
 pub mod compare;
 pub mod converge;
 pub mod pace;
+#[allow(unsafe_code, reason = "a system call")]
+pub mod preemption;
 pub mod random;
 pub mod recorder;
 pub mod result;

@@ -2,61 +2,55 @@
 //!
 //! The other hardware thread of a core takes up to half of it. On a virtual machine that thread may be a neighbour's, and
 //! nothing in the guest tells of it; so a short computation, which needs nothing but the core, is timed beside what is
-//! measured. Blocks of samples during which it was slow, or of a rate during which the system gave the processor to another
-//! program, are set aside and counted, whatever their values.
+//! measured. What was measured while it was slow is set aside and counted, whatever its value.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Slower than the undisturbed pace by more than this, a processor shares its core. Clock rates vary by less on a machine
-/// that is at work.
-pub const DISTURBED: f64 = 1.15;
-/// About a microsecond.
-const ROUNDS: u64 = 800;
+/// Slower than the undisturbed pace by more than this, a processor shares its core: the computation then takes 1.2 to 2 times
+/// as long, and on a core of its own within 3 %, at one clock rate.
+pub const DISTURBED: f64 = 1.08;
+/// About a third of a microsecond.
+const ROUNDS: u64 = 320;
 /// Being put aside by the system for a moment is no change of pace.
 const TRIES: usize = 3;
 
-/// Four chains of additions that depend on each other, as wide as a core is.
+/// Eight chains that do not depend on each other, more than a core can begin at once: what another thread begins is missed
+/// here. Rotations, for those of several chains are not made into one instruction.
 #[inline(never)]
 fn compute(seed: u64) -> u64 {
-    let mut chains = [seed, 1, 2, 3];
+    let mut chains = [seed, 1, 2, 3, 4, 5, 6, 7];
     for round in 0..ROUNDS {
-        chains[0] = chains[0].wrapping_add(chains[1] ^ round);
-        chains[1] = chains[1].wrapping_add(chains[2] ^ round);
-        chains[2] = chains[2].wrapping_add(chains[3] ^ round);
-        chains[3] = chains[3].wrapping_add(chains[0] ^ round);
+        for chain in &mut chains {
+            *chain = (*chain ^ round).rotate_left(1);
+        }
     }
-    chains[0] ^ chains[3]
+    chains.iter().fold(0, |all, chain| all ^ chain)
 }
 
 /// Ticks of the computation now, by a clock that `now` reads.
-pub fn pace(now: impl Fn() -> u64) -> u64 {
-    let once = || {
-        let start = now();
-        black_box(compute(black_box(start)));
-        now().saturating_sub(start)
-    };
-    (0..TRIES).map(|_| once()).min().unwrap_or(0)
+fn pace(now: impl Fn() -> u64) -> u64 {
+    let start = now();
+    black_box(compute(black_box(start)));
+    now().saturating_sub(start)
 }
 
-/// How often the system has put this thread aside for another so far (proc(5), nonvoluntary_ctxt_switches). `None` where
-/// it does not tell.
-pub fn preemptions() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
-    line.trim().parse().ok()
+/// Whether the computation takes more than `limit` ticks now, however often it is tried. On a processor at full speed
+/// that takes a third of a microsecond.
+pub fn slower_than(limit: f64, now: impl Fn() -> u64) -> bool {
+    (0..TRIES).all(|_| pace(&now) as f64 > limit)
 }
 
-/// Ticks of the computation on an undisturbed processor: the fastest seen during `spell`.
+/// Ticks of the computation on an undisturbed processor: what only one in a hundred tries during `spell` took less than.
+/// Single tries may be faster than a processor is for long.
 pub fn undisturbed(spell: Duration, now: impl Fn() -> u64) -> u64 {
     let start = Instant::now();
-    let mut fastest = pace(&now);
+    let mut tries = vec![pace(&now)];
     while start.elapsed() < spell {
-        fastest = fastest.min(pace(&now));
+        tries.push(pace(&now));
     }
-    fastest
+    let hundredth = tries.len() / 100;
+    *tries.select_nth_unstable(hundredth).1
 }
 
 #[cfg(test)]
@@ -65,38 +59,27 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn the_fastest_of_the_tries_counts() {
+    fn one_try_at_full_speed_is_enough() {
         // Readings come in pairs; the second try takes least.
-        let readings = Cell::new(
-            [0, 50, 100, 130, 200, 290]
-                .into_iter()
-                .collect::<Vec<u64>>(),
-        );
+        let readings = [0, 50, 100, 130, 200, 290];
+        let next = Cell::new(0);
         let now = || {
-            let mut left = readings.take();
-            let first = left.remove(0);
-            readings.set(left);
-            first
+            next.set(next.get() + 1);
+            readings[next.get() - 1]
         };
-        assert_eq!(pace(now), 30);
-    }
-
-    #[test]
-    fn the_system_counts_preemptions() {
-        let before = preemptions().expect("Linux tells");
-        assert!(preemptions().is_some_and(|after| after >= before));
+        assert!(!slower_than(30.0, now));
+        assert_eq!(next.get(), 4, "no third try");
+        next.set(0);
+        assert!(slower_than(29.0, now));
     }
 
     #[test]
     fn a_clock_that_stands_still_or_goes_back_is_no_panic() {
-        assert_eq!(pace(|| 7), 0);
+        assert!(!slower_than(0.0, || 7));
         let time = Cell::new(100u64);
-        assert_eq!(
-            pace(|| {
-                time.set(time.get() - 1);
-                time.get()
-            }),
-            0
-        );
+        assert!(!slower_than(0.0, || {
+            time.set(time.get() - 1);
+            time.get()
+        }));
     }
 }

@@ -222,7 +222,7 @@ pub struct Conduct {
     pub mode: Option<String>,
     /// Whether the data was checked, in a pass that is not timed (rule 18).
     pub validated: bool,
-    /// Blocks of samples that were set aside because a processor ran slower than undisturbed before or after (rule 5).
+    /// Slices of blocks, and of rates pieces, that were set aside because a processor ran slower than undisturbed (rule 5).
     #[serde(default)]
     pub set_aside: u32,
 }

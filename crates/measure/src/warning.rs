@@ -99,7 +99,7 @@ impl fmt::Display for Warning {
             Warning::FewLaunches { launches } => {
                 write!(f, "{launches} launches are too few to compare")
             }
-            Warning::Disturbed => f.write_str("the processors never ran at their full speed"),
+            Warning::Disturbed => f.write_str("the processors were hardly ever all the run's own"),
             Warning::Straggler { pair, ratio } => {
                 write!(
                     f,

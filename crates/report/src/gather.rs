@@ -4,7 +4,7 @@
 use crate::run_directory::Loaded;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use verbena_measure::compare::Better;
+use verbena_measure::compare::{Better, LEAST_LAUNCHES};
 use verbena_measure::result::{Finding, Metric, Parameters, Point, Summary, Value};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
@@ -20,7 +20,7 @@ pub struct Figure {
     pub better: Better,
     /// Median over launches.
     pub value: f64,
-    /// A figure a launch.
+    /// A figure for each launch that counts.
     pub launches: Vec<f64>,
     /// The distribution in the launch nearest to the median.
     pub summary: Option<Summary>,
@@ -48,8 +48,10 @@ pub struct Row {
     pub parameters: Parameters,
     /// Its metrics; the first is the headline.
     pub figures: Vec<Figure>,
-    /// Warnings of all launches, each once.
+    /// Warnings of the launches that count, each once.
     pub warnings: Vec<Warning>,
+    /// Launches that do not count, for they were disturbed throughout and enough were not (rule 5).
+    pub left_out: usize,
     /// Whether the data was checked in every launch.
     pub validated: bool,
 }
@@ -129,7 +131,20 @@ fn middle<'a>(findings: &[&'a Finding]) -> &'a Finding {
     found[found.len() / 2]
 }
 
-fn row(points: &[&Point]) -> Row {
+/// The launches that count: those that were not disturbed throughout, where they are enough to be compared (rule 5). Which
+/// they are has nothing to do with what they measured.
+fn counted<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
+    let disturbed = |point: &Point| point.warnings.contains(&Warning::Disturbed);
+    let quiet = points.iter().copied().filter(|point| !disturbed(point));
+    let quiet: Vec<&Point> = quiet.collect();
+    match quiet.len() >= LEAST_LAUNCHES {
+        true => quiet,
+        false => points.to_vec(),
+    }
+}
+
+fn row(all: &[&Point]) -> Row {
+    let points = &counted(all)[..];
     let first = points[0];
     let figures = first
         .metrics
@@ -148,6 +163,7 @@ fn row(points: &[&Point]) -> Row {
         parameters: first.parameters.clone(),
         figures,
         warnings,
+        left_out: all.len() - points.len(),
         validated: points.iter().all(|point| point.conduct.validated),
     }
 }
@@ -172,5 +188,50 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
             .bound
             .as_ref()
             .map(|bound| (bound.value, bound.reason.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_measure::result::Conduct;
+
+    fn points(launches: &[(f64, bool)]) -> Vec<Point> {
+        let point = |(launch, &(value, disturbed)): (usize, &(f64, bool))| Point {
+            benchmark: "latency.write".to_owned(),
+            launch: launch as u32,
+            parameters: Parameters::new(),
+            metrics: vec![Metric::figure("time", "ns", Better::Lower, value)],
+            pairs: Vec::new(),
+            conduct: Conduct::default(),
+            warnings: disturbed
+                .then_some(Warning::Disturbed)
+                .into_iter()
+                .collect(),
+        };
+        launches.iter().enumerate().map(point).collect()
+    }
+
+    fn row_of(launches: &[(f64, bool)]) -> Row {
+        let points = points(launches);
+        row(&points.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn launches_disturbed_throughout_do_not_count() {
+        let (quiet, loud) = (false, true);
+        // The first launch is the pattern for the metrics also when it does not count.
+        let row = row_of(&[(9.0, loud), (1.0, quiet), (2.0, quiet), (5.0, quiet)]);
+        assert_eq!(row.figures[0].launches, [1.0, 2.0, 5.0]);
+        assert_eq!(row.left_out, 1);
+        assert!(row.warnings.is_empty(), "{:?}", row.warnings);
+    }
+
+    #[test]
+    fn with_too_few_others_they_do() {
+        let row = row_of(&[(9.0, true), (1.0, false), (2.0, false)]);
+        assert_eq!(row.figures[0].launches, [9.0, 1.0, 2.0]);
+        assert_eq!(row.left_out, 0);
+        assert_eq!(row.warnings, [Warning::Disturbed]);
     }
 }

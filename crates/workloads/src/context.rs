@@ -96,7 +96,7 @@ impl Budget {
             blocks: 3,
             target: 0.02,
             most: 20_000,
-            rates: RateBudget::of_block(Duration::from_millis(6)),
+            rates: RateBudget::of_block(Duration::from_millis(4)),
             sweep: Sweep::Coarse,
         }
     }
@@ -105,11 +105,11 @@ impl Budget {
     pub fn full() -> Budget {
         Budget {
             warmup: Duration::from_millis(15),
-            block: Duration::from_millis(40),
-            blocks: 6,
+            block: Duration::from_millis(24),
+            blocks: 10,
             target: 0.02,
             most: 100_000,
-            rates: RateBudget::of_block(Duration::from_millis(18)),
+            rates: RateBudget::of_block(Duration::from_millis(9)),
             sweep: Sweep::Fine,
         }
     }

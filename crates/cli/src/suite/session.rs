@@ -9,6 +9,7 @@ use super::options::MeasureOptions;
 use super::plan::{Floors, Task};
 use super::process::{Standing, open, run_one};
 use super::progress::Progress;
+use super::repeats;
 use super::target::Resolved;
 use crate::failure::Failure;
 use crate::service::{self, catalogue};
@@ -115,7 +116,8 @@ impl Session<'_> {
     }
 
     /// All launches of all benchmarks, each in processes of its own. Launches go round over the benchmarks, so that a
-    /// disturbance of some seconds does not fall on all launches of one (rule 8).
+    /// disturbance of some seconds does not fall on all launches of one (rule 8). Benchmarks that were disturbed get further
+    /// ones.
     fn locally(&self, task: &Task, books: &mut Books) -> Result<Ended, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -135,21 +137,29 @@ impl Session<'_> {
             .minutes
             .map(|minutes| Duration::from_secs(60) * minutes);
         let started = Instant::now();
-        for number in 0..launches {
+        for number in 0..repeats::most(launches) {
             // As long as the rounds before it, it would end too late.
             let after = started.elapsed() * (number + 1) / number.max(1);
             if number > 0 && limit.is_some_and(|limit| after > limit) {
                 break;
             }
+            if number >= launches {
+                let points = &books.loaded.points;
+                order.retain(|benchmark| repeats::wants_another(points, benchmark.name, launches));
+                progress.more(order.len());
+                if order.is_empty() {
+                    break;
+                }
+            }
             if number > 0 {
                 random.shuffle(&mut order);
             }
             for benchmark in &order {
-                progress.begin(&format!(
-                    "{} (launch {} of {launches})",
-                    benchmark.name,
-                    number + 1
-                ));
+                let more = number.saturating_sub(launches - 1);
+                progress.begin(&match more {
+                    0 => format!("{} (launch {} of {launches})", benchmark.name, number + 1),
+                    more => format!("{} (disturbed: further launch {more})", benchmark.name),
+                });
                 let take = |line| books.take(line);
                 let ended = match catalogue::subject(benchmark) {
                     Some(subject) => {

@@ -4,7 +4,7 @@ use super::Described;
 use crate::chart::line::{LineChart, Mark, Series};
 use crate::chart::scale::Kind;
 use crate::chart::{escape, matrix};
-use crate::gather::{Row, findings};
+use crate::gather::{Figure, Row, findings};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use std::mem::Discriminant;
@@ -278,7 +278,7 @@ fn table(described: &Described, runs: &[Shown<'_>]) -> String {
                     cell(summary.and_then(|s| s.p999)),
                     cell(summary.map(|s| s.max)),
                     summary.map_or("-".to_owned(), |s| s.n.to_string()),
-                    figure.launches.len(),
+                    launches(row, figure),
                     percent.map_or("-".to_owned(), |p| format!("{p:.0}")),
                     notes
                 );
@@ -289,6 +289,15 @@ fn table(described: &Described, runs: &[Shown<'_>]) -> String {
     out.push_str(&notes.explained());
     out.push_str("</details>");
     out
+}
+
+/// How many launches count, and of how many where others do not.
+fn launches(row: &Row, figure: &Figure) -> String {
+    let counted = figure.launches.len();
+    match row.left_out {
+        0 => counted.to_string(),
+        out => format!("{counted} of {}", counted + out),
+    }
 }
 
 /// The notes of a table: a few words in the row, and each kind once in full below.

@@ -5,3 +5,4 @@ pub mod events;
 pub mod inline;
 pub mod open_loop;
 pub mod ping_pong;
+mod places;

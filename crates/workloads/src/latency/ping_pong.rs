@@ -8,6 +8,7 @@
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
+use crate::latency::places::Places;
 use crate::parameters;
 use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
 use crate::sampling::{Role, Sampled, sample};
@@ -52,7 +53,7 @@ pub struct PingPong {
 /// Receives posted ahead; a ping-pong needs one, the others let reposting wait until the answer is on its way.
 const RECEIVES: usize = 16;
 /// Tags of consecutive messages differ, and none is the zero of fresh memory.
-const TAGS: u64 = 251;
+pub const TAGS: u64 = 251;
 /// A pair is called a straggler when it is so much slower than the median pair.
 const STRAGGLER: f64 = 1.5;
 
@@ -160,7 +161,8 @@ pub async fn run<F: Fabric>(
         0
     };
     let arrival = spec.size.next_multiple_of(64) + 64;
-    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header);
+    let places = Places::new(arrival, context.fabric.capabilities());
+    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + places.span());
     setup.receives = spec.receives;
     setup.wait = spec.wait;
     let up_to = |most| setup.inline_up_to(spec.size, context.inline_most(most));
@@ -188,6 +190,8 @@ pub async fn run<F: Fabric>(
     )
     .await?;
     if mine.is_some() {
+        // A message lies over the end of those that came to the places before: what is there then must be no tag.
+        wired.region.write(0, &vec![0; spec.size])?;
         wired.region.store_byte(arrival + spec.size - 1, 0);
         if spec.exchange != Exchange::Write {
             wired
@@ -210,7 +214,7 @@ pub async fn run<F: Fabric>(
         wired: &wired,
         spec,
         placement,
-        arrival,
+        places,
         header,
     };
     let answering: Vec<usize> = pairs.iter().map(|pair| pair[1]).collect();
@@ -235,9 +239,10 @@ pub async fn run<F: Fabric>(
     if mode == Mode::Lockstep {
         let told = agree(context, &pack(&waits)).await?;
         for pair in pairs {
-            let first = sampled.conduct.warmup as usize;
-            let waits = unpack(&told[pair[1]]).into_iter().skip(first);
-            for (value, wait) in sampled.by_rank[pair[0]].iter_mut().zip(waits) {
+            let waits = unpack(&told[pair[1]]);
+            let counted = sampled.operations.iter().cloned().flatten();
+            for (value, operation) in sampled.by_rank[pair[0]].iter_mut().zip(counted) {
+                let wait = waits.get(operation as usize).copied().unwrap_or(0.0);
                 *value = (*value - wait).max(0.0);
             }
         }
@@ -258,7 +263,7 @@ struct Table<'a, F: Fabric> {
     wired: &'a Wired<F>,
     spec: PingPong,
     placement: Placement,
-    arrival: usize,
+    places: Places,
     header: usize,
 }
 
@@ -267,7 +272,7 @@ impl<F: Fabric> Table<'_, F> {
     async fn strike(&self, i: u64) -> Result<()> {
         let size = self.spec.size;
         let peer = self.wired.links[0].peer;
-        let to = self.wired.remotes[peer].at(self.arrival);
+        let to = self.wired.remotes[peer].at(self.places.of(i));
         let operation = match self.spec.exchange {
             Exchange::Write => {
                 self.wired.region.store_byte(size - 1, tag(i));
@@ -284,7 +289,7 @@ impl<F: Fabric> Table<'_, F> {
             .await?;
         // While the message is on its way, the receive request that the next one takes is replaced.
         if self.spec.exchange != Exchange::Write {
-            let arrival = (self.arrival, size + self.header);
+            let arrival = (self.places.of(i), size + self.header);
             self.wired.post_receives(0, arrival, 1).await?;
         }
         self.wired.sends.done(self.spec.wait).await
@@ -297,7 +302,7 @@ impl<F: Fabric> Table<'_, F> {
             return self
                 .wired
                 .region
-                .until_byte(self.arrival + size - 1, tag(i))
+                .until_byte(self.places.of(i) + size - 1, tag(i))
                 .await;
         }
         self.wired.receives.done(self.spec.wait).await
