@@ -177,8 +177,10 @@ def killed(place: Place) -> Outcome:
                                      lambda _process: listens(place))
     if not is_ready:
         return failed("never listened", serving.finish(time.monotonic()).evidence())
-    asking = place.start("client", run("rping", "-c", "-a", HERE))
-    time.sleep(0.5)
+    asking = place.start("client", run("rping", "-c", "-v", "-a", HERE))
+    deadline = time.monotonic() + SECONDS
+    while "ping data" not in asking.output() and asking.running and time.monotonic() < deadline:
+        wait_for_any([asking], time.monotonic() + 0.005)
     if not asking.running:
         return failed("ended early", asking.finish(time.monotonic()).evidence())
     os.kill(serving.pid, signal.SIGKILL)

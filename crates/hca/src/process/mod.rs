@@ -10,6 +10,7 @@
 
 pub mod connect;
 pub mod link;
+mod poller;
 pub mod progress;
 pub mod tables;
 pub mod thread;

@@ -6,26 +6,13 @@
 //! after they stored something. An idle process therefore takes no processor time.
 
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
-use crate::process::connect;
-use crate::process::{Member, Process};
-use crate::sys::clock;
-use crate::sys::socket::Socket;
-use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use crate::process::Process;
+use crate::process::poller::{Poller, until};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How often the thread looks in while the application polls.
 const LURK_MS: i32 = 1;
-
-/// What a watched socket is.
-enum Watched {
-    /// Somebody who has connected and not said yet what for.
-    Caller(Socket),
-    /// A peer whose death it would tell.
-    Peer(Arc<Peer>),
-}
 
 /// Starts the thread. Signals are the application's: the thread takes none.
 pub fn start(process: &Arc<Process>) -> Result<()> {
@@ -58,18 +45,11 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     }
 }
 
-struct Poller {
-    epoll: OwnedFd,
-    watched: HashMap<RawFd, Watched>,
-}
-
 fn run(process: &Arc<Process>) -> Result<()> {
     let Some(member) = process.member.get() else {
         return Ok(());
     };
-    let mut poller = Poller::new()?;
-    poller.add(process.doorbell.as_fd().as_raw_fd())?;
-    poller.add(member.listener.as_fd().as_raw_fd())?;
+    let mut poller = Poller::new(process, member)?;
     let mut polls = 0;
     while !process.stopping.load(Ordering::Relaxed) {
         let mut worked = process.progress();
@@ -101,110 +81,4 @@ fn run(process: &Arc<Process>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Milliseconds until a deadline, for epoll_wait.
-fn until(deadline: u64) -> i32 {
-    if deadline == u64::MAX {
-        return -1;
-    }
-    deadline
-        .saturating_sub(clock::now())
-        .div_ceil(1_000_000)
-        .min(1000) as i32
-}
-
-impl Poller {
-    fn new() -> Result<Poller> {
-        // SAFETY: no pointers; the result is checked before it is owned.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: just made, owned by nobody else.
-        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Poller {
-            epoll,
-            watched: HashMap::new(),
-        })
-    }
-
-    fn add(&self, fd: RawFd) -> Result<()> {
-        let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
-            u64: fd as u64,
-        };
-        // SAFETY: `event` is valid for the call.
-        let answer =
-            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
-        if answer != 0 {
-            Err(Errno::last())
-        } else {
-            Ok(())
-        }
-    }
-
-    fn watch_peer(&mut self, peer: Arc<Peer>) -> Result<()> {
-        let Some(fd) = peer.socket().map(|socket| socket.as_fd().as_raw_fd()) else {
-            return Ok(());
-        };
-        self.add(fd)?;
-        self.watched.insert(fd, Watched::Peer(peer));
-        Ok(())
-    }
-
-    fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) -> Result<()> {
-        const EVENTS: usize = 16;
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        // SAFETY: `events` has room for EVENTS entries.
-        let count = unsafe {
-            libc::epoll_wait(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                EVENTS as i32,
-                timeout,
-            )
-        };
-        if count < 0 {
-            let error = Errno::last();
-            return if error == Errno(libc::EINTR) {
-                Ok(())
-            } else {
-                Err(error)
-            };
-        }
-        for event in events.iter().take(count as usize) {
-            let fd = event.u64 as RawFd;
-            if fd == process.doorbell.as_fd().as_raw_fd() {
-                process.doorbell.clear();
-            } else if fd == member.listener.as_fd().as_raw_fd() {
-                // Out of descriptors, say: the caller tries again, and we live on.
-                if let Ok(caller) = member.listener.accept() {
-                    let fd = caller.as_fd().as_raw_fd();
-                    self.add(fd)?;
-                    self.watched.insert(fd, Watched::Caller(caller));
-                }
-            } else {
-                self.heard(process, fd);
-            }
-        }
-        Ok(())
-    }
-
-    /// A caller speaks, or a peer's socket ends. Peers say nothing after the introduction.
-    fn heard(&mut self, process: &Arc<Process>, fd: RawFd) {
-        let watched = self.watched.remove(&fd);
-        let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: `event` is valid for the call; the descriptor is still open, its owner was just taken from the map.
-        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, &mut event) };
-        match watched {
-            Some(Watched::Peer(peer)) => peer.declare_dead(),
-            Some(Watched::Caller(caller)) => {
-                if let Ok(Some(peer)) = connect::answer(process, caller) {
-                    let _ = self.watch_peer(peer);
-                }
-            }
-            None => (),
-        }
-    }
 }

@@ -1,0 +1,109 @@
+//! What the peer answers: that a request is dealt with, that it was not ready, that it failed, or nothing any more.
+
+use super::request::Unfinished;
+use super::{Pause, SendQueue, Stage, is_answered};
+use crate::qp::Qp;
+use crate::qp::message::rnr_nanoseconds;
+use crate::sys::clock;
+use std::sync::Arc;
+use verbena_abi::*;
+
+impl Qp {
+    /// The responder has dealt with a request.
+    pub(crate) fn acknowledged(self: &Arc<Qp>, index: u64, epoch: u32) {
+        let mut send = self.lock_send();
+        let Some(place) = send.find_sent(index, epoch) else {
+            return;
+        };
+        send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+        send.rnr_left = send.rnr_retry;
+        self.finish(&mut send);
+        if send.begun < send.unfinished.len() {
+            self.pump(&mut send);
+        }
+    }
+
+    /// The peer died with a request on its way.
+    pub(crate) fn peer_died(self: &Arc<Qp>, index: u64, epoch: u32) {
+        let mut send = self.lock_send();
+        if let Some(place) = send.find_sent(index, epoch) {
+            self.conclude(&mut send, place, IBV_WC_RETRY_EXC_ERR);
+        }
+    }
+
+    /// A request that was sent has failed.
+    pub(in crate::qp) fn conclude(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        place: usize,
+        status: ibv_wc_status,
+    ) {
+        if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
+            // Unreliable: the requester never learns.
+            send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+            self.finish(send);
+            return;
+        }
+        send.go_back(place + 1);
+        send.set_stage(place, Stage::Finished(status));
+        self.finish(send);
+    }
+
+    /// The responder's queue had no room for the request with this PSN.
+    pub(in crate::qp) fn not_ready(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, timer: u8) {
+        let Some(place) = send.find_by_psn(psn) else {
+            return;
+        };
+        self.process.counters.shard().rnr_retries.add(1);
+        if send.rnr_retry != 7 {
+            if send.rnr_left == 0 {
+                self.conclude(send, place, IBV_WC_RNR_RETRY_EXC_ERR);
+                return;
+            }
+            send.rnr_left -= 1;
+        }
+        send.go_back(place);
+        let until = clock::now() + rnr_nanoseconds(timer);
+        send.pause = Pause::NotReady(until);
+        self.set_timer(until);
+    }
+
+    /// The responder was not there for the request with this PSN.
+    pub(in crate::qp) fn lost(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
+        let Some(place) = send.find_by_psn(psn) else {
+            return;
+        };
+        send.go_back(place);
+        self.lose(send, place);
+        self.finish(send);
+    }
+
+    pub(in crate::qp) fn failed(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        psn: u32,
+        status: ibv_wc_status,
+    ) {
+        if let Some(place) = send.find_by_psn(psn) {
+            self.conclude(send, place, status);
+        }
+    }
+
+    /// The request with this PSN that awaits an answer.
+    pub(in crate::qp) fn awaiting(send: &mut SendQueue, psn: u32) -> Option<&mut Unfinished> {
+        let place = send.find_by_psn(psn)?;
+        send.unfinished
+            .get_mut(place)
+            .filter(|one| is_answered(one.opcode))
+    }
+
+    /// An answer is whole.
+    pub(in crate::qp) fn answer_is_whole(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
+        let Some(place) = send.find_by_psn(psn) else {
+            return;
+        };
+        send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+        self.finish(send);
+        self.pump(send);
+    }
+}

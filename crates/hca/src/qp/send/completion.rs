@@ -1,0 +1,123 @@
+//! Completing what is finished, in the order of posting; what a failure does to the requests behind it.
+
+use super::request::Unfinished;
+use super::{SendQueue, Stage};
+use crate::cq::Completion;
+use crate::qp::Qp;
+use std::sync::Arc;
+use verbena_abi::*;
+
+impl Qp {
+    /// Completes what is finished, in order.
+    pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
+        while let Some(&Unfinished {
+            stage: Stage::Finished(status),
+            ..
+        }) = send.unfinished.front()
+        {
+            let Some(one) = send.unfinished.pop_front() else {
+                break;
+            };
+            send.begun -= 1;
+            self.complete_send(send, &one, status);
+            if status != IBV_WC_SUCCESS {
+                self.fail_after(send, status);
+                break;
+            }
+            if one.inline.capacity() > 0 && send.spare.len() < 4 {
+                send.spare.push(one.inline);
+            }
+        }
+        self.check_drained(send);
+    }
+
+    /// After a failed request: the error state for reliable queue pairs, the send queue error state for the others.
+    fn fail_after(&self, send: &mut SendQueue, _status: ibv_wc_status) {
+        if matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND) {
+            self.enter_error(send);
+            return;
+        }
+        self.set_state(send, IBV_QPS_SQE);
+        for flushed in send.take_unfinished() {
+            self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
+        }
+    }
+
+    pub(in crate::qp) fn check_drained(&self, send: &mut SendQueue) {
+        if send.notify_drained && self.state() == IBV_QPS_SQD && !send.has_outstanding() {
+            send.notify_drained = false;
+            self.raise(IBV_EVENT_SQ_DRAINED);
+        }
+    }
+
+    pub(in crate::qp) fn complete_send(
+        &self,
+        send: &SendQueue,
+        one: &Unfinished,
+        status: ibv_wc_status,
+    ) {
+        let signalled = self.signal_all || one.flags & IBV_SEND_SIGNALED != 0;
+        if signalled || status != IBV_WC_SUCCESS {
+            let length = one.sges.length();
+            self.push_send(send, one.wr_id, one.opcode, length, one.index, status);
+        }
+    }
+
+    #[inline]
+    pub(super) fn push_send(
+        &self,
+        send: &SendQueue,
+        wr_id: u64,
+        opcode: ibv_wr_opcode,
+        length: u64,
+        index: u64,
+        status: ibv_wc_status,
+    ) {
+        if status != IBV_WC_SUCCESS {
+            self.process.counters.shard().failed_completions.add(1);
+        }
+        let wc = ibv_wc {
+            wr_id,
+            status,
+            opcode: completion_opcode(opcode),
+            byte_len: length as u32,
+            qp_num: self.number,
+            vendor_err: vendor_error(status),
+            ..ibv_wc::default()
+        };
+        if let Some(cq) = &self.send_cq {
+            let retire = Some((send.retired.clone(), index + 1));
+            cq.push(
+                Completion {
+                    wc,
+                    timestamp: 0,
+                    retire,
+                },
+                false,
+            );
+        }
+    }
+}
+
+fn completion_opcode(opcode: ibv_wr_opcode) -> ibv_wc_opcode {
+    match opcode {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => IBV_WC_RDMA_WRITE,
+        IBV_WR_RDMA_READ => IBV_WC_RDMA_READ,
+        IBV_WR_ATOMIC_CMP_AND_SWP => IBV_WC_COMP_SWAP,
+        IBV_WR_ATOMIC_FETCH_AND_ADD => IBV_WC_FETCH_ADD,
+        IBV_WR_LOCAL_INV => IBV_WC_LOCAL_INV,
+        IBV_WR_BIND_MW => IBV_WC_BIND_MW,
+        IBV_WR_ATOMIC_WRITE => IBV_WC_ATOMIC_WRITE,
+        IBV_WR_FLUSH => IBV_WC_FLUSH,
+        _ => IBV_WC_SEND,
+    }
+}
+
+/// Vendor syndrome: the status again, so that it is never 0 for a failure.
+fn vendor_error(status: ibv_wc_status) -> u32 {
+    if status == IBV_WC_SUCCESS {
+        0
+    } else {
+        0x80 | status
+    }
+}

@@ -1,0 +1,223 @@
+//! The send queue: posting, order, waiting, completion.
+//!
+//! A request that can be executed at once and is the only one leaves no trace but its completion. Others wait in
+//! `unfinished`, in order: first those that were sent and await an answer, then those not begun.
+
+mod answer;
+mod completion;
+mod post;
+mod progress;
+mod request;
+
+pub use post::Poster;
+pub use request::{Bind, SendRequest, Unfinished};
+
+use crate::process::link::Outbound;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use verbena_abi::*;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Not begun, or only partly sent.
+    #[default]
+    Waiting,
+    /// On its way.
+    Sent,
+    /// Has a result that waits for those before it.
+    Finished(ibv_wc_status),
+}
+
+/// Why nothing is sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// Nothing keeps it.
+    None,
+    /// Until this time, because the receiver was not ready.
+    NotReady(u64),
+    /// Until this time, because nobody answers.
+    Lost(u64),
+}
+
+/// The requester's side of a queue pair.
+pub struct SendQueue {
+    capacity: u64,
+    posted: u64,
+    retired: Arc<AtomicU64>,
+    unfinished: VecDeque<Unfinished>,
+    /// How many of `unfinished` are sent or finished.
+    begun: usize,
+    /// How many are sent and not answered.
+    sent: usize,
+    /// Go-backs so far.
+    pub(super) epoch: u32,
+    pub(super) channel: Option<Arc<Outbound>>,
+    pub(super) verified: bool,
+    pub(super) destination: u32,
+    pub(super) mtu: u32,
+    pub(super) initial_psn: u32,
+    pub(super) max_rd_atomic: u8,
+    pub(super) reads_in_flight: u32,
+    pub(super) notify_drained: bool,
+    next_psn: u32,
+    timeout: u8,
+    retry_count: u8,
+    rnr_retry: u8,
+    rnr_left: u8,
+    pause: Pause,
+    lost_since: Option<u64>,
+    seeking: bool,
+    spare: Vec<Vec<u8>>,
+}
+
+impl SendQueue {
+    pub(super) fn new(capacity: u32) -> SendQueue {
+        SendQueue {
+            capacity: u64::from(capacity),
+            posted: 0,
+            retired: Arc::default(),
+            unfinished: VecDeque::new(),
+            begun: 0,
+            sent: 0,
+            epoch: 0,
+            channel: None,
+            verified: false,
+            destination: 0,
+            mtu: 4096,
+            initial_psn: 0,
+            max_rd_atomic: 0,
+            reads_in_flight: 0,
+            notify_drained: false,
+            next_psn: 0,
+            timeout: 0,
+            retry_count: 0,
+            rnr_retry: 0,
+            rnr_left: 0,
+            pause: Pause::None,
+            lost_since: None,
+            seeking: false,
+            spare: Vec::new(),
+        }
+    }
+
+    pub(super) fn configure(&mut self, attributes: &ibv_qp_attr) {
+        self.mtu = 128 << attributes.path_mtu.clamp(1, 5);
+        self.timeout = attributes.timeout;
+        self.retry_count = attributes.retry_cnt;
+        self.rnr_retry = attributes.rnr_retry;
+        self.rnr_left = attributes.rnr_retry;
+        self.max_rd_atomic = attributes.max_rd_atomic;
+        if self.destination != attributes.dest_qp_num {
+            self.destination = attributes.dest_qp_num;
+            self.forget_channel();
+        }
+    }
+
+    pub(super) fn set_psn(&mut self, psn: u32) {
+        self.next_psn = psn;
+        self.initial_psn = psn;
+        self.verified = false;
+    }
+
+    pub(super) fn forget_channel(&mut self) {
+        self.channel = None;
+        self.verified = false;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.unfinished.clear();
+        self.begun = 0;
+        self.sent = 0;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.reads_in_flight = 0;
+        self.pause = Pause::None;
+        self.lost_since = None;
+        self.retired.store(self.posted, Ordering::Relaxed);
+        self.forget_channel();
+    }
+
+    pub(super) fn take_unfinished(&mut self) -> VecDeque<Unfinished> {
+        self.begun = 0;
+        self.sent = 0;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.reads_in_flight = 0;
+        self.pause = Pause::None;
+        std::mem::take(&mut self.unfinished)
+    }
+
+    /// Whether anything is on its way.
+    pub(super) fn has_outstanding(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// The one place where a request's stage changes.
+    fn set_stage(&mut self, place: usize, stage: Stage) {
+        let Some(one) = self.unfinished.get_mut(place) else {
+            return;
+        };
+        let before = std::mem::replace(&mut one.stage, stage);
+        let reads = u32::from(is_answered(one.opcode));
+        if before == Stage::Sent {
+            self.sent -= 1;
+            self.reads_in_flight -= reads;
+        }
+        if stage == Stage::Sent {
+            self.sent += 1;
+            self.reads_in_flight += reads;
+        }
+    }
+
+    fn stage(&self, place: usize) -> Option<Stage> {
+        self.unfinished.get(place).map(|one| one.stage)
+    }
+
+    fn find_by_psn(&mut self, psn: u32) -> Option<usize> {
+        let begun = self.begun;
+        self.unfinished
+            .iter()
+            .take(begun)
+            .position(|one| one.psn == psn && one.stage == Stage::Sent)
+    }
+
+    /// The request that was sent as number `index` after `epoch` go-backs, if it has not been sent again since.
+    fn find_sent(&self, index: u64, epoch: u32) -> Option<usize> {
+        let first = self.unfinished.front()?.index;
+        let place = usize::try_from(index.checked_sub(first)?).ok()?;
+        let one = self.unfinished.get(place)?;
+        (one.stage == Stage::Sent && one.epoch == epoch).then_some(place)
+    }
+
+    /// Everything from `place` on is to be sent again.
+    fn go_back(&mut self, place: usize) {
+        self.epoch = self.epoch.wrapping_add(1);
+        for later in place..self.unfinished.len() {
+            if self.stage(later) == Some(Stage::Sent) {
+                self.set_stage(later, Stage::Waiting);
+                if let Some(one) = self.unfinished.get_mut(later) {
+                    one.progress = 0;
+                }
+            }
+        }
+        self.begun = self.begun.min(place);
+    }
+
+    fn packets(&self, length: u64) -> u32 {
+        if length <= u64::from(self.mtu) {
+            return 1;
+        }
+        (length.div_ceil(u64::from(self.mtu)).max(1) & 0xff_ffff) as u32
+    }
+}
+
+/// Whether the peer sends something back that the completion waits for.
+pub(super) fn is_answered(opcode: ibv_wr_opcode) -> bool {
+    matches!(
+        opcode,
+        IBV_WR_RDMA_READ
+            | IBV_WR_ATOMIC_CMP_AND_SWP
+            | IBV_WR_ATOMIC_FETCH_AND_ADD
+            | IBV_WR_ATOMIC_WRITE
+            | IBV_WR_FLUSH
+    )
+}

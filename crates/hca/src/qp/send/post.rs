@@ -1,0 +1,151 @@
+//! Posting: what is allowed, and the short way of a request that can be executed at once.
+
+use super::request::{SendRequest, Unfinished};
+use super::{Pause, SendQueue, is_answered};
+use crate::errno::{Errno, Result};
+use crate::qp::Qp;
+use crate::qp::requester::Outcome;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use verbena_abi::*;
+
+/// Posts requests one after another under one lock; what was posted is on its way when this is dropped.
+pub struct Poster<'a> {
+    queue_pair: &'a Arc<Qp>,
+    send: MutexGuard<'a, SendQueue>,
+}
+
+impl Qp {
+    /// Begins to post.
+    #[inline]
+    pub fn poster(self: &Arc<Qp>) -> Poster<'_> {
+        Poster {
+            queue_pair: self,
+            send: self.lock_send(),
+        }
+    }
+}
+
+impl Poster<'_> {
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// EINVAL for a state, opcode or list that is not allowed; ENOMEM when the queue is full. Later failures are
+    /// completions.
+    #[inline]
+    pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
+        self.queue_pair.post_one(&mut self.send, request)
+    }
+
+    /// Whether so many requests can be posted now.
+    ///
+    /// # Errors
+    /// EINVAL for a state that does not allow it; ENOMEM when they do not fit.
+    pub fn check_room(&self, requests: usize) -> Result<()> {
+        if matches!(
+            self.queue_pair.state(),
+            IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR
+        ) {
+            return Err(Errno::EINVAL);
+        }
+        let used = self.send.posted - self.send.retired.load(Ordering::Relaxed);
+        if used + requests as u64 > self.send.capacity {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Whether a request is one that [`Poster::post`] takes when there is room.
+    ///
+    /// # Errors
+    /// EINVAL for an opcode or list that is not allowed.
+    pub fn check(&self, request: &SendRequest<'_>) -> Result<()> {
+        self.queue_pair.check_request(request)
+    }
+}
+
+impl Qp {
+    #[inline]
+    fn post_one(self: &Arc<Qp>, send: &mut SendQueue, request: &SendRequest<'_>) -> Result<()> {
+        self.check_request(request)?;
+        let state = self.state();
+        if matches!(state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
+            return Err(Errno::EINVAL);
+        }
+        if send.posted - send.retired.load(Ordering::Relaxed) >= send.capacity {
+            return Err(Errno::ENOMEM);
+        }
+        let index = send.posted;
+        send.posted += 1;
+        let length: u64 = request.sges.iter().map(|sge| u64::from(sge.length)).sum();
+        let psn = send.next_psn;
+        send.next_psn = (psn + send.packets(length)) & 0xff_ffff;
+        if state == IBV_QPS_RTS && send.unfinished.is_empty() && send.pause == Pause::None {
+            let mut progress = 0;
+            let outcome = self.execute(send, request, index, psn, &mut progress);
+            if outcome == Outcome::Done {
+                if self.signal_all || request.flags & IBV_SEND_SIGNALED != 0 {
+                    self.push_send(
+                        send,
+                        request.wr_id,
+                        request.opcode,
+                        length,
+                        index,
+                        IBV_WC_SUCCESS,
+                    );
+                }
+                return Ok(());
+            }
+            let inline = send.spare.pop().unwrap_or_default();
+            let mut one = Unfinished::of(request, index, psn, inline);
+            one.progress = progress;
+            send.unfinished.push_back(one);
+            self.settle(send, 0, outcome);
+            self.finish(send);
+            return Ok(());
+        }
+        let inline = send.spare.pop().unwrap_or_default();
+        send.unfinished
+            .push_back(Unfinished::of(request, index, psn, inline));
+        if state == IBV_QPS_ERR {
+            for flushed in send.take_unfinished() {
+                self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
+            }
+        } else {
+            self.pump(send);
+        }
+        Ok(())
+    }
+
+    fn check_request(&self, request: &SendRequest<'_>) -> Result<()> {
+        if request.sges.len() > self.cap.max_send_sge.max(1) as usize {
+            return Err(Errno::EINVAL);
+        }
+        let reliable = matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND);
+        let allowed = match request.opcode {
+            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => self.kind != IBV_QPT_XRC_RECV,
+            IBV_WR_SEND_WITH_INV | IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => {
+                reliable || self.kind == IBV_QPT_UC
+            }
+            IBV_WR_LOCAL_INV | IBV_WR_BIND_MW => reliable || self.kind == IBV_QPT_UC,
+            opcode if is_answered(opcode) => reliable,
+            _ => false,
+        };
+        let inline = request.flags & IBV_SEND_INLINE != 0;
+        let has_inline = inline && !request.sges.is_empty();
+        let inline_length: u64 = if has_inline {
+            request.sges.iter().map(|sge| u64::from(sge.length)).sum()
+        } else {
+            0
+        };
+        if !allowed
+            || inline_length > u64::from(self.cap.max_inline_data)
+            || (has_inline && request.opcode == IBV_WR_RDMA_READ)
+            || (self.kind == IBV_QPT_UD && request.address.is_none())
+            || (request.opcode == IBV_WR_BIND_MW && request.bind.is_none())
+        {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+}

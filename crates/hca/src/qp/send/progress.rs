@@ -1,0 +1,147 @@
+//! Sending what waits, in order, and waiting: for the receiver, for somebody who answers, for a channel.
+
+use super::request::Unfinished;
+use super::{Pause, SendQueue, Stage};
+use crate::qp::Qp;
+use crate::qp::message::timeout_nanoseconds;
+use crate::qp::requester::Outcome;
+use crate::sys::clock;
+use std::sync::Arc;
+use verbena_abi::*;
+
+impl Qp {
+    /// Sends what waits, as far as it goes.
+    pub(in crate::qp) fn pump(self: &Arc<Qp>, send: &mut SendQueue) {
+        while send.begun < send.unfinished.len()
+            && send.pause == Pause::None
+            && self.state() == IBV_QPS_RTS
+        {
+            let place = send.begun;
+            // A request that failed keeps all behind it, until it is completed below and flushes them.
+            let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+            if place > 0 && send.unfinished.get(place - 1).is_some_and(failed) {
+                break;
+            }
+            // Taken out for the time being, because executing needs the queue.
+            let Some(one) = send.unfinished.get_mut(place).map(std::mem::take) else {
+                break;
+            };
+            let mut progress = one.progress;
+            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut progress);
+            if let Some(slot) = send.unfinished.get_mut(place) {
+                *slot = one;
+                slot.progress = progress;
+            }
+            if !self.settle(send, place, outcome) {
+                break;
+            }
+        }
+        self.finish(send);
+    }
+
+    /// Notes what became of the request at `place`. Returns whether the next may go.
+    pub(super) fn settle(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        place: usize,
+        outcome: Outcome,
+    ) -> bool {
+        let stage = match outcome {
+            Outcome::Done => Stage::Finished(IBV_WC_SUCCESS),
+            Outcome::Sent => Stage::Sent,
+            Outcome::Failed(status) => Stage::Finished(status),
+            Outcome::Order | Outcome::NoRoom => return false,
+            Outcome::Seek(number) => {
+                self.seek(send, number);
+                return self.lose(send, place);
+            }
+            Outcome::Lost => return self.lose(send, place),
+        };
+        send.set_stage(place, stage);
+        let epoch = send.epoch;
+        if let Some(one) = send.unfinished.get_mut(place) {
+            one.epoch = epoch;
+        }
+        send.begun = send.begun.max(place + 1);
+        send.lost_since = None;
+        true
+    }
+
+    /// Nobody is there to answer: waits, and gives up after the acknowledgement timeout and all retries.
+    pub(super) fn lose(&self, send: &mut SendQueue, place: usize) -> bool {
+        let now = clock::now();
+        let since = *send.lost_since.get_or_insert(now);
+        self.process.counters.shard().lost_retries.add(1);
+        if self.kind == IBV_QPT_UD && now - since > 2_000_000_000 {
+            return self.settle_lost(send, place, IBV_WC_SUCCESS);
+        }
+        if let Some(timeout) = timeout_nanoseconds(send.timeout).filter(|_| self.kind != IBV_QPT_UD)
+        {
+            let patience = timeout.saturating_mul(u64::from(send.retry_count) + 1);
+            if now - since >= patience {
+                return self.settle_lost(send, place, IBV_WC_RETRY_EXC_ERR);
+            }
+        }
+        // The peer may be about to get ready: look soon, then less often.
+        let wait = ((now - since) / 4).clamp(200_000, 20_000_000);
+        send.pause = Pause::Lost(now + wait);
+        self.set_timer(now + wait);
+        false
+    }
+
+    fn settle_lost(&self, send: &mut SendQueue, place: usize, status: ibv_wc_status) -> bool {
+        send.set_stage(place, Stage::Finished(status));
+        send.begun = send.begun.max(place + 1);
+        send.lost_since = None;
+        true
+    }
+
+    pub(super) fn set_timer(&self, deadline: u64) {
+        if self.process.timers.set(deadline, self.number) {
+            self.process.doorbell.ring();
+        }
+    }
+
+    /// A deadline has come, or room was made, or a connection.
+    pub(crate) fn wake(self: &Arc<Qp>) {
+        let mut send = self.lock_send();
+        match send.pause {
+            Pause::NotReady(until) | Pause::Lost(until) if clock::now() < until => return,
+            _ => send.pause = Pause::None,
+        }
+        self.pump(&mut send);
+    }
+
+    /// Makes the channel to the peer in the background of the caller's thread, if it can be made now.
+    pub(in crate::qp) fn seek_peer(self: &Arc<Qp>) {
+        let destination = self.destination();
+        if let Ok(channel) = self.process.connect_to_number(destination) {
+            let mut send = self.lock_send();
+            if send.destination == destination {
+                send.channel = Some(channel);
+                send.verified = false;
+            }
+        }
+    }
+
+    /// Has a thread of its own make the channel to the owner of `number`: the caller may be the progress thread, and
+    /// holds a lock that the peer's answer may need.
+    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) {
+        if std::mem::replace(&mut send.seeking, true) {
+            return;
+        }
+        let queue_pair = self.clone();
+        let started = std::thread::Builder::new()
+            .name("verbena-connect".into())
+            .spawn(move || {
+                let _ = queue_pair.process.connect_to_number(number);
+                let mut send = queue_pair.lock_send();
+                send.seeking = false;
+                send.pause = Pause::None;
+                queue_pair.pump(&mut send);
+            });
+        if started.is_err() {
+            send.seeking = false;
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A send work request: as it is posted, and as it is kept while it is not complete.
+
+use super::Stage;
+use crate::ah::AddressHandle;
+use crate::memory::region::Region;
+use crate::memory::window::Window;
+use crate::receive::SgeList;
+use std::sync::Arc;
+use verbena_abi::*;
+
+/// A send work request, as posted (ibv_post_send(3)). Which fields have a meaning follows from the opcode.
+#[derive(Clone, Copy)]
+pub struct SendRequest<'a> {
+    /// The application's identifier.
+    pub wr_id: u64,
+    /// IBV_WR_*.
+    pub opcode: ibv_wr_opcode,
+    /// IBV_SEND_*.
+    pub flags: u32,
+    /// Immediate data (as it is, network order) or key to invalidate.
+    pub immediate: u32,
+    /// Local buffers; with IBV_SEND_INLINE their keys mean nothing.
+    pub sges: &'a [ibv_sge],
+    /// Address in the peer.
+    pub remote_address: u64,
+    /// Key of the peer.
+    pub rkey: u32,
+    /// Operand of an atomic.
+    pub compare_add: u64,
+    /// Second operand of compare-and-swap; the value of an atomic write.
+    pub swap: u64,
+    /// XRC SRQ number.
+    pub srq: u32,
+    /// Destination of a datagram.
+    pub address: Option<&'a Arc<AddressHandle>>,
+    /// Queue pair number of a datagram's destination.
+    pub remote_qpn: u32,
+    /// Its queue key.
+    pub remote_qkey: u32,
+    /// What to bind a window to.
+    pub bind: Option<Bind<'a>>,
+}
+
+/// The bind work request.
+#[derive(Clone, Copy)]
+pub struct Bind<'a> {
+    /// The window.
+    pub window: &'a Arc<Window>,
+    /// The region, if the window is to be bound to something.
+    pub region: Option<&'a Arc<Region>>,
+    /// The window's new key.
+    pub key: u32,
+    /// First address, in the region's terms.
+    pub address: u64,
+    /// Bytes; 0 unbinds.
+    pub length: u64,
+    /// IBV_ACCESS_*.
+    pub access: u32,
+}
+
+/// A request that is not complete.
+#[derive(Default)]
+pub struct Unfinished {
+    pub(super) wr_id: u64,
+    pub(super) opcode: ibv_wr_opcode,
+    pub(super) flags: u32,
+    pub(super) immediate: u32,
+    pub(super) sges: SgeList,
+    pub(super) inline: Vec<u8>,
+    pub(super) remote_address: u64,
+    pub(super) rkey: u32,
+    pub(super) compare_add: u64,
+    pub(super) swap: u64,
+    pub(super) srq: u32,
+    pub(super) address: Option<Arc<AddressHandle>>,
+    pub(super) remote_qpn: u32,
+    pub(super) remote_qkey: u32,
+    bind: Option<OwnedBind>,
+    pub(super) stage: Stage,
+    pub(in crate::qp) index: u64,
+    pub(in crate::qp) psn: u32,
+    /// Count of go-backs when it was sent: an acknowledgement of an earlier sending means nothing.
+    pub(super) epoch: u32,
+    /// Bytes sent, or bytes of the answer received.
+    pub(in crate::qp) progress: u64,
+}
+
+struct OwnedBind {
+    window: Arc<Window>,
+    region: Option<Arc<Region>>,
+    key: u32,
+    address: u64,
+    length: u64,
+    access: u32,
+}
+
+impl Unfinished {
+    pub(super) fn of(
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+        mut inline: Vec<u8>,
+    ) -> Unfinished {
+        let mut sges = SgeList::of(request.sges);
+        inline.clear();
+        if request.flags & IBV_SEND_INLINE != 0 {
+            for sge in request.sges.iter().filter(|sge| sge.length > 0) {
+                // SAFETY: inline data is read during the post, when the application vouches for it.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize)
+                };
+                inline.extend_from_slice(bytes);
+            }
+            let length = inline.len() as u32;
+            sges = SgeList::of(&[ibv_sge {
+                addr: inline.as_ptr() as u64,
+                length,
+                lkey: 0,
+            }]);
+        }
+        Unfinished {
+            wr_id: request.wr_id,
+            opcode: request.opcode,
+            flags: request.flags,
+            immediate: request.immediate,
+            sges,
+            inline,
+            remote_address: request.remote_address,
+            rkey: request.rkey,
+            compare_add: request.compare_add,
+            swap: request.swap,
+            srq: request.srq,
+            address: request.address.cloned(),
+            remote_qpn: request.remote_qpn,
+            remote_qkey: request.remote_qkey,
+            bind: request.bind.map(|bind| OwnedBind {
+                window: bind.window.clone(),
+                region: bind.region.cloned(),
+                key: bind.key,
+                address: bind.address,
+                length: bind.length,
+                access: bind.access,
+            }),
+            stage: Stage::Waiting,
+            index,
+            psn,
+            epoch: 0,
+            progress: 0,
+        }
+    }
+
+    pub(in crate::qp) fn request(&self) -> SendRequest<'_> {
+        SendRequest {
+            wr_id: self.wr_id,
+            opcode: self.opcode,
+            flags: self.flags,
+            immediate: self.immediate,
+            sges: self.sges.as_slice(),
+            remote_address: self.remote_address,
+            rkey: self.rkey,
+            compare_add: self.compare_add,
+            swap: self.swap,
+            srq: self.srq,
+            address: self.address.as_ref(),
+            remote_qpn: self.remote_qpn,
+            remote_qkey: self.remote_qkey,
+            bind: self.bind.as_ref().map(|bind| Bind {
+                window: &bind.window,
+                region: bind.region.as_ref(),
+                key: bind.key,
+                address: bind.address,
+                length: bind.length,
+                access: bind.access,
+            }),
+        }
+    }
+}
