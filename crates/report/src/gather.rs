@@ -67,13 +67,16 @@ impl Row {
 
     /// Its parameters but for some, for a legend.
     pub fn label_without(&self, left_out: &[&str]) -> String {
-        let parts = self
-            .parameters
-            .iter()
-            .filter(|(name, _)| !left_out.contains(&name.as_str()));
-        let words: Vec<String> = parts.map(|(name, value)| label(name, value)).collect();
-        words.join(", ")
+        let mut shown = self.parameters.clone();
+        shown.retain(|name, _| !left_out.contains(&name.as_str()));
+        label_of(&shown)
     }
+}
+
+/// Parameters as people say them.
+pub fn label_of(parameters: &Parameters) -> String {
+    let words = parameters.iter().map(|(name, value)| label(name, value));
+    words.collect::<Vec<String>>().join(", ")
 }
 
 fn label(name: &str, value: &Value) -> String {

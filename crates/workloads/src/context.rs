@@ -105,7 +105,7 @@ impl Budget {
     pub fn full() -> Budget {
         Budget {
             warmup: Duration::from_millis(15),
-            block: Duration::from_millis(24),
+            block: Duration::from_millis(16),
             blocks: 10,
             target: 0.02,
             most: 100_000,

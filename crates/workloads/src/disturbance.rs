@@ -5,8 +5,10 @@ use std::time::Duration;
 use verbena_fabric::Fabric;
 use verbena_measure::{pace, preemption::preemptions};
 
-/// Of a point's blocks, at most so many more are measured because others are set aside.
-pub const ATTEMPTS: u32 = 4;
+/// Because blocks are set aside, at most so many for each that is wanted are measured, unless that takes longer than
+/// [`PATIENCE`].
+const ATTEMPTS: u32 = 4;
+const PATIENCE: Duration = Duration::from_millis(120);
 
 /// Between two looks at the processor. Long against a look, which takes a third of a microsecond. A neighbour at work takes part of
 /// a core for spells of 10 us to a millisecond and leaves it for others of a quarter to two milliseconds.
@@ -34,10 +36,12 @@ impl<'a, F: Fabric> Watch<'a, F> {
         }
     }
 
-    /// How many blocks are measured at most to get `blocks`.
-    pub fn attempts(&self, blocks: u32) -> u32 {
+    /// How many blocks of this length are measured at most to get `blocks`.
+    pub fn attempts(&self, blocks: u32, length: Duration) -> u32 {
+        let affordable = PATIENCE.as_nanos() / length.as_nanos().max(1);
+        let affordable = u32::try_from(affordable).unwrap_or(u32::MAX);
         match self.limit {
-            Some(_) => blocks * ATTEMPTS,
+            Some(_) => (blocks * ATTEMPTS).min(affordable).max(blocks),
             None => blocks,
         }
     }

@@ -237,7 +237,7 @@ async fn blocks<F: Fabric>(
 ) -> Outcome<Blocks> {
     let mut done: Vec<Block> = Vec::new();
     let mut counted = 0;
-    for _ in 0..watch.attempts(number as u32) {
+    for _ in 0..watch.attempts(number as u32, context.budget.rates.block) {
         let mut mine = Vec::with_capacity(pieces);
         if role != Role::Idle {
             let mut looks = vec![watch.is_disturbed()];

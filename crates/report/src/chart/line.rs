@@ -14,6 +14,9 @@ const BOTTOM: f64 = 46.0;
 /// Colours of the style sheet.
 pub const COLOURS: usize = 8;
 
+/// Points of a series that are drawn one by one.
+const MOST_DOTS: usize = 40;
+
 /// A series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
@@ -153,7 +156,7 @@ impl LineChart {
             );
         }
         let mut last = f64::MIN;
-        for tick in self.x_ticks() {
+        for tick in self.x_ticks(x) {
             let at = x.at(tick);
             let _ = write!(
                 out,
@@ -182,8 +185,11 @@ impl LineChart {
         );
     }
 
-    /// The x values themselves: sweeps are of powers of two, and each is worth a tick.
-    fn x_ticks(&self) -> Vec<f64> {
+    /// The x values themselves: sweeps are of powers of two, and each is worth a tick. Times are not swept.
+    fn x_ticks(&self, x: &Scale) -> Vec<f64> {
+        if self.x_unit == "ns" {
+            return x.ticks(8);
+        }
         let mut ticks: Vec<f64> = self
             .series
             .iter()
@@ -207,7 +213,12 @@ fn draw_series(out: &mut String, series: &Series, colour: usize, x: &Scale, y: &
     }
     let line = path(series.points.iter().copied(), x, y);
     let _ = write!(out, "<path class=\"line c{colour}\" d=\"{line}\"/>");
-    for &(px, py) in &series.points {
+    // So many are no measured points but a curve.
+    let dots = series
+        .points
+        .iter()
+        .filter(|_| series.points.len() <= MOST_DOTS);
+    for &(px, py) in dots {
         let _ = write!(
             out,
             "<circle class=\"dot c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: {}</title></circle>",

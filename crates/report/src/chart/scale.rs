@@ -79,14 +79,23 @@ impl Scale {
                 (first..=last).map(|i| i as f64 * step).collect()
             }
             Kind::Log => {
-                // Powers of two for sizes and counts look odd in tens; the caller says which by its own ticks.
-                let first = self.low.log10().ceil() as i32;
-                let last = self.high.log10().floor() as i32;
-                let step = ((last - first) as usize / most.max(1)).max(1);
-                (first..=last)
-                    .step_by(step)
-                    .map(|i| 10f64.powi(i))
-                    .collect()
+                // Within a decade or two its ends alone say little. Powers of two for sizes and counts look odd in tens; the
+                // caller says which by its own ticks.
+                let first = self.low.log10().floor() as i32;
+                let last = self.high.log10().ceil() as i32;
+                let within = |factors: &[f64], step: usize| -> Vec<f64> {
+                    let decades = (first..=last).step_by(step);
+                    let all = decades
+                        .flat_map(|power| factors.iter().map(move |f| f * 10f64.powi(power)));
+                    all.filter(|tick| (self.low..=self.high).contains(tick))
+                        .collect()
+                };
+                let [tens, fives] =
+                    [&[1.0][..], &[1.0, 2.0, 5.0]].map(|factors| within(factors, 1));
+                match (tens.len(), fives.len()) {
+                    (0..3, ..) if fives.len() <= most.max(3) => fives,
+                    (count, _) => within(&[1.0], count.div_ceil(most.max(1)).max(1)),
+                }
             }
         }
     }
@@ -105,6 +114,18 @@ mod tests {
                 assert!(scale.ticks(5).len() < 50);
             }
         }
+    }
+
+    #[test]
+    fn a_few_times_have_round_ticks() {
+        let scale = Scale::over(Kind::Log, [254.0, 1110.0].into_iter(), 0.0, 300.0);
+        assert_eq!(scale.ticks(6), [500.0, 1000.0]);
+        let wide = Scale::over(Kind::Log, [1.0, 1e12].into_iter(), 0.0, 300.0);
+        assert!(
+            (4..=7).contains(&wide.ticks(6).len()),
+            "{:?}",
+            wide.ticks(6)
+        );
     }
 
     #[test]

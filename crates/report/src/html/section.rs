@@ -4,11 +4,11 @@ use super::Described;
 use crate::chart::line::{LineChart, Mark, Series};
 use crate::chart::scale::Kind;
 use crate::chart::{escape, matrix};
-use crate::gather::{Figure, Row, findings};
+use crate::gather::{Figure, Row, findings, label_of};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use std::mem::Discriminant;
-use verbena_measure::result::Finding;
+use verbena_measure::result::{Finding, Parameters, Value};
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
 
@@ -21,6 +21,33 @@ pub struct Shown<'a> {
     pub rows: Vec<Row>,
 }
 
+impl<'a> Shown<'a> {
+    /// The same without these parameters.
+    fn without(&self, parameters: &Parameters) -> Shown<'a> {
+        let mut rows = self.rows.clone();
+        for row in &mut rows {
+            row.parameters
+                .retain(|name, _| !parameters.contains_key(name));
+        }
+        let run = self.run;
+        Shown { run, rows }
+    }
+}
+
+/// Words, such as the transport, that all rows of a benchmark share: said once, they need not stand in every label. Numbers
+/// may be an axis and stay.
+fn common(described: &Described, runs: &[Shown<'_>]) -> Parameters {
+    let rows = runs.iter().flat_map(|shown| &shown.rows);
+    let mut rows = rows.filter(|row| row.benchmark == described.name);
+    let first = rows.next().map(|row| row.parameters.clone());
+    let mut common = first.unwrap_or_default();
+    common.retain(|_, value| matches!(value, Value::Word(_)));
+    for row in rows {
+        common.retain(|name, value| row.parameters.get(name) == Some(value));
+    }
+    common
+}
+
 /// The section of a benchmark, over all runs; empty when none has points of it.
 pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
     let any = runs
@@ -29,6 +56,9 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
     if !any {
         return String::new();
     }
+    let common = common(described, runs);
+    let runs: Vec<Shown<'_>> = runs.iter().map(|shown| shown.without(&common)).collect();
+    let runs = &runs[..];
     let mut out = format!(
         "<h3 id=\"{0}\">{0}</h3><p class=\"answers\">{1} <span class=\"note\">({2})</span></p>",
         escape(&described.name),
@@ -44,7 +74,7 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
             out.push_str(&chart.svg());
         }
     }
-    out.push_str(&table(described, runs));
+    out.push_str(&table(described, &common, runs));
     out
 }
 
@@ -218,15 +248,24 @@ fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> 
             let size = |row: &Row| row.number("size").unwrap_or(f64::MAX);
             size(a).total_cmp(&size(b))
         })?;
-        let quantiles = &row.figures.first()?.summary.as_ref()?.quantiles;
+        let summary = row.figures.first()?.summary.as_ref()?;
+        let quantiles = &summary.quantiles;
         let last = quantiles.len().checked_sub(1).filter(|last| *last > 0)?;
-        let points = quantiles[..last]
-            .iter()
-            .enumerate()
-            .map(|(i, value)| (*value, (1.0 - i as f64 / last as f64) * 100.0));
+        let body = quantiles[..last].iter().enumerate();
+        let body = body.map(|(i, value)| (*value, (1.0 - i as f64 / last as f64) * 100.0));
+        // Few samples support no percentile so far out, but the largest of them is known.
+        let largest = (summary.max, 100.0 / summary.n as f64);
+        let tail = [
+            summary.p99.map(|p99| (p99, 1.0)),
+            summary.p999.map(|p999| (p999, 0.1)),
+            Some(largest),
+        ];
+        let mut points: Vec<(f64, f64)> = body.collect();
+        let least = points.last().map_or(100.0, |point| point.1);
+        points.extend(tail.into_iter().flatten().filter(|point| point.1 < least));
         series.push(Series {
             label: label(row, "", &shown.run.run.label, runs.len() > 1),
-            points: points.collect(),
+            points,
             band: Vec::new(),
         });
     }
@@ -244,9 +283,13 @@ fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> 
     })
 }
 
-fn table(described: &Described, runs: &[Shown<'_>]) -> String {
-    let mut out = String::from(
-        "<details open><summary>figures</summary><div class=\"wide\"><table><thead><tr><th>run</th>\
+fn table(described: &Described, common: &Parameters, runs: &[Shown<'_>]) -> String {
+    let shared = match label_of(common) {
+        words if words.is_empty() => words,
+        words => format!(" ({})", escape(&words)),
+    };
+    let mut out = format!(
+        "<details open><summary>figures{shared}</summary><div class=\"wide\"><table><thead><tr><th>run</th>\
          <th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th><th>min</th><th>p90</th>\
          <th>p99</th><th>p99.9</th><th>max</th><th>n</th><th>launches</th><th>% of bound</th><th class=\"text\">notes</th></tr></thead><tbody>",
     );
@@ -266,7 +309,7 @@ fn table(described: &Described, runs: &[Shown<'_>]) -> String {
                 let percent = figure.percent_of_bound();
                 let _ = write!(
                     out,
-                    "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                    "<tr><td>{}</td><td class=\"text term\">{}</td><td class=\"text term\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
                      <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>",
                     escape(&shown.run.run.label),
                     escape(&row.label_without(&[])),

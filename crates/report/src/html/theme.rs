@@ -13,7 +13,7 @@ p.answers{margin:.1rem 0 .6rem;color:var(--soft)}p.lead{color:var(--soft);margin
 .verdict{background:var(--panel);border-left:4px solid var(--c0);padding:.8rem 1.1rem;margin:1rem 0}.verdict li{margin:.25rem 0}
 nav a{margin-right:1rem}a{color:var(--c0)}
 table{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric:tabular-nums}
-th,td{padding:.22rem .5rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top}th:first-child,td:first-child{text-align:left}td.text,th.text{text-align:left}td:not(.text){white-space:nowrap}
+th,td{padding:.22rem .5rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top}th:first-child,td:first-child{text-align:left}td.text,th.text{text-align:left}td:not(.text),td.term{white-space:nowrap}
 details{margin:.3rem 0 1rem}summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
 figure.chart{margin:.4rem 0}figure.chart svg{width:100%;height:auto;display:block}figcaption{font-size:.86rem}
 .grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--soft);stroke-width:1}.tick,.name,.label{fill:var(--soft);font:12px system-ui,sans-serif}

@@ -111,12 +111,13 @@ pub async fn sample_rounds<F: Fabric>(
     };
     let block = context.budget.block.as_nanos() as f64;
     let samples = (block / per_operation / f64::from(batch)).ceil();
+    let blocks = context.budget.blocks;
+    let attempts = watch.attempts(blocks, context.budget.block);
     // In lockstep every sample is told, one by one and in order, so that several processes' can be laid side by side.
     let most = match mode {
         Mode::Free => context.budget.most,
         Mode::Lockstep => {
-            let blocks = watch.attempts(context.budget.blocks);
-            let told = TOLD as u64 / u64::from(blocks.max(1));
+            let told = TOLD as u64 / u64::from(attempts.max(1));
             context.budget.most.min(told)
         }
     };
@@ -128,8 +129,6 @@ pub async fn sample_rounds<F: Fabric>(
         batch,
         slice: watch.slice(per_operation * f64::from(batch), samples),
     };
-    let blocks = context.budget.blocks;
-    let attempts = watch.attempts(blocks);
     let mut tally = Tally::new(CAP.min((samples * u64::from(attempts)) as usize));
     let mut block = Block::new(shape);
     let mut skew: f64 = 0.0;
