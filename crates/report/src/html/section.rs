@@ -232,6 +232,29 @@ fn line_chart(
     }
 }
 
+/// A row's distribution as (time, per cent that take longer).
+fn complement(row: &Row) -> Option<Vec<(f64, f64)>> {
+    let summary = row.figures.first()?.summary.as_ref()?;
+    let last = summary
+        .quantiles
+        .len()
+        .checked_sub(1)
+        .filter(|last| *last > 0)?;
+    let body = summary.quantiles[..last].iter().enumerate();
+    let body = body.map(|(i, value)| (*value, (1.0 - i as f64 / last as f64) * 100.0));
+    let mut points: Vec<(f64, f64)> = body.collect();
+    let least = points.last().map_or(100.0, |point| point.1);
+    // Few samples support no percentile so far out, but the largest of them is known.
+    let largest = (summary.max, 100.0 / summary.n as f64);
+    let percentiles = [
+        summary.p99.map(|p99| (p99, 1.0)),
+        summary.p999.map(|p999| (p999, 0.1)),
+    ];
+    let tail = percentiles.into_iter().chain([Some(largest)]).flatten();
+    points.extend(tail.filter(|point| point.1 < least));
+    Some(points)
+}
+
 /// The complement of the distribution at the smallest size: the share of operations that took longer.
 fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> {
     let single = described.name == "baseline.cache-line";
@@ -244,30 +267,21 @@ fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> 
             .rows
             .iter()
             .filter(|row| row.benchmark == described.name);
-        let row = rows.min_by(|a, b| {
+        let smallest = rows.min_by(|a, b| {
             let size = |row: &Row| row.number("size").unwrap_or(f64::MAX);
             size(a).total_cmp(&size(b))
-        })?;
-        let summary = row.figures.first()?.summary.as_ref()?;
-        let quantiles = &summary.quantiles;
-        let last = quantiles.len().checked_sub(1).filter(|last| *last > 0)?;
-        let body = quantiles[..last].iter().enumerate();
-        let body = body.map(|(i, value)| (*value, (1.0 - i as f64 / last as f64) * 100.0));
-        // Few samples support no percentile so far out, but the largest of them is known.
-        let largest = (summary.max, 100.0 / summary.n as f64);
-        let tail = [
-            summary.p99.map(|p99| (p99, 1.0)),
-            summary.p999.map(|p999| (p999, 0.1)),
-            Some(largest),
-        ];
-        let mut points: Vec<(f64, f64)> = body.collect();
-        let least = points.last().map_or(100.0, |point| point.1);
-        points.extend(tail.into_iter().flatten().filter(|point| point.1 < least));
+        });
+        let Some((row, points)) = smallest.and_then(|row| Some((row, complement(row)?))) else {
+            continue;
+        };
         series.push(Series {
             label: label(row, "", &shown.run.run.label, runs.len() > 1),
             points,
             band: Vec::new(),
         });
+    }
+    if series.is_empty() {
+        return None;
     }
     Some(LineChart {
         title: format!("{}: share of operations that take longer", described.name),

@@ -7,7 +7,7 @@ pub const STYLE: &str = r#"
 @media (prefers-color-scheme:dark){:root{--paper:#15191c;--ink:#e4e7e2;--soft:#9aa5ac;--rule:#333b40;--panel:#1d2327;
 --c0:#5bc0dc;--c1:#f0a06a;--c2:#9ccb77;--c3:#c3a0e6;--c4:#f08aa0;--c5:#e0c562;--c6:#8ab4f8;--c7:#b8b8b8;--heat:#f0a06a;--good:#7fce8b;--bad:#f28b82}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:2rem 1.2rem 4rem;max-width:60rem;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
+body{margin:0 auto;padding:2rem 1.2rem 4rem;max-width:76rem;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
 h1{font-size:1.7rem;margin:0 0 .2rem}h2{margin:2.6rem 0 .6rem;border-bottom:1px solid var(--rule);padding-bottom:.2rem}h3{margin:1.8rem 0 .1rem}
 p.answers{margin:.1rem 0 .6rem;color:var(--soft)}p.lead{color:var(--soft);margin:0 0 1rem}
 .verdict{background:var(--panel);border-left:4px solid var(--c0);padding:.8rem 1.1rem;margin:1rem 0}.verdict li{margin:.25rem 0}
@@ -15,7 +15,7 @@ nav a{margin-right:1rem}a{color:var(--c0)}
 table{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric:tabular-nums}
 th,td{padding:.22rem .5rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:top}th:first-child,td:first-child{text-align:left}td.text,th.text{text-align:left}td:not(.text),td.term{white-space:nowrap}
 details{margin:.3rem 0 1rem}summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
-figure.chart{margin:.4rem 0}figure.chart svg{width:100%;height:auto;display:block}figcaption{font-size:.86rem}
+figure.chart{margin:.4rem 0}figure.chart,.verdict,p{max-width:60rem}figure.chart svg{width:100%;height:auto;display:block}figcaption{font-size:.86rem}
 .grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--soft);stroke-width:1}.tick,.name,.label{fill:var(--soft);font:12px system-ui,sans-serif}
 .line{fill:none;stroke-width:2}.dot{stroke:none}.band{stroke:none;fill-opacity:.14}.bound{fill:none;stroke:var(--soft);stroke-width:1.5;stroke-dasharray:6 4}.mark{stroke:var(--soft);stroke-dasharray:2 3}
 .line.c0{stroke:var(--c0)}.line.c1{stroke:var(--c1)}.line.c2{stroke:var(--c2)}.line.c3{stroke:var(--c3)}.line.c4{stroke:var(--c4)}.line.c5{stroke:var(--c5)}.line.c6{stroke:var(--c6)}.line.c7{stroke:var(--c7)}

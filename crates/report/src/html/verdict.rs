@@ -4,7 +4,18 @@ use crate::chart::escape;
 use crate::gather::{Row, findings, rows};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
+use verbena_measure::result::Finding;
 use verbena_measure::unit;
+use verbena_measure::warning::Warning;
+
+/// Findings of which there are several, with what they are of: a sentence for all.
+const SUMMED_UP: &[(&str, &str)] = &[
+    (
+        "half-power-size",
+        "Half of the peak bandwidth is reached at",
+    ),
+    ("memory-per-connection", "In host memory a connection costs"),
+];
 
 /// The verdict of a run as a list.
 pub fn verdict(run: &Loaded) -> String {
@@ -39,6 +50,15 @@ pub fn verdict(run: &Loaded) -> String {
             say(format!("The run was {outcome}: {reason}."));
         }
     }
+    let disturbed = rows
+        .iter()
+        .filter(|row| row.warnings.contains(&Warning::Disturbed));
+    match disturbed.count() {
+        0 => {}
+        count => say(format!(
+            "Of {count} points too few launches were undisturbed: something shared the processors' cores, and these figures say less."
+        )),
+    }
     for (benchmark, words) in [
         ("latency.write", "A write is seen by its receiver after"),
         ("latency.read", "A read takes"),
@@ -49,7 +69,7 @@ pub fn verdict(run: &Loaded) -> String {
             let mut text = format!(
                 "{words} {} ({}).",
                 unit::display(figure.value, &figure.unit),
-                row.label_without(&[])
+                row.label_without(&["receive-queue"])
             );
             if let Some((bound, reason)) = &figure.bound {
                 let _ = write!(text, " The floor is {}: {reason}.", unit::time(*bound));
@@ -78,20 +98,25 @@ pub fn verdict(run: &Loaded) -> String {
             say(text);
         }
     }
-    for finding in findings(run) {
-        if !finding.name.starts_with("peak") {
-            let with = finding
-                .parameters
-                .values()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>();
-            let with = if with.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", with.join(", "))
-            };
-            say(format!("{}{with}: {}.", finding.benchmark, finding.text));
+    let found = findings(run);
+    for (name, words) in SUMMED_UP {
+        let of_it = found.iter().filter(|finding| finding.name == *name);
+        let figures: Vec<String> = of_it.filter_map(|finding| figure(finding)).collect();
+        if !figures.is_empty() {
+            say(format!("{words} {}.", figures.join(", ")));
         }
+    }
+    // The peaks stand above.
+    let said = |finding: &Finding| {
+        let summed_up = SUMMED_UP.iter().any(|(name, _)| finding.name == *name);
+        finding.name.starts_with("peak") || summed_up && finding.value.is_some()
+    };
+    for finding in found.into_iter().filter(|finding| !said(finding)) {
+        let with = match words(finding) {
+            words if words.is_empty() => words,
+            words => format!(" ({words})"),
+        };
+        say(format!("{}{with}: {}.", finding.benchmark, finding.text));
     }
     out.push_str("</ul></div>");
     out
@@ -106,4 +131,24 @@ fn smallest<'a>(rows: &'a [Row], benchmark: &str) -> Option<&'a Row> {
             let (a, b) = (key(a), key(b));
             a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
         })
+}
+
+/// A finding's figure and what it is of.
+fn figure(finding: &Finding) -> Option<String> {
+    let value = unit::display(finding.value?, &finding.unit);
+    let name = finding.benchmark.as_str();
+    Some(match words(finding) {
+        words if words.is_empty() => format!("{value} ({name})"),
+        words => format!("{value} ({name}, {words})"),
+    })
+}
+
+/// What a finding holds for.
+fn words(finding: &Finding) -> String {
+    let words: Vec<String> = finding
+        .parameters
+        .values()
+        .map(ToString::to_string)
+        .collect();
+    words.join(", ")
 }

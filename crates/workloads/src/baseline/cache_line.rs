@@ -3,19 +3,24 @@
 use super::real_host;
 use crate::agreement::attempt;
 use crate::context::Context;
+use crate::disturbance::{between, in_any};
 use crate::parameters;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use verbena_fabric::{Fabric, Result};
 use verbena_measure::result::{Conduct, Metric};
 use verbena_measure::sample::Sample;
-use verbena_measure::start;
+use verbena_measure::{pace, start};
 
 /// Round trips timed together: reading the clock would cost as much as one.
-const BATCH: u32 = 100;
+const BATCH: u64 = 100;
 /// Batches.
 const BATCHES: usize = 500;
 const WARMUP: usize = 50;
+/// With fewer undisturbed batches all count.
+const FEWEST: usize = 20;
+/// How long a core is watched for its full speed.
+const PACE: Duration = Duration::from_millis(30);
 
 #[repr(align(128))]
 struct Line(AtomicU64);
@@ -32,8 +37,8 @@ pub async fn ping_pong<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
             return Ok(());
         };
         let conduct = Conduct {
-            warmup: (WARMUP * BATCH as usize) as u64,
-            batch: BATCH,
+            warmup: WARMUP as u64 * BATCH,
+            batch: BATCH as u32,
             validated: true,
             ..Conduct::default()
         };
@@ -44,36 +49,54 @@ pub async fn ping_pong<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     attempt(context, &parameters, point).await.map(drop)
 }
 
-/// One-way times in nanoseconds, each the mean of a batch.
+/// One-way times in nanoseconds, each the mean of a batch. Batches in which a core was not all ours are set aside (rule 5),
+/// unless they are nearly all.
 pub fn measure() -> Vec<f64> {
+    let origin = Instant::now();
+    let nanos = || origin.elapsed().as_nanos() as u64;
+    let limit = pace::undisturbed(PACE, nanos) as f64 * pace::DISTURBED;
     let (there, back) = (Line(AtomicU64::new(0)), Line(AtomicU64::new(0)));
-    let rounds = (WARMUP + BATCHES) as u64 * u64::from(BATCH);
+    let batches = WARMUP + BATCHES;
     let yielding = start::cores() < 2;
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let (times, disturbed) = std::thread::scope(|scope| {
+        let answering = scope.spawn(|| {
             // The launcher bound this process to one core; the answering thread needs another.
             start::widen();
             start::pin(1);
-            for i in 1..=rounds {
-                spin_until(&there, i, yielding);
-                back.0.store(i, Ordering::Release);
+            let mut looks = vec![false];
+            for batch in 0..batches as u64 {
+                for i in batch * BATCH..(batch + 1) * BATCH {
+                    spin_until(&there, i + 1, yielding);
+                    back.0.store(i + 1, Ordering::Release);
+                }
+                looks.push(pace::slower_than(limit, nanos));
             }
+            between(&looks)
         });
-        let mut i = 0;
-        let mut times = Vec::with_capacity(BATCHES);
-        for batch in 0..WARMUP + BATCHES {
+        let mut times = Vec::with_capacity(batches);
+        let mut looks = vec![false];
+        for batch in 0..batches as u64 {
             let start = Instant::now();
-            for _ in 0..BATCH {
-                i += 1;
-                there.0.store(i, Ordering::Release);
-                spin_until(&back, i, yielding);
+            for i in batch * BATCH..(batch + 1) * BATCH {
+                there.0.store(i + 1, Ordering::Release);
+                spin_until(&back, i + 1, yielding);
             }
-            if batch >= WARMUP {
-                times.push(start.elapsed().as_nanos() as f64 / f64::from(BATCH) / 2.0);
-            }
+            times.push(start.elapsed().as_nanos() as f64 / BATCH as f64 / 2.0);
+            looks.push(pace::slower_than(limit, nanos));
         }
-        times
-    })
+        let answering = answering.join().unwrap_or_default();
+        (
+            times,
+            in_any([&between(&looks)[..], &answering].into_iter()),
+        )
+    });
+    let counted = times.iter().zip(&disturbed).skip(WARMUP);
+    let undisturbed = counted.filter(|(_, disturbed)| !**disturbed);
+    let undisturbed: Vec<f64> = undisturbed.map(|(time, _)| *time).collect();
+    match undisturbed.len() >= FEWEST {
+        true => undisturbed,
+        false => times[WARMUP..].to_vec(),
+    }
 }
 
 fn spin_until(line: &Line, value: u64, yielding: bool) {
