@@ -568,7 +568,9 @@ def drawn_sections(page: Path, document: str, least: int) -> str | None:
     sections = re.split(r"<h3 id=", document)[1:]
     for section in sections:
         name = section.split('"')[1]
-        if "<svg" not in section or not re.search(r"<circle|<rect", section):
+        # Curves of many points are lines alone.
+        drawn = r'<circle|<rect|<path class="line[^>]* d="M[^"]*L'
+        if "<svg" not in section or not re.search(drawn, section):
             return f"{name} has no chart"
         if "<table" not in section:
             return f"{name} has no table"
