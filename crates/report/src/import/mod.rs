@@ -1,29 +1,40 @@
 //! Foreign results turned into runs, so that what people already have can be laid beside. What a foreign format does not
-//! say stays unknown: no percentile is made up, `n` and launches are what the file has.
+//! say stays unknown: no percentile is made up, `n` and launches are what the file has. What is measured as one of our
+//! benchmarks measures it gets that benchmark's name and parameters, and so can be compared with it; everything else gets
+//! a name of its own.
 
 pub mod iperf3;
 pub mod osu;
 pub mod perftest;
+mod perftest_json;
+mod row;
 
 use crate::error::{Error, Result};
 use crate::run_directory::Loaded;
 use crate::schema::{Run, VERSION};
+use std::io::Read;
 use std::path::Path;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 
+/// What a parser makes of a text: nothing when it is another format, otherwise points, or what is wrong with them.
+pub type Parsed = Option<std::result::Result<Vec<Point>, String>>;
+
+/// The largest file that is read; the tools' own output is some kilobytes.
+const LARGEST: u64 = 64 << 20;
+
 /// Reads a foreign file, telling the format by its content.
 pub fn import(path: &Path) -> Result<Loaded> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    let wrong = |reason: String| Error::Import {
+        path: path.to_owned(),
+        reason,
+    };
+    let text = text(path)?;
     let points = perftest::parse(&text)
         .or_else(|| osu::parse(&text))
-        .or_else(|| iperf3::parse(&text));
-    let points = points
-        .filter(|points| !points.is_empty())
-        .ok_or_else(|| Error::Import {
-            path: path.to_owned(),
-            reason: "neither perftest's text or JSON, nor OSU's text, nor iperf3's JSON".to_owned(),
-        })?;
+        .or_else(|| iperf3::parse(&text))
+        .unwrap_or_else(|| Err(unknown(&text)))
+        .map_err(wrong)?;
     let label = path
         .file_stem()
         .map_or_else(|| "import".into(), |stem| stem.to_string_lossy());
@@ -41,11 +52,55 @@ pub fn import(path: &Path) -> Result<Loaded> {
     })
 }
 
+/// A file's text. Bytes that are not UTF-8 (a host's name, a comment) do no harm to figures.
+fn text(path: &Path) -> Result<String> {
+    let wrong = |reason: String| Error::Import {
+        path: path.to_owned(),
+        reason,
+    };
+    let io = |e| Error::io(path, e);
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(io)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > LARGEST {
+        let most = LARGEST >> 20;
+        return Err(wrong(format!(
+            "larger than {most} MiB, no tool's output; a run of ours is read from a file that ends in .jsonl"
+        )));
+    }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(wrong(
+            "text in UTF-16; `iconv -f UTF-16 -t UTF-8` makes it readable".to_owned(),
+        ));
+    }
+    if bytes.contains(&0) {
+        return Err(wrong("not text: it holds zero bytes".to_owned()));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
+/// Why a text is none of the formats.
+fn unknown(text: &str) -> String {
+    let known = "neither perftest's text or JSON, nor OSU's text, nor iperf3's text or JSON";
+    if text.trim().is_empty() {
+        return "the file is empty".to_owned();
+    }
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Err(error) if text.trim_start().starts_with('{') => {
+            format!("JSON that cannot be read: {error}")
+        }
+        Ok(value) if value.get("record").is_some() => {
+            format!(
+                "{known}; a run of ours is read from a file that ends in .jsonl, or from its directory"
+            )
+        }
+        _ => known.to_owned(),
+    }
+}
+
 /// A point with what a foreign row tells.
-fn point(benchmark: &str, size: f64, transport: &str, metrics: Vec<Metric>) -> Point {
-    let mut parameters = Parameters::new();
-    parameters.insert("size".to_owned(), Value::Number(size));
-    parameters.insert("transport".to_owned(), Value::Word(transport.to_owned()));
+fn point(benchmark: &str, parameters: Parameters, metrics: Vec<Metric>) -> Point {
     Point {
         benchmark: benchmark.to_owned(),
         launch: 0,
@@ -57,10 +112,43 @@ fn point(benchmark: &str, size: f64, transport: &str, metrics: Vec<Metric>) -> P
     }
 }
 
+/// Parameters by name.
+fn parameters<const N: usize>(named: [(&str, Value); N]) -> Parameters {
+    named.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
 fn time(name: &str, nanos: f64) -> Metric {
     Metric::figure(name, "ns", Better::Lower, nanos)
 }
 
 fn rate(bytes_per_second: f64) -> Metric {
     Metric::figure("bandwidth", "bytes/s", Better::Higher, bytes_per_second)
+}
+
+fn messages(a_second: f64) -> Metric {
+    Metric::figure("message-rate", "1/s", Better::Higher, a_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: &str, content: &[u8]) -> String {
+        let name = format!("verbena-import-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, content).unwrap();
+        let message = import(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        message
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        assert!(refused("empty", b" \n").contains("empty"));
+        assert!(refused("binary", b"\x7fELF\0\0").contains("not text"));
+        assert!(refused("utf16", b"\xff\xfe#\0").contains("iconv"));
+        assert!(refused("json", b"{\"start\": {").contains("line 1"));
+        assert!(refused("ours", b"{\"record\":\"run\",\"schema\":1}").contains(".jsonl"));
+        assert!(refused("else", b"hello").contains("neither perftest's"));
+    }
 }
