@@ -4,6 +4,8 @@
 //! nothing in the guest tells of it; so a short computation, which needs nothing but the core, is timed beside what is
 //! measured. What was measured while it was slow is set aside and counted, whatever its value.
 
+use crate::clock::Clock;
+use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -53,6 +55,42 @@ pub fn undisturbed(spell: Duration, now: impl Fn() -> u64) -> u64 {
     *tries.select_nth_unstable(hundredth).1
 }
 
+/// The undisturbed pace in nanoseconds by how many processors are at work: one that raises its clock rate does so less
+/// when others work, too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Paces(Vec<(usize, f64)>);
+
+impl Paces {
+    /// The same whoever works.
+    pub fn constant(nanos: f64) -> Paces {
+        Paces(vec![(1, nanos)])
+    }
+
+    /// Measures with 1, 2, 4... up to `cores` processors at work, for `spell` each.
+    pub fn measure(cores: usize, spell: Duration, clock: &Clock) -> Paces {
+        let powers = std::iter::successors(Some(1usize), |number| number.checked_mul(2));
+        let numbers = powers.take_while(|&number| number < cores).chain([cores]);
+        let together = |number: usize| {
+            let one = || undisturbed(spell, || clock.now());
+            std::thread::scope(|scope| {
+                let others: Vec<_> = (1..number).map(|_| scope.spawn(one)).collect();
+                let mine = one();
+                let others = others.into_iter().filter_map(|other| other.join().ok());
+                // The fastest: those that a neighbour disturbed all the time tell nothing.
+                others.fold(mine, u64::min)
+            })
+        };
+        let nanos = |number| together(number) as f64 * clock.nanos_per_tick;
+        Paces(numbers.map(|number| (number, nanos(number))).collect())
+    }
+
+    /// With so many at work; with more than were measured, as with the most.
+    pub fn of(&self, processors: usize) -> Option<f64> {
+        let enough = self.0.iter().find(|(number, _)| *number >= processors);
+        enough.or(self.0.last()).map(|(_, nanos)| *nanos)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +109,25 @@ mod tests {
         assert_eq!(next.get(), 4, "no third try");
         next.set(0);
         assert!(slower_than(29.0, now));
+    }
+
+    #[test]
+    fn the_pace_is_that_of_as_many_at_work() {
+        let paces = Paces(vec![(1, 300.0), (2, 310.0), (4, 330.0)]);
+        assert_eq!(
+            [1, 2, 3, 4, 9].map(|n| paces.of(n)),
+            [300.0, 310.0, 330.0, 330.0, 330.0].map(Some)
+        );
+        assert_eq!(Paces::constant(7.0).of(64), Some(7.0));
+        assert_eq!(Paces::default().of(1), None);
+    }
+
+    #[test]
+    fn every_number_up_to_the_cores_is_measured() {
+        let paces = Paces::measure(3, Duration::from_micros(100), &Clock::system());
+        let numbers: Vec<usize> = paces.0.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert!(paces.0.iter().all(|(_, nanos)| *nanos > 0.0));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use verbena_fabric::{Fabric, FabricKind, Group};
+use verbena_measure::pace::Paces;
 use verbena_measure::result::{Conduct, Failure, Finding, Metric, PairResult, Parameters, Point};
 use verbena_measure::warning::Warning;
 
@@ -155,9 +156,9 @@ pub struct Options {
     /// Memory copies by one core of this host, as (bytes, bytes a second) by size, where measured: the bound of bandwidths
     /// through memory.
     pub copies: Vec<(usize, f64)>,
-    /// What [`verbena_measure::pace`] computes takes so many nanoseconds on an undisturbed processor of this host, where
-    /// measured; without, no block is set aside.
-    pub pace: Option<f64>,
+    /// What [`verbena_measure::pace`] computes takes so long on undisturbed processors of this host; where that was not
+    /// measured, nothing is set aside.
+    pub paces: Paces,
     /// Cores of the node, where processes are real; `None` in virtual time.
     pub cores: Option<usize>,
 }

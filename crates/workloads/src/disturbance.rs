@@ -29,7 +29,8 @@ impl<'a, F: Fabric> Watch<'a, F> {
     pub fn new(context: &Context<'a, F>, processes: usize) -> Watch<'a, F> {
         let nanos_per_tick = context.fabric.clock().nanos_per_tick;
         let crowded = context.options.cores.is_some_and(|cores| processes > cores);
-        let limit = context.options.pace.filter(|_| !crowded);
+        let pace = context.options.paces.of(processes);
+        let limit = pace.filter(|_| !crowded);
         Watch {
             fabric: context.fabric,
             limit: limit.map(|nanos| nanos / nanos_per_tick * pace::DISTURBED),

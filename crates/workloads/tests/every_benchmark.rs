@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use verbena_fabric::instant::run_job;
 use verbena_fabric::planted::Planted;
+use verbena_measure::pace::Paces;
 use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Budget, Context, Options, Processes, Record, run};
@@ -127,8 +128,9 @@ fn clocks_of_different_cost_do_not_part_the_two_sides_of_a_pair() {
 
 #[test]
 fn a_processor_that_is_always_disturbed_is_measured_and_said() {
-    let point = |name, pace| {
-        let options = Options { pace, ..small() };
+    let point = |name, pace: Option<f64>| {
+        let paces = pace.map(Paces::constant).unwrap_or_default();
+        let options = Options { paces, ..small() };
         let records = collect(name, 2, options, even());
         let first = records.into_iter().find_map(|record| match record {
             Record::Point(point) => Some(point),

@@ -4,6 +4,7 @@ use super::options::{MeasureOptions, mode};
 use super::target::Resolved;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use verbena_measure::pace::Paces;
 use verbena_measure::start::cores;
 use verbena_workloads::{Benchmark, Budget, Options, Processes};
 
@@ -37,8 +38,8 @@ pub struct Task {
     pub floor_latency: Option<f64>,
     /// Memory copies on this host, by size.
     pub copies: Vec<(usize, f64)>,
-    /// Nanoseconds of the computation that tells an undisturbed processor.
-    pub pace: f64,
+    /// Times of the computation that tells an undisturbed processor.
+    pub paces: Paces,
     /// Cores for all processes.
     pub cores: usize,
 }
@@ -69,8 +70,8 @@ pub struct Floors {
     pub latency: Option<f64>,
     /// Memory copies as (bytes, bytes a second).
     pub copies: Vec<(usize, f64)>,
-    /// Nanoseconds of the computation that tells an undisturbed processor.
-    pub pace: f64,
+    /// Times of the computation that tells an undisturbed processor.
+    pub paces: Paces,
 }
 
 impl Task {
@@ -94,7 +95,7 @@ impl Task {
             nanos_per_tick,
             floor_latency: floors.latency,
             copies: floors.copies,
-            pace: floors.pace,
+            paces: floors.paces,
             cores: cores(),
         }
     }
@@ -120,7 +121,7 @@ impl Task {
             seed: self.seed,
             floor_latency: self.floor_latency,
             copies: self.copies.clone(),
-            pace: Some(self.pace),
+            paces: self.paces.clone(),
             cores: Some(self.cores),
         }
     }

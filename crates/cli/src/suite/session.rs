@@ -20,9 +20,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verbena_fabric::verbs::JobPlacement;
 use verbena_measure::clock::Clock;
-use verbena_measure::pace;
+use verbena_measure::pace::Paces;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_measure::sample::Sample;
+use verbena_measure::start::cores;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
@@ -52,11 +53,15 @@ impl Session<'_> {
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
         let job = Job::from_environment();
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
-        let pace = pace::undisturbed(PACE, || clock.now()) as f64 * clock.nanos_per_tick;
+        let paces = match job {
+            None => Paces::measure(cores(), PACE, &clock),
+            // All processes of the job begin at this time, and so all are at work.
+            Some(_) => Paces::measure(1, PACE, &clock),
+        };
         let floors = match first {
-            true => floors(pace),
+            true => floors(paces),
             false => Floors {
-                pace,
+                paces,
                 ..Floors::default()
             },
         };
@@ -263,10 +268,8 @@ impl Session<'_> {
 
 /// The floor of latencies and the bounds of bandwidths through memory on this host: the fastest that was seen, for what
 /// else ran at the time is no part of a bound.
-fn floors(pace: f64) -> Floors {
-    let latency = (verbena_measure::start::cores() > 1)
-        .then(host::cache_line)
-        .and_then(Sample::new);
+fn floors(paces: Paces) -> Floors {
+    let latency = (cores() > 1).then(host::cache_line).and_then(Sample::new);
     let copies = (12..=22).step_by(2).filter_map(|power| {
         let size = 1 << power;
         Some((size, Sample::new(host::copy(size))?.max()))
@@ -274,6 +277,6 @@ fn floors(pace: f64) -> Floors {
     Floors {
         latency: latency.map(|s| s.min()),
         copies: copies.collect(),
-        pace,
+        paces,
     }
 }
