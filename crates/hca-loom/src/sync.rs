@@ -6,3 +6,6 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub fn model_fence() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
+
+/// Nothing: a hint to the cache has no effect that could be seen.
+pub fn prefetch(_word: &AtomicU32) {}

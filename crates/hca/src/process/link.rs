@@ -2,6 +2,7 @@
 
 use crate::path::Peer;
 use crate::qp::Qp;
+use crate::qp::responder::Known;
 use crate::shm::channel::{Channel, MAX_PAYLOAD};
 use crate::shm::ring::{Consumer, Header, Producer};
 use std::collections::VecDeque;
@@ -193,6 +194,8 @@ pub struct Serving {
     pub answers: Producer,
     /// Bytes of a read request at the head that have been answered already.
     pub read_progress: u64,
+    /// The queue pair that was served last.
+    pub known: Known,
 }
 
 impl Inbound {

@@ -355,11 +355,13 @@ impl Process {
         self.outbound_to(self.member.get()?.registry.owner(number)?)
     }
 
-    /// Waits until nobody touches memory by a key that was revoked before: neither peers nor threads of ours.
+    /// Waits until nobody touches memory by a key that was revoked before: neither peers nor threads of ours. Then nobody
+    /// remembers a queue pair that was taken out of the table before either.
     pub fn wait_for_accesses(&self) {
         self.wait_for_peers();
         for inbound in &self.channels().inbound {
-            drop(inbound.serving.lock().unwrap_or_else(|e| e.into_inner()));
+            let mut serving = inbound.serving.lock().unwrap_or_else(|e| e.into_inner());
+            serving.known.forget();
         }
     }
 

@@ -88,11 +88,14 @@ impl Process {
         let answered = serving.answers.tail();
         let mut served = 0;
         let mut published = false;
+        // Taken out for the batch, because a completion that is ready refers to it.
+        let mut known = std::mem::take(&mut serving.known);
         while served < BATCH {
             match serving.requests.peek(&requests) {
                 Ok(Some(record)) => {
+                    serving.requests.foresee(&requests, &record);
                     self.complete_before(inbound);
-                    match responder::serve(self, inbound, serving, &record) {
+                    match responder::serve(self, inbound, serving, &mut known, &record) {
                         Progress::Done(delivered) => {
                             serving.requests.advance(&record);
                             if let Some(delivered) = delivered {
@@ -112,6 +115,7 @@ impl Process {
                 }
             }
         }
+        serving.known = known;
         published |= serving.requests.publish(&requests);
         // A long read fills the answering ring before it is served: the requester must come and empty it.
         let answered = serving.answers.tail() != answered;

@@ -231,6 +231,14 @@ impl Consumer {
         }
     }
 
+    /// Has the cell behind `record` brought into the cache while the record is dealt with: the producer wrote its guard
+    /// there, so that the next look would wait for it.
+    #[inline]
+    pub fn foresee(&self, store: &impl Store, record: &Record) {
+        let next = (self.head + u64::from(record.header.cells)) & (store.cells() - 1);
+        crate::sync::prefetch(store.stamp(next));
+    }
+
     /// Is done with the record that [`Consumer::peek`] returned.
     pub fn advance(&mut self, record: &Record) {
         self.head += u64::from(record.header.cells);

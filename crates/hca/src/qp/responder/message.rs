@@ -1,8 +1,7 @@
 //! Messages that take a receive: sends, and the notices of writes with immediate data.
 
 use super::arrival::{Arrival, Arriving};
-use super::{Call, Delivered, Failure};
-use crate::cq::Cq;
+use super::{Call, Completing, Delivered, Failure};
 use crate::errno::Errno;
 use crate::memory::place::{Claim, grant};
 use crate::memory::transfer::Runs;
@@ -15,7 +14,10 @@ use verbena_abi::*;
 
 impl Call<'_> {
     /// A message for the queue pair's own, or its shared, receive queue.
-    pub(super) fn serve_message(&self, queue_pair: &Arc<Qp>) -> Result<Option<Delivered>, Failure> {
+    pub(super) fn serve_message<'q>(
+        &self,
+        queue_pair: &'q Arc<Qp>,
+    ) -> Result<Option<Delivered<'q>>, Failure> {
         let mut guard = queue_pair.lock_receive();
         let receive: &mut ReceiveQueue = &mut guard;
         let timer = receive.rnr_timer;
@@ -28,15 +30,18 @@ impl Call<'_> {
             Some(srq) => srq.take(),
             None => ring.take(),
         };
-        let cq = queue_pair.recv_cq.as_ref();
+        let cq = queue_pair
+            .recv_cq
+            .as_ref()
+            .map(|cq| Completing::QueuePair(cq));
         self.deliver(queue_pair.number, &mut receive.arrival, take, pd, timer, cq)
     }
 
     /// A message for an XRC shared receive queue of this process. The queue pair that it came for may be another's.
-    pub(super) fn serve_xrc(
+    pub(super) fn serve_xrc<'q>(
         &self,
-        queue_pair: Option<&Arc<Qp>>,
-    ) -> Result<Option<Delivered>, Failure> {
+        queue_pair: Option<&'q Arc<Qp>>,
+    ) -> Result<Option<Delivered<'q>>, Failure> {
         let header = &self.record.header;
         let mut timer = 0;
         if let Some(queue_pair) = queue_pair {
@@ -68,19 +73,19 @@ impl Call<'_> {
             || srq.take(),
             srq.pd(),
             timer,
-            Some(cq),
+            Some(Completing::Shared(cq.clone())),
         )
     }
 
-    fn deliver(
+    fn deliver<'q>(
         &self,
         number: u32,
         arrival: &mut Arrival,
         take: impl FnOnce() -> Option<Receive>,
         pd: u32,
         timer: u8,
-        cq: Option<&Arc<Cq>>,
-    ) -> Result<Option<Delivered>, Failure> {
+        cq: Option<Completing<'q>>,
+    ) -> Result<Option<Delivered<'q>>, Failure> {
         let header = &self.record.header;
         if let Some(awaited) = arrival.discard_until {
             if awaited != header.psn || header.flags & FIRST == 0 {
@@ -163,7 +168,7 @@ impl Call<'_> {
         self.process.counters.shard().receive_operations.add(1);
         self.process.counters.shard().receive_bytes.add(total);
         Ok(cq.map(|cq| Delivered {
-            cq: cq.clone(),
+            cq,
             wc,
             solicited: header.flags & SOLICITED != 0,
         }))

@@ -28,22 +28,30 @@ use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
 /// Whether a record is dealt with.
-pub enum Progress {
+pub enum Progress<'a> {
     /// It is. The completion of the receive that it took, if any, is to be pushed once the requester can see that it is
     /// dealt with: a program that answers a message may count on the sender's having its completion first.
-    Done(Option<Delivered>),
+    Done(Option<Delivered<'a>>),
     /// It needs room for answers; again later.
     Blocked,
 }
 
 /// A completion that is ready for its queue.
-pub struct Delivered {
-    cq: Arc<Cq>,
+pub struct Delivered<'a> {
+    cq: Completing<'a>,
     wc: ibv_wc,
     solicited: bool,
 }
 
-impl Delivered {
+/// Whose completion queue it is. Counting the queue's users up and down would cost as much as checking a key.
+enum Completing<'a> {
+    /// That of a queue pair.
+    QueuePair(&'a Cq),
+    /// That of an XRC shared receive queue.
+    Shared(Arc<Cq>),
+}
+
+impl Delivered<'_> {
     /// Makes it visible to the application.
     pub fn push(self) {
         let completion = Completion {
@@ -51,7 +59,11 @@ impl Delivered {
             timestamp: 0,
             retire: None,
         };
-        self.cq.push(completion, self.solicited);
+        let cq: &Cq = match &self.cq {
+            Completing::QueuePair(cq) => cq,
+            Completing::Shared(cq) => cq,
+        };
+        cq.push(completion, self.solicited);
     }
 }
 
@@ -80,13 +92,36 @@ impl Failure {
     }
 }
 
+/// The queue pair that the last record was for. The next is likely for the same, and looking a queue pair up and counting
+/// its users takes longer than checking a message.
+///
+/// One that is destroyed serves nothing: its state is RESET for good. It is forgotten before its number is given to
+/// another ([`Process::wait_for_accesses`]).
+#[derive(Default)]
+pub struct Known(Option<Arc<Qp>>);
+
+impl Known {
+    fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
+        if self.0.as_ref().is_none_or(|known| known.number != number) {
+            self.0 = process.queue_pairs.find(number);
+        }
+        self.0.as_ref()
+    }
+
+    /// Remembers nothing any more.
+    pub fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// Serves one record.
-pub fn serve(
+pub fn serve<'a>(
     process: &Process,
     inbound: &Arc<Inbound>,
     serving: &mut Serving,
+    known: &'a mut Known,
     record: &Record,
-) -> Progress {
+) -> Progress<'a> {
     if !serving.answers.has_room(&inbound.channel.answers(), 0) {
         return Progress::Blocked;
     }
@@ -95,20 +130,15 @@ pub fn serve(
         datagram::serve_datagram(process, record);
         return Progress::Done(None);
     }
-    let queue_pair = process.queue_pairs.find(header.destination);
+    let queue_pair = known.find(process, header.destination);
     let call = Call {
         process,
         inbound,
         record,
     };
     let result = match header.kind {
-        SEND | SEND_PULL | WRITE_NOTICE if header.address != 0 => {
-            call.serve_xrc(queue_pair.as_ref())
-        }
-        _ => match queue_pair
-            .as_ref()
-            .filter(|queue_pair| queue_pair.listens_to(header.source))
-        {
+        SEND | SEND_PULL | WRITE_NOTICE if header.address != 0 => call.serve_xrc(queue_pair),
+        _ => match queue_pair.filter(|queue_pair| queue_pair.listens_to(header.source)) {
             None => Err(Failure::of(LOST)),
             Some(queue_pair) => {
                 queue_pair.establish();
@@ -147,7 +177,7 @@ pub fn serve(
             Progress::Done(delivered)
         }
         Err(failure) => {
-            call.refuse(serving, queue_pair.as_ref(), failure);
+            call.refuse(serving, queue_pair, failure);
             Progress::Done(None)
         }
     }

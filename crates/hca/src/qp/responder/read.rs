@@ -40,7 +40,7 @@ impl Call<'_> {
         &self,
         queue_pair: &Arc<Qp>,
         serving: &mut Serving,
-    ) -> Result<Progress, Failure> {
+    ) -> Result<Progress<'static>, Failure> {
         let header = &self.record.header;
         if self.is_discarded(queue_pair) {
             return Ok(Progress::Done(None));

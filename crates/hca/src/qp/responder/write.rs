@@ -11,7 +11,10 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl Call<'_> {
-    pub(super) fn serve_write(&self, queue_pair: &Arc<Qp>) -> Result<Option<Delivered>, Failure> {
+    pub(super) fn serve_write<'q>(
+        &self,
+        queue_pair: &'q Arc<Qp>,
+    ) -> Result<Option<Delivered<'q>>, Failure> {
         let header = &self.record.header;
         let key = header.word as u32;
         let length = u64::from(header.length);
