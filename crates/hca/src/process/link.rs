@@ -4,7 +4,7 @@ use crate::path::Peer;
 use crate::qp::Qp;
 use crate::qp::responder::Known;
 use crate::shm::channel::{Channel, MAX_PAYLOAD};
-use crate::shm::ring::{Consumer, Header, Producer};
+use crate::shm::ring::{self, Consumer, Header, Producer};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -116,6 +116,15 @@ impl Outbound {
         }
         self.pushed.store(end, Ordering::Release);
         Pushed::Stored
+    }
+
+    /// Has the cell that the next record goes to brought into the cache.
+    #[inline]
+    pub fn foresee(&self) {
+        ring::foresee(
+            &self.channel.requests(),
+            self.pushed.load(Ordering::Relaxed),
+        );
     }
 
     /// Has `queue_pair` pumped when the responder has made room. False when it never will.

@@ -12,11 +12,13 @@
 //!   with Acquire before it reads anything else.
 //! - SYNC POINT release: the consumer stores `head` with Release after its last read of a record; the producer loads
 //!   it with Acquire before it writes into the cells.
+//! - What is said to the cache (`foresee`) is no part of this: it only saves the wait for a line that the other side has.
+//!   A store to such a line is not waited for by itself, but by the next locked instruction, and there always is one.
 //! - Records do not wrap. What is left at the end of a lap is filled by a padding record.
 //! - `head` is also the acknowledgement: a record before it has been dealt with. An answer other than "done" has been
 //!   published on the answering ring before `head` passes the record.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, prefetch, prefetch_to_write};
 
 /// Bytes of a cell: a cache line.
 pub const CELL: usize = 64;
@@ -111,6 +113,12 @@ pub fn cells_for(length: usize) -> u64 {
     (HEADER + length).div_ceil(CELL) as u64
 }
 
+/// Has a cell that the producer is about to write brought into the cache.
+#[inline]
+pub fn foresee(store: &impl Store, position: u64) {
+    prefetch_to_write(store.stamp(position & (store.cells() - 1)));
+}
+
 impl Producer {
     /// Position behind everything published so far.
     pub fn tail(&self) -> u64 {
@@ -165,6 +173,8 @@ impl Producer {
             ..header
         };
         self.publish(store, header, cells, fill);
+        // The guard of the next record, if it is short.
+        foresee(store, self.tail + 1);
         Some(self.tail)
     }
 
@@ -231,12 +241,13 @@ impl Consumer {
         }
     }
 
-    /// Has the cell behind `record` brought into the cache while the record is dealt with: the producer wrote its guard
-    /// there, so that the next look would wait for it.
+    /// Has what comes after `record` brought into the cache while the record is dealt with: the cell behind it, where the
+    /// producer wrote its guard and the next look goes, and our position, which the producer watches.
     #[inline]
     pub fn foresee(&self, store: &impl Store, record: &Record) {
-        let next = (self.head + u64::from(record.header.cells)) & (store.cells() - 1);
-        crate::sync::prefetch(store.stamp(next));
+        let next = self.head + u64::from(record.header.cells);
+        prefetch(store.stamp(next & (store.cells() - 1)));
+        prefetch_to_write(store.head());
     }
 
     /// Is done with the record that [`Consumer::peek`] returned.

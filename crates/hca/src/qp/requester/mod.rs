@@ -96,6 +96,7 @@ impl Qp {
         };
         let outcome = match request.opcode {
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => {
+                channel.foresee();
                 self.process.counters.shard().send_operations.add(1);
                 self.send_message(send, &job, progress)
             }
