@@ -33,15 +33,7 @@ pub fn page(
     let mut out = head(&title);
     let measures = runs.iter().any(|run| run.run.fabric != "model");
     for run in runs {
-        let lead = format!(
-            "{}: {} {}, {} launch{}, {}",
-            escape(&run.run.label),
-            escape(&run.run.fabric),
-            escape(&run.run.device),
-            run.run.launches,
-            if run.run.launches == 1 { "" } else { "es" },
-            escape(&run.run.effort),
-        );
+        let lead = lead(run);
         // Models beside a measured adapter are there to be looked up.
         let _ = match measures && run.run.fabric == "model" {
             true => write!(
@@ -103,6 +95,17 @@ given only where ten samples lie beyond. One-way latency is half a round trip of
 round trip. Rates are taken over the union of all processes' intervals after a common start. Several launches are \
 combined by their median. The bound beside a figure says what limits it. All metrics are defined in docs/methods.md, all \
 fields of the records in docs/results-schema.md.</p>";
+
+/// What a run was; an import has neither device nor effort.
+fn lead(run: &Loaded) -> String {
+    let run = &run.run;
+    let plural = if run.launches == 1 { "" } else { "es" };
+    let adapter = format!("{} {}", run.fabric, run.device);
+    let launches = format!("{} launch{plural}", run.launches);
+    let words = [adapter.trim(), launches.as_str(), run.effort.as_str()];
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    escape(&format!("{}: {}", run.label, words.join(", "))).to_string()
+}
 
 fn groups(benchmarks: &[Described]) -> Vec<&str> {
     let mut groups: Vec<&str> = Vec::new();

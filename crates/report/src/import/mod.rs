@@ -11,7 +11,7 @@ mod row;
 
 use crate::error::{Error, Result};
 use crate::run_directory::Loaded;
-use crate::schema::{Run, VERSION};
+use crate::schema::{End, Run, VERSION};
 use std::io::Read;
 use std::path::Path;
 use verbena_measure::compare::Better;
@@ -48,6 +48,11 @@ pub fn import(path: &Path) -> Result<Loaded> {
             ..Run::default()
         },
         points,
+        end: Some(End {
+            outcome: "complete".to_owned(),
+            seconds: 0.0,
+            reason: None,
+        }),
         ..Loaded::default()
     })
 }
@@ -86,14 +91,15 @@ fn unknown(text: &str) -> String {
     if text.trim().is_empty() {
         return "the file is empty".to_owned();
     }
+    let ours = text.trim_start().starts_with("{\"record\":");
     match serde_json::from_str::<serde_json::Value>(text) {
-        Err(error) if text.trim_start().starts_with('{') => {
-            format!("JSON that cannot be read: {error}")
-        }
-        Ok(value) if value.get("record").is_some() => {
+        _ if ours => {
             format!(
                 "{known}; a run of ours is read from a file that ends in .jsonl, or from its directory"
             )
+        }
+        Err(error) if text.trim_start().starts_with('{') => {
+            format!("JSON that cannot be read: {error}")
         }
         _ => known.to_owned(),
     }
@@ -140,6 +146,23 @@ mod tests {
         let message = import(&path).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         message
+    }
+
+    #[test]
+    fn a_whole_file_is_not_a_run_cut_short() {
+        let name = format!("verbena-import-{}-whole", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(
+            &path,
+            "# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n8 1.2\n",
+        )
+        .unwrap();
+        let loaded = import(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(loaded.points.len(), 1);
+        let page = crate::html::page(&[loaded], &[], None);
+        assert!(!page.contains("cut short"));
+        assert!(page.contains("import, 1 launch</p>"));
     }
 
     #[test]
