@@ -30,6 +30,29 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
+    /// Refuses a threshold that no change would exceed, or every one.
+    pub fn check(&self) -> Result<(), String> {
+        let named = self
+            .benchmarks
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value));
+        for (name, value) in named.chain([("default", self.default)]) {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(format!(
+                    "the threshold of {name} is {value}, not a share such as 0.05"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The exceptions that none of these benchmarks begins with, misspelt perhaps.
+    pub fn unused<'a>(&'a self, benchmarks: &[&str]) -> Vec<&'a str> {
+        let used = |prefix: &str| benchmarks.iter().any(|name| name.starts_with(prefix));
+        let prefixes = self.benchmarks.keys().map(String::as_str);
+        prefixes.filter(|prefix| !used(prefix)).collect()
+    }
+
     /// The threshold for a benchmark.
     pub fn of(&self, benchmark: &str) -> f64 {
         self.benchmarks
@@ -80,5 +103,31 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
         changes: compare(&pairs, a.run.seed ^ b.run.seed),
         only_first: first.len() - common,
         only_second: second.len().saturating_sub(common),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_that_decide_nothing_are_refused() {
+        let of = |default, exception| Thresholds {
+            default,
+            benchmarks: [("latency.".to_owned(), exception)].into(),
+        };
+        assert!(of(0.0, 0.1).check().is_ok());
+        assert!(of(f64::NAN, 0.1).check().unwrap_err().contains("default"));
+        assert!(of(0.05, -1.0).check().unwrap_err().contains("latency."));
+        assert!(of(0.05, f64::INFINITY).check().is_err());
+    }
+
+    #[test]
+    fn exceptions_for_nothing_are_found() {
+        let thresholds = Thresholds {
+            benchmarks: [("latncy.".to_owned(), 0.1), ("latency.".to_owned(), 0.1)].into(),
+            ..Thresholds::default()
+        };
+        assert_eq!(thresholds.unused(&["latency.write"]), ["latncy."]);
     }
 }

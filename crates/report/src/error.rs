@@ -16,6 +16,17 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// Results are not written over.
+    #[error("{} holds the results of another run; name another directory, or remove it", .0.display())]
+    Taken(PathBuf),
+    /// A directory is not that of a run.
+    #[error("{} holds no results.jsonl{}", path.display(), but(within))]
+    NoRun {
+        /// The directory.
+        path: PathBuf,
+        /// The runs directly within.
+        within: Vec<PathBuf>,
+    },
     /// A record is not what the schema says.
     #[error("{}:{line}: not a record of schema {}: {reason}", path.display(), crate::schema::VERSION)]
     Record {
@@ -42,6 +53,18 @@ pub enum Error {
         /// What was expected.
         reason: String,
     },
+}
+
+/// Which runs there are instead.
+fn but(within: &[PathBuf]) -> String {
+    let names: Vec<String> = within
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(", but the runs {}", names.join(", ")),
+    }
 }
 
 impl Error {

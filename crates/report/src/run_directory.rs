@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::schema::{End, Line, Run, VERSION};
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use verbena_measure::result::{Failure, Finding, Point};
 
@@ -17,7 +17,9 @@ pub const REPORT: &str = "report.html";
 /// A run directory being written.
 pub struct Writer {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: File,
+    /// Bytes of whole lines.
+    written: u64,
 }
 
 impl Writer {
@@ -25,22 +27,32 @@ impl Writer {
     pub fn create(directory: &Path, run: &Run) -> Result<Writer> {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
         let path = directory.join(RESULTS);
-        let file = File::create_new(&path).map_err(|e| Error::io(&path, e))?;
+        let mut new = File::options();
+        new.create_new(true).append(true);
+        let file = new.open(&path).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => Error::Taken(directory.to_owned()),
+            _ => Error::io(&path, e),
+        })?;
         let mut writer = Writer {
             path,
-            file: BufWriter::new(file),
+            file,
+            written: 0,
         };
         writer.append(&Line::Run(run.clone()))?;
         Ok(writer)
     }
 
-    /// Appends a record and flushes it.
+    /// Appends a record, all of it or (on a full disk, say) nothing, so that what is there can be read.
     pub fn append(&mut self, line: &Line) -> Result<()> {
-        let text = serde_json::to_string(line).expect("records are plain data");
-        let fail = |e| Error::io(&self.path, e);
-        writeln!(self.file, "{text}")
-            .and_then(|()| self.file.flush())
-            .map_err(fail)
+        let mut text = serde_json::to_string(line).expect("records are plain data");
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).map_err(|error| {
+            // The error that counts is the first one.
+            let _ = self.file.set_len(self.written);
+            Error::io(&self.path, error)
+        })?;
+        self.written += text.len() as u64;
+        Ok(())
     }
 }
 
@@ -66,8 +78,36 @@ pub fn load(path: &Path) -> Result<Loaded> {
     } else {
         path.to_owned()
     };
-    let text = fs::read_to_string(&file).map_err(|e| Error::io(&file, e))?;
+    let text = fs::read_to_string(&file).map_err(|e| {
+        let within = inside(path);
+        match e.kind() {
+            ErrorKind::NotFound if path.is_dir() => Error::NoRun {
+                path: path.to_owned(),
+                within,
+            },
+            _ => Error::io(&file, e),
+        }
+    })?;
     parse(&file, &text)
+}
+
+/// The run directories that make up a path: itself, or those directly within, as several targets leave them.
+pub fn runs_at(path: &Path) -> Vec<PathBuf> {
+    let within = inside(path);
+    match path.join(RESULTS).exists() || within.is_empty() {
+        true => vec![path.to_owned()],
+        false => within,
+    }
+}
+
+fn inside(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.join(RESULTS).is_file())
+        .collect();
+    found.sort();
+    found
 }
 
 fn parse(path: &Path, text: &str) -> Result<Loaded> {
@@ -88,7 +128,14 @@ fn parse(path: &Path, text: &str) -> Result<Loaded> {
         Err(error) => return Err(wrong(1, error.to_string())),
     }
     for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-        match serde_json::from_str(line).map_err(|error| wrong(index + 1, error.to_string()))? {
+        let cut = index + 1 == text.lines().count() && !text.ends_with('\n');
+        let told = |error: serde_json::Error| match cut {
+            true => format!(
+                "{error}; the file was cut short here, without this line the rest can be read"
+            ),
+            false => error.to_string(),
+        };
+        match serde_json::from_str(line).map_err(|error| wrong(index + 1, told(error)))? {
             Line::Run(_) => return Err(wrong(index + 1, "a second run in one file".to_owned())),
             Line::Point(point) => loaded.points.push(*point),
             Line::Failure(failure) => loaded.failures.push(failure),
@@ -161,12 +208,57 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_several_runs_is_told_apart_from_a_run() {
+        let directory = std::env::temp_dir().join(format!("verbena-runs-{}", std::process::id()));
+        let empty = directory.join("empty");
+        fs::create_dir_all(&empty).unwrap();
+        for name in ["b", "a"] {
+            let run = Run {
+                schema: VERSION,
+                ..Run::default()
+            };
+            Writer::create(&directory.join(name), &run).unwrap();
+        }
+        assert_eq!(
+            runs_at(&directory),
+            [directory.join("a"), directory.join("b")]
+        );
+        assert_eq!(runs_at(&empty), std::slice::from_ref(&empty));
+        let message = |path: &Path| load(path).unwrap_err().to_string();
+        assert!(
+            message(&directory).contains("/a"),
+            "{}",
+            message(&directory)
+        );
+        assert!(
+            message(&empty).contains("no results.jsonl"),
+            "{}",
+            message(&empty)
+        );
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_written_leaves_no_part_of_itself() {
+        // Without room for it: the kernel takes none of a line on /dev/full, and the error is told.
+        let mut writer = Writer {
+            path: PathBuf::from("/dev/full"),
+            file: File::options().write(true).open("/dev/full").unwrap(),
+            written: 0,
+        };
+        let error = writer.append(&Line::Run(Run::default())).unwrap_err();
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+        assert_eq!(writer.written, 0);
+    }
+
+    #[test]
     fn wrong_files_are_named_with_the_line() {
         assert!(message("").contains("r.jsonl:1"));
         assert!(message("{\"record\":\"run\",\"schema\":99}").contains("schema version 99"));
         assert!(message("{\"record\":\"run\"}").contains("no schema version"));
         let cut = format!("{}\n{{\"record\":\"poi", run());
         assert!(message(&cut).contains("r.jsonl:2"), "{}", message(&cut));
+        assert!(message(&cut).contains("cut short"), "{}", message(&cut));
         assert!(message(&format!("{}\n{}", run(), run())).contains("second run"));
     }
 }
