@@ -25,6 +25,8 @@ REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich")
 
 SECONDS = 240
 WRONG_INPUT = 2
+MISSING = 3
+INTERRUPTED = 130
 # As `verbena list` prints them.
 NAME = re.compile(r"^  ((?:baseline|latency|bandwidth|rate|multi-pair|internals|patterns)\.[a-z-]+) ",
                   re.M)
@@ -47,6 +49,7 @@ def cases() -> list[Case]:
         Case("a process killed at any moment", "", killed_at_any_moment),
         Case("a hung process costs its own result", "", hung),
         Case("an interrupt keeps what is measured", "", interrupted),
+        Case("a full standard output costs no file", "", full_output),
         Case("equal runs compare as equal", "", compared),
         Case("a history tells when", "", history),
         Case("the report in a browser", "", browser),
@@ -73,6 +76,15 @@ WRONG = [
     ("a value that no profile has", ["list", "--set", "connectx.send.colour=1"], "connectx.send.colour"),
     ("a size of zero", ["bench", "latency.write", "--sizes", "0"], "between"),
     ("absent identifier", ["bench", "latency.write", "--gid-index", "200"], "--gid-index 200"),
+    ("the same target twice", ["bench", "latency.write", "--on", "software", "--on", "software"],
+     "twice"),
+    ("a second target that is not there", ["bench", "latency.write", "--on", "software", "--on",
+                                           "model:connectx-xdr"], "connectx-ddr"),
+    ("options without an effect", ["bench", "latency.write", "--set", "connectx.send.blueflame=1"],
+     "for models"),
+    ("nothing left to measure", ["bench", "latency.write", "--transports", "xrc", "--on",
+                                 "model:connectx-ddr", "--sizes", "8"], "no point is left"),
+    ("a threshold of nan", ["compare", "--thresholds", "{nan}", "{empty}", "{empty}"], "nan"),
     ("too few runs", ["history", "/no/a", "/no/b"], "at least 6 runs"),
     ("unwritable directory", ["bench", "baseline.memcpy", "--quick", "--out", "/proc/none"], "/proc/none"),
     ("no run there", ["report", "/no/such/run.jsonl"], "/no/such/run.jsonl"),
@@ -478,7 +490,20 @@ def interrupted(place: Place) -> Outcome:
     last = records(out)[-1]
     if last.get("outcome") != "interrupted":
         return failed(f"the last record is {last}", ended.evidence())
+    if ended.status != INTERRUPTED:
+        return failed(f"{ended.describe()}, expected exit {INTERRUPTED}", ended.evidence())
     return passed() if points_of(out) else failed("no point was kept", ended.evidence())
+
+
+def full_output(place: Place) -> Outcome:
+    """Standard output on a full disk is told, and costs no file."""
+    out = place.directory / "out"
+    command = (f"exec {VERBENA} bench latency.write --quick --sizes 8 --on model:connectx-ddr"
+               f" --out {out} > /dev/full")
+    ended = place.run("bench", ["sh", "-c", command], SECONDS)
+    if ended.status != MISSING or "cannot write to standard output" not in ended.output:
+        return failed(f"{ended.describe()}, expected exit {MISSING}", ended.evidence())
+    return passed() if (out / "report.html").is_file() else failed("no report was written")
 
 
 def compared(place: Place) -> Outcome:
@@ -584,12 +609,13 @@ def wrong(arguments: list[str], words: str, place: Place) -> Outcome:
                         "launches": 0, "clock": {}, "environment": {}})
     files = {"other": place.directory / "other.jsonl", "cut": place.directory / "cut.jsonl",
              "else": place.directory / "else.txt", "study": place.directory / "study.toml",
-             "empty": place.directory / "empty.jsonl"}
+             "empty": place.directory / "empty.jsonl", "nan": place.directory / "nan.toml"}
     files["other"].write_text('{"record":"run","schema":7}\n')
     files["cut"].write_text(first + '\n{"record":"point","bench')
     files["else"].write_text("nothing that anybody knows\n")
     files["study"].write_text('benchmark = "halo"\nsystem = "connectx-ddr"\ncolour = 3\n')
     files["empty"].write_text(first + "\n")
+    files["nan"].write_text("default = nan\n")
     command = [str(VERBENA), *(a.format(**files) for a in arguments)]
     ended = place.run("wrong", command, 30)
     if ended.status != WRONG_INPUT or words not in ended.output:

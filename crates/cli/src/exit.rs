@@ -14,6 +14,7 @@ Exit codes:
   3        something that is needed is missing or refused on this machine
   126      `run`: the command cannot be executed
   127      `run`: the command is not found
+  130      interrupted: what was measured until then is kept
   128 + n  `run`: the command ended by signal n
 Otherwise `run` returns the exit code of the command.";
 
@@ -32,6 +33,8 @@ pub enum Exit {
     NotExecutable,
     /// `run`: there is no such command.
     NotFound,
+    /// A measurement was ended by a signal; 128 + SIGINT, as shells have it.
+    Interrupted,
     /// `run`: what the command itself returned.
     OfCommand(u8),
 }
@@ -57,6 +60,7 @@ impl Exit {
             Exit::Environment => 3,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
+            Exit::Interrupted => 130,
             Exit::OfCommand(code) => code,
         }
     }
@@ -115,6 +119,7 @@ mod tests {
             Exit::Environment,
             Exit::NotExecutable,
             Exit::NotFound,
+            Exit::Interrupted,
         ] {
             let code = format!("  {:<9}", exit.code());
             assert!(

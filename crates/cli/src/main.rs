@@ -11,6 +11,7 @@ mod exit;
 mod failure;
 mod info;
 mod launch;
+mod output;
 mod profiles;
 mod reproduction;
 mod service;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Err(message) => return exit::of_arguments(&message),
     };
     match arguments.command.run() {
+        Ok(exit::Exit::Success) if output::is_lost() => exit::Exit::Environment.into(),
         Ok(code) => code.into(),
         Err(failure) => {
             eprintln!("verbena: {failure}");

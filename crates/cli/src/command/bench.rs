@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::outln;
 use crate::service::{self, catalogue};
 use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
@@ -32,6 +33,7 @@ pub struct Arguments {
 /// Runs them.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
+    arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
     let mut runs = measure(
         &benchmarks,
@@ -39,6 +41,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         arguments.out.as_deref(),
         print_table,
     )?;
+    if !runs.is_empty() && runs.iter().all(nothing) {
+        let text =
+            "nothing was measured: with these options no point is left of the benchmarks named";
+        return Err(Failure::Input(text.to_owned()));
+    }
     if let Some(predicted) = beside(&runs)? {
         print_table(&predicted);
         runs.push(predicted);
@@ -88,10 +95,21 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
             return Err(Failure::Input(text));
         }
     }
+    let mut seen = BTreeSet::new();
+    found.retain(|benchmark| seen.insert(benchmark.name));
     Ok(found)
 }
 
-/// Success if every run measured something and nothing failed that the adapter offers.
+/// Whether a run went to its end without anything to do.
+fn nothing(run: &Loaded) -> bool {
+    let complete = run
+        .end
+        .as_ref()
+        .is_some_and(|end| end.outcome == "complete");
+    complete && run.points.is_empty() && run.failures.is_empty()
+}
+
+/// Success if every run went to its end, measured something, and nothing failed that the adapter offers.
 pub fn verdict(runs: &[Loaded]) -> Exit {
     let bad = |run: &Loaded| {
         let offered_nothing = run.points.is_empty() && run.failures.iter().any(|f| !f.unsupported);
@@ -103,7 +121,14 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
         let ended = run.end.as_ref().is_some_and(|end| end.outcome == "failed");
         offered_nothing || launch || ended
     };
-    if runs.iter().any(bad) {
+    let interrupted = |run: &Loaded| {
+        run.end
+            .as_ref()
+            .is_some_and(|end| end.outcome == "interrupted")
+    };
+    if runs.iter().any(interrupted) {
+        Exit::Interrupted
+    } else if runs.iter().any(bad) {
         Exit::AnswerIsNo
     } else {
         Exit::Success
@@ -114,7 +139,7 @@ fn print_table(run: &Loaded) {
     let mut last = String::new();
     for row in rows(run) {
         if row.benchmark != last {
-            println!("{} on {}", row.benchmark, run.run.label);
+            outln!("{} on {}", row.benchmark, run.run.label);
             last.clone_from(&row.benchmark);
         }
         let words: Vec<String> = row
@@ -135,13 +160,13 @@ fn print_table(run: &Loaded) {
                 text
             })
             .collect();
-        println!("  {:<44} {}", row.label_without(&[]), words.join("; "));
+        outln!("  {:<44} {}", row.label_without(&[]), words.join("; "));
         for warning in &row.warnings {
-            println!("  {:<44} warning: {warning}", "");
+            outln!("  {:<44} warning: {warning}", "");
         }
     }
     for finding in &run.findings {
-        println!("{}: {}", finding.benchmark, finding.text);
+        outln!("{}: {}", finding.benchmark, finding.text);
     }
     for failure in &run.failures {
         let words: Vec<String> = failure
@@ -149,11 +174,10 @@ fn print_table(run: &Loaded) {
             .iter()
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
-        println!(
-            "{} {}: {}",
-            failure.benchmark,
-            words.join(", "),
-            failure.reason
-        );
+        let point = match words.is_empty() {
+            true => String::new(),
+            false => format!(" {}", words.join(", ")),
+        };
+        outln!("{}{point}: {}", failure.benchmark, failure.reason);
     }
 }

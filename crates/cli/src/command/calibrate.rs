@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::{out, outln};
 use crate::profiles::ProfileOptions;
 use crate::suite::target::Target;
 use clap::value_parser;
@@ -79,9 +80,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         threads: arguments.threads as usize,
     })
     .map_err(|error| Failure::Input(error.to_string()))?;
-    print!("{}", text(&calibrated, &observations));
+    out!("{}", text(&calibrated, &observations));
     if points > observations.len() {
-        println!(
+        outln!(
             "{} points of the runs were left out: the models are not asked for such",
             points - observations.len()
         );
@@ -90,7 +91,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let overlays = overlay(&library, profile, &calibrated, &source(&arguments.runs));
         write(directory, &overlays)?;
         if let Some(system) = overlays.last() {
-            println!(
+            outln!(
                 "written: --profiles {} --on model:{}",
                 directory.display(),
                 system.name

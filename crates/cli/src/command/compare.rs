@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::outln;
 use verbena_measure::compare::{Change, Verdict};
 use verbena_report::comparison::{Thresholds, between};
 
@@ -35,6 +36,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let thresholds = thresholds(arguments.thresholds.as_deref())?;
     let (a, b) = (read(&arguments.a)?, read(&arguments.b)?);
     let compared = between(&a, &b, &thresholds);
+    let points = a.points.iter().chain(&b.points);
+    let benchmarks: Vec<&str> = points.map(|point| point.benchmark.as_str()).collect();
+    for prefix in thresholds.unused(&benchmarks) {
+        eprintln!(
+            "verbena: warning: thresholds: no benchmark of these runs begins with {prefix:?}"
+        );
+    }
     let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
     let shown: Vec<&Change> = compared.changes.iter().filter(wanted).collect();
     let count = |verdict| {
@@ -46,20 +54,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     if arguments.json {
         let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
-        println!("{text}");
+        outln!("{text}");
     } else {
         for change in &shown {
             let interval = change
                 .interval
                 .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
-            println!(
+            outln!(
                 "{:>10} {:.3}{interval}  {}",
                 word(change.verdict),
                 change.ratio,
                 change.key
             );
         }
-        println!(
+        outln!(
             "{} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
             compared.changes.len(),
             count(Verdict::Regressed),
@@ -89,7 +97,9 @@ pub fn thresholds(path: Option<&Path>) -> Result<Thresholds, Failure> {
     };
     let wrong = |error: String| Failure::Input(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| wrong(error.to_string()))
+    let thresholds: Thresholds = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    thresholds.check().map_err(wrong)?;
+    Ok(thresholds)
 }
 
 fn is_change(verdict: Verdict) -> bool {

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::outln;
 use crate::reproduction;
 use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
@@ -66,7 +67,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         )?),
     };
     let report = super::report::write(&out, &runs, published.as_ref())?;
-    println!("{}", report.display());
+    outln!("{}", report.display());
     Ok(super::bench::verdict(&runs))
 }
 
@@ -84,6 +85,14 @@ impl Arguments {
             };
             target.find(&self.options.profiles)
         };
-        self.beside.iter().map(model).collect()
+        let mut beside = Vec::new();
+        for profile in &self.beside {
+            // A model that is a target itself needs no second place.
+            let measured = |target: &Target| matches!(target, Target::Model { profile: p, .. } if p == profile);
+            if !self.options.targets.iter().any(measured) {
+                beside.push(model(profile)?);
+            }
+        }
+        Ok(beside)
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::out;
 use crate::profiles::ProfileOptions;
 use crate::suite::target::{Found, Target};
 use verbena_measure::unit;
@@ -77,7 +78,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut operations = Vec::new();
     for one in &explained {
         let title = title(benchmark.name, one);
-        print!("{}", table(&title, &model.system.name, one));
+        out!("{}", table(&title, &model.system.name, one));
         operations.push(operation(title, one));
     }
     if let Some(out) = &arguments.out {

@@ -6,6 +6,7 @@ use crate::command::compare::thresholds;
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::outln;
 use verbena_measure::stats::step::LEAST_RUNS;
 use verbena_measure::unit;
 use verbena_report::history::{Moved, moves};
@@ -44,13 +45,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let moved = moves(&runs, &thresholds);
     if arguments.json {
         let text = serde_json::to_string_pretty(&moved).expect("steps are plain data");
-        println!("{text}");
+        outln!("{text}");
     } else {
         for step in &moved {
-            println!("{}", line(step, &names[step.run]));
+            outln!("{}", line(step, &names[step.run]));
         }
         let worse = moved.iter().filter(|step| step.worse).count();
-        println!(
+        outln!(
             "{} runs: {} steps, {worse} for the worse",
             runs.len(),
             moved.len()

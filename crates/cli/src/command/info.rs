@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::info::description::Answer;
 use crate::info::device::Device;
 use crate::info::table::Table;
+use crate::output::{out, outln};
 
 /// The arguments of `verbena info`.
 #[derive(Debug, clap::Args)]
@@ -54,9 +55,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         let text = serde_json::to_string_pretty(&everything)
             .expect("plain data with text keys has a JSON form");
-        println!("{text}");
+        outln!("{text}");
     } else {
-        print!(
+        out!(
             "{}",
             Table {
                 device: &device,

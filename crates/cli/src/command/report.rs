@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::outln;
 use crate::service::catalogue;
 use verbena_report::html::{Described, Reproduction, page};
-use verbena_report::run_directory::{Loaded, REPORT, load};
+use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
 use verbena_workloads::registry::ALL;
 
 /// Which runs.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Run directories, results files, or output of perftest, OSU or iperf3
+    /// Run directories (or directories of several), results files, or output of perftest, OSU or iperf3
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
 
@@ -27,7 +28,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let runs = arguments
         .runs
         .iter()
-        .map(|path| read(path))
+        .flat_map(|path| runs_at(path))
+        .map(|path| read(&path))
         .collect::<Result<Vec<_>, _>>()?;
     let out = match arguments.out {
         Some(out) => out,
@@ -35,7 +37,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => PathBuf::from(REPORT),
     };
     write_file(&out, &runs, None)?;
-    println!("{}", out.display());
+    outln!("{}", out.display());
     Ok(Exit::Success)
 }
 

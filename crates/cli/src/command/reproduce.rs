@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::{out, outln};
 use crate::profiles::ProfileOptions;
 use crate::reproduction::reproduction;
 use std::path::PathBuf;
@@ -47,13 +48,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     let results = evaluate(&library, &claims, arguments.threads);
-    print!("{}", table::text(&library, &results));
+    out!("{}", table::text(&library, &results));
     let moved = arguments.sensitivity.then(|| {
         let told = |count| eprintln!("{count} claims to compute with moved values");
         sensitivity(&library, &claims, arguments.threads, told)
     });
     if let Some(moved) = &moved {
-        print!("\n{}", sensitivity::text(moved));
+        out!("\n{}", sensitivity::text(moved));
     }
     if let Some(directory) = &arguments.out {
         let figures = draw(&library, &claims, arguments.threads);
@@ -75,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             table::json(&library, &results, &figures, moved.as_deref()),
         )?;
         write(REPORT, page)?;
-        println!("{}", directory.join(REPORT).display());
+        outln!("{}", directory.join(REPORT).display());
     }
     Ok(if table::target_met(&results) {
         Exit::Success

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::{out, outln};
 use crate::profiles::ProfileOptions;
 use crate::sweep::progress::Progress;
 use crate::sweep::script::Script;
@@ -50,7 +51,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .clone()
         .unwrap_or_else(|| beside(&arguments.file));
     if let Some(tasks) = arguments.slurm {
-        print!("{}", script(&arguments, &out, study.size(), tasks)?);
+        out!("{}", script(&arguments, &out, study.size(), tasks)?);
         return Ok(Exit::Success);
     }
     let basis = study.basis(&library).map_err(|e| input(&e))?;
@@ -75,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     )
     .map_err(|e| input(&e))?;
     match arguments.part {
-        Some(part) => println!(
+        Some(part) => outln!(
             "share {}/{} is in {}; without --part the same command merges all",
             part.number,
             part.of,
@@ -83,7 +84,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         ),
         None => {
             let merged = store.merge().map_err(|e| input(&e))?;
-            println!("{merged} points in {}", out.join("sweep.csv").display());
+            outln!("{merged} points in {}", out.join("sweep.csv").display());
         }
     }
     Ok(Exit::Success)

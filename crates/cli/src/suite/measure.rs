@@ -20,22 +20,39 @@ pub fn measure(
 ) -> Result<Vec<Loaded>, Failure> {
     let several = options.targets.len() > 1;
     let mut runs = Vec::new();
-    for target in &options.targets {
-        let found = target.find(&options.profiles)?;
-        if let (Found::Adapter(adapter), Some(index)) = (&found, options.gid_index) {
-            adapter.check_gid(index)?;
-        }
+    // All of them first: that the last one is not there should not cost what was measured on the others.
+    for found in &targets(options)? {
         let directory = out.map(|out| match several {
             true => out.join(found.directory()),
             false => out.to_owned(),
         });
-        let run = on(&found, benchmarks, options, directory.as_deref())?;
+        let run = on(found, benchmarks, options, directory.as_deref())?;
         if let Some(loaded) = &run {
             show(loaded);
         }
         runs.extend(run);
     }
     Ok(runs)
+}
+
+/// The targets, of which no two are the same.
+fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
+    let mut all: Vec<Found> = Vec::new();
+    for target in &options.targets {
+        let found = target.find(&options.profiles)?;
+        if all
+            .iter()
+            .any(|other| other.directory() == found.directory())
+        {
+            let name = found.directory();
+            return Err(Failure::Input(format!("{name} is given twice with --on")));
+        }
+        if let (Found::Adapter(adapter), Some(index)) = (&found, options.gid_index) {
+            adapter.check_gid(index)?;
+        }
+        all.push(found);
+    }
+    Ok(all)
 }
 
 /// Runs benchmarks on one target.

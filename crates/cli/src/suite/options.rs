@@ -95,6 +95,18 @@ impl MeasureOptions {
         }
     }
 
+    /// Refuses profile options where nothing is a model.
+    pub fn check_profiles(&self) -> Result<(), Failure> {
+        let is_model = |target: &Target| matches!(target, Target::Model { .. });
+        let given = !self.profiles.set.is_empty() || !self.profiles.profiles.is_empty();
+        match given && !self.targets.iter().any(is_model) {
+            true => Err(Failure::Input(
+                "--set and --profiles are for models; `--on model:PROFILE` measures one".to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Launches of each benchmark.
     pub fn launches(&self) -> u32 {
         self.launches.unwrap_or(if self.quick { 1 } else { 5 })

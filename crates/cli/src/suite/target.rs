@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use verbena_fabric::FabricKind;
 use verbena_fabric::model::Fidelity;
+use verbena_hca::describe;
+use verbena_hca::shm::registry::{self, Registry};
 use verbena_verbs::Library;
 
 /// What benchmarks run on.
@@ -154,6 +156,7 @@ impl Target {
         let (kind, library, wanted, port) = match self {
             Target::Software => {
                 let libraries = Libraries::beside_this_executable()?;
+                registry_is_usable()?;
                 (
                     "software",
                     libraries.directory().join("libibverbs.so.1"),
@@ -188,6 +191,18 @@ impl Target {
             device,
             port,
         }))
+    }
+}
+
+/// Refuses a registry that processes could not join, for they could only say that a call was not permitted.
+fn registry_is_usable() -> Result<(), Failure> {
+    let path = registry::directory();
+    match Registry::open(&path) {
+        Ok(_) => {
+            describe::sweep(&path);
+            Ok(())
+        }
+        Err(source) => Err(Failure::Registry { path, source }),
     }
 }
 
