@@ -8,7 +8,4 @@ pub fn model_fence() {
 }
 
 /// Nothing: a hint to the cache has no effect that could be seen.
-pub fn prefetch<T>(_word: &T) {}
-
-/// Nothing, as [`prefetch`].
 pub fn prefetch_to_write<T>(_word: &T) {}

@@ -7,20 +7,7 @@ pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[inline(always)]
 pub fn model_fence() {}
 
-/// Has the cache line of a word brought near for reading, without waiting for it.
-#[inline(always)]
-pub fn prefetch<T>(word: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it reads nothing and cannot fault.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = word;
-}
-
-/// As [`prefetch`], for writing: other processors lose the line.
+/// Has the cache line of a word brought near for writing, without waiting for it: other processors lose the line.
 #[inline(always)]
 pub fn prefetch_to_write<T>(word: &T) {
     // By name: the compiler would make it a hint for reading unless told that the processor has this one. 64-bit

@@ -93,7 +93,7 @@ impl Process {
         while served < BATCH {
             match serving.requests.peek(&requests) {
                 Ok(Some(record)) => {
-                    serving.requests.foresee(&requests, &record);
+                    serving.requests.foresee(&requests);
                     self.complete_before(inbound);
                     match responder::serve(self, inbound, serving, &mut known, &record) {
                         Progress::Done(delivered) => {

@@ -18,7 +18,7 @@
 //! - `head` is also the acknowledgement: a record before it has been dealt with. An answer other than "done" has been
 //!   published on the answering ring before `head` passes the record.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, prefetch, prefetch_to_write};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, prefetch_to_write};
 
 /// Bytes of a cell: a cache line.
 pub const CELL: usize = 64;
@@ -241,12 +241,9 @@ impl Consumer {
         }
     }
 
-    /// Has what comes after `record` brought into the cache while the record is dealt with: the cell behind it, where the
-    /// producer wrote its guard and the next look goes, and our position, which the producer watches.
+    /// Has our position, which the producer watches, brought into the cache while a record is dealt with.
     #[inline]
-    pub fn foresee(&self, store: &impl Store, record: &Record) {
-        let next = self.head + u64::from(record.header.cells);
-        prefetch(store.stamp(next & (store.cells() - 1)));
+    pub fn foresee(&self, store: &impl Store) {
         prefetch_to_write(store.head());
     }
 
