@@ -44,7 +44,7 @@ pub fn page(
             false => write!(out, "<p class=\"lead\">{lead}</p>{}", verdict(run)),
         };
     }
-    let groups = groups(benchmarks);
+    let groups = groups(benchmarks, &shown);
     out.push_str("<nav>");
     for (i, group) in groups.iter().enumerate() {
         let _ = write!(out, "<a href=\"#group{i}\">{}</a>", escape(group));
@@ -67,9 +67,7 @@ pub fn page(
             .filter(|benchmark| benchmark.group == *group)
             .map(|benchmark| section(benchmark, &shown))
             .collect();
-        if !sections.is_empty() {
-            let _ = write!(out, "<h2 id=\"group{i}\">{}</h2>{sections}", escape(group));
-        }
+        let _ = write!(out, "<h2 id=\"group{i}\">{}</h2>{sections}", escape(group));
     }
     if let Some(reproduction) = reproduction {
         let _ = write!(out, "{PUBLISHED}{}", reproduction::body(reproduction));
@@ -107,10 +105,14 @@ fn lead(run: &Loaded) -> String {
     escape(&format!("{}: {}", run.label, words.join(", "))).to_string()
 }
 
-fn groups(benchmarks: &[Described]) -> Vec<&str> {
+/// The groups of which there is something to show.
+fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> {
+    let rows = || shown.iter().flat_map(|shown| &shown.rows);
     let mut groups: Vec<&str> = Vec::new();
     for benchmark in benchmarks {
-        if !groups.contains(&benchmark.group.as_str()) {
+        if rows().any(|row| row.benchmark == benchmark.name)
+            && !groups.contains(&benchmark.group.as_str())
+        {
             groups.push(&benchmark.group);
         }
     }

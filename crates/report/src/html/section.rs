@@ -92,6 +92,8 @@ fn charts(described: &Described, runs: &[Shown<'_>]) -> Vec<LineChart> {
         charts.retain(|chart| chart.series.iter().any(|series| series.points.len() > 1));
         charts.push(distribution);
     }
+    // Points without the parameter of the axis (an import that does not tell the size) are in the table only.
+    charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
     charts
 }
 

@@ -138,6 +138,7 @@ fn messages(a_second: f64) -> Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::Described;
 
     fn refused(name: &str, content: &[u8]) -> String {
         let name = format!("verbena-import-{}-{name}", std::process::id());
@@ -146,6 +147,35 @@ mod tests {
         let message = import(&path).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         message
+    }
+
+    /// A benchmark of which there is a point and one of which there is none.
+    fn described() -> Vec<Described> {
+        let of = |name: &str, group: &str| Described {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            answers: String::new(),
+            source: String::new(),
+            axis: "size".to_owned(),
+        };
+        vec![
+            of("latency.read", "Latency"),
+            of("mpi.latency", "Imported"),
+            of("mpi.barrier-latency", "Imported"),
+        ]
+    }
+
+    #[test]
+    fn a_point_without_a_size_has_no_empty_chart() {
+        let text = "# OSU MPI Barrier Latency Test v5.9\n# Avg Latency(us)\n 1.84\n";
+        let points = osu::parse(text).unwrap().unwrap();
+        let run = Loaded {
+            points,
+            ..Loaded::default()
+        };
+        let page = crate::html::page(&[run], &described(), None);
+        assert!(page.contains("1.84 us"));
+        assert!(!page.contains("<svg"));
     }
 
     #[test]
@@ -160,9 +190,13 @@ mod tests {
         let loaded = import(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(loaded.points.len(), 1);
-        let page = crate::html::page(&[loaded], &[], None);
+        let page = crate::html::page(&[loaded], &described(), None);
         assert!(!page.contains("cut short"));
         assert!(page.contains("import, 1 launch</p>"));
+        assert!(
+            page.contains("#group0") && !page.contains("#group1"),
+            "a link to an empty group"
+        );
     }
 
     #[test]
