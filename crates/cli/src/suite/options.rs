@@ -28,8 +28,8 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub minutes: Option<u32>,
 
-    /// Message sizes in bytes
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Message sizes in bytes, KiB (4K) or MiB (1M)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
     pub sizes: Option<Vec<usize>>,
 
     /// Numbers of pairs for multi-pair benchmarks
@@ -131,10 +131,54 @@ impl MeasureOptions {
     }
 }
 
+/// A size as typed: bytes, or a number of KiB, MiB or GiB by the first letter.
+fn size(text: &str) -> Result<usize, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[number.len()..] {
+        "" | "B" => 0,
+        "k" | "K" | "KiB" => 10,
+        "m" | "M" | "MiB" => 20,
+        "g" | "G" | "GiB" => 30,
+        _ => return Err(unreadable(text)),
+    };
+    let number: usize = number.parse().map_err(|_| unreadable(text))?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| unreadable(text))
+}
+
+fn unreadable(text: &str) -> String {
+    format!("{text:?} is not a size such as 8, 4K or 1M")
+}
+
 /// The mode that a word means.
 pub fn mode(word: &str) -> Mode {
     match word {
         "lockstep" => Mode::Lockstep,
         _ => Mode::Free,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_as_typed() {
+        assert_eq!(size("8"), Ok(8));
+        assert_eq!((size("4K"), size("4KiB")), (Ok(4096), Ok(4096)));
+        assert_eq!(size("1M"), Ok(1 << 20));
+        for wrong in [
+            "",
+            "K",
+            "4x",
+            "-5",
+            "1.5K",
+            "99999999999999999999",
+            "18446744073709551615G",
+            "8é",
+        ] {
+            assert!(size(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
     }
 }
