@@ -110,7 +110,8 @@ fn inside(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn parse(path: &Path, text: &str) -> Result<Loaded> {
+/// Reads the text of a results file; `path` is for messages.
+pub fn parse(path: &Path, text: &str) -> Result<Loaded> {
     let wrong = |line: usize, reason: String| Error::Record {
         path: path.to_owned(),
         line,
@@ -127,8 +128,9 @@ fn parse(path: &Path, text: &str) -> Result<Loaded> {
         Ok(_) => return Err(wrong(1, "the first record must be the run".to_owned())),
         Err(error) => return Err(wrong(1, error.to_string())),
     }
+    let last = text.lines().count();
     for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-        let cut = index + 1 == text.lines().count() && !text.ends_with('\n');
+        let cut = index + 1 == last && !text.ends_with('\n');
         let told = |error: serde_json::Error| match cut {
             true => format!(
                 "{error}; the file was cut short here, without this line the rest can be read"

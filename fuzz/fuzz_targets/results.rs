@@ -1,0 +1,44 @@
+//! Files of results: our own records, which are then drawn, compared and looked through for steps, and other tools' output.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::path::Path;
+use verbena_report::comparison::{Thresholds, between};
+use verbena_report::html::{Described, page};
+use verbena_report::import::{iperf3, osu, perftest};
+use verbena_report::run_directory::{Loaded, parse};
+
+fuzz_target!(|input: &str| {
+    if let Ok(run) = parse(Path::new("results.jsonl"), input) {
+        show(run);
+    }
+    for points in [perftest::parse(input), osu::parse(input), iperf3::parse(input)] {
+        if let Some(Ok(points)) = points {
+            show(Loaded {
+                points,
+                ..Loaded::default()
+            });
+        }
+    }
+});
+
+/// Whatever the records say, there is a report of them, and a run differs from itself in nothing.
+fn show(run: Loaded) {
+    let described = |benchmark: &str, axis: &str| Described {
+        name: benchmark.to_owned(),
+        group: "group".to_owned(),
+        answers: String::new(),
+        source: String::new(),
+        axis: axis.to_owned(),
+    };
+    let mut described: Vec<Described> = ["size", "pairs", "connections"]
+        .iter()
+        .zip(&run.points)
+        .map(|(axis, point)| described(&point.benchmark, axis))
+        .collect();
+    described.dedup_by(|a, b| a.name == b.name);
+    let runs = [run.clone(), run];
+    assert!(page(&runs, &described, None).ends_with("</html>\n"));
+    let changes = between(&runs[0], &runs[1], &Thresholds::default()).changes;
+    assert!(changes.iter().all(|change| change.a == change.b || change.ratio.is_nan()));
+}
