@@ -12,7 +12,11 @@ fuzz_target!(|input: &str| {
     if let Ok(run) = parse(Path::new("results.jsonl"), input) {
         show(run);
     }
-    for points in [perftest::parse(input), osu::parse(input), iperf3::parse(input)] {
+    for points in [
+        perftest::parse(input),
+        osu::parse(input),
+        iperf3::parse(input),
+    ] {
         if let Some(Ok(points)) = points {
             show(Loaded {
                 points,
@@ -40,5 +44,9 @@ fn show(run: Loaded) {
     let runs = [run.clone(), run];
     assert!(page(&runs, &described, None).ends_with("</html>\n"));
     let changes = between(&runs[0], &runs[1], &Thresholds::default()).changes;
-    assert!(changes.iter().all(|change| change.a == change.b || change.ratio.is_nan()));
+    assert!(
+        changes
+            .iter()
+            .all(|change| change.a == change.b || change.ratio.is_nan())
+    );
 }
