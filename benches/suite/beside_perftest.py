@@ -18,7 +18,7 @@ from harness.pair import exchange, free_port
 from harness.place import Place
 
 SECONDS = 120
-ROUNDS = 3
+ROUNDS = 7
 SHARE = 0.10
 NANOS = 50.0
 # perftest's table: bytes, iterations, smallest, largest, typical (microseconds).
