@@ -25,6 +25,17 @@ pub struct Completion {
     pub(crate) retire: Option<(Arc<AtomicU64>, u64)>,
 }
 
+impl Completion {
+    /// Of a receive: it makes no room in a send queue.
+    pub fn received(wc: ibv_wc) -> Completion {
+        Completion {
+            wc,
+            timestamp: 0,
+            retire: None,
+        }
+    }
+}
+
 /// When a queue raises an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arm {

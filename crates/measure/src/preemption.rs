@@ -14,14 +14,31 @@ pub fn preemptions() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
     #[test]
-    fn the_system_counts_preemptions() {
-        let before = preemptions();
-        let start = Instant::now();
-        // Two threads for one processor would do; a thread that never gives way does on a busy machine.
-        while start.elapsed() < Duration::from_millis(5) {}
-        assert!(preemptions() >= before);
+    fn of_two_threads_for_one_processor_each_is_put_aside() {
+        let limit = Duration::from_secs(30);
+        let counted = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let begun = Instant::now();
+                    start::pin(0).expect("a processor");
+                    let before = preemptions();
+                    let mut seen = false;
+                    // Also one that was put aside goes on, for the other needs somebody to give way to.
+                    while counted.load(Ordering::Relaxed) < 2 {
+                        if !seen && preemptions() > before {
+                            seen = true;
+                            counted.fetch_add(1, Ordering::Relaxed);
+                        }
+                        assert!(begun.elapsed() < limit, "never put aside");
+                    }
+                });
+            }
+        });
     }
 }

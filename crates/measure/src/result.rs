@@ -228,7 +228,7 @@ pub struct Conduct {
 }
 
 /// One measured point.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Point {
     /// The benchmark's name.
     pub benchmark: String,

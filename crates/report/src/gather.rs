@@ -197,20 +197,17 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_measure::result::Conduct;
 
     fn points(launches: &[(f64, bool)]) -> Vec<Point> {
         let point = |(launch, &(value, disturbed)): (usize, &(f64, bool))| Point {
             benchmark: "latency.write".to_owned(),
             launch: launch as u32,
-            parameters: Parameters::new(),
             metrics: vec![Metric::figure("time", "ns", Better::Lower, value)],
-            pairs: Vec::new(),
-            conduct: Conduct::default(),
             warnings: disturbed
                 .then_some(Warning::Disturbed)
                 .into_iter()
                 .collect(),
+            ..Point::default()
         };
         launches.iter().enumerate().map(point).collect()
     }

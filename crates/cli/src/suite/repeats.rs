@@ -31,20 +31,18 @@ pub fn wants_another(points: &[Point], benchmark: &str, launches: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_measure::result::{Conduct, Parameters, Value};
+    use verbena_measure::result::{Parameters, Value};
 
     fn point(size: f64, launch: u32, disturbed: bool) -> Point {
         Point {
             benchmark: "latency.write".to_owned(),
             launch,
             parameters: Parameters::from([("size".to_owned(), Value::Number(size))]),
-            metrics: Vec::new(),
-            pairs: Vec::new(),
-            conduct: Conduct::default(),
             warnings: disturbed
                 .then_some(Warning::Disturbed)
                 .into_iter()
                 .collect(),
+            ..Point::default()
         }
     }
 

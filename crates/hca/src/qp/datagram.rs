@@ -283,14 +283,7 @@ impl Qp {
         self.let_posting_finish();
         if let Some(cq) = &self.recv_cq {
             let solicited = header.flags & SOLICITED != 0;
-            cq.push(
-                Completion {
-                    wc,
-                    timestamp: 0,
-                    retire: None,
-                },
-                solicited,
-            );
+            cq.push(Completion::received(wc), solicited);
         }
     }
 }

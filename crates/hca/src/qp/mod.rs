@@ -327,14 +327,7 @@ impl Qp {
             ..ibv_wc::default()
         };
         if let Some(cq) = &self.recv_cq {
-            cq.push(
-                Completion {
-                    wc,
-                    timestamp: 0,
-                    retire: None,
-                },
-                true,
-            );
+            cq.push(Completion::received(wc), true);
         }
     }
 

@@ -54,11 +54,7 @@ enum Completing<'a> {
 impl Delivered<'_> {
     /// Makes it visible to the application.
     pub fn push(self) {
-        let completion = Completion {
-            wc: self.wc,
-            timestamp: 0,
-            retire: None,
-        };
+        let completion = Completion::received(self.wc);
         let cq: &Cq = match &self.cq {
             Completing::QueuePair(cq) => cq,
             Completing::Shared(cq) => cq,
@@ -295,14 +291,7 @@ impl Call<'_> {
             ..ibv_wc::default()
         };
         if let Some(cq) = cq {
-            cq.push(
-                Completion {
-                    wc,
-                    timestamp: 0,
-                    retire: None,
-                },
-                true,
-            );
+            cq.push(Completion::received(wc), true);
         }
     }
 }
