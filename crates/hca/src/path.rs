@@ -84,10 +84,19 @@ enum ArenaView {
     Own { base: usize, length: usize },
 }
 
+/// What is to be done at the other end of a [`Way`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Bytes come from there.
+    Load,
+    /// Bytes go there.
+    Store,
+}
+
 /// A piece of a peer's memory, by how we get there.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// It is in our address space.
+    /// It is in our address space: pages of an arena.
     Pointer(*mut u8),
     /// The kernel copies to or from this address of process `pid`.
     Kernel {
@@ -96,6 +105,8 @@ pub enum Way {
         /// The address there.
         address: u64,
     },
+    /// It is memory of this very process that the application may have unmapped: the kernel looks for us.
+    Own(u64),
     /// Reads as zeros, swallows writes.
     Null,
     /// Only the peer itself gets there.
@@ -188,8 +199,12 @@ impl Peer {
     }
 
     /// How to get to a piece of the peer's memory.
+    ///
+    /// Nothing but pages of its arena is ever stored into by anybody but the peer itself. A process may be stopped inside
+    /// a copy for as long as it likes; when it goes on, the owner may long have ended its right. Pages of the arena can be
+    /// moved away from under it, an address of the application cannot.
     #[inline]
-    pub fn way(&self, piece: Piece) -> Way {
+    pub fn way(&self, piece: Piece, direction: Direction) -> Way {
         match (piece, self.reach.forced) {
             (Piece::Null { .. }, _) => Way::Null,
             (_, Some(Forced::Ring)) => Way::Unreachable,
@@ -200,13 +215,11 @@ impl Peer {
                     _ => self.kernel(self.reach.arena_base.wrapping_add(offset)),
                 }
             }
-            (Piece::Address { address, .. }, forced) => {
-                if self.reach.own && forced != Some(Forced::Cma) {
-                    Way::Pointer(address as *mut u8)
-                } else {
-                    self.kernel(address)
-                }
+            (Piece::Address { address, .. }, _) if self.reach.own => Way::Own(address),
+            (Piece::Address { address, .. }, _) if direction == Direction::Load => {
+                self.kernel(address)
             }
+            (Piece::Address { .. }, _) => Way::Unreachable,
         }
     }
 

@@ -121,6 +121,18 @@ impl ReceiveRing {
         self.entries.pop_front()
     }
 
+    /// Bytes that the oldest request takes.
+    #[inline]
+    pub fn next_length(&self) -> Option<u64> {
+        self.entries.front().map(|next| next.sges.length())
+    }
+
+    /// A request that was taken for a message that never came is the oldest again. It has a right to its place: the ring
+    /// may hold one more than fits until it is taken.
+    pub fn put_back(&mut self, receive: Receive) {
+        self.entries.push_front(receive);
+    }
+
     /// Forgets everything posted.
     pub fn clear(&mut self) {
         self.entries.clear();
@@ -232,10 +244,24 @@ impl Srq {
         self.lock().ring.post(wr_id, sges)
     }
 
-    /// Takes a request for a message that has come; raises the limit event when too few remain.
+    /// Takes a request for a message that has come. [`Srq::note_used`] or [`Srq::put_back`] follows.
     pub(crate) fn take(&self) -> Option<Receive> {
+        self.lock().ring.take()
+    }
+
+    /// Bytes that the next request takes.
+    pub(crate) fn next_length(&self) -> Option<u64> {
+        self.lock().ring.next_length()
+    }
+
+    /// A request that was taken for a message that never came is the next again.
+    pub(crate) fn put_back(&self, receive: Receive) {
+        self.lock().ring.put_back(receive);
+    }
+
+    /// A request that was taken is used: raises the limit event when too few remain.
+    pub(crate) fn note_used(&self) {
         let mut state = self.lock();
-        let receive = state.ring.take()?;
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
             state.limit = 0;
             drop(state);
@@ -245,7 +271,6 @@ impl Srq {
                 element,
             });
         }
-        Some(receive)
     }
 
     /// Changes size or limit (ibv_modify_srq(3)): all or nothing.

@@ -18,6 +18,21 @@ pub struct Xrcd {
 
 static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1);
 
+/// Bits of a private domain's identity that count the domains of its process.
+const COUNT_BITS: u32 = 22;
+
+/// An identity that no other domain of the host has: slot and generation of the process, and which of its domains. Process
+/// ids would not do, for processes of several namespaces may share a registry.
+fn private_identity(process: &Arc<Process>) -> Result<u64> {
+    let member = process.join()?.identity;
+    let count = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
+    if count >> COUNT_BITS != 0 {
+        return Err(Errno::ENOMEM);
+    }
+    let process = u64::from(member.slot & 0x3ff) << 31 | u64::from(member.generation & 0x7fff_ffff);
+    Ok(1 << 63 | process << COUNT_BITS | count)
+}
+
 impl Xrcd {
     /// Opens the domain of the file behind `fd`; -1 makes one of this process alone.
     ///
@@ -30,8 +45,7 @@ impl Xrcd {
             if !create {
                 return Err(Errno::EINVAL);
             }
-            let count = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
-            let identity = 1 << 63 | u64::from(std::process::id()) << 32 | count;
+            let identity = private_identity(process)?;
             return Ok(Arc::new(Xrcd {
                 identity,
                 users: AtomicUsize::new(0),

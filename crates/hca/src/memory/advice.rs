@@ -2,7 +2,7 @@
 
 use crate::context::Pd;
 use crate::errno::{Errno, Result};
-use crate::memory::place::{Claim, Refusal, grant};
+use crate::memory::place::{Claim, Refusal, check, grant};
 use crate::sys::populate::{Use, populate};
 use std::sync::atomic::Ordering::SeqCst;
 use verbena_abi::*;
@@ -42,7 +42,8 @@ impl Pd {
             access: 0,
         };
         let length = u64::from(range.length);
-        let place = match grant(record, claim, range.addr, length) {
+        let section = self.process().own_marks.sections().enter(range.lkey);
+        let place = match grant(&section, record, claim, range.addr, length) {
             Ok(place) => place,
             Err(Refusal::Key) if range.lkey != 0 && record.key.load(SeqCst) == range.lkey => {
                 return Err(Errno::EPERM);
@@ -51,7 +52,7 @@ impl Pd {
         };
         let allows = |access| {
             let claim = Claim { access, ..claim };
-            grant(record, claim, range.addr, length).is_ok()
+            check(record, claim, range.addr, length).is_ok()
         };
         if !allows(IBV_ACCESS_ON_DEMAND) {
             return Err(Errno::EINVAL);

@@ -80,12 +80,15 @@ impl Keys {
             slot.end.store(segment.end, Relaxed);
             slot.offset.store(segment.offset, Relaxed);
         }
+        record.generation.fetch_add(1, Relaxed);
         record.key.store(key, SeqCst);
     }
 
-    /// Makes the key invalid. The caller then waits for the accesses that began before.
+    /// Makes the key invalid. The caller then fences ([`crate::process::Process::fence`]).
     pub fn revoke(&self, key: u32) {
-        self.desk.key(key).key.store(0, SeqCst);
+        let record = self.desk.key(key);
+        record.generation.fetch_add(1, Relaxed);
+        record.key.store(0, SeqCst);
     }
 
     /// Gives the index of a revoked key back; its next key has another tag.

@@ -1,7 +1,8 @@
 //! Where the bytes named by a key and an address are: the one check of keys, bounds, domains and rights.
 
 use crate::shm::desk::{KeyRecord, SegmentRecord};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::shm::section::Section;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
 pub const ACCESS_NULL: u32 = 1 << 31;
@@ -30,10 +31,12 @@ pub struct Claim {
     pub access: u32,
 }
 
-/// A range of an owner's memory that a claim was granted.
+/// A range of an owner's memory that a claim was granted, for as long as the section that it was granted in is open.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     record: &'a KeyRecord,
+    key: u32,
+    generation: u32,
     address: u64,
     length: u64,
     null: bool,
@@ -74,16 +77,31 @@ impl Piece {
     }
 }
 
-/// Checks a claim to `[address, address + length)` against the record of its key.
-///
-/// The caller is inside an access section, or the record is its own and cannot change under it.
+/// Whether a claim to `[address, address + length)` would be granted now.
+pub fn check(record: &KeyRecord, claim: Claim, address: u64, length: u64) -> Result<(), Refusal> {
+    resolve(record, claim, address, length).map(drop)
+}
+
+/// Checks a claim to `[address, address + length)` against the record of its key, inside a section.
 #[inline]
 pub fn grant<'a>(
+    _section: &'a Section<'_>,
     record: &'a KeyRecord,
     claim: Claim,
     address: u64,
     length: u64,
 ) -> Result<Place<'a>, Refusal> {
+    resolve(record, claim, address, length)
+}
+
+#[inline]
+fn resolve(
+    record: &KeyRecord,
+    claim: Claim,
+    address: u64,
+    length: u64,
+) -> Result<Place<'_>, Refusal> {
+    let generation = record.generation.load(Relaxed);
     if claim.key == 0 || record.key.load(SeqCst) != claim.key || record.pd.load(Relaxed) != claim.pd
     {
         return Err(Refusal::Key);
@@ -106,6 +124,8 @@ pub fn grant<'a>(
     let address = record.address.load(Relaxed).wrapping_add(from);
     Ok(Place {
         record,
+        key: claim.key,
+        generation,
         address,
         length,
         null: access & ACCESS_NULL != 0,
@@ -113,6 +133,35 @@ pub fn grant<'a>(
 }
 
 impl<'a> Place<'a> {
+    /// Whether what was granted has held all the time since. Asked after the last byte was touched: the owner does not
+    /// wait for a thread that is stopped inside its section, but ends the right and moves the memory away.
+    #[inline]
+    pub fn has_held(&self) -> bool {
+        std::sync::atomic::fence(Acquire);
+        self.record.key.load(SeqCst) == self.key
+            && self.record.generation.load(Relaxed) == self.generation
+    }
+
+    /// Part of the place.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline]
+    pub fn part(self, offset: u64, length: u64) -> Place<'a> {
+        assert!(offset <= self.length && length <= self.length - offset);
+        Place {
+            address: self.address.wrapping_add(offset),
+            length,
+            ..self
+        }
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
     /// Virtual address in the owner.
     pub fn address(&self) -> u64 {
         self.address
@@ -245,6 +294,7 @@ mod tests {
             length: AtomicU64::new(0x3000),
             address: AtomicU64::new(0x7000_0100),
             segments,
+            generation: AtomicU32::new(0),
         }
     }
 
@@ -262,7 +312,7 @@ mod tests {
     #[test]
     fn every_wrong_claim_is_refused_for_its_own_reason() {
         let record = record([none(), none(), none()]);
-        let ask = |claim, address, length| grant(&record, claim, address, length).err();
+        let ask = |claim, address, length| check(&record, claim, address, length).err();
         assert_eq!(ask(CLAIM, 0x10_0000, 0x3000), None);
         assert_eq!(
             ask(
@@ -301,7 +351,7 @@ mod tests {
             segment(0x7000_2000, 0x7000_3000, 0x20_0000),
             none(),
         ]);
-        let place = grant(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
+        let place = resolve(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
         let pieces: Vec<Piece> = place.pieces().collect();
         assert_eq!(
             pieces,
@@ -325,11 +375,11 @@ mod tests {
             ]
         );
         assert_eq!(place.sole(), None);
-        let across = grant(&record, CLAIM, 0x10_1efc, 8).unwrap();
+        let across = resolve(&record, CLAIM, 0x10_1efc, 8).unwrap();
         assert_eq!(across.sole(), None);
-        let inside = grant(&record, CLAIM, 0x10_0f10, 8).unwrap();
+        let inside = resolve(&record, CLAIM, 0x10_0f10, 8).unwrap();
         assert_eq!(inside.sole(), inside.pieces().next());
-        let before = grant(&record, CLAIM, 0x10_0000, 8).unwrap();
+        let before = resolve(&record, CLAIM, 0x10_0000, 8).unwrap();
         assert_eq!(before.sole(), before.pieces().next());
         assert_eq!(
             inside.pieces().collect::<Vec<_>>(),
@@ -344,7 +394,7 @@ mod tests {
     fn nothing_has_no_pieces() {
         let record = record([none(), none(), none()]);
         assert_eq!(
-            grant(&record, CLAIM, 0x10_3000, 0)
+            resolve(&record, CLAIM, 0x10_3000, 0)
                 .unwrap()
                 .pieces()
                 .count(),

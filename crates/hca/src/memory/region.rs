@@ -187,7 +187,7 @@ impl Region {
         entry.pd = pd.number();
         let process = pd.process();
         process.keys.revoke(inner.key);
-        process.wait_for_accesses();
+        process.fence();
         process.keys.publish(inner.key, &entry);
         let old_extents = std::mem::replace(&mut inner.extents, extents);
         part(process, &old_extents);
@@ -224,7 +224,7 @@ impl Region {
 fn withdraw(inner: &Inner) {
     let process = inner.pd.process();
     process.keys.revoke(inner.key);
-    process.wait_for_accesses();
+    process.fence();
     process.keys.release(inner.key);
     part(process, &inner.extents);
     inner.pd.release();

@@ -2,18 +2,32 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::place::{Claim, Piece, Place, Refusal, grant};
-use crate::path::{Peer, Way};
+use crate::path::{Direction, Peer, Way};
 use crate::process::Process;
-use crate::sys::{copy, process_vm};
+use crate::shm::section::Section;
+use crate::sys::{copy, own_memory, process_vm};
+use std::marker::PhantomData;
 use verbena_abi::ibv_sge;
 
-/// A run of bytes in our own address space; a null pointer stands for memory that reads as zeros and swallows writes.
+/// A run of bytes in our own address space.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
-    /// First byte.
-    pub pointer: *mut u8,
-    /// Bytes.
-    pub length: usize,
+struct Run {
+    pointer: *mut u8,
+    length: usize,
+    home: Home,
+}
+
+/// What lies behind a run's pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// Pages of our arena, in its own view, which stays whatever the application unmaps.
+    Arena,
+    /// Other memory of the application, which it may have unmapped: only the kernel touches it for us.
+    Application,
+    /// What the application vouches for while it posts.
+    Inline,
+    /// Nothing: reads as zeros, swallows writes.
+    Null,
 }
 
 /// A place in a peer's memory that was granted, and how to get there.
@@ -21,6 +35,7 @@ pub struct Run {
 pub struct Granted<'a> {
     /// The place.
     pub place: Place<'a>,
+    direction: Direction,
     /// The way to all of it, if it is one piece.
     way: Option<Way>,
 }
@@ -28,53 +43,66 @@ pub struct Granted<'a> {
 impl<'a> Granted<'a> {
     /// The way to `place`; None when some of it can only be reached by the peer itself.
     #[inline]
-    pub fn of(peer: &Peer, place: Place<'a>) -> Option<Granted<'a>> {
-        let way = place.sole().map(|piece| peer.way(piece));
+    pub fn of(peer: &Peer, place: Place<'a>, direction: Direction) -> Option<Granted<'a>> {
+        let way = place.sole().map(|piece| peer.way(piece, direction));
         let reachable = match way {
             Some(way) => !matches!(way, Way::Unreachable),
-            None => is_reachable(peer, place),
+            None => place
+                .pieces()
+                .all(|piece| !matches!(peer.way(piece, direction), Way::Unreachable)),
         };
-        reachable.then_some(Granted { place, way })
+        reachable.then_some(Granted {
+            place,
+            direction,
+            way,
+        })
     }
 
     /// Whether the kernel copies.
     #[inline]
     pub fn is_through_kernel(&self, peer: &Peer) -> bool {
-        let first = || self.place.pieces().next().map(|piece| peer.way(piece));
+        let first = || {
+            let piece = self.place.pieces().next()?;
+            Some(peer.way(piece, self.direction))
+        };
         matches!(self.way.or_else(first), Some(Way::Kernel { .. }))
     }
 }
 
-/// Local buffers as runs. Up to four need no allocation.
-pub struct Runs {
+/// Local buffers as runs, for as long as the section is open that they were resolved in. Up to four need no allocation.
+pub struct Runs<'a> {
     count: usize,
     few: [Run; 4],
     many: Vec<Run>,
     total: u64,
+    section: PhantomData<&'a ()>,
 }
 
-impl Runs {
+impl<'a> Runs<'a> {
     /// No bytes.
-    pub fn new() -> Runs {
+    pub fn new() -> Runs<'a> {
         let none = Run {
             pointer: std::ptr::null_mut(),
             length: 0,
+            home: Home::Null,
         };
         Runs {
             count: 0,
             few: [none; 4],
             many: Vec::new(),
             total: 0,
+            section: PhantomData,
         }
     }
 
     /// Resolves a gather or scatter list under a protection domain; `access` is what the buffers must allow.
     pub fn resolve(
-        process: &Process,
+        section: &'a Section<'_>,
+        process: &'a Process,
         pd: u32,
         sges: &[ibv_sge],
         access: u32,
-    ) -> std::result::Result<Runs, Refusal> {
+    ) -> std::result::Result<Runs<'a>, Refusal> {
         let mut runs = Runs::new();
         for sge in sges {
             if sge.length == 0 {
@@ -87,37 +115,25 @@ impl Runs {
                 queue_pair: 0,
                 access,
             };
-            let place = grant(record, claim, sge.addr, u64::from(sge.length))?;
+            let place = grant(section, record, claim, sge.addr, u64::from(sge.length))?;
             for piece in place.pieces() {
-                runs.add(process, piece);
+                runs.push(run_of(process, piece));
             }
         }
         Ok(runs)
     }
 
     /// Inline data: the application's own pointers, no keys.
-    pub fn inline(sges: &[ibv_sge]) -> Runs {
+    pub fn inline(sges: &[ibv_sge]) -> Runs<'a> {
         let mut runs = Runs::new();
         for sge in sges.iter().filter(|sge| sge.length > 0) {
             runs.push(Run {
                 pointer: sge.addr as *mut u8,
                 length: sge.length as usize,
+                home: Home::Inline,
             });
         }
         runs
-    }
-
-    fn add(&mut self, process: &Process, piece: Piece) {
-        let pointer = match (piece, &process.arena) {
-            // Through the arena's own view: it stays valid when the application unmaps its range.
-            (Piece::Arena { offset, .. }, Some(arena)) => arena.pointer(offset),
-            (Piece::Address { address, .. }, _) => address as *mut u8,
-            (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => std::ptr::null_mut(),
-        };
-        self.push(Run {
-            pointer,
-            length: piece.length(),
-        });
     }
 
     fn push(&mut self, run: Run) {
@@ -139,6 +155,13 @@ impl Runs {
         self.total
     }
 
+    /// Whether peers reach all of them in our arena.
+    pub fn are_in_arena(&self) -> bool {
+        self.as_slice()
+            .iter()
+            .all(|run| matches!(run.home, Home::Arena | Home::Null))
+    }
+
     fn as_slice(&self) -> &[Run] {
         if self.many.is_empty() {
             &self.few[..self.count]
@@ -155,120 +178,84 @@ impl Runs {
             skip -= skipped;
             let length = (run.length - skipped).min(left);
             left -= length;
-            let pointer = if run.pointer.is_null() {
-                run.pointer
-            } else {
-                run.pointer.wrapping_add(skipped)
-            };
-            (length > 0).then_some(Run { pointer, length })
+            (length > 0).then_some(Run {
+                pointer: run.pointer.wrapping_add(skipped),
+                length,
+                home: run.home,
+            })
         })
     }
 
     /// Copies `length` bytes from `offset` on to `target`.
     ///
+    /// # Errors
+    /// EFAULT when the application has unmapped a buffer.
+    ///
     /// # Safety
-    /// `target` must be writable for `length` bytes, and the runs' memory mapped.
+    /// `target` must be writable for `length` bytes.
     #[inline]
-    pub unsafe fn gather(&self, offset: usize, target: *mut u8, length: usize) {
+    pub unsafe fn gather(&self, offset: usize, target: *mut u8, length: usize) -> Result<()> {
         let mut at = 0;
         for run in self.range(offset, length) {
-            // SAFETY: `at + run.length <= length`; the caller vouches for the rest.
+            // SAFETY: `at + run.length <= length`; arena and inline runs are mapped, the kernel looks at the others.
             unsafe {
                 let target = target.add(at);
-                if run.pointer.is_null() {
-                    target.write_bytes(0, run.length);
-                } else {
-                    copy::copy(run.pointer, target, run.length);
+                match run.home {
+                    Home::Null => target.write_bytes(0, run.length),
+                    Home::Arena | Home::Inline => copy::copy(run.pointer, target, run.length),
+                    Home::Application => own_memory::load(run.pointer as u64, target, run.length)?,
                 }
             }
             at += run.length;
         }
+        Ok(())
     }
 
     /// Copies `length` bytes at `source` to `offset` on, the last bytes last.
     ///
+    /// # Errors
+    /// EFAULT when the application has unmapped a buffer.
+    ///
     /// # Safety
-    /// `source` must be readable for `length` bytes, and the runs' memory mapped.
+    /// `source` must be readable for `length` bytes.
     #[inline]
-    pub unsafe fn scatter(&self, offset: usize, source: *const u8, length: usize) {
+    pub unsafe fn scatter(&self, offset: usize, source: *const u8, length: usize) -> Result<()> {
         let mut at = 0;
         for run in self.range(offset, length) {
-            if !run.pointer.is_null() {
-                // SAFETY: `at + run.length <= length`; the caller vouches for the rest.
-                unsafe { copy::deposit(source.add(at), run.pointer, run.length) };
+            // SAFETY: `at + run.length <= length`; arena runs are mapped, the kernel looks at the application's.
+            unsafe {
+                let source = source.add(at);
+                match run.home {
+                    Home::Null => (),
+                    Home::Arena | Home::Inline => copy::deposit(source, run.pointer, run.length),
+                    Home::Application => own_memory::store(run.pointer as u64, source, run.length)?,
+                }
             }
             at += run.length;
         }
+        Ok(())
     }
 
-    /// Fetches `[offset, offset + length)` of these runs from a place in a peer's memory.
+    /// Moves `[offset, offset + granted's length)` of these runs: fetched from where the way leads, or stored there, the
+    /// last bytes last.
     ///
     /// # Errors
-    /// EOPNOTSUPP when only the peer itself can get there; else what the kernel said.
-    ///
-    /// # Safety
-    /// The place was granted and stays so; the runs' memory is mapped.
-    pub unsafe fn fetch(&self, offset: usize, peer: &Peer, place: Place<'_>) -> Result<()> {
-        // SAFETY: passed on.
-        unsafe { self.exchange(offset, peer, place, Direction::Fetch) }
-    }
-
-    /// Fetches all of these runs from where the way leads.
-    ///
-    /// # Errors
-    /// As [`Runs::fetch`].
-    ///
-    /// # Safety
-    /// As [`Runs::fetch`].
+    /// EOPNOTSUPP when only the peer itself can get there; EFAULT for a buffer that is not mapped any more; ESRCH when
+    /// the peer is gone.
     #[inline]
-    pub unsafe fn load(&self, peer: &Peer, granted: Granted<'_>) -> Result<()> {
-        // SAFETY: passed on.
-        unsafe { self.move_all(peer, granted, Direction::Fetch) }
-    }
-
-    /// Stores all of these runs to where the way leads, the last bytes last.
-    ///
-    /// # Errors
-    /// As [`Runs::fetch`].
-    ///
-    /// # Safety
-    /// As [`Runs::fetch`].
-    #[inline]
-    pub unsafe fn store(&self, peer: &Peer, granted: Granted<'_>) -> Result<()> {
-        // SAFETY: passed on.
-        unsafe { self.move_all(peer, granted, Direction::Store) }
-    }
-
-    #[inline]
-    unsafe fn move_all(
-        &self,
-        peer: &Peer,
-        granted: Granted<'_>,
-        direction: Direction,
-    ) -> Result<()> {
-        // SAFETY: passed on; one run and one way are of the same length, that of the operation.
-        unsafe {
-            match (granted.way, self.as_slice()) {
-                (Some(way), [run]) => move_run(*run, way, direction),
-                _ => self.exchange(0, peer, granted.place, direction),
-            }
+    pub fn exchange(&self, offset: usize, peer: &Peer, granted: Granted<'_>) -> Result<()> {
+        if let (Some(way), [run]) = (granted.way, self.as_slice())
+            && offset == 0
+            && run.length as u64 == granted.place.length()
+        {
+            return move_run(*run, way, granted.direction);
         }
-    }
-
-    unsafe fn exchange(
-        &self,
-        offset: usize,
-        peer: &Peer,
-        place: Place<'_>,
-        direction: Direction,
-    ) -> Result<()> {
         let mut at = offset;
-        for piece in place.pieces() {
-            let way = peer.way(piece);
+        for piece in granted.place.pieces() {
+            let way = peer.way(piece, granted.direction);
             let mut there = 0;
             for run in self.range(at, piece.length()) {
-                // SAFETY: the run is part of the runs, the way part of the place, both of `run.length` bytes.
-                unsafe { move_run(run, advance(way, there), direction)? };
+                move_run(run, advance(way, there), granted.direction)?;
                 there += run.length;
             }
             at += piece.length();
@@ -277,16 +264,23 @@ impl Runs {
     }
 }
 
-impl Default for Runs {
-    fn default() -> Runs {
+impl Default for Runs<'_> {
+    fn default() -> Self {
         Runs::new()
     }
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Fetch,
-    Store,
+fn run_of(process: &Process, piece: Piece) -> Run {
+    let (pointer, home) = match (piece, &process.arena) {
+        (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), Home::Arena),
+        (Piece::Address { address, .. }, _) => (address as *mut u8, Home::Application),
+        (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => (std::ptr::null_mut(), Home::Null),
+    };
+    Run {
+        pointer,
+        length: piece.length(),
+        home,
+    }
 }
 
 #[inline]
@@ -297,43 +291,69 @@ fn advance(way: Way, by: usize) -> Way {
             pid,
             address: address + by as u64,
         },
+        Way::Own(address) => Way::Own(address + by as u64),
         other => other,
     }
 }
 
 #[inline]
-unsafe fn move_run(run: Run, way: Way, direction: Direction) -> Result<()> {
+fn move_run(run: Run, way: Way, direction: Direction) -> Result<()> {
+    match direction {
+        Direction::Load => fetch_run(run, way),
+        Direction::Store => store_run(run, way),
+    }
+}
+
+#[inline]
+fn fetch_run(run: Run, way: Way) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
-    // SAFETY: the caller vouches for both sides; null pointers are handled before they are used.
+    if run.home == Home::Null {
+        return Ok(());
+    }
+    let through_kernel = run.home == Home::Application;
+    // SAFETY: arena and inline runs are mapped for `length` bytes, and so is where a pointer leads; the kernel looks at
+    // everything else.
     unsafe {
-        match (direction, way) {
-            (_, Way::Unreachable) => return Err(Errno::EOPNOTSUPP),
-            (Direction::Fetch, _) if here.is_null() => (),
-            (Direction::Store, Way::Null) => (),
-            (Direction::Fetch, Way::Null) => here.write_bytes(0, length),
-            (Direction::Fetch, Way::Pointer(there)) => copy::deposit(there, here, length),
-            (Direction::Fetch, Way::Kernel { pid, address }) => {
-                process_vm::read(pid, address, here, length)?;
+        match way {
+            Way::Unreachable => return Err(Errno::EOPNOTSUPP),
+            Way::Null if through_kernel => {
+                own_memory::store(here as u64, vec![0u8; length].as_ptr(), length)?;
             }
-            (Direction::Store, Way::Pointer(there)) if here.is_null() => {
-                there.write_bytes(0, length);
+            Way::Null => here.write_bytes(0, length),
+            Way::Pointer(there) if through_kernel => {
+                own_memory::store(here as u64, there, length)?;
             }
-            (Direction::Store, Way::Pointer(there)) => copy::deposit(here, there, length),
-            (Direction::Store, Way::Kernel { pid, address }) if here.is_null() => {
-                let zeros = vec![0u8; length];
-                process_vm::write(pid, address, zeros.as_ptr(), length)?;
-            }
-            (Direction::Store, Way::Kernel { pid, address }) => {
-                process_vm::write(pid, address, here, length)?;
-            }
+            Way::Pointer(there) => copy::deposit(there, here, length),
+            Way::Kernel { pid, address } => process_vm::read(pid, address, here, length)?,
+            Way::Own(address) => own_memory::load(address, here, length)?,
         }
     }
     Ok(())
 }
 
-/// Whether every piece of a place can be reached by us.
-fn is_reachable(peer: &Peer, place: Place<'_>) -> bool {
-    place
-        .pieces()
-        .all(|piece| !matches!(peer.way(piece), Way::Unreachable))
+#[inline]
+fn store_run(run: Run, way: Way) -> Result<()> {
+    let (here, length) = (run.pointer, run.length);
+    let zeros;
+    let (here, through_kernel) = match run.home {
+        Home::Null => {
+            zeros = vec![0u8; length];
+            (zeros.as_ptr().cast_mut(), false)
+        }
+        home => (here, home == Home::Application),
+    };
+    // SAFETY: as in `fetch_run`.
+    unsafe {
+        match way {
+            Way::Unreachable => return Err(Errno::EOPNOTSUPP),
+            Way::Null => (),
+            Way::Pointer(there) if through_kernel => {
+                own_memory::load(here as u64, there, length)?;
+            }
+            Way::Pointer(there) => copy::deposit(here, there, length),
+            Way::Kernel { pid, address } => process_vm::write(pid, address, here, length)?,
+            Way::Own(address) => own_memory::store(address, here, length)?,
+        }
+    }
+    Ok(())
 }

@@ -16,6 +16,8 @@ pub struct Window {
 
 struct State {
     key: u32,
+    /// Queue pair that may use it, 0 for any.
+    queue_pair: u32,
     /// What it is bound to.
     region: Option<Arc<Region>>,
     freed: bool,
@@ -39,6 +41,7 @@ impl Window {
         pd.retain();
         let state = Mutex::new(State {
             key,
+            queue_pair: 0,
             region: None,
             freed: false,
         });
@@ -98,25 +101,35 @@ impl Window {
         };
         let process = self.pd.process();
         process.keys.revoke(state.key);
-        process.wait_for_peers();
+        process.fence();
         process.windows.rename(state.key, key);
         state.key = key;
         state.release_region();
         if let Some((region, entry)) = bound {
             process.keys.publish(key, &entry);
             state.region = Some(region);
+            state.queue_pair = queue_pair;
         }
         Ok(())
     }
 
-    /// Ends the binding of a type 2 window (local invalidate, send with invalidate).
-    pub fn invalidate(&self, key: u32) -> Result<()> {
+    /// Ends the binding of a type 2 window (local invalidate, send with invalidate), as asked for through a queue pair of
+    /// a protection domain: a window is bound to one of each (architecture specification, 10.6.7.2).
+    ///
+    /// # Errors
+    /// EINVAL when it is not bound, or not there.
+    pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
         let mut state = self.lock();
-        if self.kind != IBV_MW_TYPE_2 || state.key != key || state.region.is_none() {
+        if self.kind != IBV_MW_TYPE_2
+            || self.pd.number() != pd
+            || state.queue_pair != queue_pair
+            || state.key != key
+            || state.region.is_none()
+        {
             return Err(Errno::EINVAL);
         }
         self.pd.process().keys.revoke(key);
-        self.pd.process().wait_for_peers();
+        self.pd.process().fence();
         state.release_region();
         Ok(())
     }
@@ -129,7 +142,7 @@ impl Window {
         }
         let process = self.pd.process();
         process.keys.revoke(state.key);
-        process.wait_for_peers();
+        process.fence();
         process.windows.remove(state.key);
         process.keys.release(state.key);
         state.release_region();

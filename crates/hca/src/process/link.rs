@@ -1,5 +1,6 @@
 //! The two ends of a channel: what the requester and the responder keep to themselves about it.
 
+use crate::errno::Result;
 use crate::path::Peer;
 use crate::qp::Qp;
 use crate::qp::responder::Known;
@@ -50,10 +51,12 @@ struct Sending {
 pub enum Pushed {
     /// It is in the ring.
     Stored,
-    /// There is no room now.
+    /// There is no room now; the queue pair is woken when there is.
     Full,
     /// The responder is dead.
     Closed,
+    /// The payload could not be read: the application has unmapped a buffer.
+    Unreadable,
 }
 
 /// What completing needs.
@@ -65,12 +68,13 @@ pub(crate) struct Completing {
     pub done: Vec<InFlight>,
 }
 
-/// Whether the responder's dealing with a record acknowledges a work request.
-pub enum Acknowledge<'a> {
-    /// It does: the last record of a message.
-    Request(&'a Arc<Qp>, u64, u32),
-    /// It does not: an earlier record, or one that is answered otherwise.
-    Nothing,
+/// What the responder's dealing with a record acknowledges.
+#[derive(Clone, Copy)]
+pub struct Acknowledge {
+    /// Work request of the queue pair.
+    pub index: u64,
+    /// Its count of go-backs now.
+    pub epoch: u32,
 }
 
 impl Outbound {
@@ -87,14 +91,19 @@ impl Outbound {
         }
     }
 
-    /// Publishes a request record; `fill` writes its `length` bytes of payload.
+    /// Publishes a request record of `queue_pair`; `fill` writes its `length` bytes of payload. With `acknowledge` it is
+    /// the last of its request.
+    ///
+    /// SYNC POINT pushed: `pushed` is stored before the record is published. So whoever sees the responder's answer to a
+    /// record, or is woken because of it, also sees that something was on its way ([`Outbound::is_idle`]).
     #[inline]
     pub fn push(
         &self,
+        queue_pair: &Arc<Qp>,
         header: Header,
         length: usize,
-        acknowledge: Acknowledge<'_>,
-        fill: impl FnOnce(*mut u8),
+        acknowledge: Option<Acknowledge>,
+        fill: impl FnOnce(*mut u8) -> Result<()>,
     ) -> Pushed {
         debug_assert!(length <= MAX_PAYLOAD);
         let mut sending = self.sending();
@@ -102,10 +111,20 @@ impl Outbound {
             return Pushed::Closed;
         }
         let requests = self.channel.requests();
-        let Some(end) = sending.producer.push(&requests, header, length, fill) else {
+        if !sending.producer.has_room(&requests, length) {
+            // Under the lock that the ring was found full under: whoever takes what the responder has dealt with since
+            // finds the queue pair here.
+            sending.starving.push(queue_pair.clone());
             return Pushed::Full;
-        };
-        if let Acknowledge::Request(queue_pair, index, epoch) = acknowledge {
+        }
+        let end = sending.producer.end_of(&requests, length);
+        self.pushed.store(end, Ordering::SeqCst);
+        let pushed = sending.producer.try_push(&requests, header, length, fill);
+        if pushed.is_err() {
+            self.pushed.store(sending.producer.tail(), Ordering::SeqCst);
+            return Pushed::Unreadable;
+        }
+        if let Some(Acknowledge { index, epoch }) = acknowledge {
             let queue_pair = queue_pair.clone();
             sending.in_flight.push_back(InFlight {
                 end,
@@ -114,26 +133,36 @@ impl Outbound {
                 epoch,
             });
         }
-        self.pushed.store(end, Ordering::Release);
         Pushed::Stored
+    }
+
+    /// Publishes a record that nobody waits for, if there is room.
+    pub fn push_unawaited(
+        &self,
+        header: Header,
+        length: usize,
+        fill: impl FnOnce(*mut u8) -> Result<()>,
+    ) {
+        let mut sending = self.sending();
+        let requests = self.channel.requests();
+        if sending.closed || !sending.producer.has_room(&requests, length) {
+            return;
+        }
+        let end = sending.producer.end_of(&requests, length);
+        self.pushed.store(end, Ordering::SeqCst);
+        let pushed = sending.producer.try_push(&requests, header, length, fill);
+        if pushed.is_err() {
+            self.pushed.store(sending.producer.tail(), Ordering::SeqCst);
+        }
     }
 
     /// Has the cell that the next record goes to brought into the cache.
     #[inline]
-    pub fn foresee(&self) {
-        ring::foresee(
+    pub fn prefetch(&self) {
+        ring::prefetch(
             &self.channel.requests(),
             self.pushed.load(Ordering::Relaxed),
         );
-    }
-
-    /// Has `queue_pair` pumped when the responder has made room. False when it never will.
-    pub fn starve(&self, queue_pair: &Arc<Qp>) -> bool {
-        let mut sending = self.sending();
-        if !sending.closed {
-            sending.starving.push(queue_pair.clone());
-        }
-        !sending.closed
     }
 
     /// Whether the responder has got on, or has still to.

@@ -9,6 +9,7 @@
 //! queue. No thread waits for a peer while it holds any but `connecting`.
 
 pub mod connect;
+mod fence;
 pub mod link;
 mod poller;
 pub mod progress;
@@ -26,19 +27,20 @@ use crate::path::{Forced, Peer};
 use crate::qp::Qp;
 use crate::qp::greeting::Greetings;
 use crate::qp::multicast::Groups;
-use crate::qp::responder::Arrival;
+use crate::qp::responder::XrcArrivals;
 use crate::receive::Srq;
 use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
+use crate::shm::section::OwnMarks;
+use crate::sys::clock;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
 use link::{Inbound, Outbound};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
-use std::time::Duration;
 use tables::{Directory, ModeratedQueues, NumberTable};
 use timers::Timers;
 
@@ -88,6 +90,9 @@ pub struct Process {
     pub keys: Keys,
     /// Memory windows by key.
     pub windows: Directory<Window>,
+    /// Where our threads mark what they touch of our own memory, other than on the way through a channel.
+    pub own_marks: OwnMarks,
+    next_incarnation: AtomicU32,
     /// Held while pages change their home.
     pub registration: ForkMutex,
     /// The path that the environment forces.
@@ -101,7 +106,7 @@ pub struct Process {
     /// Multicast datagrams that wait for a channel.
     pub greetings: Greetings,
     /// Where messages for XRC shared receive queues stand, by the sending queue pair.
-    pub(crate) xrc_arrivals: Mutex<HashMap<u32, Arrival>>,
+    pub(crate) xrc_arrivals: Mutex<XrcArrivals>,
     /// Completion queues that moderate their events.
     pub(crate) moderated: ModeratedQueues,
     /// Deadlines.
@@ -171,6 +176,10 @@ impl Process {
             arena: Arena::create().ok(),
             keys: Keys::new(desk.clone()),
             windows: Directory::default(),
+            own_marks: OwnMarks::default(),
+            next_incarnation: AtomicU32::new(
+                std::process::id().rotate_left(16) ^ clock::now() as u32,
+            ),
             registration: ForkMutex::new(),
             forced,
             queue_pairs: NumberTable::default(),
@@ -355,37 +364,9 @@ impl Process {
         self.outbound_to(self.member.get()?.registry.owner(number)?)
     }
 
-    /// Waits until nobody touches memory by a key that was revoked before: neither peers nor threads of ours. Then nobody
-    /// remembers a queue pair that was taken out of the table before either.
-    pub fn wait_for_accesses(&self) {
-        self.wait_for_peers();
-        for inbound in &self.channels().inbound {
-            let mut serving = inbound.serving.lock().unwrap_or_else(|e| e.into_inner());
-            serving.known.forget();
-        }
-    }
-
-    /// Waits until nobody is inside an access section that began before: peers that touch our memory, and threads of
-    /// ours that touch it on the way to theirs.
-    pub fn wait_for_peers(&self) {
-        if self.is_inherited() {
-            return;
-        }
-        let patience = Duration::from_secs(2);
-        let channels = self.channels();
-        for inbound in &channels.inbound {
-            let peer = &inbound.peer;
-            if !inbound
-                .channel
-                .slots()
-                .wait_idle(patience, || peer.is_dead())
-            {
-                peer.declare_dead();
-            }
-        }
-        for outbound in &channels.outbound {
-            outbound.channel.slots().wait_idle(patience, || false);
-        }
+    /// Which life a queue pair begins: another than any before, of any queue pair of this process.
+    pub(crate) fn next_incarnation(&self) -> u32 {
+        self.next_incarnation.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Ranges that a forked child must not touch.

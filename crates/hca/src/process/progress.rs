@@ -93,7 +93,7 @@ impl Process {
         while served < BATCH {
             match serving.requests.peek(&requests) {
                 Ok(Some(record)) => {
-                    serving.requests.foresee(&requests);
+                    serving.requests.prefetch(&requests);
                     self.complete_before(inbound);
                     match responder::serve(self, inbound, serving, &mut known, &record) {
                         Progress::Done(delivered) => {
@@ -246,6 +246,14 @@ impl Process {
             }
         }
         self.remove_dead();
+        let gone = channels
+            .inbound
+            .iter()
+            .filter(|inbound| is_dead(&inbound.peer));
+        for inbound in gone {
+            let mut arrivals = self.xrc_arrivals.lock().unwrap_or_else(|e| e.into_inner());
+            arrivals.forget(inbound.peer.identity);
+        }
         if let Some(member) = self.member.get() {
             let dead = channels.outbound.iter().map(|outbound| &outbound.peer);
             let dead = dead.chain(channels.inbound.iter().map(|inbound| &inbound.peer));

@@ -1,12 +1,11 @@
 //! Atomic operations on a word of registered memory, as a processor does them.
 
-use crate::qp::message::{ATOMIC_WRITE, COMPARE_AND_SWAP, FETCH_AND_ADD};
 use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
 
 /// An atomic operation with its operands in the processor's order, as mlx5 has it (IBV_ATOMIC_GLOB: atomic with respect
 /// to the processors too).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
     /// IBV_WR_ATOMIC_*.
     pub opcode: ibv_wr_opcode,
@@ -17,21 +16,41 @@ pub struct Atomic {
 }
 
 impl Atomic {
-    /// The code that a record carries for it.
-    pub fn code(&self) -> u64 {
-        match self.opcode {
-            IBV_WR_ATOMIC_CMP_AND_SWP => COMPARE_AND_SWAP,
-            IBV_WR_ATOMIC_FETCH_AND_ADD => FETCH_AND_ADD,
-            _ => ATOMIC_WRITE,
+    /// Bytes of one in a payload.
+    pub const LENGTH: usize = 24;
+
+    const COMPARE_AND_SWAP: u64 = 1;
+    const FETCH_AND_ADD: u64 = 2;
+    const WRITE: u64 = 3;
+
+    /// As bytes.
+    pub fn emit(&self) -> [u8; Atomic::LENGTH] {
+        let code = match self.opcode {
+            IBV_WR_ATOMIC_CMP_AND_SWP => Atomic::COMPARE_AND_SWAP,
+            IBV_WR_ATOMIC_FETCH_AND_ADD => Atomic::FETCH_AND_ADD,
+            _ => Atomic::WRITE,
+        };
+        let mut bytes = [0; Atomic::LENGTH];
+        for (place, word) in bytes
+            .chunks_exact_mut(8)
+            .zip([self.compare_add, self.operand, code])
+        {
+            place.copy_from_slice(&word.to_le_bytes());
         }
+        bytes
     }
 
-    /// The operation that a code stands for.
-    pub fn of_code(code: u64, compare_add: u64, operand: u64) -> Option<Atomic> {
+    /// From bytes; None for an operation that there is not.
+    pub fn parse(bytes: &[u8; Atomic::LENGTH]) -> Option<Atomic> {
+        let mut words = [0u64; 3];
+        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(place.try_into().ok()?);
+        }
+        let [compare_add, operand, code] = words;
         let opcode = match code {
-            COMPARE_AND_SWAP => IBV_WR_ATOMIC_CMP_AND_SWP,
-            FETCH_AND_ADD => IBV_WR_ATOMIC_FETCH_AND_ADD,
-            ATOMIC_WRITE => IBV_WR_ATOMIC_WRITE,
+            Atomic::COMPARE_AND_SWAP => IBV_WR_ATOMIC_CMP_AND_SWP,
+            Atomic::FETCH_AND_ADD => IBV_WR_ATOMIC_FETCH_AND_ADD,
+            Atomic::WRITE => IBV_WR_ATOMIC_WRITE,
             _ => return None,
         };
         Some(Atomic {
@@ -54,5 +73,27 @@ impl Atomic {
             }
             _ => word.swap(self.operand, Ordering::SeqCst),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_survives_its_bytes_and_others_are_refused() {
+        for opcode in [
+            IBV_WR_ATOMIC_CMP_AND_SWP,
+            IBV_WR_ATOMIC_FETCH_AND_ADD,
+            IBV_WR_ATOMIC_WRITE,
+        ] {
+            let atomic = Atomic {
+                opcode,
+                compare_add: 0x0123_4567_89ab_cdef,
+                operand: u64::MAX - 5,
+            };
+            assert_eq!(Atomic::parse(&atomic.emit()), Some(atomic));
+        }
+        assert_eq!(Atomic::parse(&[9; Atomic::LENGTH]), None);
     }
 }

@@ -1,15 +1,13 @@
 //! The first multicast datagrams to a process that we have no channel to: they wait, in order, while a thread of its own
 //! makes the channel, for posting must not wait for a peer that may be stopped.
 
-use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::Qp;
+use crate::qp::message::{Datagram, Route};
 use crate::shm::registry::Identity;
-use crate::shm::ring::Header;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use verbena_abi::ibv_sge;
 
 /// Datagrams that wait for one process at most; more are dropped, as by a congested fabric.
 const MOST: usize = 1024;
@@ -17,24 +15,25 @@ const MOST: usize = 1024;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A datagram by itself: its queue pair's buffers may change once it is posted.
-pub(super) struct Datagram {
+pub(super) struct Waiting {
     pub queue_pair: Arc<Qp>,
-    pub header: Header,
+    pub datagram: Datagram,
+    pub route: Route,
     pub grh: Option<[u8; 40]>,
     pub bytes: Vec<u8>,
 }
 
-type Waiting = HashMap<Identity, VecDeque<Datagram>>;
+type ByProcess = HashMap<Identity, VecDeque<Waiting>>;
 
 /// Datagrams that wait for a channel, by the process that they go to.
 #[derive(Default)]
 pub struct Greetings {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ByProcess>,
     sent: Condvar,
 }
 
 impl Greetings {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, ByProcess> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,7 +43,7 @@ impl Greetings {
     }
 
     /// Sends `datagram` to `identity` once there is a channel.
-    pub(super) fn push(&self, process: &Arc<Process>, identity: Identity, datagram: Datagram) {
+    pub(super) fn push(&self, process: &Arc<Process>, identity: Identity, datagram: Waiting) {
         let mut waiting = self.lock();
         if let Some(queue) = waiting.get_mut(&identity) {
             if queue.len() < MOST {
@@ -77,16 +76,7 @@ impl Greetings {
                 }
             };
             if let Ok(channel) = &channel {
-                let sge = [ibv_sge {
-                    addr: datagram.bytes.as_ptr() as u64,
-                    length: datagram.bytes.len() as u32,
-                    lkey: 0,
-                }];
-                let grh = datagram.grh.as_ref();
-                let runs = Runs::inline(&sge);
-                let _ = datagram
-                    .queue_pair
-                    .push_datagram(channel, datagram.header, grh, &runs);
+                datagram.queue_pair.send_waiting(channel, &datagram);
             }
         }
         self.sent.notify_all();
@@ -94,7 +84,7 @@ impl Greetings {
 
     /// Waits until what a queue pair has sent is on its way: a program may send, see it completed and end at once.
     pub(super) fn wait_until_sent(&self, number: u32) {
-        let of_it = |waiting: &mut Waiting| {
+        let of_it = |waiting: &mut ByProcess| {
             let mut datagrams = waiting.values().flatten();
             datagrams.any(|datagram| datagram.queue_pair.number() == number)
         };

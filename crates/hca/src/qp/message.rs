@@ -1,65 +1,183 @@
-//! What the records of a channel say: kinds, flags, syndromes.
+//! What the records of a channel say: requests and answers as types, and the one place that puts them into headers.
+//!
+//! They say what the packets of a message say (architecture specification, chapter 9), a record instead of many packets.
 
-/// A message, or part of one, for a receive queue.
-pub const SEND: u8 = 1;
-/// A message for a receive queue whose bytes the responder fetches: the payload lists buffers ([`Source`]).
-pub const SEND_PULL: u8 = 2;
-/// Part of an RDMA write.
-pub const WRITE: u8 = 3;
-/// An RDMA write with immediate data whose bytes are in place already.
-pub const WRITE_NOTICE: u8 = 4;
-/// An RDMA read request.
-pub const READ: u8 = 5;
-/// An atomic operation.
-pub const ATOMIC: u8 = 6;
-/// A datagram; the payload is a [`Datagram`], perhaps a GRH, and the data.
-pub const DATAGRAM: u8 = 7;
-/// The requester found that we must go to the error state: it asked by itself for what it was not allowed.
-pub const VIOLATION: u8 = 8;
-/// A flush: everything before it is in place when it is answered.
-pub const FLUSH: u8 = 9;
+use crate::shm::ring::Header;
 
-/// Answer: not done; `immediate` is the syndrome.
-pub const NAK: u8 = 32;
-/// Answer: bytes of a read, from `word` on.
-pub const READ_DATA: u8 = 33;
-/// Answer: what an atomic found, in `word`.
-pub const ATOMIC_RESULT: u8 = 34;
+/// A queue pair in one of its lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Queue pair number.
+    pub number: u32,
+    /// Changes with each reset.
+    pub incarnation: u32,
+}
 
-/// First record of its message.
-pub const FIRST: u8 = 1;
-/// Last record of its message.
-pub const LAST: u8 = 2;
-/// `immediate` holds immediate data.
-pub const IMMEDIATE: u8 = 4;
-/// `immediate` holds a key to invalidate.
-pub const INVALIDATE: u8 = 8;
-/// The receiver's event is solicited.
-pub const SOLICITED: u8 = 16;
-/// A datagram has a GRH.
-pub const GLOBAL: u8 = 32;
-/// A datagram is for a multicast group.
-pub const MULTICAST: u8 = 64;
+/// From whom, to whom, and which packet: the base transport header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The responder's queue pair.
+    pub destination: Endpoint,
+    /// The requester's queue pair.
+    pub source: Endpoint,
+    /// Packet sequence number of the message's first packet.
+    pub psn: u32,
+}
 
-/// Syndrome: no receive was posted. The upper bits hold the responder's RNR timer code.
-pub const RECEIVER_NOT_READY: u32 = 1;
-/// Syndrome: nobody here to answer; as if the packet had been lost.
-pub const LOST: u32 = 2;
-/// Syndrome: the request is not one that the responder can accept.
-pub const INVALID_REQUEST: u32 = 3;
-/// Syndrome: key, bounds or rights.
-pub const REMOTE_ACCESS: u32 = 4;
-/// Syndrome: the responder could not place the data for a reason of its own.
-pub const REMOTE_OPERATION: u32 = 5;
+/// Which part of its message a record carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its beginning.
+    pub is_first: bool,
+    /// Its end.
+    pub is_last: bool,
+}
 
-/// Atomic: compare and swap.
-pub const COMPARE_AND_SWAP: u64 = 1;
-/// Atomic: fetch and add.
-pub const FETCH_AND_ADD: u64 = 2;
-/// Atomic: write of 8 bytes.
-pub const ATOMIC_WRITE: u64 = 3;
+impl Part {
+    /// All of it.
+    pub const ONLY: Part = Part {
+        is_first: true,
+        is_last: true,
+    };
+}
 
-/// A buffer of the requester, in the payload of [`SEND_PULL`]: address, length, key, 16 bytes in all.
+/// Where the bytes of a message for a receive queue are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// In the payload.
+    Here,
+    /// In the requester's buffers, which the payload lists ([`Source`]).
+    AtRequester,
+    /// In place already: they were an RDMA write's.
+    InPlace,
+}
+
+/// What a message carries besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    None,
+    /// Immediate data, as it is (network order).
+    Immediate(u32),
+    /// A key to invalidate.
+    Invalidate(u32),
+}
+
+/// The XRC shared receive queue that a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedQueue {
+    /// Its number.
+    pub number: u32,
+    /// Identity of the XRC domain that it must be of.
+    pub domain: u64,
+}
+
+/// A message that takes a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Which part.
+    pub part: Part,
+    /// Bytes of the whole message.
+    pub total: u32,
+    /// Where they are.
+    pub body: Body,
+    /// Immediate data or a key.
+    pub extra: Extra,
+    /// Whether the receiver's event is solicited.
+    pub solicited: bool,
+    /// Where it goes, if not to the queue pair's own receive queue.
+    pub shared: Option<SharedQueue>,
+}
+
+/// Memory of the responder: the RDMA extended transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// First address.
+    pub address: u64,
+    /// Key.
+    pub key: u32,
+    /// Bytes; for a write those of the whole message.
+    pub length: u32,
+}
+
+/// Part of an RDMA write, with its bytes in the payload; `remote.address` is where this part goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Which part.
+    pub part: Part,
+    /// Where to.
+    pub remote: Remote,
+    /// Immediate data; then the last part takes a receive.
+    pub immediate: Option<u32>,
+    /// Whether the receiver's event is solicited.
+    pub solicited: bool,
+}
+
+/// What a datagram says; the payload is the route, if it has one, and the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Queue key.
+    pub qkey: u32,
+    /// Immediate data.
+    pub immediate: Option<u32>,
+    /// Whether the receiver's event is solicited.
+    pub solicited: bool,
+    /// Whether a global route header comes first.
+    pub has_route: bool,
+    /// Whether it is for a multicast group, the destination of the route.
+    pub is_multicast: bool,
+    /// Local identifier of the sender's port.
+    pub lid: u16,
+    /// Service level.
+    pub service_level: u8,
+}
+
+/// What a requester asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A send, or the notice of a write with immediate data.
+    Message(Message),
+    /// An RDMA write.
+    Write(Write),
+    /// An RDMA read.
+    Read(Remote),
+    /// An atomic; the payload is an [`crate::qp::atomic::Atomic`].
+    Atomic(Remote),
+    /// A flush: everything before it is in place when it is answered.
+    Flush(Remote),
+    /// A datagram.
+    Datagram(Datagram),
+}
+
+/// What a responder answers, other than that a request is dealt with, which its position in the ring says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The request was not executed.
+    Nak(Nak),
+    /// Bytes of a read, from this offset on.
+    ReadData(u64),
+    /// What an atomic found; also that a flush is done.
+    Atomic(u64),
+}
+
+/// Why a request was not executed (architecture specification, 9.7.5.2.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nak {
+    /// No receive was posted; the code of the time to wait.
+    ReceiverNotReady(u8),
+    /// Nobody is there to answer: as if the packet had been lost.
+    Lost,
+    /// Not a request that the responder can accept.
+    InvalidRequest,
+    /// Key, bounds or rights.
+    RemoteAccess,
+    /// The responder could not do it for a reason of its own.
+    RemoteOperation,
+    /// The requester's own buffers could not be read.
+    SourceProtection,
+}
+
+/// A buffer of the requester, in the payload of a message whose body is there: address, length, key, 16 bytes in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Address by which the key names it.
@@ -85,29 +203,313 @@ impl Source {
 
     /// From bytes.
     pub fn parse(bytes: &[u8; Source::LENGTH]) -> Source {
-        let [
-            a0,
-            a1,
-            a2,
-            a3,
-            a4,
-            a5,
-            a6,
-            a7,
-            l0,
-            l1,
-            l2,
-            l3,
-            k0,
-            k1,
-            k2,
-            k3,
-        ] = *bytes;
+        let word = u128::from_le_bytes(*bytes);
         Source {
-            address: u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
-            length: u32::from_le_bytes([l0, l1, l2, l3]),
-            key: u32::from_le_bytes([k0, k1, k2, k3]),
+            address: word as u64,
+            length: (word >> 64) as u32,
+            key: (word >> 96) as u32,
         }
+    }
+}
+
+mod kind {
+    pub const SEND: u8 = 1;
+    pub const SEND_AT_REQUESTER: u8 = 2;
+    pub const SEND_IN_PLACE: u8 = 3;
+    pub const WRITE: u8 = 4;
+    pub const READ: u8 = 5;
+    pub const ATOMIC: u8 = 6;
+    pub const FLUSH: u8 = 7;
+    pub const DATAGRAM: u8 = 8;
+
+    pub const NAK: u8 = 32;
+    pub const READ_DATA: u8 = 33;
+    pub const ATOMIC_RESULT: u8 = 34;
+}
+
+mod flag {
+    pub const FIRST: u8 = 1;
+    pub const LAST: u8 = 2;
+    pub const IMMEDIATE: u8 = 4;
+    pub const INVALIDATE: u8 = 8;
+    pub const SOLICITED: u8 = 16;
+    pub const ROUTE: u8 = 32;
+    pub const MULTICAST: u8 = 64;
+    pub const SHARED: u8 = 128;
+
+    #[inline]
+    pub fn when(condition: bool, flag: u8) -> u8 {
+        if condition { flag } else { 0 }
+    }
+}
+
+impl Route {
+    /// Of a request.
+    #[inline]
+    pub fn of(header: &Header) -> Route {
+        Route {
+            destination: Endpoint {
+                number: header.destination,
+                incarnation: header.destination_incarnation,
+            },
+            source: Endpoint {
+                number: header.source,
+                incarnation: header.source_incarnation,
+            },
+            psn: header.psn,
+        }
+    }
+
+    /// Of the answer to a request.
+    #[inline]
+    pub fn back(&self) -> Route {
+        Route {
+            destination: self.source,
+            source: self.destination,
+            psn: self.psn,
+        }
+    }
+
+    #[inline]
+    fn header(&self) -> Header {
+        Header {
+            destination: self.destination.number,
+            destination_incarnation: self.destination.incarnation,
+            source: self.source.number,
+            source_incarnation: self.source.incarnation,
+            psn: self.psn,
+            ..Header::default()
+        }
+    }
+}
+
+impl Part {
+    fn flags(self) -> u8 {
+        flag::when(self.is_first, flag::FIRST) | flag::when(self.is_last, flag::LAST)
+    }
+
+    fn of(flags: u8) -> Part {
+        Part {
+            is_first: flags & flag::FIRST != 0,
+            is_last: flags & flag::LAST != 0,
+        }
+    }
+}
+
+impl Request {
+    /// As a header.
+    #[inline]
+    pub fn emit(&self, route: &Route) -> Header {
+        let header = route.header();
+        match *self {
+            Request::Message(message) => message.emit(header),
+            Request::Write(write) => Header {
+                kind: kind::WRITE,
+                flags: write.part.flags()
+                    | flag::when(write.immediate.is_some(), flag::IMMEDIATE)
+                    | flag::when(write.solicited, flag::SOLICITED),
+                immediate: write.immediate.unwrap_or(0),
+                ..write.remote.emit(header)
+            },
+            Request::Read(remote) => Header {
+                kind: kind::READ,
+                ..remote.emit(header)
+            },
+            Request::Atomic(remote) => Header {
+                kind: kind::ATOMIC,
+                ..remote.emit(header)
+            },
+            Request::Flush(remote) => Header {
+                kind: kind::FLUSH,
+                ..remote.emit(header)
+            },
+            Request::Datagram(datagram) => datagram.emit(header),
+        }
+    }
+
+    /// From a header; None for what no requester of this version sends.
+    #[inline]
+    pub fn parse(header: &Header) -> Option<Request> {
+        Some(match header.kind {
+            kind::SEND | kind::SEND_AT_REQUESTER | kind::SEND_IN_PLACE => {
+                Request::Message(Message::parse(header))
+            }
+            kind::WRITE => Request::Write(Write {
+                part: Part::of(header.flags),
+                remote: Remote::parse(header),
+                immediate: (header.flags & flag::IMMEDIATE != 0).then_some(header.immediate),
+                solicited: header.flags & flag::SOLICITED != 0,
+            }),
+            kind::READ => Request::Read(Remote::parse(header)),
+            kind::ATOMIC => Request::Atomic(Remote::parse(header)),
+            kind::FLUSH => Request::Flush(Remote::parse(header)),
+            kind::DATAGRAM => Request::Datagram(Datagram::parse(header)),
+            _ => return None,
+        })
+    }
+}
+
+impl Message {
+    #[inline]
+    fn emit(&self, header: Header) -> Header {
+        let (carries, immediate) = match self.extra {
+            Extra::None => (0, 0),
+            Extra::Immediate(data) => (flag::IMMEDIATE, data),
+            Extra::Invalidate(key) => (flag::INVALIDATE, key),
+        };
+        let shared = self.shared.unwrap_or(SharedQueue {
+            number: 0,
+            domain: 0,
+        });
+        Header {
+            kind: match self.body {
+                Body::Here => kind::SEND,
+                Body::AtRequester => kind::SEND_AT_REQUESTER,
+                Body::InPlace => kind::SEND_IN_PLACE,
+            },
+            flags: self.part.flags()
+                | carries
+                | flag::when(self.solicited, flag::SOLICITED)
+                | flag::when(self.shared.is_some(), flag::SHARED),
+            immediate,
+            address: shared.domain,
+            word: u64::from(self.total) | u64::from(shared.number) << 32,
+            ..header
+        }
+    }
+
+    #[inline]
+    fn parse(header: &Header) -> Message {
+        Message {
+            part: Part::of(header.flags),
+            total: header.word as u32,
+            body: match header.kind {
+                kind::SEND_AT_REQUESTER => Body::AtRequester,
+                kind::SEND_IN_PLACE => Body::InPlace,
+                _ => Body::Here,
+            },
+            extra: if header.flags & flag::IMMEDIATE != 0 {
+                Extra::Immediate(header.immediate)
+            } else if header.flags & flag::INVALIDATE != 0 {
+                Extra::Invalidate(header.immediate)
+            } else {
+                Extra::None
+            },
+            solicited: header.flags & flag::SOLICITED != 0,
+            shared: (header.flags & flag::SHARED != 0).then(|| SharedQueue {
+                number: (header.word >> 32) as u32,
+                domain: header.address,
+            }),
+        }
+    }
+}
+
+impl Remote {
+    #[inline]
+    fn emit(&self, header: Header) -> Header {
+        Header {
+            address: self.address,
+            word: u64::from(self.key) | u64::from(self.length) << 32,
+            ..header
+        }
+    }
+
+    #[inline]
+    fn parse(header: &Header) -> Remote {
+        Remote {
+            address: header.address,
+            key: header.word as u32,
+            length: (header.word >> 32) as u32,
+        }
+    }
+}
+
+impl Datagram {
+    fn emit(&self, header: Header) -> Header {
+        Header {
+            kind: kind::DATAGRAM,
+            flags: flag::when(self.immediate.is_some(), flag::IMMEDIATE)
+                | flag::when(self.solicited, flag::SOLICITED)
+                | flag::when(self.has_route, flag::ROUTE)
+                | flag::when(self.is_multicast, flag::MULTICAST),
+            immediate: self.immediate.unwrap_or(0),
+            address: self.qkey.into(),
+            word: u64::from(self.lid) | u64::from(self.service_level) << 16,
+            ..header
+        }
+    }
+
+    fn parse(header: &Header) -> Datagram {
+        Datagram {
+            qkey: header.address as u32,
+            immediate: (header.flags & flag::IMMEDIATE != 0).then_some(header.immediate),
+            solicited: header.flags & flag::SOLICITED != 0,
+            has_route: header.flags & flag::ROUTE != 0,
+            is_multicast: header.flags & flag::MULTICAST != 0,
+            lid: header.word as u16,
+            service_level: (header.word >> 16) as u8 & 15,
+        }
+    }
+}
+
+impl Answer {
+    /// As a header.
+    #[inline]
+    pub fn emit(&self, route: &Route) -> Header {
+        let header = route.header();
+        match *self {
+            Answer::Nak(nak) => Header {
+                kind: kind::NAK,
+                immediate: nak.code(),
+                ..header
+            },
+            Answer::ReadData(offset) => Header {
+                kind: kind::READ_DATA,
+                word: offset,
+                ..header
+            },
+            Answer::Atomic(found) => Header {
+                kind: kind::ATOMIC_RESULT,
+                word: found,
+                ..header
+            },
+        }
+    }
+
+    /// From a header; None for what no responder of this version sends.
+    #[inline]
+    pub fn parse(header: &Header) -> Option<Answer> {
+        Some(match header.kind {
+            kind::NAK => Answer::Nak(Nak::of_code(header.immediate)?),
+            kind::READ_DATA => Answer::ReadData(header.word),
+            kind::ATOMIC_RESULT => Answer::Atomic(header.word),
+            _ => return None,
+        })
+    }
+}
+
+impl Nak {
+    fn code(self) -> u32 {
+        match self {
+            Nak::ReceiverNotReady(timer) => 1 | u32::from(timer) << 8,
+            Nak::Lost => 2,
+            Nak::InvalidRequest => 3,
+            Nak::RemoteAccess => 4,
+            Nak::RemoteOperation => 5,
+            Nak::SourceProtection => 6,
+        }
+    }
+
+    fn of_code(code: u32) -> Option<Nak> {
+        Some(match code & 0xff {
+            1 => Nak::ReceiverNotReady((code >> 8) as u8),
+            2 => Nak::Lost,
+            3 => Nak::InvalidRequest,
+            4 => Nak::RemoteAccess,
+            5 => Nak::RemoteOperation,
+            6 => Nak::SourceProtection,
+            _ => return None,
+        })
     }
 }
 
@@ -129,15 +531,125 @@ pub fn timeout_nanoseconds(code: u8) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn a_source_survives_its_bytes() {
-        let source = Source {
-            address: 0x0123_4567_89ab_cdef,
-            length: 77,
-            key: 0x501,
-        };
-        assert_eq!(Source::parse(&source.emit()), source);
+    fn part() -> impl Strategy<Value = Part> {
+        any::<(bool, bool)>().prop_map(|(is_first, is_last)| Part { is_first, is_last })
+    }
+
+    fn remote() -> impl Strategy<Value = Remote> {
+        any::<(u64, u32, u32)>().prop_map(|(address, key, length)| Remote {
+            address,
+            key,
+            length,
+        })
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        let body = proptest::sample::select(vec![Body::Here, Body::AtRequester, Body::InPlace]);
+        let extra = prop_oneof![
+            Just(Extra::None),
+            any::<u32>().prop_map(Extra::Immediate),
+            any::<u32>().prop_map(Extra::Invalidate),
+        ];
+        let shared = proptest::option::of(any::<(u32, u64)>());
+        (part(), any::<u32>(), body, extra, any::<bool>(), shared).prop_map(
+            |(part, total, body, extra, solicited, shared)| Message {
+                part,
+                total,
+                body,
+                extra,
+                solicited,
+                shared: shared.map(|(number, domain)| SharedQueue { number, domain }),
+            },
+        )
+    }
+
+    fn datagram() -> impl Strategy<Value = Datagram> {
+        any::<(u32, Option<u32>, bool, bool, bool, u16, u8)>().prop_map(
+            |(qkey, immediate, solicited, has_route, is_multicast, lid, level)| Datagram {
+                qkey,
+                immediate,
+                solicited,
+                has_route,
+                is_multicast,
+                lid,
+                service_level: level & 15,
+            },
+        )
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let write = (part(), remote(), any::<(Option<u32>, bool)>()).prop_map(
+            |(part, remote, (immediate, solicited))| Write {
+                part,
+                remote,
+                immediate,
+                solicited,
+            },
+        );
+        prop_oneof![
+            message().prop_map(Request::Message),
+            write.prop_map(Request::Write),
+            remote().prop_map(Request::Read),
+            remote().prop_map(Request::Atomic),
+            remote().prop_map(Request::Flush),
+            datagram().prop_map(Request::Datagram),
+        ]
+    }
+
+    fn answer() -> impl Strategy<Value = Answer> {
+        let naks = vec![
+            Nak::Lost,
+            Nak::InvalidRequest,
+            Nak::RemoteAccess,
+            Nak::RemoteOperation,
+            Nak::SourceProtection,
+        ];
+        prop_oneof![
+            proptest::sample::select(naks).prop_map(Answer::Nak),
+            any::<u8>().prop_map(|timer| Answer::Nak(Nak::ReceiverNotReady(timer))),
+            any::<u64>().prop_map(Answer::ReadData),
+            any::<u64>().prop_map(Answer::Atomic),
+        ]
+    }
+
+    fn route() -> impl Strategy<Value = Route> {
+        any::<(u32, u32, u32, u32, u32)>().prop_map(|(to, to_life, from, from_life, psn)| Route {
+            destination: Endpoint {
+                number: to,
+                incarnation: to_life,
+            },
+            source: Endpoint {
+                number: from,
+                incarnation: from_life,
+            },
+            psn,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_survives_its_header(request in request(), route in route()) {
+            let header = request.emit(&route);
+            prop_assert_eq!(Request::parse(&header), Some(request));
+            prop_assert_eq!(Route::of(&header), route);
+            prop_assert_eq!(Answer::parse(&header), None);
+        }
+
+        #[test]
+        fn an_answer_survives_its_header(answer in answer(), route in route()) {
+            let header = answer.emit(&route.back());
+            prop_assert_eq!(Answer::parse(&header), Some(answer));
+            prop_assert_eq!(Route::of(&header).back(), route);
+            prop_assert_eq!(Request::parse(&header), None);
+        }
+
+        #[test]
+        fn a_source_survives_its_bytes(address in any::<u64>(), length in any::<u32>(), key in any::<u32>()) {
+            let source = Source { address, length, key };
+            prop_assert_eq!(Source::parse(&source.emit()), source);
+        }
     }
 
     #[test]

@@ -5,8 +5,7 @@
 //! - What a requester needs is in the send queue, what a responder needs in the receive queue; each under its lock.
 //! - Completions of one queue are pushed in the order of its work requests.
 
-mod atomic;
-mod datagram;
+pub mod atomic;
 pub mod greeting;
 pub mod message;
 pub mod multicast;
@@ -68,6 +67,8 @@ pub struct Qp {
     cap: ibv_qp_cap,
     signal_all: bool,
     state: AtomicU32,
+    /// Which of its lives this is: changes with each reset.
+    incarnation: AtomicU32,
     cookie: AtomicUsize,
     established: AtomicBool,
     destroyed: AtomicBool,
@@ -77,7 +78,7 @@ pub struct Qp {
 }
 
 /// The responder's side.
-struct ReceiveQueue {
+pub(crate) struct ReceiveQueue {
     ring: ReceiveRing,
     arrival: Arrival,
     qkey: u32,
@@ -106,6 +107,7 @@ impl Qp {
             cap,
             signal_all: init.signal_all,
             state: AtomicU32::new(IBV_QPS_RESET),
+            incarnation: AtomicU32::new(process.next_incarnation()),
             cookie: AtomicUsize::new(0),
             established: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
@@ -182,7 +184,8 @@ impl Qp {
         self.pd.as_ref().map_or(0, |pd| pd.number())
     }
 
-    /// Changes state and attributes: all of `mask` or nothing.
+    /// Changes state and attributes: all of `mask` or nothing. When this returns, no peer does any more what the queue
+    /// pair does not allow now.
     ///
     /// # Errors
     /// EINVAL as ibv_modify_qp(3) says.
@@ -200,6 +203,7 @@ impl Qp {
             };
             transition::check(self.kind, from, to, mask)?;
             check_values(new, mask)?;
+            let allowed = attributes.qp_access_flags;
             if to == IBV_QPS_RESET {
                 *attributes = ibv_qp_attr {
                     cap: self.cap,
@@ -208,7 +212,12 @@ impl Qp {
             } else {
                 take(&mut attributes, new, mask);
             }
+            let revokes = allowed & !attributes.qp_access_flags != 0;
             self.apply(&attributes, from, to, mask);
+            let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
+            if ends && from != IBV_QPS_RESET || revokes {
+                self.process.fence();
+            }
         }
         if matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND)
             && mask & IBV_QP_DEST_QPN != 0
@@ -226,6 +235,19 @@ impl Qp {
         mask: c_int,
     ) {
         let mut send = self.lock_send();
+        match to {
+            IBV_QPS_ERR => {
+                self.enter_error(&mut send);
+                return;
+            }
+            IBV_QPS_RESET => {
+                self.reset(&mut send);
+                self.show_attributes(attributes);
+                send.configure(attributes);
+                return;
+            }
+            _ => (),
+        }
         send.configure(attributes);
         if mask & IBV_QP_SQ_PSN != 0 {
             send.set_psn(attributes.sq_psn);
@@ -235,36 +257,62 @@ impl Qp {
             receive.qkey = attributes.qkey;
             receive.rnr_timer = attributes.min_rnr_timer;
         }
+        self.show_attributes(attributes);
+        self.set_state(&mut send, to);
+        if to == IBV_QPS_SQD && from == IBV_QPS_RTS {
+            send.notify_drained = attributes.en_sqd_async_notify != 0;
+            self.check_drained(&mut send);
+        }
+        if to == IBV_QPS_RTS && matches!(from, IBV_QPS_SQD | IBV_QPS_SQE) {
+            self.transmit(&mut send);
+        }
+    }
+
+    /// Shows peers what they need to know of the queue pair, before its state says that they may act on it.
+    fn show_attributes(&self, attributes: &ibv_qp_attr) {
         let record = self.process.desk.queue_pair(self.number);
+        let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
         record
             .destination
             .store(attributes.dest_qp_num, Ordering::Relaxed);
         record.pd.store(self.pd_number(), Ordering::Relaxed);
         record
             .access
-            .store(attributes.qp_access_flags, Ordering::Relaxed);
+            .store(attributes.qp_access_flags, Ordering::SeqCst);
         record
             .receive_psn
             .store(attributes.rq_psn, Ordering::Relaxed);
-        record.xrcd.store(
-            self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity()),
-            Ordering::Relaxed,
-        );
-        match to {
-            IBV_QPS_ERR => self.enter_error(&mut send),
-            IBV_QPS_RESET => {
-                self.set_state(&mut send, IBV_QPS_RESET);
-                self.clear(&mut send);
-            }
-            _ => self.set_state(&mut send, to),
-        }
-        if to == IBV_QPS_SQD && from == IBV_QPS_RTS {
-            send.notify_drained = attributes.en_sqd_async_notify != 0;
-            self.check_drained(&mut send);
-        }
-        if to == IBV_QPS_RTS && matches!(from, IBV_QPS_SQD | IBV_QPS_SQE) {
-            self.pump(&mut send);
-        }
+        record
+            .rd_atomic
+            .store(attributes.max_dest_rd_atomic.into(), Ordering::Relaxed);
+        record
+            .incarnation
+            .store(self.incarnation(), Ordering::Relaxed);
+        record.xrcd.store(xrcd, Ordering::Relaxed);
+    }
+
+    /// The reset state: everything posted is forgotten, without completions, and the next connection is another life.
+    fn reset(&self, send: &mut SendQueue) {
+        self.set_state(send, IBV_QPS_RESET);
+        self.incarnation
+            .store(self.process.next_incarnation(), Ordering::Release);
+        self.process
+            .desk
+            .queue_pair(self.number)
+            .incarnation
+            .store(self.incarnation(), Ordering::SeqCst);
+        self.clear(send);
+    }
+
+    /// Which of its lives the queue pair is in.
+    #[inline]
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.incarnation.load(Ordering::Acquire)
+    }
+
+    /// Whether its life for the application has ended.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
     }
 
     /// The one place where the state changes. Peers that act on the queue pair by themselves have stopped when the new
@@ -276,7 +324,7 @@ impl Qp {
         record.state.store(word, Ordering::SeqCst);
     }
 
-    /// Everything posted is forgotten, without completions (the reset state).
+    /// Everything posted is forgotten, without completions.
     fn clear(&self, send: &mut SendQueue) {
         send.clear();
         {
@@ -302,7 +350,6 @@ impl Qp {
 
     fn flush_receives(&self) {
         let mut receive = self.lock_receive();
-        receive.arrival.discard_until = None;
         let begun = receive
             .arrival
             .current
@@ -355,8 +402,7 @@ impl Qp {
         attributes.cur_qp_state = attributes.qp_state;
         attributes.cap = self.cap;
         let send = self.lock_send();
-        attributes.sq_draining =
-            u8::from(attributes.qp_state == IBV_QPS_SQD && send.has_outstanding());
+        attributes.sq_draining = u8::from(attributes.qp_state == IBV_QPS_SQD && !send.is_drained());
         attributes
     }
 
@@ -428,17 +474,12 @@ impl Qp {
         }
         {
             let mut send = self.lock_send();
-            self.set_state(&mut send, IBV_QPS_RESET);
-            self.process
-                .desk
-                .queue_pair(self.number)
-                .state
-                .store(0, Ordering::SeqCst);
-            send.clear();
-            send.forget_channel();
+            self.reset(&mut send);
+            let record = self.process.desk.queue_pair(self.number);
+            record.state.store(0, Ordering::SeqCst);
         }
         self.process.queue_pairs.set(self.number, None);
-        self.process.wait_for_accesses();
+        self.process.fence();
         self.for_each_cq(|cq| {
             cq.clean(self.number);
             cq.release();

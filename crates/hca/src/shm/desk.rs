@@ -4,8 +4,9 @@
 //! so only what is used takes memory.
 //!
 //! The law: a record is filled in before its first word (`state`, `key`) is stored with SeqCst, and that word is zeroed
-//! before anything else of it changes. A peer that acts on a record does so inside an [`super::channel::AccessSlots`]
-//! section which it entered before it loaded the first word; whoever zeroes the word waits for these sections to end.
+//! before anything else of it changes. A peer that acts on a record does so inside a [`super::section::Section`] that it
+//! entered before it loaded the first word; whoever zeroes the word fences, which waits for these sections to end. A peer
+//! that was stopped inside one is not waited for: so it looks at `incarnation` or `generation` once more when it is done.
 
 use crate::errno::{Errno, Result};
 use crate::sys::mapping::{Mapping, Rights};
@@ -45,9 +46,13 @@ pub struct QpRecord {
     pub access: AtomicU32,
     /// PSN that it expected first.
     pub receive_psn: AtomicU32,
-    _reserved: u32,
+    /// Which of its lives this is: another after each reset, so that nothing of an old connection is taken for one of
+    /// the new.
+    pub incarnation: AtomicU32,
     /// Identity of its XRC domain, 0 for none.
     pub xrcd: AtomicU64,
+    /// RDMA reads and atomics that it takes at once (max_dest_rd_atomic).
+    pub rd_atomic: AtomicU32,
 }
 
 impl QpRecord {
@@ -94,6 +99,8 @@ pub struct KeyRecord {
     pub address: AtomicU64,
     /// Pieces in the arena, in order of address; unused ones are empty.
     pub segments: [SegmentRecord; SEGMENTS],
+    /// Changes whenever the record does, so that whoever used it can tell afterwards whether it still held.
+    pub generation: AtomicU32,
 }
 
 const _: () = assert!(size_of::<QpRecord>() == 64 && size_of::<KeyRecord>() == 128);

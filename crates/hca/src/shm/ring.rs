@@ -12,7 +12,7 @@
 //!   with Acquire before it reads anything else.
 //! - SYNC POINT release: the consumer stores `head` with Release after its last read of a record; the producer loads
 //!   it with Acquire before it writes into the cells.
-//! - What is said to the cache (`foresee`) is no part of this: it only saves the wait for a line that the other side has.
+//! - What is said to the cache (`prefetch`) is no part of this: it only saves the wait for a line that the other side has.
 //!   A store to such a line is not waited for by itself, but by the next locked instruction, and there always is one.
 //! - Records do not wrap. What is left at the end of a lap is filled by a padding record.
 //! - `head` is also the acknowledgement: a record before it has been dealt with. An answer other than "done" has been
@@ -27,36 +27,38 @@ pub const HEADER: usize = 48;
 /// The kind of a record that only fills up a lap.
 pub const PADDING: u8 = 0;
 
-/// What a record says, apart from its payload. Fields mean what `kind` makes them mean.
+/// What a record says, apart from its payload. Fields mean what `kind` makes them mean
+/// ([`crate::qp::message`] is the one place that reads and writes them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, packed(4))]
 pub struct Header {
     /// What the record is.
     pub kind: u8,
     /// Modifiers of the kind.
     pub flags: u8,
-    /// Cells that the record takes; filled in by the ring.
-    pub cells: u16,
-    /// Queue pair (or SRQ) that it is for.
+    /// Bytes of payload in this record, filled in by the ring; of padding the cells that it takes.
+    pub length: u16,
+    /// Queue pair that it is for.
     pub destination: u32,
+    /// Which life of that queue pair it is for.
+    pub destination_incarnation: u32,
     /// Queue pair that it is from.
     pub source: u32,
+    /// Which life of that queue pair it is from.
+    pub source_incarnation: u32,
     /// Packet sequence number of the message's first packet.
     pub psn: u32,
-    /// Bytes of payload in this record; filled in by the ring.
-    pub length: u32,
     /// Immediate data, key to invalidate, or syndrome.
     pub immediate: u32,
-    /// A remote address or an operand.
+    /// A remote address or a domain.
     pub address: u64,
-    /// A key, a length or an operand.
+    /// Keys, lengths or an operand.
     pub word: u64,
 }
 
-const _: () = assert!(std::mem::size_of::<Header>() + 4 <= HEADER);
-/// Where in a cell the header lies.
-pub(super) const HEADER_AT: usize = 8;
-const _: () = assert!(HEADER_AT + std::mem::size_of::<Header>() <= HEADER);
+/// Where in a cell the header lies: behind the stamp.
+pub(super) const HEADER_AT: usize = 4;
+const _: () = assert!(HEADER_AT + std::mem::size_of::<Header>() == HEADER);
 
 /// The memory that a ring lives in. `index` is always below `cells()`; `offset + bytes` may run over into the cells
 /// behind it, but never past the last.
@@ -97,7 +99,7 @@ pub struct Corrupt;
 /// A record found by the consumer. The header is a private copy; the payload lies in shared memory and may change.
 #[derive(Debug)]
 pub struct Record {
-    /// Copy of the header, with `cells` and `length` checked.
+    /// Copy of the header, with `length` checked.
     pub header: Header,
     /// First byte of `header.length` bytes of payload.
     pub payload: *const u8,
@@ -115,7 +117,7 @@ pub fn cells_for(length: usize) -> u64 {
 
 /// Has a cell that the producer is about to write brought into the cache.
 #[inline]
-pub fn foresee(store: &impl Store, position: u64) {
+pub fn prefetch(store: &impl Store, position: u64) {
     prefetch_to_write(store.stamp(position & (store.cells() - 1)));
 }
 
@@ -145,6 +147,12 @@ impl Producer {
         self.free(store) >= need
     }
 
+    /// Where the next record of `length` bytes of payload will end.
+    pub fn end_of(&self, store: &impl Store, length: usize) -> u64 {
+        let cells = cells_for(length);
+        self.tail + self.padding(store, cells) + cells
+    }
+
     /// Publishes a record whose payload `fill` writes (it gets the address of `length` writable bytes). Returns the
     /// position behind the record, or None, with nothing done, when there is no room.
     pub fn push(
@@ -154,49 +162,71 @@ impl Producer {
         length: usize,
         fill: impl FnOnce(*mut u8),
     ) -> Option<u64> {
+        let fill = |target| {
+            fill(target);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        match self.try_push(store, header, length, fill) {
+            Ok(end) => end,
+            Err(never) => match never {},
+        }
+    }
+
+    /// As [`Producer::push`], for a payload that may turn out not to be had: then nothing is published.
+    ///
+    /// # Errors
+    /// What `fill` says.
+    pub fn try_push<E>(
+        &mut self,
+        store: &impl Store,
+        header: Header,
+        length: usize,
+        fill: impl FnOnce(*mut u8) -> Result<(), E>,
+    ) -> Result<Option<u64>, E> {
         if !self.has_room(store, length) {
-            return None;
+            return Ok(None);
         }
         let cells = cells_for(length);
         let padding = self.padding(store, cells);
         if padding > 0 {
             let filler = Header {
                 kind: PADDING,
-                cells: padding as u16,
+                length: padding as u16,
                 ..Header::default()
             };
-            self.publish(store, filler, padding, |_| ());
+            self.write(store, filler, padding);
+            self.publish(store, padding);
         }
         let header = Header {
-            cells: cells as u16,
-            length: length as u32,
+            length: length as u16,
             ..header
         };
-        self.publish(store, header, cells, fill);
+        let payload = self.write(store, header, cells);
+        fill(payload)?;
+        self.publish(store, cells);
         // The guard of the next record, if it is short.
-        foresee(store, self.tail + 1);
-        Some(self.tail)
+        prefetch(store, self.tail + 1);
+        Ok(Some(self.tail))
     }
 
-    fn publish(
-        &mut self,
-        store: &impl Store,
-        header: Header,
-        cells: u64,
-        fill: impl FnOnce(*mut u8),
-    ) {
+    /// Guard and header of a record of so many cells at the tail; gives where its payload goes.
+    #[inline]
+    fn write(&mut self, store: &impl Store, header: Header, cells: u64) -> *mut u8 {
         let mask = store.cells() - 1;
-        let index = self.tail & mask;
         let guard = (self.tail + cells) & mask;
         store.stamp(guard).store(0, Ordering::Relaxed);
-        let cell = store.writable(index);
-        // SAFETY: the record's cells are free (checked by push), in bounds, and ours until the stamp is published.
+        let cell = store.writable(self.tail & mask);
+        // SAFETY: the record's cells are free (checked by the caller), in bounds, and ours until the stamp is published.
         unsafe {
             cell.add(HEADER_AT).cast::<Header>().write_unaligned(header);
-            fill(cell.add(HEADER));
+            cell.add(HEADER)
         }
+    }
+
+    #[inline]
+    fn publish(&mut self, store: &impl Store, cells: u64) {
         store
-            .stamp(index)
+            .stamp(self.tail & (store.cells() - 1))
             .store(stamp_of(self.tail, store.cells()), Ordering::Release);
         self.tail += cells;
     }
@@ -214,42 +244,72 @@ impl Producer {
 
 impl Consumer {
     /// The next record, if one is published. It stays the next until [`Consumer::advance`].
+    ///
+    /// # Errors
+    /// [`Corrupt`] for what no producer writes. However the producer writes, this ends: at most one padding record lies
+    /// between two others, and it ends its lap.
     pub fn peek(&mut self, store: &impl Store) -> Result<Option<Record>, Corrupt> {
-        loop {
-            let cells = store.cells();
-            let index = self.head & (cells - 1);
-            if store.stamp(index).load(Ordering::Acquire) != stamp_of(self.head, cells) {
-                return Ok(None);
-            }
-            let cell = store.readable(index);
-            // SAFETY: the cell is in bounds, and the Acquire above makes the header readable; we look at the copy only.
-            let header = unsafe { cell.add(HEADER_AT).cast::<Header>().read_unaligned() };
-            let taken = u64::from(header.cells);
-            if taken == 0 || index + taken > cells {
-                return Err(Corrupt);
-            }
-            if header.kind == PADDING {
-                self.head += taken;
-                continue;
-            }
-            if cells_for(header.length as usize) != taken {
-                return Err(Corrupt);
-            }
-            // SAFETY: HEADER is inside the first cell.
-            let payload = unsafe { cell.add(HEADER) };
-            return Ok(Some(Record { header, payload }));
+        match self.published_cell(store) {
+            Some((_, header)) if header.kind == PADDING => self.skip_padding(store, header)?,
+            Some((index, header)) => return self.record(store, index, header).map(Some),
+            None => return Ok(None),
         }
+        match self.published_cell(store) {
+            Some((_, header)) if header.kind == PADDING => Err(Corrupt),
+            Some((index, header)) => self.record(store, index, header).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a record is published, by one look at the cell that it would be in.
+    #[inline]
+    pub fn has_record(&self, store: &impl Store) -> bool {
+        let cells = store.cells();
+        store.stamp(self.head & (cells - 1)).load(Ordering::Acquire) == stamp_of(self.head, cells)
+    }
+
+    /// Index and header of the record at our position, if it is published.
+    #[inline]
+    fn published_cell(&self, store: &impl Store) -> Option<(u64, Header)> {
+        if !self.has_record(store) {
+            return None;
+        }
+        let index = self.head & (store.cells() - 1);
+        let cell = store.readable(index);
+        // SAFETY: the cell is in bounds, and the Acquire above makes the header readable; we look at the copy only.
+        let header = unsafe { cell.add(HEADER_AT).cast::<Header>().read_unaligned() };
+        Some((index, header))
+    }
+
+    fn skip_padding(&mut self, store: &impl Store, header: Header) -> Result<(), Corrupt> {
+        let cells = store.cells();
+        let left = cells - (self.head & (cells - 1));
+        if u64::from(header.length) != left {
+            return Err(Corrupt);
+        }
+        self.head += left;
+        Ok(())
+    }
+
+    #[inline]
+    fn record(&self, store: &impl Store, index: u64, header: Header) -> Result<Record, Corrupt> {
+        if index + cells_for(header.length.into()) > store.cells() {
+            return Err(Corrupt);
+        }
+        // SAFETY: HEADER is inside the first cell.
+        let payload = unsafe { store.readable(index).add(HEADER) };
+        Ok(Record { header, payload })
     }
 
     /// Has our position, which the producer watches, brought into the cache while a record is dealt with.
     #[inline]
-    pub fn foresee(&self, store: &impl Store) {
+    pub fn prefetch(&self, store: &impl Store) {
         prefetch_to_write(store.head());
     }
 
     /// Is done with the record that [`Consumer::peek`] returned.
     pub fn advance(&mut self, record: &Record) {
-        self.head += u64::from(record.header.cells);
+        self.head += cells_for(record.header.length.into());
     }
 
     /// Tells the producer how far we are. Returns whether that was news.

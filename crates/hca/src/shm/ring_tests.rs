@@ -106,10 +106,15 @@ fn nonsense_in_a_header_is_reported_not_followed() {
     let store = Local::new(8);
     let mut producer = Producer::default();
     push(&mut producer, &store, 1, b"abc").unwrap();
-    for (cells, length) in [(0u16, 3u32), (9, 3), (8, 3), (1, 4096), (2, 3)] {
+    for (kind, length) in [
+        (1, 465u16),
+        (1, u16::MAX),
+        (PADDING, 0),
+        (PADDING, 7),
+        (PADDING, 9),
+    ] {
         let header = Header {
-            kind: 1,
-            cells,
+            kind,
             length,
             ..Header::default()
         };
@@ -122,6 +127,32 @@ fn nonsense_in_a_header_is_reported_not_followed() {
                 .write_unaligned(header)
         };
         assert_eq!(Consumer::default().peek(&store).unwrap_err(), Corrupt);
+    }
+}
+
+#[test]
+fn padding_behind_padding_ends_the_search() {
+    let store = Local::new(8);
+    let padding = Header {
+        kind: PADDING,
+        length: 8,
+        ..Header::default()
+    };
+    // SAFETY: cell 0 exists and nobody else looks at it now.
+    unsafe {
+        store
+            .writable(0)
+            .add(HEADER_AT)
+            .cast::<Header>()
+            .write_unaligned(padding)
+    };
+    let mut consumer = Consumer::default();
+    // The same cell says of this lap and of the next that it is padding: a producer that follows the reader around.
+    store.stamp(0).store(1, Ordering::Relaxed);
+    assert!(consumer.peek(&store).unwrap().is_none());
+    for lap in 1..50u32 {
+        store.stamp(0).store(lap * 2 + 1, Ordering::Relaxed);
+        assert!(consumer.peek(&store).unwrap().is_none());
     }
 }
 

@@ -1,15 +1,14 @@
 //! Messages: by value through the channel, or by reference where the responder can fetch them.
 
-use super::{Job, Outcome, solicited};
-use crate::memory::place::{Claim, Piece, grant};
+use super::{Job, Outcome};
 use crate::memory::transfer::Runs;
 use crate::path::{PULL_ANY, PULL_ARENA};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
-use crate::qp::message::*;
-use crate::qp::send::{SendQueue, SendRequest};
+use crate::qp::message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
+use crate::qp::send::{Advance, SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::ring::Header;
+use crate::shm::desk::QpRecord;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -25,94 +24,110 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        progress: &mut u64,
+        advance: &mut Advance,
     ) -> Outcome {
+        job.channel.prefetch();
         let request = job.request;
-        let (runs, total) = match self.payload(request) {
-            Ok(payload) => payload,
-            Err(outcome) => return outcome,
-        };
-        let record = match self.responder(send, &job.channel.peer) {
-            Ok(record) => record,
-            Err(outcome) => return outcome,
-        };
-        // The receive queue of an XRC message belongs to whoever owns the SRQ, perhaps a third process.
-        let third;
-        let via = if self.kind == IBV_QPT_XRC_SEND {
-            let Some(owner) = self.process.outbound_to_number(request.srq) else {
-                return Outcome::Seek(request.srq);
+        let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
+            // Local faults come first: a request that cannot be read is never sent.
+            let section = job.channel.channel.requester_sections().enter(0);
+            return match self.runs(&section, request, 0) {
+                Ok(_) => self.lost(),
+                Err(outcome) => outcome,
             };
-            third = owner;
-            &third
-        } else {
-            job.channel
         };
-        let domain = record.xrcd.load(Ordering::Relaxed) as u32;
-        let variant = match request.opcode {
-            IBV_WR_SEND_WITH_IMM => IMMEDIATE,
-            IBV_WR_SEND_WITH_INV => INVALIDATE,
-            _ => 0,
+        let shared;
+        let via = match self.receiver(send, job, responder) {
+            Ok(Receiver::QueuePair) => job.channel,
+            Ok(Receiver::Shared(owner)) => {
+                shared = owner;
+                &shared
+            }
+            Err(outcome) => return outcome,
         };
-        let header = Header {
-            flags: variant | solicited(request),
-            immediate: request.immediate,
-            address: u64::from(request.srq),
-            word: total | u64::from(domain) << 32,
-            ..self.header(SEND, send, job)
-        };
-        if self.is_to_be_fetched(via, request, total) {
-            return self.send_pull(send, job, via, header, total);
+        if advance.bytes == 0 {
+            self.process.counters.shard().send_operations.add(1);
         }
-        self.send_copied(send, job, via, header, &runs, progress)
-    }
-
-    /// Whether the responder can fetch the buffers itself, and that is worth it.
-    fn is_to_be_fetched(&self, via: &Outbound, request: &SendRequest<'_>, total: u64) -> bool {
-        if total <= COPIED
-            || request.flags & IBV_SEND_INLINE != 0
-            || request.sges.len() * Source::LENGTH > MAX_PAYLOAD
-        {
-            return false;
-        }
-        if via.can_pull & PULL_ANY != 0 && total > COPIED_RATHER_THAN_ASKING {
-            return true;
-        }
-        via.can_pull & PULL_ARENA != 0 && request.sges.iter().all(|sge| self.is_in_arena(sge))
-    }
-
-    /// Whether all of a local buffer lies in shared memory.
-    fn is_in_arena(&self, sge: &ibv_sge) -> bool {
-        let claim = Claim {
-            key: sge.lkey,
-            pd: self.pd_number(),
-            queue_pair: 0,
-            access: 0,
+        let message = Message {
+            part: Part::ONLY,
+            total: request.length() as u32,
+            body: Body::Here,
+            extra: match request.opcode {
+                IBV_WR_SEND_WITH_IMM => Extra::Immediate(request.immediate),
+                IBV_WR_SEND_WITH_INV => Extra::Invalidate(request.immediate),
+                _ => Extra::None,
+            },
+            solicited: request.is_solicited(),
+            shared: self.shared_queue(request, responder),
         };
-        let record = self.process.keys.record(sge.lkey);
-        grant(record, claim, sge.addr, u64::from(sge.length)).is_ok_and(|place| {
-            place
-                .pieces()
-                .all(|piece| !matches!(piece, Piece::Address { .. }))
+        if advance.bytes == 0 && might_be_fetched(via, request) {
+            let section = via.channel.requester_sections().enter(0);
+            let runs = match self.runs(&section, request, 0) {
+                Ok(runs) => runs,
+                Err(outcome) => return outcome,
+            };
+            if can_be_fetched(via, &runs) {
+                return self.send_sources(send, job, via, message);
+            }
+        }
+        self.send_parts(send, job, via, advance, |part, _| {
+            Request::Message(Message { part, ..message })
         })
     }
 
-    fn send_pull(
+    /// Who takes a message of ours. The receive queue of an XRC message belongs to whoever owns the shared receive queue,
+    /// perhaps a third process. Messages to one process keep their order in its channel; between two channels there is
+    /// none, so a message waits until nothing is on its way in another.
+    pub(super) fn receiver(
+        &self,
+        send: &mut SendQueue,
+        job: &Job<'_>,
+        _responder: &QpRecord,
+    ) -> Result<Receiver, Outcome> {
+        if self.kind != IBV_QPT_XRC_SEND {
+            return Ok(Receiver::QueuePair);
+        }
+        let Some(owner) = self.process.outbound_to_number(job.request.srq) else {
+            return Err(Outcome::Seek(job.request.srq));
+        };
+        let lane = Arc::as_ptr(&owner) as usize;
+        if send.has_outstanding() && send.lane != lane {
+            return Err(Outcome::Order);
+        }
+        send.lane = lane;
+        Ok(Receiver::Shared(owner))
+    }
+
+    pub(super) fn shared_queue(
+        &self,
+        request: &SendRequest<'_>,
+        responder: &QpRecord,
+    ) -> Option<SharedQueue> {
+        (self.kind == IBV_QPT_XRC_SEND).then(|| SharedQueue {
+            number: request.srq,
+            domain: responder.xrcd.load(Ordering::Relaxed),
+        })
+    }
+
+    fn send_sources(
         self: &Arc<Qp>,
         send: &SendQueue,
         job: &Job<'_>,
         via: &Arc<Outbound>,
-        header: Header,
-        total: u64,
+        message: Message,
     ) -> Outcome {
         let sges = job.request.sges;
-        let header = Header {
-            kind: SEND_PULL,
-            flags: header.flags | FIRST | LAST,
-            ..header
-        };
+        let request = Request::Message(Message {
+            body: Body::AtRequester,
+            ..message
+        });
         let length = sges.len() * Source::LENGTH;
-        let acknowledge = Acknowledge::Request(self, job.index, send.epoch);
-        let pushed = via.push(header, length, acknowledge, |target| {
+        let acknowledge = Acknowledge {
+            index: job.index,
+            epoch: send.epoch,
+        };
+        let header = request.emit(&self.route(send, job.psn));
+        let pushed = via.push(self, header, length, Some(acknowledge), |target| {
             for (place, sge) in sges.iter().enumerate() {
                 let source = Source {
                     address: sge.addr,
@@ -127,53 +142,30 @@ impl Qp {
                         .copy_from_nonoverlapping(bytes.as_ptr(), Source::LENGTH);
                 }
             }
+            Ok(())
         });
-        self.pushed(via, pushed, total)
+        self.pushed(via, pushed, job.request.length())
     }
+}
 
-    /// Copies a message into the channel, in as many records as it takes.
-    pub(super) fn send_copied(
-        self: &Arc<Qp>,
-        send: &SendQueue,
-        job: &Job<'_>,
-        via: &Arc<Outbound>,
-        header: Header,
-        runs: &Runs,
-        progress: &mut u64,
-    ) -> Outcome {
-        let total = runs.total();
-        loop {
-            let length = (total - *progress).min(MAX_PAYLOAD as u64) as usize;
-            let first = if *progress == 0 { FIRST } else { 0 };
-            let is_last = *progress + length as u64 == total;
-            let last = if is_last { LAST } else { 0 };
-            let record = Header {
-                flags: header.flags | first | last,
-                ..header
-            };
-            // Parts of a write say where each goes.
-            let record = if header.kind == WRITE {
-                Header {
-                    address: header.address + *progress,
-                    ..record
-                }
-            } else {
-                record
-            };
-            let acknowledge = if is_last {
-                Acknowledge::Request(self, job.index, send.epoch)
-            } else {
-                Acknowledge::Nothing
-            };
-            let offset = *progress as usize;
-            let pushed = via.push(record, length, acknowledge, |target| {
-                // SAFETY: the ring gave room for `length` bytes; the buffers are registered or inline.
-                unsafe { runs.gather(offset, target, length) }
-            });
-            match self.pushed(via, pushed, length as u64) {
-                Outcome::Sent if !is_last => *progress += length as u64,
-                outcome => return outcome,
-            }
-        }
-    }
+/// Who takes a message.
+pub(super) enum Receiver {
+    /// The queue pair that ours is connected to.
+    QueuePair,
+    /// The owner of an XRC shared receive queue.
+    Shared(Arc<Outbound>),
+}
+
+/// Whether a message is one that is better fetched by the responder.
+fn might_be_fetched(via: &Outbound, request: &SendRequest<'_>) -> bool {
+    via.can_pull != 0
+        && request.length() > COPIED
+        && request.flags & IBV_SEND_INLINE == 0
+        && request.sges.len() * Source::LENGTH <= MAX_PAYLOAD
+}
+
+/// Whether the responder can fetch the buffers itself, and that is worth it.
+fn can_be_fetched(via: &Outbound, runs: &Runs<'_>) -> bool {
+    (via.can_pull & PULL_ANY != 0 && runs.total() > COPIED_RATHER_THAN_ASKING)
+        || (via.can_pull & PULL_ARENA != 0 && runs.are_in_arena())
 }

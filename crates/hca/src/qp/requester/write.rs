@@ -1,12 +1,14 @@
 //! RDMA writes, with and without immediate data.
 
-use super::{Direct, Job, Outcome, remote_place, solicited};
+use super::direct::{Direct, remote_place};
+use super::send::Receiver;
+use super::{Job, Outcome};
 use crate::memory::transfer::Granted;
+use crate::path::Direction;
 use crate::qp::Qp;
-use crate::qp::message::*;
-use crate::qp::send::SendQueue;
+use crate::qp::message::{Body, Extra, Message, Part, Remote, Request, Write};
+use crate::qp::send::{Advance, SendQueue};
 use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::ring::Header;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -15,83 +17,101 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        progress: &mut u64,
+        advance: &mut Advance,
     ) -> Outcome {
-        let request = job.request;
-        let (runs, total) = match self.payload(request) {
-            Ok(payload) => payload,
-            Err(outcome) => return outcome,
-        };
-        let ordered = send.has_outstanding() || *progress > 0;
-        if ordered && total > MAX_PAYLOAD as u64 && *progress == 0 && self.reaches(send, job, total)
-        {
+        if advance.is_placed {
+            return self.notice(send, job);
+        }
+        let ordered = send.has_outstanding() || advance.bytes > 0;
+        if ordered && advance.bytes == 0 && self.must_wait(send, job) {
             return Outcome::Order;
         }
-        if *progress == 0 {
+        if advance.bytes == 0 {
             self.process.counters.shard().write_operations.add(1);
         }
-        let notifies = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+        let notifies = job.request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
         if !ordered {
-            let access = job.channel.channel.slots().enter();
-            let direct = self.reach(
-                send,
-                job,
-                total,
-                IBV_ACCESS_REMOTE_WRITE,
-                |peer, granted| {
-                    // SAFETY: the place is granted, and stays so while the access section is open; the buffers are
-                    // registered or inline.
-                    unsafe { runs.store(peer, granted) }
-                },
-            );
-            drop(access);
-            match direct {
-                Direct::Finished(Outcome::Done) if notifies => {
-                    return self.notice(send, job, total);
+            match self.transfer(send, job, IBV_ACCESS_REMOTE_WRITE, Direction::Store) {
+                Direct::Done if notifies => {
+                    advance.is_placed = true;
+                    return self.notice(send, job);
                 }
-                Direct::Finished(outcome) => return outcome,
+                Direct::Done => return Outcome::Done,
+                Direct::Lost => return self.lost(),
+                Direct::Failed(status) => return Outcome::Failed(status),
                 Direct::ThroughChannel => (),
             }
-        } else if let Err(outcome) = self.responder(send, &job.channel.peer) {
-            return outcome;
         }
-        let header = Header {
-            flags: if notifies {
-                IMMEDIATE | solicited(request)
-            } else {
-                0
-            },
-            immediate: request.immediate,
-            address: request.remote_address,
-            word: u64::from(request.rkey) | total << 32,
-            ..self.header(WRITE, send, job)
-        };
-        self.send_copied(send, job, job.channel, header, &runs, progress)
+        if self.responder(send, &job.channel.peer, job.psn).is_none() {
+            return self.lost();
+        }
+        send.lane = 0;
+        let request = job.request;
+        // The receive of an XRC write may be in a third process: that one is told when the bytes are in place.
+        let immediate = (notifies && self.kind != IBV_QPT_XRC_SEND).then_some(request.immediate);
+        let total = request.length();
+        self.send_parts(send, job, job.channel, advance, |part, offset| {
+            Request::Write(Write {
+                part,
+                remote: Remote {
+                    address: request.remote_address.wrapping_add(offset),
+                    key: request.rkey,
+                    length: total as u32,
+                },
+                immediate,
+                solicited: request.is_solicited(),
+            })
+        })
     }
 
-    /// Whether all of a write's target can be reached by ourselves, so that waiting for the right moment beats copying
-    /// it through the channel.
-    fn reaches(&self, send: &mut SendQueue, job: &Job<'_>, length: u64) -> bool {
+    /// Whether a write waits until nothing is on its way any more: one of XRC, whose messages go through another channel;
+    /// and one whose target we can reach by ourselves if it is so long that waiting beats copying it through the channel.
+    fn must_wait(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
+        if self.kind == IBV_QPT_XRC_SEND {
+            return true;
+        }
+        let total = job.request.length();
         let peer = &job.channel.peer;
-        let Ok(responder) = self.responder(send, peer) else {
+        if total <= MAX_PAYLOAD as u64 {
+            return false;
+        }
+        let Some(responder) = self.responder(send, peer, job.psn) else {
             return false;
         };
-        let Some(pd) = self.remote_domain(peer, job.request, responder) else {
-            return false;
-        };
-        remote_place(send, job, pd, IBV_ACCESS_REMOTE_WRITE, length)
-            .is_ok_and(|place| Granted::of(peer, place).is_some())
+        let section = job
+            .channel
+            .channel
+            .requester_sections()
+            .enter(job.request.rkey);
+        self.remote_domain(peer, job.request, responder)
+            .and_then(|pd| {
+                remote_place(&section, send, job, pd, IBV_ACCESS_REMOTE_WRITE, total).ok()
+            })
+            .is_some_and(|place| Granted::of(peer, place, Direction::Store).is_some())
     }
 
     /// The bytes of a write with immediate are in place: tells the receive queue.
-    fn notice(self: &Arc<Qp>, send: &SendQueue, job: &Job<'_>, total: u64) -> Outcome {
-        let header = self.header(WRITE_NOTICE, send, job);
-        let header = Header {
-            flags: header.flags | IMMEDIATE | solicited(job.request),
-            immediate: job.request.immediate,
-            word: total,
-            ..header
+    fn notice(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
+        let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
+            return self.lost();
         };
-        self.ask(send, job, job.channel, header, &[], 0)
+        let shared;
+        let via = match self.receiver(send, job, responder) {
+            Ok(Receiver::QueuePair) => job.channel,
+            Ok(Receiver::Shared(owner)) => {
+                shared = owner;
+                &shared
+            }
+            Err(outcome) => return outcome,
+        };
+        let message = Message {
+            part: Part::ONLY,
+            total: job.request.length() as u32,
+            body: Body::InPlace,
+            extra: Extra::Immediate(job.request.immediate),
+            solicited: job.request.is_solicited(),
+            shared: self.shared_queue(job.request, responder),
+        };
+        self.ask(send, job, via, Request::Message(message), &[], 0)
     }
 }

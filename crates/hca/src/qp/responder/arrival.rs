@@ -1,14 +1,17 @@
-//! Messages that come in parts.
+//! Messages that come in parts, and those that wait for a receive.
 
 use crate::receive::Receive;
+use crate::shm::registry::Identity;
+use std::collections::HashMap;
 
-/// Where a queue of incoming messages stands.
+/// Where the messages of one requester stand, in one of its lives.
 #[derive(Default)]
 pub struct Arrival {
+    source: u32,
     /// After a receiver-not-ready answer: everything is dropped until this packet comes again.
-    pub discard_until: Option<u32>,
+    drop_until: Option<u32>,
     /// A message of which a part has come.
-    pub current: Option<Arriving>,
+    pub(in crate::qp) current: Option<Arriving>,
 }
 
 /// A message of which a part has come.
@@ -17,4 +20,114 @@ pub struct Arriving {
     pub receive: Receive,
     /// Bytes of it that have come.
     pub(super) offset: u64,
+}
+
+impl Arrival {
+    /// A request comes from this life of the requester. Gives the receive of a message that an earlier one left unfinished.
+    pub(super) fn meet(&mut self, source: u32) -> Option<Receive> {
+        if self.source == source {
+            return None;
+        }
+        let left = std::mem::take(self).current;
+        self.source = source;
+        left.map(|arriving| arriving.receive)
+    }
+
+    /// Whether requests that take no receive are dropped.
+    pub(super) fn drops(&self, source: u32) -> bool {
+        self.source == source && self.drop_until.is_some()
+    }
+
+    /// Whether a write is dropped: all are, but the one with immediate data that found no receive, when it comes again.
+    pub(super) fn drops_write(&self, source: u32, psn: u32) -> bool {
+        self.source == source && self.drop_until.is_some_and(|awaited| awaited != psn)
+    }
+
+    /// Whether a message is dropped: all are, until the one that found no receive begins again.
+    pub(super) fn drops_message(&mut self, psn: u32, is_first: bool) -> bool {
+        match self.drop_until {
+            Some(awaited) if awaited != psn || !is_first => true,
+            _ => {
+                self.drop_until = None;
+                false
+            }
+        }
+    }
+
+    /// No receive was posted for the message with this packet.
+    pub(super) fn await_again(&mut self, psn: u32) {
+        self.drop_until = Some(psn);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.drop_until.is_none() && self.current.is_none()
+    }
+}
+
+/// Where messages for XRC shared receive queues of this process stand, by the sending queue pair.
+#[derive(Default)]
+pub struct XrcArrivals(HashMap<(Identity, u32), Arrival>);
+
+impl XrcArrivals {
+    /// Those of one queue pair, in this life of it.
+    pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut Arrival {
+        let arrival = self.0.entry((process, number)).or_default();
+        // The receive of an unfinished message is lost with its connection, as the queue is shared by others.
+        arrival.meet(source);
+        arrival
+    }
+
+    /// Forgets a queue pair of which nothing is unfinished.
+    pub(super) fn tidy(&mut self, process: Identity, number: u32) {
+        if self.0.get(&(process, number)).is_some_and(Arrival::is_idle) {
+            self.0.remove(&(process, number));
+        }
+    }
+
+    /// Forgets a process that is gone.
+    pub(crate) fn forget(&mut self, process: Identity) {
+        self.0.retain(|(of, _), _| *of != process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_life_of_the_requester_is_not_held_to_the_old_one() {
+        let mut arrival = Arrival::default();
+        arrival.meet(7);
+        arrival.await_again(100);
+        assert!(arrival.drops(7));
+        assert!(arrival.drops_message(101, true));
+        assert!(arrival.drops_message(100, false));
+        arrival.meet(8);
+        assert!(!arrival.drops(8));
+        assert!(!arrival.drops_message(5, true));
+    }
+
+    #[test]
+    fn the_message_that_found_no_receive_ends_the_dropping() {
+        let mut arrival = Arrival::default();
+        arrival.meet(1);
+        arrival.await_again(9);
+        assert!(!arrival.drops_message(9, true));
+        assert!(!arrival.drops_message(10, true));
+    }
+
+    #[test]
+    fn only_what_is_unfinished_is_kept() {
+        let process = Identity {
+            slot: 1,
+            generation: 1,
+        };
+        let mut arrivals = XrcArrivals::default();
+        arrivals.of(process, 5, 1).await_again(3);
+        arrivals.tidy(process, 5);
+        assert_eq!(arrivals.0.len(), 1);
+        assert!(!arrivals.of(process, 5, 2).drops_message(0, true));
+        arrivals.tidy(process, 5);
+        assert!(arrivals.0.is_empty());
+    }
 }

@@ -1,235 +1,331 @@
 //! Messages that take a receive: sends, and the notices of writes with immediate data.
 
 use super::arrival::{Arrival, Arriving};
-use super::{Call, Completing, Delivered, Failure};
-use crate::errno::Errno;
-use crate::memory::place::{Claim, grant};
+use super::failure::Failure;
+use super::fetch::NotFetched;
+use super::{Call, Completing, Delivered, Order};
+use crate::cq::Cq;
 use crate::memory::transfer::Runs;
-use crate::qp::message::*;
+use crate::qp::message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::{Receive, Srq};
+use crate::receive::{Receive, ReceiveRing, Srq};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-impl Call<'_> {
+/// Where receives are taken from.
+enum Receives<'a> {
+    Own(&'a mut ReceiveRing),
+    Shared(&'a Srq),
+}
+
+impl Receives<'_> {
+    /// Bytes that the next receive takes, if there is one.
+    fn next_length(&self) -> Option<u64> {
+        match self {
+            Receives::Own(ring) => ring.next_length(),
+            Receives::Shared(srq) => srq.next_length(),
+        }
+    }
+
+    fn take(&mut self) -> Option<Receive> {
+        match self {
+            Receives::Own(ring) => ring.take(),
+            Receives::Shared(srq) => srq.take(),
+        }
+    }
+
+    /// A receive that was taken for nothing is the next again.
+    fn put_back(&mut self, receive: Receive) {
+        match self {
+            Receives::Own(ring) => ring.put_back(receive),
+            Receives::Shared(srq) => srq.put_back(receive),
+        }
+    }
+
+    /// A receive that was taken is used.
+    fn note_used(&self) {
+        if let Receives::Shared(srq) = self {
+            srq.note_used();
+        }
+    }
+}
+
+/// Who receives a message.
+struct Receiver<'a> {
+    number: u32,
+    pd: u32,
+    rnr_timer: u8,
+    is_reliable: bool,
+    receives: Receives<'a>,
+}
+
+impl<'a> Call<'a> {
     /// A message for the queue pair's own, or its shared, receive queue.
-    pub(super) fn serve_message<'q>(
+    pub(super) fn serve_message(
         &self,
-        queue_pair: &'q Arc<Qp>,
-    ) -> Result<Option<Delivered<'q>>, Failure> {
+        queue_pair: &'a Arc<Qp>,
+        message: &Message,
+    ) -> Result<Option<Delivered<'a>>, Failure> {
         let mut guard = queue_pair.lock_receive();
-        let receive: &mut ReceiveQueue = &mut guard;
-        let timer = receive.rnr_timer;
-        let pd = queue_pair
-            .srq
-            .as_ref()
-            .map_or(queue_pair.pd_number(), |srq| srq.pd());
-        let ring = &mut receive.ring;
-        let take = || match &queue_pair.srq {
-            Some(srq) => srq.take(),
-            None => ring.take(),
+        // Under the lock that a reset empties the queue under.
+        if !queue_pair.is_connected_to(&self.route) {
+            return Err(Failure::lost());
+        }
+        let ReceiveQueue {
+            ring,
+            arrival,
+            rnr_timer,
+            ..
+        } = &mut *guard;
+        let mut receiver = Receiver {
+            number: queue_pair.number,
+            pd: queue_pair
+                .srq
+                .as_ref()
+                .map_or(queue_pair.pd_number(), |srq| srq.pd()),
+            rnr_timer: *rnr_timer,
+            is_reliable: queue_pair.is_reliable(),
+            receives: match &queue_pair.srq {
+                Some(srq) => Receives::Shared(srq),
+                None => Receives::Own(ring),
+            },
         };
-        let cq = queue_pair
-            .recv_cq
-            .as_ref()
-            .map(|cq| Completing::QueuePair(cq));
-        self.deliver(queue_pair.number, &mut receive.arrival, take, pd, timer, cq)
+        if let Some(left) = arrival.meet(self.route.source.incarnation) {
+            receiver.receives.put_back(left);
+        }
+        let wc = self.deliver(&mut receiver, arrival, message)?;
+        Ok(wc
+            .zip(queue_pair.recv_cq.as_deref())
+            .map(|(wc, cq)| Delivered {
+                cq: Completing::QueuePair(cq),
+                wc,
+                solicited: message.solicited,
+                _order: Order::QueuePair(guard),
+            }))
     }
 
     /// A message for an XRC shared receive queue of this process. The queue pair that it came for may be another's.
-    pub(super) fn serve_xrc<'q>(
+    pub(super) fn serve_xrc(
         &self,
-        queue_pair: Option<&'q Arc<Qp>>,
-    ) -> Result<Option<Delivered<'q>>, Failure> {
-        let header = &self.record.header;
-        let mut timer = 0;
+        queue_pair: Option<&'a Arc<Qp>>,
+        message: &Message,
+        shared: SharedQueue,
+    ) -> Result<Option<Delivered<'a>>, Failure> {
+        let mut rnr_timer = 0;
         if let Some(queue_pair) = queue_pair {
-            if !queue_pair.listens_to(header.source) {
-                return Err(Failure::of(LOST));
+            if !queue_pair.is_connected_to(&self.route) {
+                return Err(Failure::lost());
             }
             queue_pair.establish();
-            timer = queue_pair.lock_receive().rnr_timer;
+            rnr_timer = queue_pair.lock_receive().rnr_timer;
         }
-        let number = u32::try_from(header.address).map_err(|_| Failure::of(INVALID_REQUEST))?;
-        let srq: Arc<Srq> = self
-            .process
-            .srqs
-            .find(number)
-            .ok_or(Failure::of(INVALID_REQUEST))?;
-        let (xrcd, cq) = srq.xrc().ok_or(Failure::of(INVALID_REQUEST))?;
-        if xrcd.identity() as u32 != (header.word >> 32) as u32 {
-            return Err(Failure::of(INVALID_REQUEST));
+        let invalid = || Failure::fatal(Nak::InvalidRequest);
+        let srq: Arc<Srq> = self.process.srqs.find(shared.number).ok_or_else(invalid)?;
+        let (xrcd, cq) = srq.xrc().ok_or_else(invalid)?;
+        if xrcd.identity() != shared.domain {
+            return Err(invalid());
         }
         let mut arrivals = self
             .process
             .xrc_arrivals
             .lock()
             .unwrap_or_else(|e| e.into_inner());
-        let arrival = arrivals.entry(header.source).or_default();
-        self.deliver(
-            header.destination,
-            arrival,
-            || srq.take(),
-            srq.pd(),
-            timer,
-            Some(Completing::Shared(cq.clone())),
-        )
-    }
-
-    fn deliver<'q>(
-        &self,
-        number: u32,
-        arrival: &mut Arrival,
-        take: impl FnOnce() -> Option<Receive>,
-        pd: u32,
-        timer: u8,
-        cq: Option<Completing<'q>>,
-    ) -> Result<Option<Delivered<'q>>, Failure> {
-        let header = &self.record.header;
-        if let Some(awaited) = arrival.discard_until {
-            if awaited != header.psn || header.flags & FIRST == 0 {
-                return Ok(None);
-            }
-            arrival.discard_until = None;
-        }
-        let total = header.word & 0xffff_ffff;
-        let mut current = if header.flags & FIRST != 0 {
-            let Some(receive) = take() else {
-                arrival.discard_until = Some(header.psn);
-                return Err(Failure::of(RECEIVER_NOT_READY | u32::from(timer) << 8));
-            };
-            Arriving { receive, offset: 0 }
-        } else {
-            // The rest of a message whose beginning was dropped.
-            let Some(current) = arrival.current.take() else {
-                return Ok(None);
-            };
-            current
+        let (process, source) = (self.inbound.peer.identity, self.route.source);
+        let arrival = arrivals.of(process, source.number, source.incarnation);
+        let mut receiver = Receiver {
+            number: self.route.destination.number,
+            pd: srq.pd(),
+            rnr_timer,
+            is_reliable: true,
+            receives: Receives::Shared(&srq),
         };
-        let wr_id = current.receive.wr_id;
-        let fail = |syndrome, status| Failure {
-            syndrome,
-            receive: Some((wr_id, status)),
-            event: Some(IBV_EVENT_QP_FATAL),
-        };
-        let places = header.kind != WRITE_NOTICE && header.kind != WRITE;
-        if places {
-            if total > current.receive.sges.length() {
-                return Err(fail(INVALID_REQUEST, IBV_WC_LOC_LEN_ERR));
-            }
-            let sges = current.receive.sges.as_slice();
-            let runs = if total == 0 {
-                Runs::new()
-            } else {
-                Runs::resolve(self.process, pd, sges, IBV_ACCESS_LOCAL_WRITE)
-                    .map_err(|_| fail(REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR))?
-            };
-            let placed = if header.kind == SEND_PULL {
-                self.pull(&runs)
-            } else {
-                let length = u64::from(header.length);
-                if current.offset + length > total {
-                    return Err(fail(INVALID_REQUEST, IBV_WC_LOC_LEN_ERR));
-                }
-                // SAFETY: the record holds `length` bytes of payload; the buffers are registered.
-                unsafe {
-                    runs.scatter(
-                        current.offset as usize,
-                        self.record.payload,
-                        length as usize,
-                    );
-                }
-                current.offset += length;
-                Ok(())
-            };
-            placed.map_err(|_| fail(REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR))?;
-        }
-        if header.flags & LAST == 0 {
-            arrival.current = Some(current);
-            return Ok(None);
-        }
-        let mut wc = ibv_wc {
-            wr_id,
-            status: IBV_WC_SUCCESS,
-            opcode: if places {
-                IBV_WC_RECV
-            } else {
-                IBV_WC_RECV_RDMA_WITH_IMM
-            },
-            byte_len: total as u32,
-            qp_num: number,
-            src_qp: header.source,
-            slid: crate::device::LID,
-            ..ibv_wc::default()
-        };
-        self.mark(&mut wc)
-            .map_err(|()| fail(REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR))?;
-        self.process.counters.shard().receive_operations.add(1);
-        self.process.counters.shard().receive_bytes.add(total);
-        Ok(cq.map(|cq| Delivered {
-            cq,
+        let delivered = self.deliver(&mut receiver, arrival, message);
+        arrivals.tidy(process, source.number);
+        let cq: Arc<Cq> = cq.clone();
+        Ok(delivered?.map(|wc| Delivered {
+            cq: Completing::Shared(cq),
             wc,
-            solicited: header.flags & SOLICITED != 0,
+            solicited: message.solicited,
+            _order: Order::Shared(arrivals),
         }))
     }
 
-    /// Immediate data or invalidation.
-    fn mark(&self, wc: &mut ibv_wc) -> Result<(), ()> {
-        let header = &self.record.header;
-        if header.flags & IMMEDIATE != 0 {
-            wc.wc_flags |= IBV_WC_WITH_IMM;
-            wc.imm = ibv_wc_imm {
-                imm_data: header.immediate,
-            };
+    /// Takes a receive for a message, or goes on with one that was taken, and places the message's bytes. Gives the
+    /// completion when the message is whole.
+    fn deliver(
+        &self,
+        receiver: &mut Receiver<'_>,
+        arrival: &mut Arrival,
+        message: &Message,
+    ) -> Result<Option<ibv_wc>, Failure> {
+        if arrival.drops_message(self.route.psn, message.part.is_first) {
+            return Ok(None);
         }
-        if header.flags & INVALIDATE != 0 {
-            let window = self.process.windows.find(header.immediate).ok_or(())?;
-            window.invalidate(header.immediate).map_err(|_| ())?;
-            wc.wc_flags |= IBV_WC_WITH_INV;
-            wc.imm = ibv_wc_imm {
-                invalidated_rkey: header.immediate,
-            };
+        let Some(mut current) = self.receive_for(receiver, arrival, message)? else {
+            return Ok(None);
+        };
+        let wr_id = current.receive.wr_id;
+        match self.place(receiver, &mut current, message) {
+            Ok(()) => (),
+            Err(NotPlaced::Failed(nak, status)) => {
+                receiver.receives.note_used();
+                return Err(Failure::of_receive(nak, wr_id, status));
+            }
+            Err(NotPlaced::Ended) => {
+                receiver.receives.put_back(current.receive);
+                return Ok(None);
+            }
+            Err(NotPlaced::Source) => {
+                receiver.receives.put_back(current.receive);
+                return Err(Failure::answered(Nak::SourceProtection));
+            }
         }
+        if !message.part.is_last {
+            arrival.current = Some(current);
+            return Ok(None);
+        }
+        receiver.receives.note_used();
+        let mut wc = ibv_wc {
+            wr_id,
+            status: IBV_WC_SUCCESS,
+            opcode: match message.body {
+                Body::InPlace => IBV_WC_RECV_RDMA_WITH_IMM,
+                Body::Here | Body::AtRequester => IBV_WC_RECV,
+            },
+            byte_len: message.total,
+            qp_num: receiver.number,
+            src_qp: self.route.source.number,
+            slid: crate::device::LID,
+            ..ibv_wc::default()
+        };
+        self.note_extra(receiver, message, &mut wc)
+            .map_err(|()| Failure::unanswered(wr_id, IBV_WC_REM_INV_REQ_ERR))?;
+        let counters = self.process.counters.shard();
+        counters.receive_operations.add(1);
+        counters.receive_bytes.add(message.total.into());
+        Ok(Some(wc))
+    }
+
+    /// The receive that a part of a message goes to; None when the part is dropped.
+    fn receive_for(
+        &self,
+        receiver: &mut Receiver<'_>,
+        arrival: &mut Arrival,
+        message: &Message,
+    ) -> Result<Option<Arriving>, Failure> {
+        if !message.part.is_first {
+            // Without its beginning, which was dropped, the rest is dropped too.
+            return Ok(arrival.current.take());
+        }
+        if let Some(unfinished) = arrival.current.take() {
+            // Its rest was lost: it begins again.
+            receiver.receives.put_back(unfinished.receive);
+        }
+        let next = receiver.receives.next_length();
+        let takes_bytes = message.body != Body::InPlace;
+        let is_dropped = match next {
+            None => true,
+            Some(length) => takes_bytes && u64::from(message.total) > length,
+        };
+        if !receiver.is_reliable && is_dropped {
+            // Class D: dropped silently, and no receive is used.
+            return Ok(None);
+        }
+        let Some(receive) = receiver.receives.take() else {
+            arrival.await_again(self.route.psn);
+            return Err(Failure::answered(Nak::ReceiverNotReady(receiver.rnr_timer)));
+        };
+        if takes_bytes && u64::from(message.total) > receive.sges.length() {
+            receiver.receives.note_used();
+            let status = IBV_WC_LOC_LEN_ERR;
+            return Err(Failure::of_receive(
+                Nak::InvalidRequest,
+                receive.wr_id,
+                status,
+            ));
+        }
+        Ok(Some(Arriving { receive, offset: 0 }))
+    }
+
+    /// Puts the bytes of a part where they belong.
+    fn place(
+        &self,
+        receiver: &Receiver<'_>,
+        current: &mut Arriving,
+        message: &Message,
+    ) -> Result<(), NotPlaced> {
+        let length = u64::from(self.record.header.length);
+        if message.body == Body::InPlace || message.total == 0 {
+            return Ok(());
+        }
+        let failed = NotPlaced::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR);
+        let section = self.sections().enter(0);
+        let runs = Runs::resolve(
+            &section,
+            self.process,
+            receiver.pd,
+            current.receive.sges.as_slice(),
+            verbena_abi::IBV_ACCESS_LOCAL_WRITE,
+        )
+        .map_err(|_| failed)?;
+        if message.body == Body::AtRequester {
+            return self.fetch(&section, &runs).map_err(|reason| match reason {
+                NotFetched::Ended => NotPlaced::Ended,
+                NotFetched::Source => NotPlaced::Source,
+                NotFetched::Target => failed,
+            });
+        }
+        if current.offset + length > u64::from(message.total) {
+            return Err(NotPlaced::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
+        }
+        // SAFETY: the record holds `length` bytes of payload, checked by the ring.
+        unsafe {
+            runs.scatter(
+                current.offset as usize,
+                self.record.payload,
+                length as usize,
+            )
+        }
+        .map_err(|_| failed)?;
+        current.offset += length;
         Ok(())
     }
 
-    /// Fetches a message from the requester's buffers.
-    fn pull(&self, runs: &Runs) -> Result<(), Errno> {
-        let peer = &self.inbound.peer;
-        let length = self.record.header.length as usize;
-        let mut offset = 0;
-        for place in 0..length / Source::LENGTH {
-            let mut bytes = [0; Source::LENGTH];
-            // SAFETY: the record holds `length` bytes of payload.
-            unsafe {
-                let from = self.record.payload.add(place * Source::LENGTH);
-                bytes
-                    .as_mut_ptr()
-                    .copy_from_nonoverlapping(from, Source::LENGTH);
+    /// Immediate data or invalidation.
+    fn note_extra(
+        &self,
+        receiver: &Receiver<'_>,
+        message: &Message,
+        wc: &mut ibv_wc,
+    ) -> Result<(), ()> {
+        match message.extra {
+            Extra::None => (),
+            Extra::Immediate(imm_data) => {
+                wc.wc_flags |= IBV_WC_WITH_IMM;
+                wc.imm = ibv_wc_imm { imm_data };
             }
-            let source = Source::parse(&bytes);
-            if source.length == 0 {
-                continue;
+            Extra::Invalidate(key) => {
+                let window = self.process.windows.find(key).ok_or(())?;
+                window
+                    .invalidate(key, receiver.pd, receiver.number)
+                    .map_err(|_| ())?;
+                wc.wc_flags |= IBV_WC_WITH_INV;
+                wc.imm = ibv_wc_imm {
+                    invalidated_rkey: key,
+                };
             }
-            let record = peer.desk.key(source.key);
-            let pd = record.pd.load(Ordering::Relaxed);
-            let claim = Claim {
-                key: source.key,
-                pd,
-                queue_pair: 0,
-                access: 0,
-            };
-            let granted = grant(record, claim, source.address, u64::from(source.length))
-                .map_err(|_| Errno::EFAULT)?;
-            if offset + u64::from(source.length) > runs.total() {
-                return Err(Errno::EINVAL);
-            }
-            // SAFETY: the place lies in the peer's memory as its own desk says, checked against the arena's length; the
-            // buffers are registered.
-            unsafe { runs.fetch(offset as usize, peer, granted)? };
-            offset += u64::from(source.length);
         }
         Ok(())
     }
+}
+
+/// Why the bytes of a message are not where they belong.
+#[derive(Clone, Copy)]
+enum NotPlaced {
+    /// The receive fails with this status, and the requester is told.
+    Failed(Nak, ibv_wc_status),
+    /// The requester ended the request: as if it had never come.
+    Ended,
+    /// The requester's own buffers are at fault.
+    Source,
 }

@@ -1,4 +1,5 @@
-//! Serving a request that came through a channel.
+//! Serving a request that came through a channel: what a responder does with the packets of a message (architecture
+//! specification, 9.7.4 and 9.9.3).
 //!
 //! Everything in a record is the peer's word. Lengths were checked by the ring; numbers, keys and addresses are checked
 //! here as a device checks those of a packet. A record that no correct peer sends ends the connection.
@@ -8,23 +9,28 @@
 
 mod arrival;
 mod atomic;
+mod datagram;
+mod failure;
+mod fetch;
 mod message;
 mod read;
 mod write;
 
-pub use arrival::{Arrival, Arriving};
+pub use arrival::{Arrival, XrcArrivals};
 
 use crate::cq::{Completion, Cq};
-use crate::memory::place::{Claim, Place, Refusal, grant};
+use crate::memory::place::{Claim, Place, grant};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
-use crate::qp::Qp;
-use crate::qp::datagram;
-use crate::qp::message::*;
+use crate::qp::message::{Answer, Nak, Remote, Request, Route};
+use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
+use crate::shm::desk::QpRecord;
 use crate::shm::ring::{Header, Record};
-use std::sync::Arc;
+use crate::shm::section::{Section, Sections};
+use failure::Failure;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
 
 /// Whether a record is dealt with.
@@ -36,11 +42,13 @@ pub enum Progress<'a> {
     Blocked,
 }
 
-/// A completion that is ready for its queue.
+/// A completion that is ready for its queue. The queue that its receive was taken from stays locked until it is there:
+/// no later receive of that queue can complete before, in success or by a flush, and a reset finds it.
 pub struct Delivered<'a> {
     cq: Completing<'a>,
     wc: ibv_wc,
     solicited: bool,
+    _order: Order<'a>,
 }
 
 /// Whose completion queue it is. Counting the queue's users up and down would cost as much as checking a key.
@@ -49,6 +57,12 @@ enum Completing<'a> {
     QueuePair(&'a Cq),
     /// That of an XRC shared receive queue.
     Shared(Arc<Cq>),
+}
+
+/// What is locked until a completion is in its queue.
+enum Order<'a> {
+    QueuePair(#[expect(dead_code, reason = "held")] MutexGuard<'a, ReceiveQueue>),
+    Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcArrivals>),
 }
 
 impl Delivered<'_> {
@@ -63,116 +77,58 @@ impl Delivered<'_> {
     }
 }
 
-/// How a request fails: what the requester is told, what our own receive completes with, and what event is raised.
-struct Failure {
-    syndrome: u32,
-    receive: Option<(u64, ibv_wc_status)>,
-    event: Option<ibv_event_type>,
-}
-
-impl Failure {
-    fn of(syndrome: u32) -> Failure {
-        Failure {
-            syndrome,
-            receive: None,
-            event: None,
-        }
-    }
-
-    fn fatal(syndrome: u32, event: ibv_event_type) -> Failure {
-        Failure {
-            syndrome,
-            receive: None,
-            event: Some(event),
-        }
-    }
-}
-
 /// The queue pair that the last record was for. The next is likely for the same, and looking a queue pair up and counting
 /// its users takes longer than checking a message.
-///
-/// One that is destroyed serves nothing: its state is RESET for good. It is forgotten before its number is given to
-/// another ([`Process::wait_for_accesses`]).
 #[derive(Default)]
 pub struct Known(Option<Arc<Qp>>);
 
 impl Known {
     fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
-        if self.0.as_ref().is_none_or(|known| known.number != number) {
+        let is_it = |known: &Arc<Qp>| known.number == number && !known.is_destroyed();
+        if !self.0.as_ref().is_some_and(is_it) {
             self.0 = process.queue_pairs.find(number);
         }
         self.0.as_ref()
-    }
-
-    /// Remembers nothing any more.
-    pub fn forget(&mut self) {
-        self.0 = None;
     }
 }
 
 /// Serves one record.
 pub fn serve<'a>(
-    process: &Process,
-    inbound: &Arc<Inbound>,
+    process: &'a Process,
+    inbound: &'a Arc<Inbound>,
     serving: &mut Serving,
     known: &'a mut Known,
-    record: &Record,
+    record: &'a Record,
 ) -> Progress<'a> {
     if !serving.answers.has_room(&inbound.channel.answers(), 0) {
         return Progress::Blocked;
     }
-    let header = &record.header;
-    if header.kind == DATAGRAM {
-        datagram::serve_datagram(process, record);
+    let Some(request) = Request::parse(&record.header) else {
+        inbound.peer.declare_dead();
         return Progress::Done(None);
-    }
-    let queue_pair = known.find(process, header.destination);
+    };
     let call = Call {
         process,
         inbound,
         record,
+        route: Route::of(&record.header),
     };
-    let result = match header.kind {
-        SEND | SEND_PULL | WRITE_NOTICE if header.address != 0 => call.serve_xrc(queue_pair),
-        _ => match queue_pair.filter(|queue_pair| queue_pair.listens_to(header.source)) {
-            None => Err(Failure::of(LOST)),
-            Some(queue_pair) => {
-                queue_pair.establish();
-                match header.kind {
-                    SEND | SEND_PULL | WRITE_NOTICE => call.serve_message(queue_pair),
-                    WRITE => call.serve_write(queue_pair),
-                    READ => match call.serve_read(queue_pair, serving) {
-                        Ok(progress) => return progress,
-                        Err(failure) => Err(failure),
-                    },
-                    ATOMIC => call.serve_atomic(queue_pair, serving).map(|()| None),
-                    FLUSH => call.serve_flush(queue_pair).map(|()| None),
-                    VIOLATION => {
-                        let event = match header.immediate {
-                            IBV_WC_REM_ACCESS_ERR => IBV_EVENT_QP_ACCESS_ERR,
-                            IBV_WC_REM_INV_REQ_ERR => IBV_EVENT_QP_REQ_ERR,
-                            _ => IBV_EVENT_QP_FATAL,
-                        };
-                        queue_pair.fail_as_responder(event);
-                        Ok(None)
-                    }
-                    _ => {
-                        inbound.peer.declare_dead();
-                        Ok(None)
-                    }
-                }
-            }
-        },
-    };
-    match result {
-        Ok(delivered) => {
-            if let Some(queue_pair) = queue_pair.filter(|queue_pair| queue_pair.kind == IBV_QPT_UC)
-            {
+    if let Request::Datagram(datagram) = request {
+        call.serve_datagram(&datagram);
+        return Progress::Done(None);
+    }
+    let queue_pair = known.find(process, call.route.destination.number);
+    match call.serve_connected(queue_pair, request, serving) {
+        Ok(Progress::Blocked) => Progress::Blocked,
+        Ok(done) => {
+            serving.read_progress = 0;
+            if let Some(queue_pair) = queue_pair.filter(|of| of.kind == IBV_QPT_UC) {
                 queue_pair.let_posting_finish();
             }
-            Progress::Done(delivered)
+            done
         }
         Err(failure) => {
+            serving.read_progress = 0;
             call.refuse(serving, queue_pair, failure);
             Progress::Done(None)
         }
@@ -184,38 +140,66 @@ struct Call<'a> {
     process: &'a Process,
     inbound: &'a Arc<Inbound>,
     record: &'a Record,
+    route: Route,
 }
 
-impl Call<'_> {
-    fn refuse(&self, serving: &mut Serving, queue_pair: Option<&Arc<Qp>>, failure: Failure) {
-        let reliable = queue_pair
-            .is_none_or(|queue_pair| matches!(queue_pair.kind, IBV_QPT_RC | IBV_QPT_XRC_RECV));
-        if reliable {
-            let answer = Header {
-                kind: NAK,
-                immediate: failure.syndrome,
-                ..self.answer()
-            };
-            serving
-                .answers
-                .push(&self.inbound.channel.answers(), answer, 0, |_| ());
+impl<'a> Call<'a> {
+    fn serve_connected(
+        &self,
+        queue_pair: Option<&'a Arc<Qp>>,
+        request: Request,
+        serving: &mut Serving,
+    ) -> Result<Progress<'a>, Failure> {
+        if !self.is_from_live_requester() {
+            // Of a connection that its requester has ended: nobody waits for an answer.
+            return Ok(Progress::Done(None));
         }
-        let Some(queue_pair) = queue_pair else { return };
-        if let Some((wr_id, status)) = failure.receive {
-            self.complete(queue_pair, queue_pair.recv_cq.as_ref(), wr_id, status, 0);
+        if let Request::Message(message) = &request
+            && let Some(shared) = message.shared
+        {
+            return self
+                .serve_xrc(queue_pair, message, shared)
+                .map(Progress::Done);
         }
-        if let Some(event) = failure.event.filter(|_| reliable) {
-            queue_pair.fail_as_responder(event);
+        let queue_pair = queue_pair
+            .filter(|queue_pair| queue_pair.is_connected_to(&self.route))
+            .ok_or_else(Failure::lost)?;
+        queue_pair.establish();
+        match request {
+            Request::Message(message) => self.serve_message(queue_pair, &message),
+            Request::Write(write) => self.serve_write(queue_pair, &write),
+            Request::Read(remote) => return self.serve_read(queue_pair, &remote, serving),
+            Request::Atomic(remote) => self
+                .serve_atomic(queue_pair, &remote, serving)
+                .map(|()| None),
+            Request::Flush(remote) => self.serve_flush(queue_pair, &remote).map(|()| None),
+            Request::Datagram(_) => Ok(None),
         }
+        .map(Progress::Done)
     }
 
-    fn answer(&self) -> Header {
-        let header = &self.record.header;
-        Header {
-            destination: header.source,
-            psn: header.psn,
-            ..Header::default()
-        }
+    /// Whether the requester's queue pair still is in the life that it sent this in.
+    fn is_from_live_requester(&self) -> bool {
+        let record = self.requester();
+        record.state.load(Ordering::SeqCst) & QpRecord::PRESENT != 0
+            && record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
+    }
+
+    /// The requester's queue pair as it shows it.
+    fn requester(&self) -> &QpRecord {
+        self.inbound.peer.desk.queue_pair(self.route.source.number)
+    }
+
+    /// Where this thread marks what it touches.
+    fn sections(&self) -> Sections<'_> {
+        self.inbound.channel.responder_sections()
+    }
+
+    fn answer(&self, serving: &mut Serving, answer: Answer) {
+        let header: Header = answer.emit(&self.route.back());
+        serving
+            .answers
+            .push(&self.inbound.channel.answers(), header, 0, |_| ());
     }
 
     fn claim(&self, queue_pair: &Qp, key: u32, access: u32) -> Claim {
@@ -238,59 +222,51 @@ impl Call<'_> {
         }
     }
 
-    /// Checks that the queue pair and the key allow the operation.
-    fn grant<'a>(
-        &'a self,
+    /// Checks that the queue pair and the key allow an operation on `length` bytes.
+    fn grant<'s>(
+        &'s self,
+        section: &'s Section<'_>,
         queue_pair: &Qp,
-        key: u32,
+        remote: &Remote,
         right: u32,
-        address: u64,
         length: u64,
-    ) -> Result<Place<'a>, Failure> {
+    ) -> Result<Place<'s>, Failure> {
         let record = self.process.desk.queue_pair(queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
-            return Err(Failure::fatal(INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR));
+            return Err(Failure::fatal(Nak::InvalidRequest));
         }
-        let claim = self.claim(queue_pair, key, right);
-        grant(self.process.keys.record(key), claim, address, length)
-            .map_err(|_: Refusal| Failure::fatal(REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR))
+        let claim = self.claim(queue_pair, remote.key, right);
+        let key = self.process.keys.record(remote.key);
+        grant(section, key, claim, remote.address, length)
+            .map_err(|_| Failure::fatal(Nak::RemoteAccess))
     }
 
-    fn is_discarded(&self, queue_pair: &Qp) -> bool {
-        queue_pair.lock_receive().arrival.discard_until.is_some()
+    /// Whether requests of this queue pair are dropped until one is sent again for which no receive was posted.
+    fn is_dropped(&self, queue_pair: &Qp) -> bool {
+        queue_pair
+            .lock_receive()
+            .arrival
+            .drops(self.route.source.incarnation)
     }
 
-    fn serve_flush(&self, queue_pair: &Arc<Qp>) -> Result<(), Failure> {
-        let header = &self.record.header;
-        self.grant(
-            queue_pair,
-            header.immediate,
-            IBV_ACCESS_FLUSH_GLOBAL,
-            header.address,
-            1,
-        )?;
+    fn serve_flush(&self, queue_pair: &Qp, remote: &Remote) -> Result<(), Failure> {
+        let section = self.sections().enter(0);
+        self.grant(&section, queue_pair, remote, IBV_ACCESS_FLUSH_GLOBAL, 1)?;
         Ok(())
     }
 
-    fn complete(
-        &self,
-        queue_pair: &Qp,
-        cq: Option<&Arc<Cq>>,
-        wr_id: u64,
-        status: ibv_wc_status,
-        byte_len: u32,
-    ) {
+    /// Completes a receive that failed.
+    fn complete(&self, queue_pair: &Qp, wr_id: u64, status: ibv_wc_status) {
         let wc = ibv_wc {
             wr_id,
             status,
             opcode: IBV_WC_RECV,
-            byte_len,
             qp_num: queue_pair.number,
-            src_qp: self.record.header.source,
+            src_qp: self.route.source.number,
             vendor_err: 0x80 | status,
             ..ibv_wc::default()
         };
-        if let Some(cq) = cq {
+        if let Some(cq) = queue_pair.recv_cq.as_ref() {
             cq.push(Completion::received(wc), true);
         }
     }
@@ -303,14 +279,26 @@ impl Qp {
         drop(self.lock_send());
     }
 
-    /// Whether requests from the queue pair `source` are served.
-    fn listens_to(&self, source: u32) -> bool {
+    /// Whether requests that come this way are for this life of the queue pair, from the one that it is connected to.
+    fn is_connected_to(&self, route: &Route) -> bool {
         let record = self.process.desk.queue_pair(self.number);
+        self.receives()
+            && self.incarnation() == route.destination.incarnation
+            && record.destination.load(Ordering::Relaxed) == route.source.number
+            && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
+    }
+
+    /// Whether the state is one that receives.
+    fn receives(&self) -> bool {
         matches!(
             self.state(),
             IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE
-        ) && record.destination.load(Ordering::Relaxed) == source
-            && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
+        )
+    }
+
+    /// Whether a refused request is answered.
+    fn is_reliable(&self) -> bool {
+        matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_RECV)
     }
 
     /// The first packet while ready to receive tells that the connection is established.

@@ -1,18 +1,66 @@
 //! RDMA reads whose bytes go through the channel of answers.
 
-use super::{Call, Failure, Progress};
+use super::failure::Failure;
+use super::{Call, Progress};
 use crate::errno::Errno;
 use crate::memory::place::{Piece, Place};
 use crate::process::link::Serving;
 use crate::qp::Qp;
-use crate::qp::message::*;
+use crate::qp::message::{Answer, Nak, Remote};
 use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::ring::Header;
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    pub(super) fn serve_read(
+        &self,
+        queue_pair: &Arc<Qp>,
+        remote: &Remote,
+        serving: &mut Serving,
+    ) -> Result<Progress<'a>, Failure> {
+        if self.is_dropped(queue_pair) {
+            return Ok(Progress::Done(None));
+        }
+        self.check_fetch(queue_pair)?;
+        let answers = self.inbound.channel.answers();
+        let total = u64::from(remote.length);
+        loop {
+            let offset = serving.read_progress;
+            let length = total.saturating_sub(offset).min(MAX_PAYLOAD as u64);
+            if !serving.answers.has_room(&answers, length as usize) {
+                return Ok(Progress::Blocked);
+            }
+            let header = Answer::ReadData(offset).emit(&self.route.back());
+            if length == 0 {
+                serving.answers.push(&answers, header, 0, |_| ());
+            } else {
+                let section = self.sections().enter(remote.key);
+                let place =
+                    self.grant(&section, queue_pair, remote, IBV_ACCESS_REMOTE_READ, total)?;
+                let load = |target| self.load(place.part(offset, length), target);
+                serving
+                    .answers
+                    .try_push(&answers, header, length as usize, load)
+                    .map_err(|_| Failure::fatal(Nak::RemoteOperation))?;
+            }
+            serving.read_progress = offset + length;
+            if serving.read_progress >= total {
+                return Ok(Progress::Done(None));
+            }
+        }
+    }
+
+    /// A responder with no resources for reads and atomics accepts none (architecture specification, 9.4.4 and 11.2.5.2).
+    pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
+        let record = self.process.desk.queue_pair(queue_pair.number);
+        if record.rd_atomic.load(Ordering::Relaxed) == 0 {
+            return Err(Failure::fatal(Nak::InvalidRequest));
+        }
+        Ok(())
+    }
+
     /// Out of our own memory, as writes are stored into it.
     fn load(&self, place: Place<'_>, target: *mut u8) -> Result<(), Errno> {
         let mut to = target;
@@ -34,70 +82,5 @@ impl Call<'_> {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn serve_read(
-        &self,
-        queue_pair: &Arc<Qp>,
-        serving: &mut Serving,
-    ) -> Result<Progress<'static>, Failure> {
-        let header = &self.record.header;
-        if self.is_discarded(queue_pair) {
-            return Ok(Progress::Done(None));
-        }
-        let (total, key) = (header.word, header.immediate);
-        let answers = self.inbound.channel.answers();
-        loop {
-            let offset = serving.read_progress;
-            let length = total.saturating_sub(offset).min(MAX_PAYLOAD as u64);
-            if !serving.answers.has_room(&answers, length as usize) {
-                return Ok(Progress::Blocked);
-            }
-            let mut loaded = Ok(());
-            let answer = Header {
-                kind: READ_DATA,
-                word: offset,
-                ..self.answer()
-            };
-            if length > 0 {
-                let begun = self.grant(
-                    queue_pair,
-                    key,
-                    IBV_ACCESS_REMOTE_READ,
-                    header.address.wrapping_add(offset),
-                    total - offset,
-                );
-                let place = match begun {
-                    Ok(_) => self.grant(
-                        queue_pair,
-                        key,
-                        IBV_ACCESS_REMOTE_READ,
-                        header.address.wrapping_add(offset),
-                        length,
-                    )?,
-                    Err(failure) => {
-                        serving.read_progress = 0;
-                        return Err(failure);
-                    }
-                };
-                serving
-                    .answers
-                    .push(&answers, answer, length as usize, |target| {
-                        loaded = self.load(place, target);
-                    });
-            } else {
-                serving.answers.push(&answers, answer, 0, |_| ());
-            }
-            if loaded.is_err() {
-                // What was pushed is not whole, so the requester still waits and takes the refusal.
-                serving.read_progress = 0;
-                return Err(Failure::fatal(REMOTE_OPERATION, IBV_EVENT_QP_FATAL));
-            }
-            serving.read_progress = offset + length;
-            if serving.read_progress >= total {
-                serving.read_progress = 0;
-                return Ok(Progress::Done(None));
-            }
-        }
     }
 }

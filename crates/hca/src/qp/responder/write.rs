@@ -1,62 +1,84 @@
 //! RDMA writes whose bytes came through the channel.
 
-use super::{Call, Delivered, Failure};
+use super::failure::Failure;
+use super::{Call, Delivered};
 use crate::errno::Errno;
 use crate::memory::place::{Piece, Place};
 use crate::qp::Qp;
-use crate::qp::message::*;
-use crate::shm::ring::{Header, Record};
+use crate::qp::message::{Body, Extra, Message, Nak, Part, Write};
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use verbena_abi::*;
 
-impl Call<'_> {
-    pub(super) fn serve_write<'q>(
+impl<'a> Call<'a> {
+    pub(super) fn serve_write(
         &self,
-        queue_pair: &'q Arc<Qp>,
-    ) -> Result<Option<Delivered<'q>>, Failure> {
-        let header = &self.record.header;
-        let key = header.word as u32;
-        let length = u64::from(header.length);
-        {
-            let receive = queue_pair.lock_receive();
-            if receive
-                .arrival
-                .discard_until
-                .is_some_and(|awaited| awaited != header.psn)
-            {
-                return Ok(None);
-            }
-        }
-        if length > 0 {
-            let place = self.grant(
-                queue_pair,
-                key,
-                IBV_ACCESS_REMOTE_WRITE,
-                header.address,
-                length,
-            )?;
-            self.store(place)
-                .map_err(|_| Failure::fatal(REMOTE_OPERATION, IBV_EVENT_QP_FATAL))?;
-        }
-        if header.flags & IMMEDIATE == 0 || header.flags & LAST == 0 {
+        queue_pair: &'a Arc<Qp>,
+        write: &Write,
+    ) -> Result<Option<Delivered<'a>>, Failure> {
+        if self.is_dropped_write(queue_pair) {
             return Ok(None);
         }
-        // The bytes are in place; the receive queue learns of the whole message.
-        let notice = Header {
-            flags: header.flags | FIRST,
-            word: header.word >> 32,
-            ..*header
-        };
-        let record = Record {
-            header: notice,
-            payload: self.record.payload,
-        };
-        Call {
-            record: &record,
-            ..*self
+        let placed = self.place_write(queue_pair, write);
+        if let Err(failure) = placed {
+            return Err(match self.receive_of(queue_pair, write) {
+                // A write with immediate data fails its receive too (ibv_poll_cq(3), IBV_WC_LOC_ACCESS_ERR).
+                Some(wr_id) => failure.with_receive(wr_id, IBV_WC_LOC_ACCESS_ERR),
+                None => failure,
+            });
         }
-        .serve_message(queue_pair)
+        let (Some(immediate), true) = (write.immediate, write.part.is_last) else {
+            return Ok(None);
+        };
+        // The bytes are in place; the receive queue learns of the whole message.
+        let notice = Message {
+            part: Part::ONLY,
+            total: write.remote.length,
+            body: Body::InPlace,
+            extra: Extra::Immediate(immediate),
+            solicited: write.solicited,
+            shared: None,
+        };
+        self.serve_message(queue_pair, &notice)
+    }
+
+    /// Whether a write is behind a message that found no receive.
+    fn is_dropped_write(&self, queue_pair: &Qp) -> bool {
+        queue_pair
+            .lock_receive()
+            .arrival
+            .drops_write(self.route.source.incarnation, self.route.psn)
+    }
+
+    /// The receive that a refused write with immediate data takes with it.
+    fn receive_of(&self, queue_pair: &Qp, write: &Write) -> Option<u64> {
+        write.immediate?;
+        if !queue_pair.is_reliable() {
+            return None;
+        }
+        let taken = match &queue_pair.srq {
+            Some(srq) => srq.take().inspect(|_| srq.note_used()),
+            None => queue_pair.lock_receive().ring.take(),
+        };
+        taken.map(|receive| receive.wr_id)
+    }
+
+    fn place_write(&self, queue_pair: &Qp, write: &Write) -> Result<(), Failure> {
+        let length = u64::from(self.record.header.length);
+        if length == 0 {
+            return Ok(());
+        }
+        let right = IBV_ACCESS_REMOTE_WRITE;
+        let section = self.sections().enter(write.remote.key);
+        // All of a write is allowed, or none of it: the first part is checked for the others.
+        let claimed = if write.part.is_first {
+            u64::from(write.remote.length).max(length)
+        } else {
+            length
+        };
+        let place = self.grant(&section, queue_pair, &write.remote, right, claimed)?;
+        self.store(place.part(0, length))
+            .map_err(|_| Failure::fatal(Nak::RemoteOperation))
     }
 
     /// Into our own memory. What lies outside the arena goes through the kernel: the application may have unmapped it.

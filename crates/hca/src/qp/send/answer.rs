@@ -15,11 +15,30 @@ impl Qp {
         let Some(place) = send.find_sent(index, epoch) else {
             return;
         };
-        send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         send.rnr_left = send.rnr_retry;
+        let Some(one) = send.unfinished.get_mut(place) else {
+            return;
+        };
+        if is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH {
+            // Its position passes a read only behind the answer. A responder that forgets the answer keeps no protocol.
+            self.fail(&mut send, place, IBV_WC_REM_OP_ERR);
+            return;
+        }
+        if self.kind == IBV_QPT_XRC_SEND
+            && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+            && !one.advance.is_placed
+        {
+            // The bytes are in place; now the owner of the receive learns of it.
+            one.advance.is_placed = true;
+            send.set_stage(place, Stage::Waiting);
+            send.begun = send.begun.min(place);
+            self.transmit(&mut send);
+            return;
+        }
+        send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         self.finish(&mut send);
         if send.begun < send.unfinished.len() {
-            self.pump(&mut send);
+            self.transmit(&mut send);
         }
     }
 
@@ -27,12 +46,12 @@ impl Qp {
     pub(crate) fn peer_died(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
         if let Some(place) = send.find_sent(index, epoch) {
-            self.conclude(&mut send, place, IBV_WC_RETRY_EXC_ERR);
+            self.fail(&mut send, place, IBV_WC_RETRY_EXC_ERR);
         }
     }
 
     /// A request that was sent has failed.
-    pub(in crate::qp) fn conclude(
+    pub(in crate::qp) fn fail(
         self: &Arc<Qp>,
         send: &mut SendQueue,
         place: usize,
@@ -57,7 +76,7 @@ impl Qp {
         self.process.counters.shard().rnr_retries.add(1);
         if send.rnr_retry != 7 {
             if send.rnr_left == 0 {
-                self.conclude(send, place, IBV_WC_RNR_RETRY_EXC_ERR);
+                self.fail(send, place, IBV_WC_RNR_RETRY_EXC_ERR);
                 return;
             }
             send.rnr_left -= 1;
@@ -69,12 +88,12 @@ impl Qp {
     }
 
     /// The responder was not there for the request with this PSN.
-    pub(in crate::qp) fn lost(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
+    pub(in crate::qp) fn unanswered(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
         let Some(place) = send.find_by_psn(psn) else {
             return;
         };
         send.go_back(place);
-        self.lose(send, place);
+        self.wait_for_answer(send, place);
         self.finish(send);
     }
 
@@ -85,7 +104,7 @@ impl Qp {
         status: ibv_wc_status,
     ) {
         if let Some(place) = send.find_by_psn(psn) {
-            self.conclude(send, place, status);
+            self.fail(send, place, status);
         }
     }
 
@@ -104,6 +123,6 @@ impl Qp {
         };
         send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         self.finish(send);
-        self.pump(send);
+        self.transmit(send);
     }
 }

@@ -44,7 +44,7 @@ impl Qp {
     }
 
     pub(in crate::qp) fn check_drained(&self, send: &mut SendQueue) {
-        if send.notify_drained && self.state() == IBV_QPS_SQD && !send.has_outstanding() {
+        if send.notify_drained && self.state() == IBV_QPS_SQD && send.is_drained() {
             send.notify_drained = false;
             self.raise(IBV_EVENT_SQ_DRAINED);
         }

@@ -10,9 +10,10 @@ mod progress;
 mod request;
 
 pub use post::Poster;
-pub use request::{Bind, SendRequest, Unfinished};
+pub use request::{Advance, Bind, SendRequest, Unfinished};
 
 use crate::process::link::Outbound;
+use crate::shm::desk::QpRecord;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +41,14 @@ enum Pause {
     Lost(u64),
 }
 
+/// A connection that is over: the responder, and the packet that it expects next of us if it has not been reset too.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    destination: u32,
+    incarnation: u32,
+    next_psn: u32,
+}
+
 /// The requester's side of a queue pair.
 pub struct SendQueue {
     capacity: u64,
@@ -53,10 +62,14 @@ pub struct SendQueue {
     /// Go-backs so far.
     pub(super) epoch: u32,
     pub(super) channel: Option<Arc<Outbound>>,
-    pub(super) verified: bool,
+    /// Incarnation of the responder that our first request found expecting it.
+    pub(super) responder: Option<u32>,
+    /// Where an earlier connection of this queue pair to a responder ended.
+    spent: Option<Spent>,
+    /// The channel that messages are on their way in, by its address: XRC has several.
+    pub(super) lane: usize,
     pub(super) destination: u32,
     pub(super) mtu: u32,
-    pub(super) initial_psn: u32,
     pub(super) max_rd_atomic: u8,
     pub(super) reads_in_flight: u32,
     pub(super) notify_drained: bool,
@@ -82,10 +95,11 @@ impl SendQueue {
             sent: 0,
             epoch: 0,
             channel: None,
-            verified: false,
+            responder: None,
+            spent: None,
+            lane: 0,
             destination: 0,
             mtu: 4096,
-            initial_psn: 0,
             max_rd_atomic: 0,
             reads_in_flight: 0,
             notify_drained: false,
@@ -109,23 +123,41 @@ impl SendQueue {
         self.rnr_left = attributes.rnr_retry;
         self.max_rd_atomic = attributes.max_rd_atomic;
         if self.destination != attributes.dest_qp_num {
-            self.destination = attributes.dest_qp_num;
             self.forget_channel();
+            self.destination = attributes.dest_qp_num;
         }
     }
 
     pub(super) fn set_psn(&mut self, psn: u32) {
         self.next_psn = psn;
-        self.initial_psn = psn;
-        self.verified = false;
     }
 
     pub(super) fn forget_channel(&mut self) {
+        if let Some(incarnation) = self.responder.take() {
+            let next = self.unfinished.get(self.begun).map(|one| one.psn);
+            self.spent = Some(Spent {
+                destination: self.destination,
+                incarnation,
+                next_psn: next.unwrap_or(self.next_psn),
+            });
+        }
         self.channel = None;
-        self.verified = false;
+    }
+
+    /// The packet that a responder in this life of it expects of us: its first, or where our last connection to it ended.
+    pub(super) fn expected_psn(&self, incarnation: u32, record: &QpRecord) -> u32 {
+        match &self.spent {
+            Some(spent)
+                if spent.destination == self.destination && spent.incarnation == incarnation =>
+            {
+                spent.next_psn
+            }
+            _ => record.receive_psn.load(Ordering::Relaxed),
+        }
     }
 
     pub(super) fn clear(&mut self) {
+        self.forget_channel();
         self.unfinished.clear();
         self.begun = 0;
         self.sent = 0;
@@ -134,7 +166,6 @@ impl SendQueue {
         self.pause = Pause::None;
         self.lost_since = None;
         self.retired.store(self.posted, Ordering::Relaxed);
-        self.forget_channel();
     }
 
     pub(super) fn take_unfinished(&mut self) -> VecDeque<Unfinished> {
@@ -149,6 +180,11 @@ impl SendQueue {
     /// Whether anything is on its way.
     pub(super) fn has_outstanding(&self) -> bool {
         self.sent > 0
+    }
+
+    /// Whether nothing that was begun is unfinished: what the drained state waits for.
+    pub(super) fn is_drained(&self) -> bool {
+        self.begun == 0 && self.unfinished.front().is_none_or(|one| !one.is_started)
     }
 
     /// The one place where a request's stage changes.
@@ -195,14 +231,18 @@ impl SendQueue {
             if self.stage(later) == Some(Stage::Sent) {
                 self.set_stage(later, Stage::Waiting);
                 if let Some(one) = self.unfinished.get_mut(later) {
-                    one.progress = 0;
+                    one.advance.bytes = 0;
                 }
             }
         }
         self.begun = self.begun.min(place);
     }
 
-    fn packets(&self, length: u64) -> u32 {
+    /// Packets of a request, each of which takes a sequence number; what is done locally takes none.
+    fn packets(&self, opcode: ibv_wr_opcode, length: u64) -> u32 {
+        if matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) {
+            return 0;
+        }
         if length <= u64::from(self.mtu) {
             return 1;
         }

@@ -1,6 +1,6 @@
 //! Posting: what is allowed, and the short way of a request that can be executed at once.
 
-use super::request::{SendRequest, Unfinished};
+use super::request::{Advance, SendRequest, Unfinished};
 use super::{Pause, SendQueue, is_answered};
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
@@ -77,12 +77,12 @@ impl Qp {
         }
         let index = send.posted;
         send.posted += 1;
-        let length: u64 = request.sges.iter().map(|sge| u64::from(sge.length)).sum();
+        let length = request.length();
         let psn = send.next_psn;
-        send.next_psn = (psn + send.packets(length)) & 0xff_ffff;
+        send.next_psn = (psn + send.packets(request.opcode, length)) & 0xff_ffff;
         if state == IBV_QPS_RTS && send.unfinished.is_empty() && send.pause == Pause::None {
-            let mut progress = 0;
-            let outcome = self.execute(send, request, index, psn, &mut progress);
+            let mut advance = Advance::default();
+            let outcome = self.execute(send, request, index, psn, &mut advance);
             if outcome == Outcome::Done {
                 if self.signal_all || request.flags & IBV_SEND_SIGNALED != 0 {
                     self.push_send(
@@ -98,9 +98,9 @@ impl Qp {
             }
             let inline = send.spare.pop().unwrap_or_default();
             let mut one = Unfinished::of(request, index, psn, inline);
-            one.progress = progress;
+            one.advance = advance;
             send.unfinished.push_back(one);
-            self.settle(send, 0, outcome);
+            self.note(send, 0, outcome);
             self.finish(send);
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Qp {
                 self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
             }
         } else {
-            self.pump(send);
+            self.transmit(send);
         }
         Ok(())
     }
@@ -133,6 +133,8 @@ impl Qp {
         };
         let inline = request.flags & IBV_SEND_INLINE != 0;
         let has_inline = inline && !request.sges.is_empty();
+        // What brings something back needs buffers with keys.
+        let carries_inline = !is_answered(request.opcode) || request.opcode == IBV_WR_ATOMIC_WRITE;
         let inline_length: u64 = if has_inline {
             request.sges.iter().map(|sge| u64::from(sge.length)).sum()
         } else {
@@ -140,7 +142,7 @@ impl Qp {
         };
         if !allowed
             || inline_length > u64::from(self.cap.max_inline_data)
-            || (has_inline && request.opcode == IBV_WR_RDMA_READ)
+            || (has_inline && !carries_inline)
             || (self.kind == IBV_QPT_UD && request.address.is_none())
             || (request.opcode == IBV_WR_BIND_MW && request.bind.is_none())
         {

@@ -9,14 +9,20 @@ use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
 
+/// How long a datagram waits for a channel to a process that does not answer.
+const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
+
 impl Qp {
     /// Sends what waits, as far as it goes.
-    pub(in crate::qp) fn pump(self: &Arc<Qp>, send: &mut SendQueue) {
-        while send.begun < send.unfinished.len()
-            && send.pause == Pause::None
-            && self.state() == IBV_QPS_RTS
-        {
+    pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
+        while send.begun < send.unfinished.len() && send.pause == Pause::None {
             let place = send.begun;
+            let state = self.state();
+            let is_started = send.unfinished.get(place).is_some_and(|one| one.is_started);
+            // A send queue that is being drained finishes what was begun and begins nothing.
+            if state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && is_started) {
+                break;
+            }
             // A request that failed keeps all behind it, until it is completed below and flushes them.
             let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
             if place > 0 && send.unfinished.get(place - 1).is_some_and(failed) {
@@ -26,13 +32,13 @@ impl Qp {
             let Some(one) = send.unfinished.get_mut(place).map(std::mem::take) else {
                 break;
             };
-            let mut progress = one.progress;
-            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut progress);
+            let mut advance = one.advance;
+            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut advance);
             if let Some(slot) = send.unfinished.get_mut(place) {
                 *slot = one;
-                slot.progress = progress;
+                slot.advance = advance;
             }
-            if !self.settle(send, place, outcome) {
+            if !self.note(send, place, outcome) {
                 break;
             }
         }
@@ -40,12 +46,18 @@ impl Qp {
     }
 
     /// Notes what became of the request at `place`. Returns whether the next may go.
-    pub(super) fn settle(
+    pub(super) fn note(
         self: &Arc<Qp>,
         send: &mut SendQueue,
         place: usize,
         outcome: Outcome,
     ) -> bool {
+        let epoch = send.epoch;
+        if let Some(one) = send.unfinished.get_mut(place) {
+            one.epoch = epoch;
+            one.is_started |=
+                outcome == Outcome::Sent || one.advance.bytes > 0 || one.advance.is_placed;
+        }
         let stage = match outcome {
             Outcome::Done => Stage::Finished(IBV_WC_SUCCESS),
             Outcome::Sent => Stage::Sent,
@@ -53,33 +65,30 @@ impl Qp {
             Outcome::Order | Outcome::NoRoom => return false,
             Outcome::Seek(number) => {
                 self.seek(send, number);
-                return self.lose(send, place);
+                return self.wait_for_answer(send, place);
             }
-            Outcome::Lost => return self.lose(send, place),
+            Outcome::Lost => return self.wait_for_answer(send, place),
         };
         send.set_stage(place, stage);
-        let epoch = send.epoch;
-        if let Some(one) = send.unfinished.get_mut(place) {
-            one.epoch = epoch;
-        }
         send.begun = send.begun.max(place + 1);
         send.lost_since = None;
         true
     }
 
-    /// Nobody is there to answer: waits, and gives up after the acknowledgement timeout and all retries.
-    pub(super) fn lose(&self, send: &mut SendQueue, place: usize) -> bool {
+    /// Nobody is there to answer: tries again, and gives up after the acknowledgement timeout and all retries
+    /// (architecture specification, 9.7.6.1.3).
+    pub(super) fn wait_for_answer(&self, send: &mut SendQueue, place: usize) -> bool {
         let now = clock::now();
         let since = *send.lost_since.get_or_insert(now);
         self.process.counters.shard().lost_retries.add(1);
-        if self.kind == IBV_QPT_UD && now - since > 2_000_000_000 {
-            return self.settle_lost(send, place, IBV_WC_SUCCESS);
+        if self.kind == IBV_QPT_UD && now - since > DATAGRAM_PATIENCE {
+            return self.give_up(send, place, IBV_WC_SUCCESS);
         }
         if let Some(timeout) = timeout_nanoseconds(send.timeout).filter(|_| self.kind != IBV_QPT_UD)
         {
             let patience = timeout.saturating_mul(u64::from(send.retry_count) + 1);
             if now - since >= patience {
-                return self.settle_lost(send, place, IBV_WC_RETRY_EXC_ERR);
+                return self.give_up(send, place, IBV_WC_RETRY_EXC_ERR);
             }
         }
         // The peer may be about to get ready: look soon, then less often.
@@ -89,7 +98,7 @@ impl Qp {
         false
     }
 
-    fn settle_lost(&self, send: &mut SendQueue, place: usize, status: ibv_wc_status) -> bool {
+    fn give_up(&self, send: &mut SendQueue, place: usize, status: ibv_wc_status) -> bool {
         send.set_stage(place, Stage::Finished(status));
         send.begun = send.begun.max(place + 1);
         send.lost_since = None;
@@ -109,7 +118,7 @@ impl Qp {
             Pause::NotReady(until) | Pause::Lost(until) if clock::now() < until => return,
             _ => send.pause = Pause::None,
         }
-        self.pump(&mut send);
+        self.transmit(&mut send);
     }
 
     /// Makes the channel to the peer in the background of the caller's thread, if it can be made now.
@@ -119,7 +128,6 @@ impl Qp {
             let mut send = self.lock_send();
             if send.destination == destination {
                 send.channel = Some(channel);
-                send.verified = false;
             }
         }
     }
@@ -127,7 +135,10 @@ impl Qp {
     /// Has a thread of its own make the channel to the owner of `number`: the caller may be the progress thread, and
     /// holds a lock that the peer's answer may need.
     fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) {
-        if std::mem::replace(&mut send.seeking, true) {
+        let owner = self.process.member.get();
+        if owner.is_none_or(|member| member.registry.owner(number).is_none())
+            || std::mem::replace(&mut send.seeking, true)
+        {
             return;
         }
         let queue_pair = self.clone();
@@ -138,7 +149,7 @@ impl Qp {
                 let mut send = queue_pair.lock_send();
                 send.seeking = false;
                 send.pause = Pause::None;
-                queue_pair.pump(&mut send);
+                queue_pair.transmit(&mut send);
             });
         if started.is_err() {
             send.seeking = false;

@@ -41,6 +41,28 @@ pub struct SendRequest<'a> {
     pub bind: Option<Bind<'a>>,
 }
 
+impl SendRequest<'_> {
+    /// Bytes of the local buffers.
+    #[inline]
+    pub fn length(&self) -> u64 {
+        self.sges.iter().map(|sge| u64::from(sge.length)).sum()
+    }
+
+    /// Whether the receiver's event is solicited.
+    pub fn is_solicited(&self) -> bool {
+        self.flags & IBV_SEND_SOLICITED != 0
+    }
+}
+
+/// How far a request has got.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Advance {
+    /// Bytes sent, or bytes of the answer received.
+    pub bytes: u64,
+    /// The bytes of a write with immediate are in place; only the receive queue has still to learn of it.
+    pub is_placed: bool,
+}
+
 /// The bind work request.
 #[derive(Clone, Copy)]
 pub struct Bind<'a> {
@@ -81,8 +103,9 @@ pub struct Unfinished {
     pub(in crate::qp) psn: u32,
     /// Count of go-backs when it was sent: an acknowledgement of an earlier sending means nothing.
     pub(super) epoch: u32,
-    /// Bytes sent, or bytes of the answer received.
-    pub(in crate::qp) progress: u64,
+    pub(in crate::qp) advance: Advance,
+    /// Something of it was sent: it is to be finished before the send queue is drained.
+    pub(super) is_started: bool,
 }
 
 struct OwnedBind {
@@ -145,7 +168,8 @@ impl Unfinished {
             index,
             psn,
             epoch: 0,
-            progress: 0,
+            advance: Advance::default(),
+            is_started: false,
         }
     }
 

@@ -1,0 +1,224 @@
+//! Sending unreliable datagrams: ibv_post_send(3) of a UD queue pair, and multicast.
+//!
+//! A datagram is one record. It completes when it is in the channel; nobody is told when it is dropped.
+
+use super::Outcome;
+use crate::ah::AddressHandle;
+use crate::memory::transfer::Runs;
+use crate::process::link::Outbound;
+use crate::qp::Qp;
+use crate::qp::greeting;
+use crate::qp::message::{Datagram, Endpoint, Request, Route};
+use crate::qp::send::SendRequest;
+use crate::shm::registry::Identity;
+use std::sync::Arc;
+use verbena_abi::*;
+
+impl Qp {
+    pub(super) fn send_datagram(self: &Arc<Qp>, request: &SendRequest<'_>, psn: u32) -> Outcome {
+        let Some(address) = request.address else {
+            return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
+        };
+        let section = self.process.own_marks.sections().enter(0);
+        let runs = match self.runs(&section, request, 0) {
+            Ok(runs) => runs,
+            Err(outcome) => return outcome,
+        };
+        if runs.total() > u64::from(crate::device::MTU_BYTES) {
+            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        }
+        // Another LID is another host, and there is none.
+        let attributes = address.attributes();
+        if !address.is_multicast() && attributes.dlid != crate::device::LID && !address.is_global()
+        {
+            return Outcome::Done;
+        }
+        let grh = address
+            .is_global()
+            .then(|| global_route(attributes, runs.total() as u16));
+        let datagram = self.datagram(request, address);
+        let route = Route {
+            destination: Endpoint {
+                number: request.remote_qpn & 0xff_ffff,
+                incarnation: 0,
+            },
+            source: Endpoint {
+                number: self.number,
+                incarnation: self.incarnation(),
+            },
+            psn,
+        };
+        let packet = Packet {
+            datagram,
+            route,
+            grh,
+            runs: &runs,
+        };
+        if datagram.is_multicast {
+            return self.send_multicast(&packet);
+        }
+        self.send_unicast(&packet)
+    }
+
+    fn datagram(&self, request: &SendRequest<'_>, address: &AddressHandle) -> Datagram {
+        let qkey = if request.remote_qkey >> 31 != 0 {
+            self.lock_receive().qkey
+        } else {
+            request.remote_qkey
+        };
+        Datagram {
+            qkey,
+            immediate: (request.opcode == IBV_WR_SEND_WITH_IMM).then_some(request.immediate),
+            solicited: request.is_solicited(),
+            has_route: address.is_global(),
+            is_multicast: address.is_multicast(),
+            lid: crate::device::LID,
+            service_level: address.attributes().sl & 15,
+        }
+    }
+
+    fn send_unicast(self: &Arc<Qp>, packet: &Packet<'_>) -> Outcome {
+        let number = packet.route.destination.number;
+        let Some(channel) = self.process.outbound_to_number(number) else {
+            let member = self.process.member.get();
+            let owner = member.and_then(|member| member.registry.owner(number));
+            return if owner.is_some() {
+                Outcome::Seek(number)
+            } else {
+                Outcome::Done
+            };
+        };
+        if channel.peer.is_dead() {
+            return Outcome::Done;
+        }
+        self.process.counters.shard().send_operations.add(1);
+        match self.push_datagram(&channel, packet) {
+            Outcome::Sent => Outcome::Done,
+            outcome => outcome,
+        }
+    }
+
+    /// To every process that has joined any group; each looks for its own members. A process whose channel is full
+    /// misses it, as a congested receiver would.
+    fn send_multicast(self: &Arc<Qp>, packet: &Packet<'_>) -> Outcome {
+        let Some(member) = self.process.member.get() else {
+            return Outcome::Done;
+        };
+        self.process.counters.shard().send_operations.add(1);
+        for (identity, _) in member.registry.processes() {
+            let here = identity == member.identity;
+            let joined = if here {
+                !self.process.groups.is_empty()
+            } else {
+                member.registry.flags(identity) & crate::shm::registry::MULTICAST != 0
+            };
+            if !joined {
+                continue;
+            }
+            match self.process.outbound_to(identity) {
+                _ if self.process.greetings.wait_for(identity) => self.greet(identity, packet),
+                Some(channel) if !channel.peer.is_dead() => self.push_multicast(&channel, packet),
+                Some(_) => (),
+                None => self.greet(identity, packet),
+            }
+        }
+        Outcome::Done
+    }
+
+    fn greet(self: &Arc<Qp>, identity: Identity, packet: &Packet<'_>) {
+        let mut bytes = vec![0u8; packet.runs.total() as usize];
+        // SAFETY: `bytes` is as long as the runs.
+        if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {
+            return;
+        }
+        let waiting = greeting::Waiting {
+            queue_pair: self.clone(),
+            datagram: packet.datagram,
+            route: packet.route,
+            grh: packet.grh,
+            bytes,
+        };
+        self.process
+            .greetings
+            .push(&self.process, identity, waiting);
+    }
+
+    /// Sends a multicast datagram that waited for its channel.
+    pub(in crate::qp) fn send_waiting(
+        self: &Arc<Qp>,
+        channel: &Outbound,
+        waiting: &greeting::Waiting,
+    ) {
+        let sge = [ibv_sge {
+            addr: waiting.bytes.as_ptr() as u64,
+            length: waiting.bytes.len() as u32,
+            lkey: 0,
+        }];
+        let packet = Packet {
+            datagram: waiting.datagram,
+            route: waiting.route,
+            grh: waiting.grh,
+            runs: &Runs::inline(&sge),
+        };
+        self.push_multicast(channel, &packet);
+    }
+
+    fn push_multicast(&self, channel: &Outbound, packet: &Packet<'_>) {
+        let header = Request::Datagram(packet.datagram).emit(&packet.route);
+        channel.push_unawaited(header, packet.length(), |target| packet.fill(target));
+        channel.peer.wake();
+    }
+
+    fn push_datagram(self: &Arc<Qp>, channel: &Arc<Outbound>, packet: &Packet<'_>) -> Outcome {
+        let header = Request::Datagram(packet.datagram).emit(&packet.route);
+        let pushed = channel.push(self, header, packet.length(), None, |target| {
+            packet.fill(target)
+        });
+        self.pushed(channel, pushed, packet.runs.total())
+    }
+}
+
+/// A datagram and its bytes.
+struct Packet<'a> {
+    datagram: Datagram,
+    route: Route,
+    grh: Option<[u8; 40]>,
+    runs: &'a Runs<'a>,
+}
+
+impl Packet<'_> {
+    /// Bytes of route and data.
+    fn length(&self) -> usize {
+        self.grh.map_or(0, |grh| grh.len()) + self.runs.total() as usize
+    }
+
+    /// Writes route and data to `target`, which has room for them.
+    fn fill(&self, target: *mut u8) -> crate::errno::Result<()> {
+        let mut at = target;
+        // SAFETY: the caller gave room for route and data.
+        unsafe {
+            if let Some(grh) = &self.grh {
+                at.copy_from_nonoverlapping(grh.as_ptr(), grh.len());
+                at = at.add(grh.len());
+            }
+            self.runs.gather(0, at, self.runs.total() as usize)
+        }
+    }
+}
+
+/// The 40 bytes of a global route header (architecture specification, 8.3).
+fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
+    const IB_TRANSPORT: u8 = 0x1b;
+    let grh = &attributes.grh;
+    let mut bytes = [0; 40];
+    let version = 6u32 << 28 | u32::from(grh.traffic_class) << 20 | grh.flow_label & 0xf_ffff;
+    bytes[..4].copy_from_slice(&version.to_be_bytes());
+    // Base and datagram headers, payload, pad to four bytes, invariant CRC.
+    let payload = 12 + 8 + data.next_multiple_of(4) + 4;
+    bytes[4..6].copy_from_slice(&payload.to_be_bytes());
+    bytes[6] = IB_TRANSPORT;
+    bytes[7] = grh.hop_limit;
+    bytes[8..24].copy_from_slice(&crate::device::gid().bytes());
+    bytes[24..].copy_from_slice(&grh.dgid.bytes());
+    bytes
+}

@@ -1,0 +1,221 @@
+//! What a requester does by itself in the memory of its peer.
+
+use super::Job;
+use crate::errno::Errno;
+use crate::memory::place::{Claim, Place, Refusal, grant};
+use crate::memory::transfer::Granted;
+use crate::path::{Direction, Peer};
+use crate::qp::Qp;
+use crate::qp::send::{SendQueue, SendRequest};
+use crate::shm::desk::QpRecord;
+use crate::shm::section::Section;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use verbena_abi::*;
+
+/// Bytes that are moved in one section: who ends a right waits for no more than that.
+const CHUNK: u64 = 1 << 20;
+
+/// What became of an operation that we tried to do by ourselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direct {
+    /// It is done.
+    Done,
+    /// We cannot, or must not: the responder is to be asked.
+    ThroughChannel,
+    /// Nobody is there to answer.
+    Lost,
+    /// It failed.
+    Failed(ibv_wc_status),
+}
+
+/// Part of the range that a request names, and what is to be done there.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    /// Bytes of the whole range, all of which the request must have a right to.
+    pub total: u64,
+    /// Where the part begins.
+    pub offset: u64,
+    /// Bytes of it.
+    pub length: u64,
+    /// Whether they are read or written.
+    pub direction: Direction,
+}
+
+impl Span {
+    /// All of a range.
+    pub fn whole(total: u64, direction: Direction) -> Span {
+        Span {
+            total,
+            offset: 0,
+            length: total,
+            direction,
+        }
+    }
+}
+
+/// The right to a range of a peer's memory, and whether it held.
+pub(super) struct Right<'a> {
+    /// Where the range is.
+    pub granted: Option<Granted<'a>>,
+    record: &'a QpRecord,
+    incarnation: u32,
+    access: u32,
+    place: Option<Place<'a>>,
+}
+
+impl Qp {
+    /// Moves all of a request's bytes by ourselves, if all of the peer's range can be reached.
+    #[inline]
+    pub(super) fn transfer(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        job: &Job<'_>,
+        access: u32,
+        direction: Direction,
+    ) -> Direct {
+        let peer = &job.channel.peer;
+        let total = job.request.length();
+        let local = match direction {
+            Direction::Load => IBV_ACCESS_LOCAL_WRITE,
+            Direction::Store => 0,
+        };
+        let mut offset = 0;
+        loop {
+            let length = (total - offset).min(CHUNK);
+            let section = job
+                .channel
+                .channel
+                .requester_sections()
+                .enter(job.request.rkey);
+            let Ok(runs) = self.runs(&section, job.request, local) else {
+                return Direct::Failed(IBV_WC_LOC_PROT_ERR);
+            };
+            let span = Span {
+                total,
+                offset,
+                length,
+                direction,
+            };
+            let right = match self.right(&section, send, job, access, span) {
+                Ok(right) => right,
+                Err(direct) => return direct,
+            };
+            if let Some(granted) = right.granted {
+                match runs.exchange(offset as usize, peer, granted) {
+                    Ok(()) => self.count_direct(length, granted.is_through_kernel(peer)),
+                    Err(Errno(libc::ESRCH)) => {
+                        peer.declare_dead();
+                        return Direct::Failed(IBV_WC_RETRY_EXC_ERR);
+                    }
+                    // Whose memory it was that is not there, the channel finds out.
+                    Err(_) => return Direct::ThroughChannel,
+                }
+            }
+            if !self.has_held(&right) {
+                return Direct::ThroughChannel;
+            }
+            offset += length;
+            if offset >= total {
+                return Direct::Done;
+            }
+        }
+    }
+
+    /// The right of a request to a span of the peer's memory.
+    #[inline]
+    pub(super) fn right<'a>(
+        &self,
+        section: &'a Section<'_>,
+        send: &mut SendQueue,
+        job: &'a Job<'_>,
+        access: u32,
+        span: Span,
+    ) -> Result<Right<'a>, Direct> {
+        let peer = &job.channel.peer;
+        let Some(record) = self.responder(send, peer, job.psn) else {
+            return Err(Direct::Lost);
+        };
+        if record.access.load(Ordering::Relaxed) & access == 0 {
+            return Err(Direct::ThroughChannel);
+        }
+        let mut right = Right {
+            granted: None,
+            record,
+            incarnation: record.incarnation.load(Ordering::Relaxed),
+            access,
+            place: None,
+        };
+        if span.total == 0 {
+            // The key of an operation on nothing is not checked (architecture specification, C9-88).
+            return Ok(right);
+        }
+        let place = self
+            .remote_domain(peer, job.request, record)
+            .and_then(|pd| remote_place(section, send, job, pd, access, span.total).ok())
+            .ok_or(Direct::ThroughChannel)?;
+        let granted = Granted::of(peer, place.part(span.offset, span.length), span.direction);
+        right.granted = Some(granted.ok_or(Direct::ThroughChannel)?);
+        right.place = Some(place);
+        Ok(right)
+    }
+
+    /// Whether a right held until now. If it did not, this thread was stopped inside its section and the peer has not
+    /// waited for it: what we touched may have been the peer's memory no more.
+    #[inline]
+    pub(super) fn has_held(&self, right: &Right<'_>) -> bool {
+        right.place.is_none_or(|place| place.has_held())
+            && self.is_answered_by(right.record)
+            && right.record.incarnation.load(Ordering::Relaxed) == right.incarnation
+            && right.record.access.load(Ordering::Relaxed) & right.access != 0
+    }
+
+    /// The protection domain that the peer's keys must be of: the responder's, or for XRC, whose responder has none,
+    /// that of the shared receive queue which the request names (architecture specification, annex A14). None when it
+    /// names none: then the responder has to see whether the key is of any that it has.
+    pub(super) fn remote_domain(
+        &self,
+        peer: &Peer,
+        request: &SendRequest<'_>,
+        responder: &QpRecord,
+    ) -> Option<u32> {
+        if self.kind != IBV_QPT_XRC_SEND {
+            return Some(responder.pd.load(Ordering::Relaxed));
+        }
+        let xrcd = responder.xrcd.load(Ordering::Relaxed);
+        peer.desk.queue_pair(request.srq).domain_of_srq(xrcd)
+    }
+
+    #[inline]
+    pub(super) fn count_direct(&self, length: u64, through_kernel: bool) {
+        let counters = self.process.counters.shard();
+        counters.operation_bytes.add(length);
+        if !through_kernel {
+            counters.mapped_path_operations.add(1);
+            counters.mapped_path_bytes.add(length);
+        } else {
+            counters.cma_path_operations.add(1);
+            counters.cma_path_bytes.add(length);
+        }
+    }
+}
+
+/// The place in the peer's memory that a request names, if its key gives the right to it.
+#[inline]
+pub(super) fn remote_place<'a>(
+    section: &'a Section<'_>,
+    send: &SendQueue,
+    job: &'a Job<'_>,
+    pd: u32,
+    access: u32,
+    length: u64,
+) -> Result<Place<'a>, Refusal> {
+    let claim = Claim {
+        key: job.request.rkey,
+        pd,
+        queue_pair: send.destination,
+        access,
+    };
+    let record = job.channel.peer.desk.key(job.request.rkey);
+    grant(section, record, claim, job.request.remote_address, length)
+}

@@ -1,0 +1,97 @@
+//! RDMA reads, and flushes, which only wait.
+
+use super::direct::{Direct, Span};
+use super::{Job, Outcome};
+use crate::path::Direction;
+use crate::qp::Qp;
+use crate::qp::message::{Remote, Request};
+use crate::qp::send::SendQueue;
+use std::sync::Arc;
+use verbena_abi::*;
+
+impl Qp {
+    pub(super) fn read(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
+        if let Some(outcome) = self.hinders_fetch(send) {
+            return outcome;
+        }
+        self.process.counters.shard().read_operations.add(1);
+        if !send.has_outstanding() {
+            match self.fetch_allowed(send, job) {
+                true => match self.transfer(send, job, IBV_ACCESS_REMOTE_READ, Direction::Load) {
+                    Direct::Done => return Outcome::Done,
+                    Direct::Lost => return Outcome::Lost,
+                    Direct::Failed(status) => return Outcome::Failed(status),
+                    Direct::ThroughChannel => (),
+                },
+                false => (),
+            }
+        }
+        self.ask_remote(send, job, Request::Read, IBV_ACCESS_LOCAL_WRITE)
+    }
+
+    pub(super) fn flush(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
+        if send.has_outstanding() {
+            return Outcome::Order;
+        }
+        self.process.counters.shard().other_operations.add(1);
+        let direct = {
+            let section = job
+                .channel
+                .channel
+                .requester_sections()
+                .enter(job.request.rkey);
+            // What we stored by ourselves is in place already: all that is left is the right to flush.
+            let byte = Span::whole(1, Direction::Load);
+            self.right(&section, send, job, IBV_ACCESS_FLUSH_GLOBAL, byte)
+                .map(|right| self.has_held(&right))
+        };
+        match direct {
+            Ok(true) => Outcome::Done,
+            Err(Direct::Lost) => Outcome::Lost,
+            _ => self.ask_remote(send, job, Request::Flush, 0),
+        }
+    }
+
+    /// Why a read or an atomic cannot go now, if so.
+    pub(super) fn hinders_fetch(&self, send: &SendQueue) -> Option<Outcome> {
+        if send.max_rd_atomic == 0 {
+            return Some(Outcome::Failed(IBV_WC_LOC_QP_OP_ERR));
+        }
+        let waits = send.reads_in_flight >= u32::from(send.max_rd_atomic)
+            || (self.kind == IBV_QPT_XRC_SEND && send.has_outstanding());
+        waits.then_some(Outcome::Order)
+    }
+
+    /// Whether the responder takes reads and atomics at all.
+    pub(super) fn fetch_allowed(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
+        use std::sync::atomic::Ordering;
+        self.responder(send, &job.channel.peer, job.psn)
+            .is_none_or(|record| record.rd_atomic.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Asks the responder for a range of its memory.
+    fn ask_remote(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        job: &Job<'_>,
+        request: impl Fn(Remote) -> Request,
+        local: u32,
+    ) -> Outcome {
+        {
+            let section = job.channel.channel.requester_sections().enter(0);
+            if let Err(outcome) = self.runs(&section, job.request, local) {
+                return outcome;
+            }
+        }
+        if self.responder(send, &job.channel.peer, job.psn).is_none() {
+            return Outcome::Lost;
+        }
+        send.lane = 0;
+        let remote = Remote {
+            address: job.request.remote_address,
+            key: job.request.rkey,
+            length: job.request.length() as u32,
+        };
+        self.ask(send, job, job.channel, request(remote), &[], 0)
+    }
+}

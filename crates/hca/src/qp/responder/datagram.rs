@@ -1,0 +1,132 @@
+//! Receiving unreliable datagrams.
+
+use super::Call;
+use crate::cq::Completion;
+use crate::memory::transfer::Runs;
+use crate::qp::Qp;
+use crate::qp::message::Datagram;
+use crate::receive::Receive;
+use verbena_abi::*;
+
+/// Bytes of a global route header, and of the room for one at the beginning of every datagram's receive.
+const ROUTE: usize = 40;
+
+impl Call<'_> {
+    /// A datagram: to one queue pair, or to all members of a group. Nobody is told when it is dropped.
+    pub(super) fn serve_datagram(&self, datagram: &Datagram) {
+        let route = if datagram.has_route { ROUTE } else { 0 };
+        if usize::from(self.record.header.length) < route {
+            return;
+        }
+        if !datagram.is_multicast {
+            let number = self.route.destination.number;
+            if let Some(queue_pair) = self.process.queue_pairs.find(number) {
+                self.take_datagram(&queue_pair, datagram, route);
+            }
+            return;
+        }
+        if route == 0 {
+            return;
+        }
+        let mut group = [0u8; 16];
+        // SAFETY: the record holds at least the 40 bytes of the route, of which the last 16 are the group.
+        unsafe {
+            group
+                .as_mut_ptr()
+                .copy_from_nonoverlapping(self.record.payload.add(24), 16)
+        };
+        for queue_pair in self.process.groups.members(&group) {
+            self.take_datagram(&queue_pair, datagram, route);
+        }
+    }
+
+    fn take_datagram(&self, queue_pair: &Qp, datagram: &Datagram, route: usize) {
+        // A thread that is posting has its completion first: it may be what this datagram answers.
+        queue_pair.let_posting_finish();
+        let mut receive_queue = queue_pair.lock_receive();
+        if queue_pair.kind != IBV_QPT_UD
+            || !queue_pair.receives()
+            || receive_queue.qkey != datagram.qkey
+        {
+            return;
+        }
+        let data = usize::from(self.record.header.length) - route;
+        let needed = (ROUTE + data) as u64;
+        // Class D: one that does not fit is dropped silently, and no receive is used.
+        let fits = |length: Option<u64>| length.is_some_and(|length| length >= needed);
+        let (taken, pd) = match &queue_pair.srq {
+            Some(srq) if fits(srq.next_length()) => (srq.take(), srq.pd()),
+            None if fits(receive_queue.ring.next_length()) => {
+                (receive_queue.ring.take(), queue_pair.pd_number())
+            }
+            _ => return,
+        };
+        let Some(receive) = taken else { return };
+        if let Some(srq) = &queue_pair.srq {
+            srq.note_used();
+        }
+        let status = self.place_datagram(&receive, pd, route, data);
+        let mut wc = ibv_wc {
+            wr_id: receive.wr_id,
+            status,
+            opcode: IBV_WC_RECV,
+            byte_len: needed as u32,
+            qp_num: queue_pair.number,
+            src_qp: self.route.source.number,
+            slid: datagram.lid,
+            sl: datagram.service_level,
+            vendor_err: if status == IBV_WC_SUCCESS {
+                0
+            } else {
+                0x80 | status
+            },
+            ..ibv_wc::default()
+        };
+        if let Some(imm_data) = datagram.immediate {
+            wc.wc_flags |= IBV_WC_WITH_IMM;
+            wc.imm = ibv_wc_imm { imm_data };
+        }
+        if route > 0 {
+            wc.wc_flags |= IBV_WC_GRH;
+        }
+        let counters = self.process.counters.shard();
+        counters.receive_operations.add(1);
+        counters.receive_bytes.add(data as u64);
+        if let Some(cq) = &queue_pair.recv_cq {
+            cq.push(Completion::received(wc), datagram.solicited);
+        }
+        drop(receive_queue);
+        if status != IBV_WC_SUCCESS {
+            queue_pair.fail_as_responder(IBV_EVENT_QP_FATAL);
+        }
+    }
+
+    fn place_datagram(
+        &self,
+        receive: &Receive,
+        pd: u32,
+        route: usize,
+        data: usize,
+    ) -> ibv_wc_status {
+        let section = self.sections().enter(0);
+        let runs = Runs::resolve(
+            &section,
+            self.process,
+            pd,
+            receive.sges.as_slice(),
+            IBV_ACCESS_LOCAL_WRITE,
+        );
+        let Ok(runs) = runs else {
+            return IBV_WC_LOC_PROT_ERR;
+        };
+        // SAFETY: the record holds route and data; the buffers are long enough, as was checked.
+        let placed = unsafe {
+            runs.scatter(0, self.record.payload, route)
+                .and_then(|()| runs.scatter(ROUTE, self.record.payload.add(route), data))
+        };
+        match placed {
+            Ok(()) => IBV_WC_SUCCESS,
+            Err(_) => IBV_WC_LOC_PROT_ERR,
+        }
+    }
+}

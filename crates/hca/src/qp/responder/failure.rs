@@ -1,0 +1,99 @@
+//! How a request fails at the responder: the classes of faults of the architecture specification, 9.9.3.1.
+
+use super::Call;
+use crate::process::link::Serving;
+use crate::qp::Qp;
+use crate::qp::message::{Answer, Nak};
+use std::sync::Arc;
+use verbena_abi::*;
+
+/// A request that is not executed: what the requester is told, what our own receive completes with, and whether the queue
+/// pair can go on.
+pub(super) struct Failure {
+    nak: Option<Nak>,
+    receive: Option<(u64, ibv_wc_status)>,
+    event: Option<ibv_event_type>,
+}
+
+impl Failure {
+    /// Nobody is here to answer, as if the packet were lost.
+    pub(super) fn lost() -> Failure {
+        Failure::answered(Nak::Lost)
+    }
+
+    /// The requester is to try again.
+    pub(super) fn answered(nak: Nak) -> Failure {
+        Failure {
+            nak: Some(nak),
+            receive: None,
+            event: None,
+        }
+    }
+
+    /// The request itself is at fault (classes B and C): the queue pair goes to the error state.
+    pub(super) fn fatal(nak: Nak) -> Failure {
+        let event = match nak {
+            Nak::RemoteAccess => IBV_EVENT_QP_ACCESS_ERR,
+            Nak::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
+            _ => IBV_EVENT_QP_FATAL,
+        };
+        Failure {
+            nak: Some(nak),
+            receive: None,
+            event: Some(event),
+        }
+    }
+
+    /// A receive was taken and ends with it (class A): the queue pair goes to the error state.
+    pub(super) fn of_receive(nak: Nak, wr_id: u64, status: ibv_wc_status) -> Failure {
+        Failure {
+            receive: Some((wr_id, status)),
+            event: Some(IBV_EVENT_QP_FATAL),
+            ..Failure::answered(nak)
+        }
+    }
+
+    /// The request was received and acknowledged before its fault was found (class J): only the responder fails.
+    pub(super) fn unanswered(wr_id: u64, status: ibv_wc_status) -> Failure {
+        Failure {
+            nak: None,
+            receive: Some((wr_id, status)),
+            event: Some(IBV_EVENT_QP_FATAL),
+        }
+    }
+
+    /// The same failure, which ends the receive of a write with immediate data too.
+    pub(super) fn with_receive(self, wr_id: u64, status: ibv_wc_status) -> Failure {
+        Failure {
+            receive: Some((wr_id, status)),
+            ..self
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Refuses a request. The queue pair is in the error state before the requester is told. An unreliable one drops what
+    /// is not allowed (class D), and fails only with a receive that it could not fill.
+    pub(super) fn refuse(
+        &self,
+        serving: &mut Serving,
+        queue_pair: Option<&Arc<Qp>>,
+        failure: Failure,
+    ) {
+        let is_reliable = queue_pair.is_none_or(|queue_pair| queue_pair.is_reliable());
+        if let Some(queue_pair) = queue_pair {
+            if let Some((wr_id, status)) = failure.receive {
+                self.complete(queue_pair, wr_id, status);
+            }
+            if let Some(event) = failure
+                .event
+                .filter(|_| is_reliable || failure.receive.is_some())
+            {
+                queue_pair.fail_as_responder(event);
+            }
+        }
+        if let Some(nak) = failure.nak.filter(|_| is_reliable) {
+            self.answer(serving, Answer::Nak(nak));
+        }
+    }
+}

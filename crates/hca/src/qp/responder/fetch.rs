@@ -1,0 +1,103 @@
+//! Fetching a message from the requester's buffers.
+
+use super::Call;
+use crate::errno::Errno;
+use crate::memory::place::{Claim, grant};
+use crate::memory::transfer::{Granted, Runs};
+use crate::path::Direction;
+use crate::qp::message::Source;
+use crate::shm::desk::QpRecord;
+use crate::shm::section::Section;
+use std::sync::atomic::Ordering;
+use verbena_abi::*;
+
+/// Why a message could not be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotFetched {
+    /// The requester has ended the request or is gone: as if its packets had been lost.
+    Ended,
+    /// The requester's buffers cannot be read.
+    Source,
+    /// Our own buffers cannot be written, or are too short.
+    Target,
+}
+
+impl Call<'_> {
+    /// Copies the buffers that the payload lists, one after another, into `runs`.
+    ///
+    /// The requester may end the request meanwhile and use its buffers for something else; it does not wait for a
+    /// responder that is stopped. So what was copied counts only if the request is still there afterwards.
+    pub(super) fn fetch(&self, section: &Section<'_>, runs: &Runs<'_>) -> Result<(), NotFetched> {
+        let peer = &self.inbound.peer;
+        let pd = self.requester().pd.load(Ordering::Relaxed);
+        let mut offset = 0;
+        for source in self.sources() {
+            if source.length == 0 {
+                continue;
+            }
+            if !self.is_still_asked() {
+                return Err(NotFetched::Ended);
+            }
+            let claim = Claim {
+                key: source.key,
+                pd,
+                queue_pair: 0,
+                access: 0,
+            };
+            let length = u64::from(source.length);
+            let record = peer.desk.key(source.key);
+            let place = grant(section, record, claim, source.address, length)
+                .map_err(|_| self.unless_ended(NotFetched::Source))?;
+            if offset + length > runs.total() {
+                return Err(NotFetched::Target);
+            }
+            let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Source)?;
+            match runs.exchange(offset as usize, peer, granted) {
+                Ok(()) => (),
+                Err(Errno(libc::ESRCH)) => return Err(NotFetched::Ended),
+                // The kernel does not say whose page it missed.
+                Err(_) if runs.are_in_arena() => {
+                    return Err(self.unless_ended(NotFetched::Source));
+                }
+                Err(_) => return Err(NotFetched::Target),
+            }
+            if !place.has_held() || !self.is_still_asked() {
+                return Err(NotFetched::Ended);
+            }
+            offset += length;
+        }
+        Ok(())
+    }
+
+    fn sources(&self) -> impl Iterator<Item = Source> + '_ {
+        let count = usize::from(self.record.header.length) / Source::LENGTH;
+        (0..count).map(|place| {
+            let mut bytes = [0; Source::LENGTH];
+            // SAFETY: the record holds `length` bytes of payload, checked by the ring.
+            unsafe {
+                let from = self.record.payload.add(place * Source::LENGTH);
+                bytes
+                    .as_mut_ptr()
+                    .copy_from_nonoverlapping(from, Source::LENGTH);
+            }
+            Source::parse(&bytes)
+        })
+    }
+
+    /// Whether the requester's queue pair is in the life and in a state in which what it asked for is still asked for.
+    fn is_still_asked(&self) -> bool {
+        let record = self.requester();
+        let state = record.state.load(Ordering::SeqCst);
+        state & QpRecord::PRESENT != 0
+            && matches!(state & 0xff, IBV_QPS_RTS | IBV_QPS_SQD)
+            && record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
+    }
+
+    fn unless_ended(&self, reason: NotFetched) -> NotFetched {
+        if self.is_still_asked() {
+            reason
+        } else {
+            NotFetched::Ended
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Sections: what a thread may touch of registered memory, its own process's or a peer's, it touches inside one.
+//!
+//! A section is a mark in memory that the owner of what is touched can see. Who ends a right (deregisters, invalidates,
+//! moves a queue pair out of a state that receives) first makes the right invalid and then waits for the sections that
+//! were open before ([`crate::process::Process::fence`]); who touches first opens a section and then looks at the right.
+//! The law of the mark itself is in [`super::access`], which the model checker compiles.
+//!
+//! A [`Section`] is also the proof that the compiler asks for: a [`crate::memory::place::Place`] borrows from the section
+//! that it was granted in, so no address outlives it. Nobody waits for anything inside a section but for a channel's
+//! producer lock, whose holders never fence.
+
+use crate::shm::access;
+use crate::shm::ring::CELL;
+use crate::sys::mapping::Mapping;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The mark of one thread at a time: a counter that is odd inside a section, and the key of the memory it is about.
+#[repr(C, align(64))]
+pub struct Mark {
+    counter: AtomicU64,
+    key: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Mark>() == CELL);
+
+/// Marks of this process alone, for what it touches of its own memory without any channel.
+#[derive(Default)]
+pub struct OwnMarks([Mark; 8]);
+
+impl Default for Mark {
+    fn default() -> Mark {
+        Mark {
+            counter: AtomicU64::new(0),
+            key: AtomicU64::new(0),
+        }
+    }
+}
+
+impl OwnMarks {
+    /// To open sections in.
+    pub fn sections(&self) -> Sections<'_> {
+        Sections { marks: &self.0 }
+    }
+}
+
+/// Where sections are opened.
+#[derive(Clone, Copy)]
+pub struct Sections<'a> {
+    marks: &'a [Mark],
+}
+
+/// An open section. It ends when dropped.
+pub struct Section<'a> {
+    mark: &'a Mark,
+    entered: u64,
+}
+
+/// A section that was still open when patience ended: its thread is stopped, or its process does not keep the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Which mark.
+    pub mark: usize,
+    /// What its counter says while that section is open.
+    pub entered: u64,
+    /// Key of the memory that the section is about, as its process says.
+    pub key: u32,
+}
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: Cell<usize> = Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+}
+
+impl<'a> Sections<'a> {
+    pub(super) fn in_mapping(mapping: &'a Mapping, offset: usize, count: usize) -> Sections<'a> {
+        assert!(offset.is_multiple_of(CELL) && offset + count * CELL <= mapping.length());
+        // SAFETY: in bounds and aligned (just checked; the base is page aligned); marks consist of atomics only.
+        let marks =
+            unsafe { std::slice::from_raw_parts(mapping.base().add(offset).cast::<Mark>(), count) };
+        Sections { marks }
+    }
+
+    /// Opens a section to touch memory of the given key.
+    #[inline]
+    pub fn enter(&self, key: u32) -> Section<'a> {
+        let mut index = THREAD.with(Cell::get);
+        loop {
+            let mark = &self.marks[index % self.marks.len()];
+            if let Some(entered) = access::enter(&mark.counter) {
+                mark.key.store(key.into(), Ordering::Release);
+                return Section { mark, entered };
+            }
+            index += 1;
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Waits until every section that was open when this was called has ended; gives those that were still open after
+    /// `patience`, unless `is_over` says that their process is gone.
+    pub fn wait(&self, patience: Duration, is_over: impl Fn() -> bool) -> Vec<Stuck> {
+        let mut deadline = None;
+        let mut stuck = Vec::new();
+        for (index, mark) in self.marks.iter().enumerate() {
+            let Some(entered) = access::open_section(&mark.counter) else {
+                continue;
+            };
+            let mut spins = 0u32;
+            while access::open_section(&mark.counter) == Some(entered) {
+                spins += 1;
+                if spins < 1000 {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                if is_over() {
+                    return Vec::new();
+                }
+                let limit = *deadline.get_or_insert_with(|| Instant::now() + patience);
+                if Instant::now() > limit {
+                    stuck.push(Stuck {
+                        mark: index,
+                        entered,
+                        key: mark.key.load(Ordering::Acquire) as u32,
+                    });
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        }
+        stuck
+    }
+
+    /// Waits until every section that was open when this was called has ended, however long it takes: for sections of
+    /// threads of this process, which run whenever the caller does.
+    pub fn wait_for_own(&self) {
+        for mark in self.marks {
+            if let Some(entered) = access::open_section(&mark.counter) {
+                while access::open_section(&mark.counter) == Some(entered) {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Whether a section that was stuck is still open.
+    pub fn is_open(&self, stuck: &Stuck) -> bool {
+        self.marks
+            .get(stuck.mark)
+            .is_some_and(|mark| access::open_section(&mark.counter) == Some(stuck.entered))
+    }
+}
+
+impl Drop for Section<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        access::leave(&self.mark.counter, self.entered);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_section_is_waited_for_and_a_stuck_one_reported() {
+        let marks = OwnMarks::default();
+        let sections = marks.sections();
+        assert_eq!(sections.wait(Duration::ZERO, || false), []);
+        let section = sections.enter(0x501);
+        let stuck = sections.wait(Duration::from_millis(5), || false);
+        assert_eq!(stuck.len(), 1);
+        assert_eq!(stuck[0].key, 0x501);
+        assert!(sections.is_open(&stuck[0]));
+        assert_eq!(
+            sections.wait(Duration::from_secs(60), || true),
+            [],
+            "nobody waits for a process that is gone"
+        );
+        drop(section);
+        assert!(!sections.is_open(&stuck[0]));
+        assert_eq!(sections.wait(Duration::ZERO, || false), []);
+    }
+
+    #[test]
+    fn a_section_that_begins_later_is_not_waited_for() {
+        let marks = OwnMarks::default();
+        let sections = marks.sections();
+        let first = sections.enter(1);
+        let stuck = sections.wait(Duration::ZERO, || false);
+        drop(first);
+        let _second = sections.enter(1);
+        assert!(!sections.is_open(&stuck[0]));
+    }
+
+    #[test]
+    fn one_thread_may_be_in_several_sections() {
+        let marks = OwnMarks::default();
+        let sections = marks.sections();
+        let first = sections.enter(1);
+        let second = sections.enter(2);
+        drop(first);
+        assert_eq!(sections.wait(Duration::from_millis(5), || false).len(), 1);
+        drop(second);
+        assert_eq!(sections.wait(Duration::ZERO, || false), []);
+    }
+}
