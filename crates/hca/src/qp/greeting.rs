@@ -1,8 +1,9 @@
-//! The first multicast datagrams to a process that we have no channel to: they wait, in order, while a thread of its own
-//! makes the channel, for posting must not wait for a peer that may be stopped.
+//! The first multicast datagrams to a process that we have no channel to: they wait, in order, while the channel is made,
+//! for posting must not wait for a peer that may be stopped.
 
 use crate::memory::transfer::Runs;
 use crate::process::Process;
+use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::shm::registry::Identity;
 use crate::shm::ring::Header;
@@ -44,52 +45,46 @@ impl Greetings {
     }
 
     /// Sends `datagram` to `identity` once there is a channel.
-    pub(super) fn push(&self, process: &Arc<Process>, identity: Identity, datagram: Datagram) {
-        let mut waiting = self.lock();
-        if let Some(queue) = waiting.get_mut(&identity) {
-            if queue.len() < MOST {
-                queue.push_back(datagram);
+    pub(super) fn push(&self, process: &Process, identity: Identity, datagram: Datagram) {
+        {
+            let mut waiting = self.lock();
+            if let Some(queue) = waiting.get_mut(&identity) {
+                if queue.len() < MOST {
+                    queue.push_back(datagram);
+                }
+                return;
             }
-            return;
+            waiting.insert(identity, VecDeque::from([datagram]));
         }
-        waiting.insert(identity, VecDeque::from([datagram]));
-        drop(waiting);
-        let of = process.clone();
-        let spawned = std::thread::Builder::new()
-            .name("verbena-connect".into())
-            .spawn(move || of.greetings.send(&of, identity));
-        if spawned.is_err() {
-            self.lock().remove(&identity);
-        }
+        process.seek(identity, None);
     }
 
-    fn send(&self, process: &Arc<Process>, identity: Identity) {
-        let channel = process.connect(identity);
-        loop {
-            let datagram = {
-                let mut waiting = self.lock();
-                match waiting.get_mut(&identity).and_then(VecDeque::pop_front) {
-                    Some(datagram) => datagram,
-                    None => {
-                        waiting.remove(&identity);
-                        break;
-                    }
-                }
-            };
-            if let Ok(channel) = &channel {
-                let sge = [ibv_sge {
-                    addr: datagram.bytes.as_ptr() as u64,
-                    length: datagram.bytes.len() as u32,
-                    lkey: 0,
-                }];
-                let grh = datagram.grh.as_ref();
-                let runs = Runs::inline(&sge);
-                let _ = datagram
-                    .queue_pair
-                    .push_datagram(channel, datagram.header, grh, &runs);
-            }
+    /// There is a channel to `identity`, or there is none yet; then what waits is dropped, as by a fabric.
+    pub(crate) fn settle(&self, identity: Identity, channel: Option<&Arc<Outbound>>) {
+        while let Some(datagram) = self.next(identity) {
+            let Some(channel) = channel else { continue };
+            let sge = [ibv_sge {
+                addr: datagram.bytes.as_ptr() as u64,
+                length: datagram.bytes.len() as u32,
+                lkey: 0,
+            }];
+            let grh = datagram.grh.as_ref();
+            let runs = Runs::inline(&sge);
+            let _ = datagram
+                .queue_pair
+                .push_datagram(channel, datagram.header, grh, &runs);
         }
         self.sent.notify_all();
+    }
+
+    /// The next that waits for `identity`. With the last one, the waiting is over.
+    fn next(&self, identity: Identity) -> Option<Datagram> {
+        let mut waiting = self.lock();
+        let next = waiting.get_mut(&identity)?.pop_front();
+        if next.is_none() {
+            waiting.remove(&identity);
+        }
+        next
     }
 
     /// Waits until what a queue pair has sent is on its way: a program may send, see it completed and end at once.

@@ -17,3 +17,4 @@ pub mod registry;
 pub mod ring;
 #[cfg(test)]
 mod ring_tests;
+pub mod sleep;

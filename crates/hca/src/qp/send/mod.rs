@@ -38,6 +38,8 @@ enum Pause {
     NotReady(u64),
     /// Until this time, because nobody answers.
     Lost(u64),
+    /// Until there is a channel, or it is known that there is none yet.
+    Sought,
 }
 
 /// The requester's side of a queue pair.

@@ -52,7 +52,11 @@ impl Qp {
             Outcome::Failed(status) => Stage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
             Outcome::Seek(number) => {
-                self.seek(send, number);
+                // The first time that a peer is sought counts as no loss: a packet would not need it.
+                if self.seek(send, number) && send.lost_since.is_none() {
+                    send.pause = Pause::Sought;
+                    return false;
+                }
                 return self.lose(send, place);
             }
             Outcome::Lost => return self.lose(send, place),
@@ -112,36 +116,34 @@ impl Qp {
         self.pump(&mut send);
     }
 
-    /// Makes the channel to the peer in the background of the caller's thread, if it can be made now.
+    /// Has the channel to the peer made, so that it is there when the first request is posted. Waits for nothing.
     pub(in crate::qp) fn seek_peer(self: &Arc<Qp>) {
         let destination = self.destination();
-        if let Ok(channel) = self.process.connect_to_number(destination) {
-            let mut send = self.lock_send();
-            if send.destination == destination {
-                send.channel = Some(channel);
-                send.verified = false;
-            }
+        if self.process.outbound_to_number(destination).is_none() {
+            self.process.seek_number(destination, None);
         }
     }
 
-    /// Has a thread of its own make the channel to the owner of `number`: the caller may be the progress thread, and
-    /// holds a lock that the peer's answer may need.
-    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) {
-        if std::mem::replace(&mut send.seeking, true) {
-            return;
+    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called then. Returns false when nobody owns it.
+    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> bool {
+        if !send.seeking {
+            send.seeking = self.process.seek_number(number, Some(self.clone()));
         }
-        let queue_pair = self.clone();
-        let started = std::thread::Builder::new()
-            .name("verbena-connect".into())
-            .spawn(move || {
-                let _ = queue_pair.process.connect_to_number(number);
-                let mut send = queue_pair.lock_send();
-                send.seeking = false;
-                send.pause = Pause::None;
-                queue_pair.pump(&mut send);
-            });
-        if started.is_err() {
-            send.seeking = false;
+        send.seeking
+    }
+
+    /// The channel that was sought is there, or it is not and the peer counts as lost from now on.
+    pub(crate) fn sought(self: &Arc<Qp>) {
+        let mut send = self.lock_send();
+        send.seeking = false;
+        if send.pause == Pause::Sought {
+            send.pause = Pause::None;
+            // Taken back by the first request that is sent.
+            send.lost_since.get_or_insert_with(clock::now);
         }
+        if !matches!(send.pause, Pause::NotReady(_)) {
+            send.pause = Pause::None;
+        }
+        self.pump(&mut send);
     }
 }
