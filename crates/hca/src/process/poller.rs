@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::path::Peer;
 use crate::process::attempt::{Attempt, Turn};
 use crate::process::caller::{Caller, Heard};
+use crate::process::seek::Outcome;
 use crate::process::{Member, Process};
 use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::clock;
@@ -228,7 +229,7 @@ impl Poller {
     fn tend(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
         for identity in process.seekers.take_new() {
             if let Some(channel) = process.outbound_to(identity) {
-                process.settle_seekers(identity, Some(&channel));
+                process.settle_seekers(identity, Outcome::Made(&channel));
             } else {
                 self.attempts
                     .entry(identity)
@@ -238,7 +239,7 @@ impl Poller {
         let now = clock::now();
         self.begin_attempts(process, member, now);
         for identity in process.seekers.impatient(now) {
-            process.settle_seekers(identity, None);
+            process.settle_seekers(identity, Outcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
         if self.deaf_until.is_some_and(|deadline| now >= deadline) {
@@ -285,6 +286,7 @@ impl Poller {
             // Nobody wants it any more, after a pause.
             if !process.seekers.is_sought(identity) {
                 self.attempts.remove(&identity);
+                process.settle_seekers(identity, Outcome::Gone);
                 continue;
             }
             let Some(attempt) = self.attempts.get_mut(&identity) else {
@@ -303,7 +305,7 @@ impl Poller {
             }
             if matches!(turn, Turn::Gone) {
                 self.attempts.remove(&identity);
-                process.settle_seekers(identity, None);
+                process.settle_seekers(identity, Outcome::Gone);
             }
         }
     }
@@ -434,7 +436,7 @@ impl Poller {
             Turn::More | Turn::Rests => (),
             Turn::Gone => {
                 self.attempts.remove(&identity);
-                process.settle_seekers(identity, None);
+                process.settle_seekers(identity, Outcome::Gone);
             }
             Turn::Made(channel) => {
                 self.attempts.remove(&identity);
@@ -442,7 +444,7 @@ impl Poller {
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
                 process.add_outbound(identity, channel.clone());
-                process.settle_seekers(identity, Some(&channel));
+                process.settle_seekers(identity, Outcome::Made(&channel));
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::shm::registry::Identity;
 use crate::sys::clock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,24 +19,57 @@ struct Waiting {
     tell_at: u64,
 }
 
+/// How a search ends.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome<'a> {
+    /// There is a channel.
+    Made(&'a Arc<Outbound>),
+    /// There is no such process, or nobody seeks it any more.
+    Gone,
+    /// Not yet: the process does not answer.
+    NoAnswer,
+}
+
+/// What seeking a process promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// The channel is being made; who waits will be told.
+    UnderWay,
+    /// It is being made, but the process has not answered for so long that nobody is told any more. The channel is there
+    /// when it is found.
+    Silent,
+    /// There is no such process; nothing was done.
+    Nobody,
+}
+
+#[derive(Default)]
+struct Sought {
+    waiting: HashMap<Identity, Waiting>,
+    /// Those who have not answered in time and may yet.
+    silent: HashSet<Identity>,
+}
+
 /// Processes that are sought, and by whom.
 #[derive(Default)]
 pub struct Seekers {
-    waiting: Mutex<HashMap<Identity, Waiting>>,
+    sought: Mutex<Sought>,
     /// Somebody is sought who was not when the progress thread last looked.
     is_new: AtomicBool,
 }
 
 impl Seekers {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Identity, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Sought> {
+        self.sought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one who waits. Returns whether the process was not sought before.
-    fn add(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> bool {
-        let mut waiting = self.lock();
+    /// Adds one who waits. Returns what that promises, and whether the process was not sought before.
+    fn add(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> (Search, bool) {
+        let mut sought = self.lock();
+        if sought.silent.contains(&identity) {
+            return (Search::Silent, false);
+        }
         let mut is_new = false;
-        let entry = waiting.entry(identity).or_insert_with(|| {
+        let entry = sought.waiting.entry(identity).or_insert_with(|| {
             is_new = true;
             Waiting {
                 queue_pairs: Vec::new(),
@@ -47,7 +80,7 @@ impl Seekers {
         if is_new {
             self.is_new.store(true, Ordering::Release);
         }
-        is_new
+        (Search::UnderWay, is_new)
     }
 
     /// Who is sought, if that has changed since the last call.
@@ -55,19 +88,20 @@ impl Seekers {
         if !self.is_new.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let waiting = self.lock();
+        let sought = self.lock();
         self.is_new.store(false, Ordering::Release);
-        waiting.keys().copied().collect()
+        sought.waiting.keys().copied().collect()
     }
 
     /// Whether anybody waits for a process.
     pub(super) fn is_sought(&self, identity: Identity) -> bool {
-        self.lock().contains_key(&identity)
+        self.lock().waiting.contains_key(&identity)
     }
 
     /// Whose seekers have waited long enough.
     pub(super) fn impatient(&self, now: u64) -> Vec<Identity> {
         self.lock()
+            .waiting
             .iter()
             .filter(|(_, waiting)| waiting.tell_at <= now)
             .map(|(identity, _)| *identity)
@@ -77,6 +111,7 @@ impl Seekers {
     /// When the first of those who wait must be told, u64::MAX for never.
     pub(super) fn deadline(&self) -> u64 {
         self.lock()
+            .waiting
             .values()
             .map(|waiting| waiting.tell_at)
             .min()
@@ -86,34 +121,39 @@ impl Seekers {
 
 impl Process {
     /// Has the channel to a process made, if it is not there or on the way, and returns at once. `waiter` is told when
-    /// there is one, or when there is none after [`PATIENCE`] or for good ([`Qp::sought`]). May be called with any lock
-    /// held.
-    pub fn seek(&self, identity: Identity, waiter: Option<Arc<Qp>>) {
-        if self.seekers.add(identity, waiter) {
+    /// there is one, or when there is none after [`PATIENCE`] or for good ([`Qp::sought`]), unless the answer says
+    /// otherwise. May be called with any lock held.
+    pub fn seek(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> Search {
+        let (search, is_new) = self.seekers.add(identity, waiter);
+        if is_new {
             self.doorbell.ring();
+        }
+        search
+    }
+
+    /// As [`Process::seek`], for the owner of a queue pair number. That there is none is seen in memory alone.
+    pub fn seek_number(&self, number: u32, waiter: Option<Arc<Qp>>) -> Search {
+        let member = self.member.get();
+        match member.and_then(|member| member.registry.owner(number)) {
+            Some(owner) => self.seek(owner, waiter),
+            None => Search::Nobody,
         }
     }
 
-    /// As [`Process::seek`], for the owner of a queue pair number. Returns false, with nothing done, when nobody owns it:
-    /// that is seen in memory alone.
-    pub fn seek_number(&self, number: u32, waiter: Option<Arc<Qp>>) -> bool {
-        let Some(member) = self.member.get() else {
-            return false;
+    /// Tells all who wait for a process how the search has ended, or that it has not.
+    pub(super) fn settle_seekers(&self, identity: Identity, outcome: Outcome<'_>) {
+        let waiting = {
+            let mut sought = self.seekers.lock();
+            match outcome {
+                Outcome::NoAnswer => sought.silent.insert(identity),
+                Outcome::Made(_) | Outcome::Gone => sought.silent.remove(&identity),
+            };
+            sought.waiting.remove(&identity)
         };
-        let Some(owner) = member.registry.owner(number) else {
-            return false;
+        let channel = match outcome {
+            Outcome::Made(channel) => Some(channel),
+            Outcome::Gone | Outcome::NoAnswer => None,
         };
-        self.seek(owner, waiter);
-        true
-    }
-
-    /// Tells all who wait for a process that there is a channel, or that there is none yet.
-    pub(super) fn settle_seekers(
-        self: &Arc<Process>,
-        identity: Identity,
-        channel: Option<&Arc<Outbound>>,
-    ) {
-        let waiting = self.seekers.lock().remove(&identity);
         self.greetings.settle(identity, channel);
         for queue_pair in waiting.into_iter().flat_map(|waiting| waiting.queue_pairs) {
             queue_pair.sought();

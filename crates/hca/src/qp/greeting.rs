@@ -4,6 +4,7 @@
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::process::link::Outbound;
+use crate::process::seek::Search;
 use crate::qp::Qp;
 use crate::shm::registry::Identity;
 use crate::shm::ring::Header;
@@ -56,7 +57,9 @@ impl Greetings {
             }
             waiting.insert(identity, VecDeque::from([datagram]));
         }
-        process.seek(identity, None);
+        if process.seek(identity, None) != Search::UnderWay {
+            self.settle(identity, None);
+        }
     }
 
     /// There is a channel to `identity`, or there is none yet; then what waits is dropped, as by a fabric.

@@ -69,7 +69,8 @@ pub struct SendQueue {
     rnr_left: u8,
     pause: Pause,
     lost_since: Option<u64>,
-    seeking: bool,
+    /// Whose owner is sought.
+    seeking: Option<u32>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -98,7 +99,7 @@ impl SendQueue {
             rnr_left: 0,
             pause: Pause::None,
             lost_since: None,
-            seeking: false,
+            seeking: None,
             spare: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage};
+use crate::process::seek::Search;
 use crate::qp::Qp;
 use crate::qp::message::timeout_nanoseconds;
 use crate::qp::requester::Outcome;
@@ -51,14 +52,17 @@ impl Qp {
             Outcome::Sent => Stage::Sent,
             Outcome::Failed(status) => Stage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
-            Outcome::Seek(number) => {
-                // The first time that a peer is sought counts as no loss: a packet would not need it.
-                if self.seek(send, number) && send.lost_since.is_none() {
+            Outcome::Seek(number) => match (self.seek(send, number), self.kind) {
+                // That there is no channel yet counts as no loss: packets would not need one.
+                (Search::UnderWay, _) => {
                     send.pause = Pause::Sought;
                     return false;
                 }
-                return self.lose(send, place);
-            }
+                (_, IBV_QPT_UC | IBV_QPT_UD) => {
+                    return self.settle_lost(send, place, IBV_WC_SUCCESS);
+                }
+                _ => return self.lose(send, place),
+            },
             Outcome::Lost => return self.lose(send, place),
         };
         send.set_stage(place, stage);
@@ -124,24 +128,21 @@ impl Qp {
         }
     }
 
-    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called then. Returns false when nobody owns it.
-    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> bool {
-        if !send.seeking {
-            send.seeking = self.process.seek_number(number, Some(self.clone()));
+    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called when that is settled.
+    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> Search {
+        if send.seeking == Some(number) {
+            return Search::UnderWay;
         }
-        send.seeking
+        let search = self.process.seek_number(number, Some(self.clone()));
+        send.seeking = (search == Search::UnderWay).then_some(number);
+        search
     }
 
-    /// The channel that was sought is there, or it is not and the peer counts as lost from now on.
+    /// The channel that was sought is there, or there is none for now.
     pub(crate) fn sought(self: &Arc<Qp>) {
         let mut send = self.lock_send();
-        send.seeking = false;
-        if send.pause == Pause::Sought {
-            send.pause = Pause::None;
-            // Taken back by the first request that is sent.
-            send.lost_since.get_or_insert_with(clock::now);
-        }
-        if !matches!(send.pause, Pause::NotReady(_)) {
+        send.seeking = None;
+        if matches!(send.pause, Pause::Sought | Pause::Lost(_)) {
             send.pause = Pause::None;
         }
         self.pump(&mut send);
