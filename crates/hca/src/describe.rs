@@ -1,7 +1,7 @@
 //! What a process is doing, in words: for `verbena info`.
 
 use crate::errno::Result;
-use crate::process::{Process, connect};
+use crate::process::{Process, message};
 use crate::shm::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ pub const MAX_LENGTH: usize = 128 << 10;
 /// `queue_pairs_in_all` and `counters`.
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
-    let ask = |identity| connect::ask_description(&registry.connect(identity)?);
+    let ask = |identity| message::ask_description(&registry.connect(identity)?);
     Ok(registry
         .processes()
         .into_iter()

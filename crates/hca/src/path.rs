@@ -13,6 +13,7 @@ use crate::memory::arena::Arena;
 use crate::memory::place::Piece;
 use crate::shm::desk::Desk;
 use crate::shm::registry::Identity;
+use crate::shm::sleep;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mapping::{Mapping, Rights};
 use crate::sys::memfd::Memfd;
@@ -60,11 +61,18 @@ pub struct Peer {
     pub desk: Arc<Desk>,
     /// Its process id in our namespace.
     pub pid: i32,
-    doorbell: Doorbell,
     reach: Reach,
     dead: AtomicBool,
-    /// Kept open: its end tells of the peer's death.
-    socket: Option<Socket>,
+    line: Line,
+}
+
+/// How its progress thread is rung.
+enum Line {
+    /// Through the connection, whose end tells of the peer's death. Nothing that a peer hands over is written to: it could
+    /// block us or kill us.
+    Socket(Socket),
+    /// It is ours.
+    Own(Doorbell),
 }
 
 /// How its memory is reached.
@@ -123,10 +131,8 @@ pub struct Introduction {
     pub arena_base: u64,
     /// Address and value of a word in its memory, to try process_vm_readv on.
     pub probe: (u64, u64),
-    /// Desk, doorbell, arena.
+    /// Its desk.
     pub desk: OwnedFd,
-    /// Its doorbell.
-    pub doorbell: OwnedFd,
     /// Its arena, if it has one.
     pub arena: Option<OwnedFd>,
 }
@@ -155,7 +161,6 @@ impl Peer {
             identity: introduction.identity,
             desk: Arc::new(Desk::of_peer(introduction.desk)?),
             pid,
-            doorbell: Doorbell::from_fd(introduction.doorbell),
             reach: Reach {
                 forced,
                 arena,
@@ -164,7 +169,7 @@ impl Peer {
                 own: false,
             },
             dead: AtomicBool::new(false),
-            socket: Some(socket),
+            line: Line::Socket(socket),
         })
     }
 
@@ -173,7 +178,7 @@ impl Peer {
         identity: Identity,
         desk: Arc<Desk>,
         arena: Option<&Arena>,
-        doorbell: OwnedFd,
+        doorbell: Doorbell,
         forced: Option<Forced>,
     ) -> Peer {
         let arena_base = arena.map_or(0, Arena::base);
@@ -185,7 +190,6 @@ impl Peer {
             identity,
             desk,
             pid: std::process::id() as i32,
-            doorbell: Doorbell::from_fd(doorbell),
             reach: Reach {
                 forced,
                 arena,
@@ -194,7 +198,7 @@ impl Peer {
                 own: true,
             },
             dead: AtomicBool::new(false),
-            socket: None,
+            line: Line::Own(doorbell),
         }
     }
 
@@ -272,14 +276,13 @@ impl Peer {
         }
     }
 
-    /// Wakes the peer's progress thread if it sleeps. SYNC POINT doorbell: what it is woken for was stored before with
-    /// SeqCst or is followed by a fence here; the peer arms (SeqCst) and then looks once more before it sleeps.
+    /// Wakes the peer's progress thread if it sleeps, for what has been published before ([`sleep`]).
     #[inline]
     pub fn wake(&self) {
-        std::sync::atomic::fence(Ordering::SeqCst);
-        if self.desk.is_armed() {
-            self.doorbell.ring();
-        }
+        sleep::ring_if_armed(self.desk.armed(), || match &self.line {
+            Line::Socket(socket) => socket.ring(),
+            Line::Own(doorbell) => doorbell.ring(),
+        });
     }
 
     /// Whether the peer is known to be gone.
@@ -304,7 +307,10 @@ impl Peer {
 
     /// The connection whose end is the peer's death; None for this process itself.
     pub fn socket(&self) -> Option<&Socket> {
-        self.socket.as_ref()
+        match &self.line {
+            Line::Socket(socket) => Some(socket),
+            Line::Own(_) => None,
+        }
     }
 }
 

@@ -4,15 +4,21 @@
 //! incoming requests and completes outgoing ones ([`progress`]); and one thread of the adapter's own, asleep unless
 //! something comes while nobody polls, does the same ([`thread`]).
 //!
-//! Lock order, outermost first: `connecting`; an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s `completing`;
-//! a queue pair's attributes, its send queue, its receive queue; an outbound's `sending`; a completion queue; an event
-//! queue. No thread waits for a peer while it holds any but `connecting`.
+//! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s `completing`; a queue pair's
+//! attributes, its send queue, its receive queue; an outbound's `sending`; a completion queue; an event queue; who is
+//! sought ([`seek`]). No thread waits for a peer while it holds any.
 
-pub mod connect;
+mod attempt;
+mod caller;
 mod fence;
+pub mod flight;
+mod handshakes;
 pub mod link;
+pub(crate) mod message;
+pub mod numbers;
 mod poller;
 pub mod progress;
+pub mod seek;
 pub mod tables;
 pub mod thread;
 pub mod timers;
@@ -32,10 +38,15 @@ use crate::receive::Srq;
 use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
 use crate::shm::section::OwnMarks;
+use crate::shm::sleep;
 use crate::sys::clock;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
+use handshakes::Handshakes;
 use link::{Inbound, Outbound};
+use numbers::Numbers;
+use poller::Poller;
+use seek::Seekers;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
@@ -117,11 +128,11 @@ pub struct Process {
     pub(crate) doorbell: Doorbell,
     pub(crate) member: OnceLock<Member>,
     joining: Mutex<()>,
-    numbers: Mutex<Vec<u32>>,
+    numbers: Mutex<Numbers>,
     pub(crate) channels: RwLock<Arc<Channels>>,
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
-    pub(crate) connecting: Mutex<()>,
-    newcomers: Mutex<Vec<Arc<Peer>>>,
+    pub(crate) seekers: Seekers,
+    pub(crate) handshakes: Handshakes,
     /// Completion queues armed for an event: then the progress thread must not stay away.
     pub(crate) armed_queues: AtomicUsize,
     /// How often somebody polled; the progress thread stays away while this grows.
@@ -196,8 +207,8 @@ impl Process {
             numbers: Mutex::default(),
             channels: RwLock::default(),
             outbound: RwLock::default(),
-            connecting: Mutex::default(),
-            newcomers: Mutex::default(),
+            seekers: Seekers::default(),
+            handshakes: Handshakes::default(),
             armed_queues: AtomicUsize::new(0),
             polls: AtomicU64::new(0),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
@@ -223,18 +234,26 @@ impl Process {
         }
         let (registry, identity, listener) =
             Registry::enter(&registry::directory()).inspect_err(|error| {
+                let reason = match *error {
+                    Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
+                    error => error.to_string(),
+                };
                 eprintln!(
-                    "verbena: the registry {} cannot be used: {error}; set VERBENA_RUNTIME_DIR to a directory of your own",
+                    "verbena: the registry {} cannot be used: {reason}; set VERBENA_RUNTIME_DIR to a directory of your own",
                     registry::directory().display()
                 );
             })?;
+        // All that can fail comes before we are seen to be a member, so that the next call starts from nothing.
+        let started = Poller::new(&self.doorbell, &listener)
+            .and_then(|poller| thread::start(self, poller))
+            .and_then(|begin| self.meet_self(identity).map(|()| begin));
+        let begin = started.inspect_err(|_| registry.leave(identity))?;
         let member = self.member.get_or_init(|| Member {
             registry,
             identity,
             listener,
         });
-        self.meet_self(member)?;
-        thread::start(self)?;
+        let _ = begin.send(());
         // SAFETY: the handler is a function of this library, which stays loaded.
         unsafe { libc::atexit(leave_at_exit) };
         Ok(member)
@@ -246,10 +265,10 @@ impl Process {
     }
 
     /// The channel to ourselves needs no handshake.
-    fn meet_self(&self, member: &Member) -> Result<()> {
-        let doorbell = self.doorbell.as_fd().try_clone_to_owned()?;
+    fn meet_self(&self, identity: Identity) -> Result<()> {
+        let doorbell = self.doorbell.share()?;
         let peer = Arc::new(Peer::own(
-            member.identity,
+            identity,
             self.desk.clone(),
             self.arena.as_ref(),
             doorbell,
@@ -259,10 +278,7 @@ impl Process {
         let other_end = crate::shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
         let can_pull = peer.pull_ability();
         self.add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
-        self.add_outbound(
-            member.identity,
-            Arc::new(Outbound::new(peer, channel, can_pull)),
-        );
+        self.add_outbound(identity, Arc::new(Outbound::new(peer, channel, can_pull)));
         Ok(())
     }
 
@@ -270,39 +286,27 @@ impl Process {
     pub fn allocate_number(self: &Arc<Process>) -> Result<u32> {
         let member = self.join()?;
         let mut numbers = self.numbers.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(number) = numbers.pop() {
+        if let Some(number) = numbers.take(clock::now()) {
             return Ok(number);
         }
-        let first = member.registry.allocate_block(member.identity)?;
-        numbers.extend((first..first + BLOCK).rev());
-        numbers.pop().ok_or(Errno::ENOMEM)
+        match member.registry.allocate_block(member.identity) {
+            Ok(first) => numbers.add(first..first + BLOCK),
+            Err(error) => return numbers.take_unrested().ok_or(error),
+        }
+        numbers.take(clock::now()).ok_or(Errno::ENOMEM)
     }
 
-    /// Gives a number back. It is used again last, so that late messages to it find nobody.
+    /// Gives a number back. It rests before it is used again, so that late messages to it find nobody.
     pub fn release_number(&self, number: u32) {
         self.numbers
             .lock()
             .unwrap_or_else(|e| e.into_inner())
-            .insert(0, number);
-    }
-
-    /// Has the progress thread watch for a peer's death.
-    pub(crate) fn watch(&self, peer: Arc<Peer>) {
-        self.newcomers
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(peer);
-        self.doorbell.ring();
-    }
-
-    pub(crate) fn take_newcomers(&self) -> Vec<Arc<Peer>> {
-        std::mem::take(&mut *self.newcomers.lock().unwrap_or_else(|e| e.into_inner()))
+            .give_back(number, clock::now());
     }
 
     /// A completion queue wants an event: peers ring from now on.
     pub(crate) fn queue_armed(&self) {
-        self.armed_queues.fetch_add(1, Ordering::SeqCst);
-        self.desk.set_armed(true);
+        sleep::want_rings(self.desk.armed(), &self.armed_queues);
     }
 
     /// It has had it, or is gone.
@@ -407,11 +411,13 @@ impl Process {
             .chain(channels.inbound.iter().map(|inbound| &inbound.peer))
             .filter_map(|peer| peer.socket())
             .map(|socket| socket.as_fd().as_raw_fd())
-            .chain(
-                self.member
-                    .get()
-                    .map(|member| member.listener.as_fd().as_raw_fd()),
-            )
+            .chain(self.member.get().into_iter().flat_map(|member| {
+                [
+                    member.listener.as_fd().as_raw_fd(),
+                    member.registry.as_fd().as_raw_fd(),
+                ]
+            }))
+            .chain(self.handshakes.all())
             .collect()
     }
 

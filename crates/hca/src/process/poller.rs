@@ -1,32 +1,56 @@
-//! What the adapter's own thread waits for: the doorbell, callers, and the deaths of peers.
+//! What the adapter's own thread waits for: the doorbell, peers' rings and deaths, callers, and those it calls itself.
+//!
+//! Nothing that another process does or leaves undone stops the thread or keeps it from others: all sockets are
+//! non-blocking, callers are few and are heard for a limited time, and what the system refuses is tried again later.
 
 use crate::errno::{Errno, Result};
 use crate::path::Peer;
-use crate::process::connect;
+use crate::process::attempt::{Attempt, Turn};
+use crate::process::caller::{Caller, Heard};
+use crate::process::seek::Outcome;
 use crate::process::{Member, Process};
+use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::clock;
-use crate::sys::socket::Socket;
+use crate::sys::doorbell::Doorbell;
+use crate::sys::socket::{Rings, Socket};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// For so long nobody is heard after a caller could not be taken for want of descriptors or memory, in nanoseconds.
+/// For so long nothing is tried again that failed for want of descriptors or memory, in nanoseconds.
 const RESPITE: u64 = 10_000_000;
+/// Callers that are heard at once: every process of the host. When there is one more, the one that has been at it
+/// longest is dropped; it calls again if it is what it should be.
+const MOST_CALLERS: usize = SLOTS;
+/// Callers taken before others get their turn.
+const BATCH: usize = 64;
 
-/// What a watched socket is.
+/// What a watched descriptor is. What epoll says of it is told by a number that is never used again, for descriptors are.
 enum Watched {
-    /// Somebody who has connected and not said yet what for.
-    Caller(Socket),
-    /// A peer whose death it would tell.
+    /// Somebody who calls.
+    Caller(Caller),
+    /// A process that we call.
+    Attempt(Identity),
+    /// A peer, which rings or dies.
     Peer(Arc<Peer>),
 }
+
+const DOORBELL: u64 = 0;
+const LISTENER: u64 = 1;
+const FIRST: u64 = 2;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
     epoll: OwnedFd,
-    watched: HashMap<RawFd, Watched>,
+    watched: HashMap<u64, Watched>,
+    attempts: HashMap<Identity, Attempt>,
+    next: u64,
+    callers: usize,
     /// Callers are heard again from then on.
     deaf_until: Option<u64>,
+    /// Peers that could not be watched yet, and when to try again.
+    unwatched: (Vec<Arc<Peer>>, u64),
 }
 
 /// Milliseconds until a deadline, for epoll_wait.
@@ -40,33 +64,40 @@ pub fn until(deadline: u64) -> i32 {
         .min(1000) as i32
 }
 
+fn create() -> Result<OwnedFd> {
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if fd < 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: just made, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 impl Poller {
     /// Listens to the doorbell and to callers.
     ///
     /// # Errors
     /// The system's, when it has no descriptors or memory left.
-    pub fn new(process: &Process, member: &Member) -> Result<Poller> {
-        // SAFETY: no pointers; the result is checked before it is owned.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: just made, owned by nobody else.
-        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+    pub fn new(doorbell: &Doorbell, listener: &Socket) -> Result<Poller> {
         let poller = Poller {
-            epoll,
+            epoll: create()?,
             watched: HashMap::new(),
+            attempts: HashMap::new(),
+            next: FIRST,
+            callers: 0,
             deaf_until: None,
+            unwatched: (Vec::new(), 0),
         };
-        poller.add(process.doorbell.as_fd().as_raw_fd())?;
-        poller.add(member.listener.as_fd().as_raw_fd())?;
+        poller.add(doorbell.as_fd().as_raw_fd(), DOORBELL)?;
+        poller.add(listener.as_fd().as_raw_fd(), LISTENER)?;
         Ok(poller)
     }
 
-    fn add(&self, fd: RawFd) -> Result<()> {
+    fn add(&self, fd: RawFd, number: u64) -> Result<()> {
         let mut event = libc::epoll_event {
             events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
-            u64: fd as u64,
+            u64: number,
         };
         // SAFETY: `event` is valid for the call.
         let answer =
@@ -85,26 +116,37 @@ impl Poller {
         unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, &mut event) };
     }
 
-    /// Watches the socket of a peer, which ends with it.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn watch_peer(&mut self, peer: Arc<Peer>) -> Result<()> {
-        let Some(fd) = peer.socket().map(|socket| socket.as_fd().as_raw_fd()) else {
-            return Ok(());
-        };
-        self.add(fd)?;
-        self.watched.insert(fd, Watched::Peer(peer));
+    fn watch(&mut self, fd: RawFd, watched: Watched) -> std::result::Result<(), Watched> {
+        let number = self.next;
+        if self.add(fd, number).is_err() {
+            return Err(watched);
+        }
+        self.next += 1;
+        self.watched.insert(number, watched);
         Ok(())
     }
 
-    /// Sleeps until something happens, `timeout` milliseconds at most, for ever below 0; deals with callers and deaths.
-    ///
-    /// # Errors
-    /// The system's, when it cannot wait.
-    pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) -> Result<()> {
-        let timeout = self.hear_again(member, timeout);
-        const EVENTS: usize = 16;
+    /// Watches a peer, which rings and dies by its socket. If that cannot be now, it is tried again later.
+    pub fn watch_peer(&mut self, peer: Arc<Peer>) {
+        let Some(fd) = peer.socket().map(|socket| socket.as_fd().as_raw_fd()) else {
+            return;
+        };
+        if let Err(Watched::Peer(peer)) = self.watch(fd, Watched::Peer(peer)) {
+            self.unwatched.0.push(peer);
+            self.unwatched.1 = clock::now() + RESPITE;
+        }
+    }
+
+    /// Sleeps until something happens, `timeout` milliseconds at most, for ever below 0; deals with rings, callers,
+    /// deaths, and with who is sought. When the system cannot wait, it is back soon.
+    pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) {
+        let own = until(self.tend(process, member));
+        let timeout = match (own, timeout) {
+            (-1, timeout) => timeout,
+            (own, timeout) if timeout < 0 => own,
+            (own, timeout) => own.min(timeout),
+        };
+        const EVENTS: usize = 64;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         // SAFETY: `events` has room for EVENTS entries.
         let count = unsafe {
@@ -116,72 +158,294 @@ impl Poller {
             )
         };
         if count < 0 {
-            let error = Errno::last();
-            return if error == Errno(libc::EINTR) {
-                Ok(())
+            if Errno::last() != Errno(libc::EINTR) {
+                // Somebody closed what is ours, or there is no memory. Work goes on, by looking every now and then.
+                std::thread::sleep(Duration::from_nanos(RESPITE));
+                self.renew(process, member);
+            }
+            return;
+        }
+        let mut stale = false;
+        for event in events.iter().take(count as usize) {
+            match event.u64 {
+                DOORBELL => process.doorbell.clear(),
+                LISTENER => self.accept(process, member),
+                number => stale |= !self.heard(process, member, number),
+            }
+        }
+        if stale {
+            self.renew(process, member);
+        }
+    }
+
+    /// Begins a new list of what to listen to. A descriptor that we have closed stays on the old one as long as a forked
+    /// child has a copy, and nothing could take it off.
+    fn renew(&mut self, process: &Process, member: &Member) {
+        let Ok(epoll) = create() else {
+            // None left; what is stale must not take a processor meanwhile.
+            std::thread::sleep(Duration::from_nanos(RESPITE));
+            return;
+        };
+        self.epoll = epoll;
+        let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
+        // If either fails, callers and rings wait for the next look.
+        self.deaf_until = Some(clock::now());
+        let mut lost = Vec::new();
+        for (number, watched) in &self.watched {
+            let fd = match watched {
+                Watched::Caller(caller) => Some(caller.socket.as_fd().as_raw_fd()),
+                Watched::Attempt(identity) => {
+                    let attempt = self.attempts.get(identity);
+                    attempt.and_then(Attempt::descriptor)
+                }
+                Watched::Peer(peer) => peer.socket().map(|socket| socket.as_fd().as_raw_fd()),
+            };
+            if fd.is_none_or(|fd| self.add(fd, *number).is_err()) {
+                lost.push(*number);
+            }
+        }
+        for number in lost {
+            match self.watched.remove(&number) {
+                Some(Watched::Peer(peer)) => self.unwatched.0.push(peer),
+                Some(Watched::Caller(caller)) => {
+                    process.handshakes.remove(caller.socket.as_fd().as_raw_fd());
+                    self.callers -= 1;
+                }
+                Some(Watched::Attempt(identity)) => {
+                    if let Some(mut attempt) = self.attempts.remove(&identity) {
+                        process
+                            .handshakes
+                            .remove(attempt.descriptor().unwrap_or(-1));
+                        attempt.fail(member);
+                        self.attempts.insert(identity, attempt);
+                    }
+                }
+                None => (),
+            }
+        }
+    }
+
+    /// Does what it is time for. Returns when there will be more, u64::MAX for never.
+    fn tend(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
+        for identity in process.seekers.take_new() {
+            if let Some(channel) = process.outbound_to(identity) {
+                process.settle_seekers(identity, Outcome::Made(&channel));
             } else {
-                Err(error)
+                self.attempts
+                    .entry(identity)
+                    .or_insert_with(|| Attempt::new(identity));
+            }
+        }
+        let now = clock::now();
+        self.begin_attempts(process, member, now);
+        for identity in process.seekers.impatient(now) {
+            process.settle_seekers(identity, Outcome::NoAnswer);
+        }
+        self.drop_silent_callers(process, now);
+        if self.deaf_until.is_some_and(|deadline| now >= deadline) {
+            let listener = member.listener.as_fd().as_raw_fd();
+            self.deaf_until = match self.add(listener, LISTENER) {
+                Ok(()) | Err(Errno::EEXIST) => None,
+                Err(_) => Some(now + RESPITE),
             };
         }
-        for event in events.iter().take(count as usize) {
-            let fd = event.u64 as RawFd;
-            if fd == process.doorbell.as_fd().as_raw_fd() {
-                process.doorbell.clear();
-            } else if fd == member.listener.as_fd().as_raw_fd() {
-                self.accept(member);
-            } else {
-                self.heard(process, fd);
+        if !self.unwatched.0.is_empty() && now >= self.unwatched.1 {
+            for peer in std::mem::take(&mut self.unwatched.0) {
+                self.watch_peer(peer);
             }
         }
-        Ok(())
+        self.deadline(process)
     }
 
-    /// Somebody calls. Out of descriptors, the caller is left waiting; the listener stays readable, and asking again at once
-    /// would take a processor.
-    fn accept(&mut self, member: &Member) {
-        let want = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
-        match member.listener.accept() {
-            Ok(caller) => {
-                let fd = caller.as_fd().as_raw_fd();
-                // One that cannot be watched is closed, and calls again.
-                if self.add(fd).is_ok() {
-                    self.watched.insert(fd, Watched::Caller(caller));
+    fn deadline(&self, process: &Process) -> u64 {
+        let mut first = process.seekers.deadline();
+        first = first.min(self.deaf_until.unwrap_or(u64::MAX));
+        if !self.unwatched.0.is_empty() {
+            first = first.min(self.unwatched.1);
+        }
+        if self.callers > 0 {
+            let deadlines = self.watched.values().filter_map(|watched| match watched {
+                Watched::Caller(caller) => Some(caller.deadline),
+                _ => None,
+            });
+            first = first.min(deadlines.min().unwrap_or(u64::MAX));
+        }
+        let resting = self.attempts.values().filter_map(Attempt::rests_until);
+        first.min(resting.min().unwrap_or(u64::MAX))
+    }
+
+    fn begin_attempts(&mut self, process: &Arc<Process>, member: &Member, now: u64) {
+        let due = |attempt: &Attempt| attempt.rests_until().is_some_and(|until| until <= now);
+        let due: Vec<Identity> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| due(attempt))
+            .map(|(identity, _)| *identity)
+            .collect();
+        for identity in due {
+            // Nobody wants it any more, after a pause.
+            if !process.seekers.is_sought(identity) {
+                self.attempts.remove(&identity);
+                process.settle_seekers(identity, Outcome::Gone);
+                continue;
+            }
+            let Some(attempt) = self.attempts.get_mut(&identity) else {
+                continue;
+            };
+            let turn = attempt.begin(member);
+            let descriptor = attempt.descriptor();
+            if let Some(fd) = descriptor {
+                process.handshakes.add(fd);
+                if self.watch(fd, Watched::Attempt(identity)).is_err() {
+                    process.handshakes.remove(fd);
+                    if let Some(attempt) = self.attempts.get_mut(&identity) {
+                        attempt.fail(member);
+                    }
                 }
             }
-            Err(error) if want.contains(&error.0) => {
-                self.remove(member.listener.as_fd().as_raw_fd());
-                self.deaf_until = Some(clock::now() + RESPITE);
+            if matches!(turn, Turn::Gone) {
+                self.attempts.remove(&identity);
+                process.settle_seekers(identity, Outcome::Gone);
             }
-            // The caller is gone.
-            Err(_) => (),
         }
     }
 
-    /// Listens to callers again when it is time. Gives how long to sleep at most.
-    fn hear_again(&mut self, member: &Member, timeout: i32) -> i32 {
-        let Some(deadline) = self.deaf_until else {
-            return timeout;
+    fn drop_silent_callers(&mut self, process: &Process, now: u64) {
+        if self.callers == 0 {
+            return;
+        }
+        let late: Vec<u64> = self
+            .watched
+            .iter()
+            .filter(
+                |(_, watched)| matches!(watched, Watched::Caller(caller) if caller.deadline <= now),
+            )
+            .map(|(number, _)| *number)
+            .collect();
+        for number in late {
+            self.drop_caller(process, number);
+        }
+    }
+
+    fn drop_caller(&mut self, process: &Process, number: u64) {
+        if let Some(Watched::Caller(caller)) = self.watched.remove(&number) {
+            let fd = caller.socket.as_fd().as_raw_fd();
+            self.remove(fd);
+            process.handshakes.remove(fd);
+            self.callers -= 1;
+        }
+    }
+
+    /// Some call. Out of descriptors, they are left waiting; the listener stays readable, and asking again at once would
+    /// take a processor.
+    fn accept(&mut self, process: &Process, member: &Member) {
+        for _ in 0..BATCH {
+            match member.listener.accept() {
+                Ok(socket) => self.admit(process, socket),
+                Err(Errno(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)) => {
+                    self.remove(member.listener.as_fd().as_raw_fd());
+                    self.deaf_until = Some(clock::now() + RESPITE);
+                    return;
+                }
+                // Nobody more, or the caller is gone.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn admit(&mut self, process: &Process, socket: Socket) {
+        if self.callers >= MOST_CALLERS {
+            let callers = self.watched.iter().filter_map(|(number, watched)| {
+                matches!(watched, Watched::Caller(_)).then_some(*number)
+            });
+            if let Some(oldest) = callers.min() {
+                self.drop_caller(process, oldest);
+            }
+        }
+        let fd = socket.as_fd().as_raw_fd();
+        // One that cannot be watched is closed, and calls again.
+        if self.watch(fd, Watched::Caller(Caller::new(socket))).is_ok() {
+            process.handshakes.add(fd);
+            self.callers += 1;
+        }
+    }
+
+    /// Somebody has said something, rung, or gone. Returns false for somebody who is not watched any more.
+    fn heard(&mut self, process: &Arc<Process>, member: &Member, number: u64) -> bool {
+        match self.watched.get(&number) {
+            None => return false,
+            Some(Watched::Peer(peer)) => {
+                let rings = peer.socket().map_or(Rings::Taken, Socket::take_rings);
+                if rings == Rings::Ended {
+                    peer.declare_dead();
+                    if let Some(socket) = peer.socket() {
+                        self.remove(socket.as_fd().as_raw_fd());
+                    }
+                    self.watched.remove(&number);
+                }
+            }
+            Some(Watched::Attempt(identity)) => {
+                let identity = *identity;
+                self.heard_attempt(process, member, number, identity);
+            }
+            Some(Watched::Caller(_)) => self.heard_caller(process, number),
+        }
+        true
+    }
+
+    fn heard_caller(&mut self, process: &Arc<Process>, number: u64) {
+        let Some(Watched::Caller(caller)) = self.watched.remove(&number) else {
+            return;
         };
-        if clock::now() >= deadline && self.add(member.listener.as_fd().as_raw_fd()).is_ok() {
-            self.deaf_until = None;
-            return timeout;
+        let fd = caller.socket.as_fd().as_raw_fd();
+        match caller.hear(process) {
+            Heard::More(caller) => {
+                self.watched.insert(number, Watched::Caller(caller));
+                return;
+            }
+            Heard::Peer(peer) => {
+                self.watched.insert(number, Watched::Peer(peer));
+            }
+            // Closed already, and with that watched no more.
+            Heard::Done => (),
         }
-        let left = until(deadline).max(1);
-        if timeout < 0 { left } else { timeout.min(left) }
+        process.handshakes.remove(fd);
+        self.callers -= 1;
     }
 
-    /// A caller speaks, or a peer's socket ends. Peers say nothing after the introduction.
-    fn heard(&mut self, process: &Arc<Process>, fd: RawFd) {
-        let watched = self.watched.remove(&fd);
-        self.remove(fd);
-        match watched {
-            Some(Watched::Peer(peer)) => peer.declare_dead(),
-            Some(Watched::Caller(caller)) => {
-                if let Ok(Some(peer)) = connect::answer(process, caller) {
-                    let _ = self.watch_peer(peer);
-                }
+    fn heard_attempt(
+        &mut self,
+        process: &Arc<Process>,
+        member: &Member,
+        number: u64,
+        identity: Identity,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&identity) else {
+            return;
+        };
+        let Some(fd) = attempt.descriptor() else {
+            return;
+        };
+        let turn = attempt.hear(process, member);
+        if matches!(turn, Turn::More) {
+            return;
+        }
+        process.handshakes.remove(fd);
+        self.watched.remove(&number);
+        match turn {
+            Turn::More | Turn::Rests => (),
+            Turn::Gone => {
+                self.attempts.remove(&identity);
+                process.settle_seekers(identity, Outcome::Gone);
             }
-            None => (),
+            Turn::Made(channel) => {
+                self.attempts.remove(&identity);
+                // The same descriptor, by the same number.
+                self.watched
+                    .insert(number, Watched::Peer(channel.peer.clone()));
+                process.add_outbound(identity, channel.clone());
+                process.settle_seekers(identity, Outcome::Made(&channel));
+            }
         }
     }
 }

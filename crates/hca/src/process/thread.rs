@@ -6,30 +6,38 @@
 //! after they stored something. An idle process therefore takes no processor time.
 
 use crate::errno::{Errno, Result};
-use crate::process::Process;
 use crate::process::poller::{Poller, until};
+use crate::process::{Member, Process};
+use crate::shm::sleep;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 
 /// How often the thread looks in while the application polls.
 const LURK_MS: i32 = 1;
 
-/// Starts the thread. Signals are the application's: the thread takes none.
-pub fn start(process: &Arc<Process>) -> Result<()> {
+/// Starts the thread, which begins when it is told to through the sender, and ends at once if that is dropped. Signals are
+/// the application's: the thread takes none.
+///
+/// # Errors
+/// The system's, when it has no threads or memory left.
+pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     let process = process.clone();
+    let (begin, begun) = std::sync::mpsc::channel();
     let spawn = || {
         std::thread::Builder::new()
             .name("verbena".into())
             .stack_size(256 << 10)
             .spawn(move || {
-                if let Err(error) = run(&process) {
-                    eprintln!("verbena: the progress thread stopped: {error}");
+                if let (Ok(()), Some(member)) = (begun.recv(), process.member.get()) {
+                    run(&process, member, poller);
                 }
             })
             .map(drop)
             .map_err(Errno::from)
     };
-    with_signals_blocked(spawn)
+    with_signals_blocked(spawn)?;
+    Ok(begin)
 }
 
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
@@ -45,40 +53,23 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     }
 }
 
-fn run(process: &Arc<Process>) -> Result<()> {
-    let Some(member) = process.member.get() else {
-        return Ok(());
-    };
-    let mut poller = Poller::new(process, member)?;
+/// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
+fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     let mut polls = 0;
     while !process.stopping.load(Ordering::Relaxed) {
-        let mut worked = process.progress();
+        process.progress();
         process.bury_dead();
-        let newcomers = process.take_newcomers();
-        for peer in newcomers {
-            poller.watch_peer(peer)?;
-        }
         let polls_now = process.polls.load(Ordering::Relaxed);
         let is_polled = std::mem::replace(&mut polls, polls_now) != polls_now;
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
         let timeout = if is_polled && !waits_for_event {
             LURK_MS
+        } else if sleep::before_sleep(process.desk.armed(), || process.progress_before_sleep()) {
+            until(process.timers.next())
         } else {
-            process.desk.set_armed(true);
-            // What was stored before we armed rang nobody: look once more.
-            worked |= process.progress_before_sleep();
-            if worked {
-                0
-            } else {
-                until(process.timers.next())
-            }
+            0
         };
-        poller.wait(process, member, timeout)?;
-        process.desk.set_armed(false);
-        // A queue that was armed between these two stores is seen here, or its own store comes later than ours.
-        if process.armed_queues.load(Ordering::SeqCst) > 0 {
-            process.desk.set_armed(true);
-        }
+        poller.wait(process, member, timeout);
+        sleep::after_sleep(process.desk.armed(), &process.armed_queues);
     }
-    Ok(())
 }

@@ -1,7 +1,9 @@
-//! The first multicast datagrams to a process that we have no channel to: they wait, in order, while a thread of its own
-//! makes the channel, for posting must not wait for a peer that may be stopped.
+//! The first multicast datagrams to a process that we have no channel to: they wait, in order, while the channel is made,
+//! for posting must not wait for a peer that may be stopped.
 
 use crate::process::Process;
+use crate::process::link::Outbound;
+use crate::process::seek::Search;
 use crate::qp::Qp;
 use crate::qp::message::{Datagram, Route};
 use crate::shm::registry::Identity;
@@ -43,43 +45,39 @@ impl Greetings {
     }
 
     /// Sends `datagram` to `identity` once there is a channel.
-    pub(super) fn push(&self, process: &Arc<Process>, identity: Identity, datagram: Waiting) {
-        let mut waiting = self.lock();
-        if let Some(queue) = waiting.get_mut(&identity) {
-            if queue.len() < MOST {
-                queue.push_back(datagram);
+    pub(super) fn push(&self, process: &Process, identity: Identity, datagram: Waiting) {
+        {
+            let mut waiting = self.lock();
+            if let Some(queue) = waiting.get_mut(&identity) {
+                if queue.len() < MOST {
+                    queue.push_back(datagram);
+                }
+                return;
             }
-            return;
+            waiting.insert(identity, VecDeque::from([datagram]));
         }
-        waiting.insert(identity, VecDeque::from([datagram]));
-        drop(waiting);
-        let of = process.clone();
-        let spawned = std::thread::Builder::new()
-            .name("verbena-connect".into())
-            .spawn(move || of.greetings.send(&of, identity));
-        if spawned.is_err() {
-            self.lock().remove(&identity);
+        if process.seek(identity, None) != Search::UnderWay {
+            self.settle(identity, None);
         }
     }
 
-    fn send(&self, process: &Arc<Process>, identity: Identity) {
-        let channel = process.connect(identity);
-        loop {
-            let datagram = {
-                let mut waiting = self.lock();
-                match waiting.get_mut(&identity).and_then(VecDeque::pop_front) {
-                    Some(datagram) => datagram,
-                    None => {
-                        waiting.remove(&identity);
-                        break;
-                    }
-                }
-            };
-            if let Ok(channel) = &channel {
-                datagram.queue_pair.send_waiting(channel, &datagram);
-            }
+    /// There is a channel to `identity`, or there is none yet; then what waits is dropped, as by a fabric.
+    pub(crate) fn settle(&self, identity: Identity, channel: Option<&Arc<Outbound>>) {
+        while let Some(datagram) = self.next(identity) {
+            let Some(channel) = channel else { continue };
+            datagram.queue_pair.send_waiting(channel, &datagram);
         }
         self.sent.notify_all();
+    }
+
+    /// The next that waits for `identity`. With the last one, the waiting is over.
+    fn next(&self, identity: Identity) -> Option<Waiting> {
+        let mut waiting = self.lock();
+        let next = waiting.get_mut(&identity)?.pop_front();
+        if next.is_none() {
+            waiting.remove(&identity);
+        }
+        next
     }
 
     /// Waits until what a queue pair has sent is on its way: a program may send, see it completed and end at once.

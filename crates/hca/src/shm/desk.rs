@@ -139,16 +139,10 @@ impl Desk {
         (self.mapping.base() as usize, self.mapping.length())
     }
 
-    /// Whether the owner's progress thread wants to be rung for.
-    pub fn is_armed(&self) -> bool {
-        self.front().armed.load(Ordering::SeqCst) != 0
-    }
-
-    /// Owner only: asks for, or no longer wants, rings. Whoever asks looks once more at what rings would be for; the
-    /// fence orders that look after the asking.
-    pub fn set_armed(&self, armed: bool) {
-        self.front().armed.store(u32::from(armed), Ordering::SeqCst);
-        std::sync::atomic::fence(Ordering::SeqCst);
+    /// Whether the owner's progress thread wants to be rung for: the word that [`super::sleep`] is about.
+    #[inline]
+    pub fn armed(&self) -> &AtomicU32 {
+        &self.front().armed
     }
 
     /// The record of a queue pair number (its lower 24 bits).

@@ -18,3 +18,4 @@ pub mod ring;
 #[cfg(test)]
 mod ring_tests;
 pub mod section;
+pub mod sleep;

@@ -1,9 +1,10 @@
-//! A descriptor that one thread rings and another waits on: eventfd(2).
+//! A descriptor that threads of this process ring and one of them waits on: eventfd(2). Never handed to another process.
 
 use crate::errno::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// An eventfd that adds up rings until it is read.
+#[derive(Debug)]
 pub struct Doorbell {
     fd: OwnedFd,
 }
@@ -21,9 +22,11 @@ impl Doorbell {
         Ok(Doorbell { fd })
     }
 
-    /// The doorbell behind a descriptor that a peer handed over.
-    pub fn from_fd(fd: OwnedFd) -> Doorbell {
-        Doorbell { fd }
+    /// Another handle of the same doorbell.
+    pub fn share(&self) -> Result<Doorbell> {
+        Ok(Doorbell {
+            fd: self.fd.try_clone()?,
+        })
     }
 
     /// Rings. A counter that is full is as good as rung, so no failure matters.

@@ -1,4 +1,6 @@
-//! Sequenced-packet Unix sockets that carry descriptors and tell of the other end's death (unix(7), SCM_RIGHTS).
+//! Sequenced-packet Unix sockets that carry descriptors, ring, and tell of the other end's death (unix(7), SCM_RIGHTS).
+//!
+//! No call here waits for the other end, except [`Socket::wait_readable`], and that not for ever.
 
 use crate::errno::{Errno, Result};
 use std::ffi::OsStr;
@@ -25,11 +27,20 @@ pub struct Received {
     pub descriptors: Vec<OwnedFd>,
 }
 
+/// What [`Socket::take_rings`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rings {
+    /// Rings or none; the other end lives.
+    Taken,
+    /// The other end is gone.
+    Ended,
+}
+
 impl Socket {
     fn new() -> Result<Socket> {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers; the result is checked before it is owned.
-        let fd =
-            unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
+        let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
         if fd < 0 {
             return Err(Errno::last());
         }
@@ -53,7 +64,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Connects to the listener at `path`. ECONNREFUSED or ENOENT mean that its process is gone.
+    /// Connects to the listener at `path`. ECONNREFUSED or ENOENT mean that its process is gone, EAGAIN that too many wait
+    /// for it to accept them.
     pub fn connect(path: &Path) -> Result<Socket> {
         let socket = Socket::new()?;
         let (address, length) = address(path)?;
@@ -65,7 +77,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Takes the next connection of a listener.
+    /// Takes the next connection of a listener; EAGAIN when there is none.
     pub fn accept(&self) -> Result<Socket> {
         // SAFETY: the address out-parameters may be null.
         let fd = unsafe {
@@ -73,7 +85,7 @@ impl Socket {
                 self.fd.as_raw_fd(),
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
-                libc::SOCK_CLOEXEC,
+                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
             )
         };
         if fd < 0 {
@@ -84,28 +96,57 @@ impl Socket {
         Ok(Socket { fd })
     }
 
-    /// Bounds how long [`Socket::receive`] and [`Socket::send`] wait; EAGAIN after that.
-    pub fn set_timeout(&self, timeout: Duration) -> Result<()> {
-        let time = libc::timeval {
-            tv_sec: timeout.as_secs() as libc::time_t,
-            tv_usec: timeout.subsec_micros() as libc::suseconds_t,
+    /// Waits until there is something to receive, or the other end is gone; EAGAIN after `timeout`.
+    pub fn wait_readable(&self, timeout: Duration) -> Result<()> {
+        let mut wanted = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
         };
-        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            // SAFETY: `time` is a valid timeval for the length of the call.
-            let answer = unsafe {
-                libc::setsockopt(
+        let milliseconds = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: `wanted` is one valid pollfd.
+        match unsafe { libc::poll(&mut wanted, 1, milliseconds) } {
+            0 => Err(Errno::EAGAIN),
+            n if n < 0 => Err(Errno::last()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the other end readable. A full buffer is as good as rung, and one that is gone needs no ring: so no failure
+    /// matters, and nothing that the other end does can block or kill us.
+    #[inline]
+    pub fn ring(&self) {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: one readable byte.
+        unsafe { libc::send(self.fd.as_raw_fd(), [1u8].as_ptr().cast(), 1, flags) };
+    }
+
+    /// Takes the rings so far. What comes with them, descriptors too, is dropped by the kernel.
+    pub fn take_rings(&self) -> Rings {
+        // One that rings without end must not keep us here; what is left keeps the socket readable.
+        const MOST: usize = 64;
+        let mut byte = [0u8; 1];
+        for _ in 0..MOST {
+            // SAFETY: one writable byte.
+            let n = unsafe {
+                libc::recv(
                     self.fd.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    option,
-                    (&raw const time).cast(),
-                    mem::size_of::<libc::timeval>() as libc::socklen_t,
+                    byte.as_mut_ptr().cast(),
+                    byte.len(),
+                    libc::MSG_DONTWAIT,
                 )
             };
-            if answer != 0 {
-                return Err(Errno::last());
+            match n {
+                0 => return Rings::Ended,
+                n if n > 0 => (),
+                _ => match Errno::last() {
+                    Errno(libc::EAGAIN) => return Rings::Taken,
+                    Errno(libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => (),
+                    _ => return Rings::Ended,
+                },
             }
         }
-        Ok(())
+        Rings::Taken
     }
 
     /// Process id (in our namespace) and user id of the other end, as the kernel knows them (SO_PEERCRED).
@@ -132,7 +173,8 @@ impl Socket {
         Ok((credentials.pid, credentials.uid))
     }
 
-    /// Sends one message with descriptors.
+    /// Sends one message with descriptors; EAGAIN when the other end has not taken earlier ones, ETOOMANYREFS when too
+    /// many descriptors of this user are on their way.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         assert!(descriptors.len() <= MAX_DESCRIPTORS);
         let mut iov = libc::iovec {
@@ -166,7 +208,8 @@ impl Socket {
         if n < 0 { Err(Errno::last()) } else { Ok(()) }
     }
 
-    /// Receives one message. A message longer than `buffer` is refused with EPROTO.
+    /// Receives one message; EAGAIN when there is none. A message longer than `buffer` is refused with EPROTO, as is one
+    /// whose descriptors found no room.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received> {
         let mut iov = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -241,4 +284,68 @@ fn address(path: &Path) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
     }
     let length = mem::offset_of!(libc::sockaddr_un, sun_path) + name.len() + 1;
     Ok((address, length as libc::socklen_t))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str) -> (Socket, Socket) {
+        let path =
+            std::env::temp_dir().join(format!("verbena-socket-{}-{name}", std::process::id()));
+        let listener = Socket::listen(&path).unwrap();
+        let caller = Socket::connect(&path).unwrap();
+        let answerer = listener.accept().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        (caller, answerer)
+    }
+
+    #[test]
+    fn rings_without_end_neither_block_nor_kill() {
+        let (a, b) = pair("rings");
+        assert_eq!(b.take_rings(), Rings::Taken);
+        assert_eq!(
+            b.wait_readable(Duration::ZERO).err(),
+            Some(Errno::EAGAIN),
+            "nobody has rung"
+        );
+        for _ in 0..100_000 {
+            a.ring();
+        }
+        b.wait_readable(Duration::ZERO).unwrap();
+        while b.wait_readable(Duration::ZERO).is_ok() {
+            assert_eq!(b.take_rings(), Rings::Taken);
+        }
+        a.ring();
+        b.wait_readable(Duration::ZERO).unwrap();
+        drop(b);
+        a.ring();
+        assert_eq!(a.take_rings(), Rings::Ended);
+    }
+
+    #[test]
+    fn nothing_waits_for_the_other_end() {
+        let (a, b) = pair("silence");
+        let mut buffer = [0u8; 8];
+        assert_eq!(b.receive(&mut buffer).err(), Some(Errno::EAGAIN));
+        let sent = (0..1_000_000).find_map(|_| a.send(&[7; 8], &[]).err());
+        assert_eq!(sent, Some(Errno::EAGAIN), "the buffer is full");
+        assert_eq!(b.receive(&mut buffer).unwrap().length, 8);
+    }
+
+    #[test]
+    fn a_listener_that_accepts_nobody_refuses_but_does_not_block() {
+        let path = std::env::temp_dir().join(format!("verbena-socket-{}-deaf", std::process::id()));
+        let listener = Socket::listen(&path).unwrap();
+        let mut callers = Vec::new();
+        let refusal = loop {
+            match Socket::connect(&path) {
+                Ok(caller) => callers.push(caller),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refusal, Errno::EAGAIN);
+        drop(listener);
+        std::fs::remove_file(&path).unwrap();
+    }
 }

@@ -105,16 +105,7 @@ impl Qp {
             return Outcome::Done;
         };
         self.process.counters.shard().send_operations.add(1);
-        for (identity, _) in member.registry.processes() {
-            let here = identity == member.identity;
-            let joined = if here {
-                !self.process.groups.is_empty()
-            } else {
-                member.registry.flags(identity) & crate::shm::registry::MULTICAST != 0
-            };
-            if !joined {
-                continue;
-            }
+        for identity in member.registry.multicast_members() {
             match self.process.outbound_to(identity) {
                 _ if self.process.greetings.wait_for(identity) => self.greet(identity, packet),
                 Some(channel) if !channel.peer.is_dead() => self.push_multicast(&channel, packet),

@@ -88,11 +88,7 @@ impl Qp {
         }
         // Taken, not cloned: counting its users up and down costs as much as checking a key.
         let Some(channel) = send.channel.take() else {
-            return if self.kind == IBV_QPT_UC {
-                Outcome::Done
-            } else {
-                Outcome::Seek(send.destination)
-            };
+            return Outcome::Seek(send.destination);
         };
         let job = Job {
             channel: &channel,

@@ -39,6 +39,8 @@ enum Pause {
     NotReady(u64),
     /// Until this time, because nobody answers.
     Lost(u64),
+    /// Until there is a channel, or it is known that there is none yet.
+    Sought,
 }
 
 /// A connection that is over: the responder, and the packet that it expects next of us if it has not been reset too.
@@ -80,7 +82,8 @@ pub struct SendQueue {
     rnr_left: u8,
     pause: Pause,
     lost_since: Option<u64>,
-    seeking: bool,
+    /// Whose owner is sought.
+    seeking: Option<u32>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -110,7 +113,7 @@ impl SendQueue {
             rnr_left: 0,
             pause: Pause::None,
             lost_since: None,
-            seeking: false,
+            seeking: None,
             spare: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage};
+use crate::process::seek::Search;
 use crate::qp::Qp;
 use crate::qp::message::timeout_nanoseconds;
 use crate::qp::requester::Outcome;
@@ -63,10 +64,17 @@ impl Qp {
             Outcome::Sent => Stage::Sent,
             Outcome::Failed(status) => Stage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
-            Outcome::Seek(number) => {
-                self.seek(send, number);
-                return self.wait_for_answer(send, place);
-            }
+            Outcome::Seek(number) => match (self.seek(send, number), self.kind) {
+                // That there is no channel yet counts as no loss: packets would not need one.
+                (Search::UnderWay, _) => {
+                    send.pause = Pause::Sought;
+                    return false;
+                }
+                (_, IBV_QPT_UC | IBV_QPT_UD) => {
+                    return self.give_up(send, place, IBV_WC_SUCCESS);
+                }
+                _ => return self.wait_for_answer(send, place),
+            },
             Outcome::Lost => return self.wait_for_answer(send, place),
         };
         send.set_stage(place, stage);
@@ -121,38 +129,31 @@ impl Qp {
         self.transmit(&mut send);
     }
 
-    /// Makes the channel to the peer in the background of the caller's thread, if it can be made now.
+    /// Has the channel to the peer made, so that it is there when the first request is posted. Waits for nothing.
     pub(in crate::qp) fn seek_peer(self: &Arc<Qp>) {
         let destination = self.destination();
-        if let Ok(channel) = self.process.connect_to_number(destination) {
-            let mut send = self.lock_send();
-            if send.destination == destination {
-                send.channel = Some(channel);
-            }
+        if self.process.outbound_to_number(destination).is_none() {
+            self.process.seek_number(destination, None);
         }
     }
 
-    /// Has a thread of its own make the channel to the owner of `number`: the caller may be the progress thread, and
-    /// holds a lock that the peer's answer may need.
-    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) {
-        let owner = self.process.member.get();
-        if owner.is_none_or(|member| member.registry.owner(number).is_none())
-            || std::mem::replace(&mut send.seeking, true)
-        {
-            return;
+    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called when that is settled.
+    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> Search {
+        if send.seeking == Some(number) {
+            return Search::UnderWay;
         }
-        let queue_pair = self.clone();
-        let started = std::thread::Builder::new()
-            .name("verbena-connect".into())
-            .spawn(move || {
-                let _ = queue_pair.process.connect_to_number(number);
-                let mut send = queue_pair.lock_send();
-                send.seeking = false;
-                send.pause = Pause::None;
-                queue_pair.transmit(&mut send);
-            });
-        if started.is_err() {
-            send.seeking = false;
+        let search = self.process.seek_number(number, Some(self.clone()));
+        send.seeking = (search == Search::UnderWay).then_some(number);
+        search
+    }
+
+    /// The channel that was sought is there, or there is none for now.
+    pub(crate) fn sought(self: &Arc<Qp>) {
+        let mut send = self.lock_send();
+        send.seeking = None;
+        if matches!(send.pause, Pause::Sought | Pause::Lost(_)) {
+            send.pause = Pause::None;
         }
+        self.transmit(&mut send);
     }
 }

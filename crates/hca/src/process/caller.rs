@@ -1,0 +1,102 @@
+//! The responder's side of making a channel: one caller, from its call to its being a peer.
+
+use crate::describe;
+use crate::errno::{Errno, Result};
+use crate::path::Peer;
+use crate::process::Process;
+use crate::process::link::Inbound;
+use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};
+use crate::shm::channel::Channel;
+use crate::shm::registry::Identity;
+use crate::sys::clock;
+use crate::sys::socket::Socket;
+use std::sync::Arc;
+
+/// Nanoseconds that a caller may take until it is a peer. One that was stopped meanwhile calls again.
+const PATIENCE: u64 = 5_000_000_000;
+
+/// Somebody who calls.
+pub(super) struct Caller {
+    pub(super) socket: Socket,
+    /// Who it says it is, once it has been welcomed.
+    welcomed: Option<Identity>,
+    /// Until when it is listened to.
+    pub(super) deadline: u64,
+}
+
+/// What became of a caller that was heard.
+pub(super) enum Heard {
+    /// It has more to say.
+    More(Caller),
+    /// It is a peer now.
+    Peer(Arc<Peer>),
+    /// It has what it wanted, is gone, or talks nonsense.
+    Done,
+}
+
+impl Caller {
+    /// One that was just accepted.
+    pub(super) fn new(socket: Socket) -> Caller {
+        Caller {
+            socket,
+            welcomed: None,
+            deadline: clock::now() + PATIENCE,
+        }
+    }
+
+    /// Hears what it says. Never waits.
+    pub(super) fn hear(self, process: &Arc<Process>) -> Heard {
+        match Letter::receive(&self.socket) {
+            Err(Errno::EAGAIN | Errno(libc::EINTR)) => Heard::More(self),
+            Ok(Some(letter)) => self.answer(process, letter).unwrap_or(Heard::Done),
+            Ok(None) | Err(_) => Heard::Done,
+        }
+    }
+
+    fn answer(self, process: &Arc<Process>, letter: Letter) -> Result<Heard> {
+        let (pid, user) = self.socket.peer()?;
+        check_user(user)?;
+        match (letter.message.kind, self.welcomed) {
+            (Kind::Describe, None) => {
+                self.socket
+                    .send(describe::process(process).as_bytes(), &[])?;
+                Ok(Heard::Done)
+            }
+            (Kind::Hello, None) => self.welcome(process, letter.message.identity),
+            (Kind::Introduction, Some(identity)) if letter.message.identity == identity => {
+                self.introduced(process, letter, pid).map(Heard::Peer)
+            }
+            _ => Err(Errno::EPROTO),
+        }
+    }
+
+    fn welcome(mut self, process: &Process, identity: Identity) -> Result<Heard> {
+        let member = process.member.get().ok_or(Errno::EIO)?;
+        if identity == member.identity || !member.registry.is_alive(identity) {
+            return Err(Errno::EPROTO);
+        }
+        Message::about(process, member, Kind::Welcome)
+            .send(&self.socket, &our_descriptors(process, None))?;
+        self.welcomed = Some(identity);
+        Ok(Heard::More(self))
+    }
+
+    fn introduced(self, process: &Arc<Process>, mut letter: Letter, pid: i32) -> Result<Arc<Peer>> {
+        let member = process.member.get().ok_or(Errno::EIO)?;
+        let (desk, channel) = (letter.descriptor()?, letter.descriptor()?);
+        let arena = letter.optional_descriptor();
+        let introduction = letter.message.introduce(desk, arena)?;
+        let channel = Channel::of_peer(channel)?;
+        let peer = Arc::new(Peer::meet(introduction, self.socket, pid, process.forced)?);
+        // Before the peer knows that it may begin: from then on its accesses are waited for.
+        process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
+        let ready = Message::ready(member.identity, peer.pull_ability());
+        let socket = peer.socket().ok_or(Errno::EIO)?;
+        if let Err(error) = ready.send(socket, &[]) {
+            peer.declare_dead();
+            process.remove_dead();
+            return Err(error);
+        }
+        Ok(peer)
+    }
+}

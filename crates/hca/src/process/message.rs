@@ -1,0 +1,300 @@
+//! The messages by which two processes come to share a channel, and what goes with them.
+//!
+//! | message | from | with | means |
+//! |---|---|---|---|
+//! | hello | requester | nothing | who calls |
+//! | welcome | responder | desk, arena | who answers, and that it runs |
+//! | introduction | requester | desk, channel, arena | what the responder needs to serve |
+//! | ready | responder | nothing | it serves, and how it gets at the requester's memory |
+//! | describe | anybody | nothing | asks what the process is doing; the answer is text |
+//!
+//! Descriptors are sent only to a process that has just said something. For to a process that is stopped they would be
+//! on their way for ever, and a user may have but so many on the way (unix(7), ETOOMANYREFS), whoever they are for.
+
+use crate::describe;
+use crate::errno::{Errno, Result};
+use crate::memory::arena::Arena;
+use crate::path::Introduction;
+use crate::process::{Member, Process};
+use crate::shm::registry::{Identity, SLOTS};
+use crate::sys::socket::{Received, Socket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Changes with the messages.
+const MAGIC: u64 = u64::from_le_bytes(*b"verbena2");
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Hello = 1,
+    Welcome = 2,
+    Describe = 3,
+    Introduction = 4,
+    Ready = 5,
+}
+
+impl Kind {
+    fn of(word: u64) -> Result<Kind> {
+        [
+            Kind::Hello,
+            Kind::Welcome,
+            Kind::Describe,
+            Kind::Introduction,
+            Kind::Ready,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u64 == word)
+        .ok_or(Errno::EPROTO)
+    }
+}
+
+/// A message: nine little-endian words. What a kind does not need is 0 and not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) kind: Kind,
+    pub(super) identity: Identity,
+    arena_length: u64,
+    arena_base: u64,
+    probe_address: u64,
+    probe_value: u64,
+    /// Bits of [`crate::path::Peer::pull_ability`].
+    pub(super) can_pull: u32,
+}
+
+impl Message {
+    const LENGTH: usize = 72;
+
+    /// A message that says no more than what it is and from whom.
+    pub(super) fn bare(kind: Kind, identity: Identity) -> Message {
+        Message {
+            kind,
+            identity,
+            arena_length: 0,
+            arena_base: 0,
+            probe_address: 0,
+            probe_value: 0,
+            can_pull: 0,
+        }
+    }
+
+    /// We serve, and get at the requester's memory so.
+    pub(super) fn ready(identity: Identity, can_pull: u32) -> Message {
+        Message {
+            can_pull,
+            ..Message::bare(Kind::Ready, identity)
+        }
+    }
+
+    /// A message that goes with our desk and arena.
+    pub(super) fn about(process: &Process, member: &Member, kind: Kind) -> Message {
+        let arena = process.arena.as_ref();
+        Message {
+            arena_length: arena.map_or(0, |arena| arena.length() as u64),
+            arena_base: arena.map_or(0, Arena::base),
+            probe_address: (&raw const *process.probe) as u64,
+            probe_value: process.probe.load(Ordering::Relaxed),
+            ..Message::bare(kind, member.identity)
+        }
+    }
+
+    /// Its bytes.
+    pub(super) fn emit(&self) -> [u8; Message::LENGTH] {
+        let words = [
+            MAGIC,
+            self.kind as u64,
+            u64::from(self.identity.slot),
+            u64::from(self.identity.generation),
+            self.arena_length,
+            self.arena_base,
+            self.probe_address,
+            self.probe_value,
+            u64::from(self.can_pull),
+        ];
+        let mut bytes = [0; Message::LENGTH];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The message that bytes from anybody are.
+    ///
+    /// # Errors
+    /// EPROTO when they are none.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Message> {
+        let bytes: &[u8; Message::LENGTH] = bytes.try_into().map_err(|_| Errno::EPROTO)?;
+        let mut words = [0u64; 9];
+        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(place.try_into().map_err(|_| Errno::EPROTO)?);
+        }
+        let [
+            magic,
+            kind,
+            slot,
+            generation,
+            arena_length,
+            arena_base,
+            probe_address,
+            probe_value,
+            can_pull,
+        ] = words;
+        let narrow = |word: u64| u32::try_from(word).map_err(|_| Errno::EPROTO);
+        if magic != MAGIC || slot >= SLOTS as u64 {
+            return Err(Errno::EPROTO);
+        }
+        Ok(Message {
+            kind: Kind::of(kind)?,
+            identity: Identity {
+                slot: narrow(slot)?,
+                generation: narrow(generation)?,
+            },
+            arena_length,
+            arena_base,
+            probe_address,
+            probe_value,
+            can_pull: narrow(can_pull)?,
+        })
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    pub(super) fn send(&self, socket: &Socket, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        socket.send(&self.emit(), descriptors)
+    }
+
+    /// What the peer needs to know of us to have us as its peer. `desk` and `arena` came with the message.
+    pub(super) fn introduce(&self, desk: OwnedFd, arena: Option<OwnedFd>) -> Result<Introduction> {
+        Ok(Introduction {
+            identity: self.identity,
+            arena_length: usize::try_from(self.arena_length).map_err(|_| Errno::EPROTO)?,
+            arena_base: self.arena_base,
+            probe: (self.probe_address, self.probe_value),
+            desk,
+            arena,
+        })
+    }
+}
+
+/// A message and the descriptors that came with it.
+pub(super) struct Letter {
+    pub(super) message: Message,
+    descriptors: std::vec::IntoIter<OwnedFd>,
+}
+
+impl Letter {
+    /// The next one; None when the other end is gone.
+    ///
+    /// # Errors
+    /// EAGAIN when there is none yet; EPROTO when it is none.
+    pub(super) fn receive(socket: &Socket) -> Result<Option<Letter>> {
+        let mut buffer = [0u8; Message::LENGTH];
+        let Received {
+            length,
+            descriptors,
+        } = socket.receive(&mut buffer)?;
+        if length == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Letter {
+            message: Message::parse(buffer.get(..length).unwrap_or(&[]))?,
+            descriptors: descriptors.into_iter(),
+        }))
+    }
+
+    /// The next descriptor, which must be there.
+    pub(super) fn descriptor(&mut self) -> Result<OwnedFd> {
+        self.descriptors.next().ok_or(Errno::EPROTO)
+    }
+
+    /// The next descriptor, if there is one.
+    pub(super) fn optional_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.next()
+    }
+}
+
+/// Our desk and, if we have one, our arena; between them what else is to go.
+pub(super) fn our_descriptors<'a>(
+    process: &'a Process,
+    between: Option<BorrowedFd<'a>>,
+) -> Vec<BorrowedFd<'a>> {
+    let mut descriptors = vec![process.desk_file().as_fd()];
+    descriptors.extend(between);
+    descriptors.extend(process.arena.as_ref().map(|arena| arena.fd()));
+    descriptors
+}
+
+/// The directory's mode keeps other users out already; this holds if somebody loosened it.
+///
+/// # Errors
+/// EPERM.
+pub(super) fn check_user(user: u32) -> Result<()> {
+    // SAFETY: geteuid cannot fail and touches nothing.
+    if user == unsafe { libc::geteuid() } {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
+}
+
+/// Asks the process behind a fresh socket what it is doing; the answer is a JSON object.
+///
+/// # Errors
+/// EAGAIN when it does not answer in time; it may be stopped.
+pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
+    let nobody = Identity {
+        slot: 0,
+        generation: 0,
+    };
+    Message::bare(Kind::Describe, nobody).send(socket, &[])?;
+    socket.wait_readable(Duration::from_secs(2))?;
+    let mut buffer = vec![0u8; describe::MAX_LENGTH];
+    let received = socket.receive(&mut buffer)?;
+    buffer.truncate(received.length);
+    String::from_utf8(buffer).map_err(|_| Errno::EPROTO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_message_survives_its_bytes(
+            kind in 1u64..=5, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
+        ) {
+            let [arena_length, arena_base, probe_address, probe_value] = words;
+            let message = Message {
+                kind: Kind::of(kind).unwrap(),
+                identity: Identity { slot, generation },
+                arena_length, arena_base, probe_address, probe_value, can_pull,
+            };
+            prop_assert_eq!(Message::parse(&message.emit()).unwrap(), message);
+        }
+
+        #[test]
+        fn bytes_from_anybody_are_refused_or_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut bytes = bytes;
+            prop_assert!(Message::parse(&bytes).is_err());
+            bytes.resize(Message::LENGTH, 0);
+            bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+            if let Ok(message) = Message::parse(&bytes) {
+                prop_assert_eq!(&message.emit()[..], &bytes[..]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_that_cannot_be_is_refused() {
+        let identity = Identity {
+            slot: SLOTS as u32,
+            generation: 1,
+        };
+        let bytes = Message::bare(Kind::Hello, identity).emit();
+        assert_eq!(Message::parse(&bytes), Err(Errno::EPROTO));
+    }
+}

@@ -1,0 +1,64 @@
+//! Queue pair numbers that this process has: fresh ones, and used ones, which rest before they are used again.
+
+use std::collections::VecDeque;
+
+/// Nanoseconds that a number rests after its queue pair is gone: what is still on its way to it finds nobody, and a peer
+/// that has lost its connection does not take the next for it (architecture specification, 12.9.8, TimeWait).
+pub const REST: u64 = 1_000_000_000;
+
+/// The numbers of a process that stand for nothing.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    fresh: std::ops::Range<u32>,
+    /// With the time when each was given back, the earliest first.
+    used: VecDeque<(u64, u32)>,
+}
+
+impl Numbers {
+    /// A number: a fresh one, or one that has rested. None when there is neither.
+    pub fn take(&mut self, now: u64) -> Option<u32> {
+        if let Some(&(since, number)) = self.used.front()
+            && now.saturating_sub(since) >= REST
+        {
+            self.used.pop_front();
+            return Some(number);
+        }
+        self.fresh.next()
+    }
+
+    /// The number that has rested longest, though not long enough: when there is no other.
+    pub fn take_unrested(&mut self) -> Option<u32> {
+        self.used.pop_front().map(|(_, number)| number)
+    }
+
+    /// Adds a block of fresh numbers. The last block must be used up.
+    pub fn add(&mut self, block: std::ops::Range<u32>) {
+        debug_assert!(self.fresh.is_empty());
+        self.fresh = block;
+    }
+
+    /// Takes a number back.
+    pub fn give_back(&mut self, number: u32, now: u64) {
+        self.used.push_back((now, number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_rests_before_it_is_used_again() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.take(0), None);
+        numbers.add(256..258);
+        assert_eq!(numbers.take(0), Some(256));
+        numbers.give_back(256, 10);
+        assert_eq!(numbers.take(11), Some(257), "256 rests");
+        assert_eq!(numbers.take(9 + REST), None, "256 still rests");
+        assert_eq!(numbers.take(10 + REST), Some(256));
+        numbers.give_back(257, 20);
+        numbers.give_back(256, 30);
+        assert_eq!(numbers.take_unrested(), Some(257), "which rests longest");
+    }
+}

@@ -1,0 +1,212 @@
+//! What the registry file says, and where.
+//!
+//! All words are changed by compare-and-swap or by their owner alone, so there is no lock that a process could be
+//! stopped with. The law:
+//! - a slot's `life` is written by who holds the slot's byte ([`super::presence`]), except that anybody who has seen
+//!   that nobody holds the byte may end that very life;
+//! - a block belongs to the life that it names, so what a dead process had is free as soon as its life has ended.
+
+use crate::errno::{Errno, Result};
+use crate::sys::mapping::{Mapping, Rights};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Processes that a host can have at once.
+pub const SLOTS: usize = 1024;
+/// Queue pair numbers that a process takes at a time.
+pub const BLOCK: u32 = 256;
+/// Blocks that there are.
+pub const BLOCKS: u32 = (1 << 24) / BLOCK;
+
+const MAGIC: u64 = 0x5665_7262;
+/// Changes with whatever is said below; 1 was the layout of version 0.1.
+const LAYOUT: u64 = 2;
+
+const MAGIC_AT: usize = 0;
+/// Where to look first for a free block.
+const BLOCK_HINT: usize = 8;
+/// Where to look first for a free slot.
+const SLOT_HINT: usize = 12;
+/// Behind the last slot that was ever used, so that nobody need look at all of them.
+const SLOTS_USED: usize = 16;
+const HEADER: usize = 64;
+
+const SLOT: usize = 64;
+/// Words of a slot.
+const LIFE: usize = 0;
+const PID: usize = 8;
+const FLAGS: usize = 12;
+
+const BLOCKS_AT: usize = HEADER + SLOTS * SLOT;
+/// Length of the file.
+pub(super) const LENGTH: usize = BLOCKS_AT + BLOCKS as usize * 8;
+
+/// Which life of a slot, and whether it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) generation: u32,
+    pub(super) lasts: bool,
+}
+
+impl Life {
+    fn of(word: u64) -> Life {
+        Life {
+            generation: (word >> 1) as u32,
+            lasts: word & 1 != 0,
+        }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.generation) << 1 | u64::from(self.lasts)
+    }
+}
+
+/// The mapped file.
+pub(super) struct Table {
+    mapping: Mapping,
+}
+
+impl Table {
+    /// Maps the file; makes its content if it has none yet.
+    ///
+    /// # Errors
+    /// EPROTO for a file that is no registry, or one of another version.
+    pub(super) fn of(file: &File) -> Result<Table> {
+        match file.metadata()?.len() {
+            // Whoever else does this now does the same.
+            0 => file.set_len(LENGTH as u64)?,
+            length if length != LENGTH as u64 => return Err(Errno::EPROTO),
+            _ => (),
+        }
+        let mapping = Mapping::of_fd(file.as_fd(), LENGTH, Rights::ReadWrite)?;
+        let magic = mapping.word64(MAGIC_AT);
+        let ours = MAGIC << 32 | LAYOUT;
+        match magic.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(Table { mapping }),
+            Err(word) if word == ours => Ok(Table { mapping }),
+            Err(_) => Err(Errno::EPROTO),
+        }
+    }
+
+    fn life_word(&self, slot: u32) -> &AtomicU64 {
+        self.mapping
+            .word64(HEADER + slot as usize % SLOTS * SLOT + LIFE)
+    }
+
+    fn word(&self, slot: u32, field: usize) -> &AtomicU32 {
+        self.mapping
+            .word32(HEADER + slot as usize % SLOTS * SLOT + field)
+    }
+
+    /// The life of a slot.
+    pub(super) fn life(&self, slot: u32) -> Life {
+        Life::of(self.life_word(slot).load(Ordering::Acquire))
+    }
+
+    /// Begins a life. The caller holds the slot.
+    pub(super) fn begin_life(&self, slot: u32, generation: u32) {
+        self.word(slot, PID)
+            .store(std::process::id(), Ordering::Relaxed);
+        self.word(slot, FLAGS).store(0, Ordering::Relaxed);
+        self.slots_used().fetch_max(slot + 1, Ordering::Relaxed);
+        self.slot_hint().store(slot + 1, Ordering::Relaxed);
+        let life = Life {
+            generation,
+            lasts: true,
+        };
+        self.life_word(slot).store(life.word(), Ordering::Release);
+    }
+
+    /// Ends a life, if it lasts still. The caller holds the slot, or has seen that nobody does.
+    pub(super) fn end_life(&self, slot: u32, generation: u32) -> bool {
+        let lasting = Life {
+            generation,
+            lasts: true,
+        };
+        let over = Life {
+            generation,
+            lasts: false,
+        };
+        let ended = self
+            .life_word(slot)
+            .compare_exchange(
+                lasting.word(),
+                over.word(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok();
+        if ended {
+            self.slot_hint().store(slot, Ordering::Relaxed);
+        }
+        ended
+    }
+
+    /// The process id that a slot's process gave.
+    pub(super) fn pid(&self, slot: u32) -> u32 {
+        self.word(slot, PID).load(Ordering::Relaxed)
+    }
+
+    /// The flags of a slot.
+    pub(super) fn flags(&self, slot: u32) -> &AtomicU32 {
+        self.word(slot, FLAGS)
+    }
+
+    fn slot_hint(&self) -> &AtomicU32 {
+        self.mapping.word32(SLOT_HINT)
+    }
+
+    fn slots_used(&self) -> &AtomicU32 {
+        self.mapping.word32(SLOTS_USED)
+    }
+
+    /// All slots, the one that is most likely free first.
+    pub(super) fn slots_to_try(&self) -> impl Iterator<Item = u32> + use<> {
+        let first = self.slot_hint().load(Ordering::Relaxed);
+        let count = SLOTS as u32;
+        (0..count).map(move |step| (first % count + step) % count)
+    }
+
+    /// The slots that were ever used.
+    pub(super) fn used_slots(&self) -> std::ops::Range<u32> {
+        0..self.slots_used().load(Ordering::Acquire).min(SLOTS as u32)
+    }
+
+    /// The block to look at next: each call gives another, in turn, so that numbers are used again late. Never block 0,
+    /// which holds the management queue pairs 0 and 1 of the architecture.
+    pub(super) fn next_block(&self) -> u32 {
+        let hint = self.mapping.word32(BLOCK_HINT);
+        1 + hint.fetch_add(1, Ordering::Relaxed) % (BLOCKS - 1)
+    }
+
+    fn block(&self, block: u32) -> &AtomicU64 {
+        let index = block % BLOCKS;
+        self.mapping.word64(BLOCKS_AT + index as usize * 8)
+    }
+
+    /// Slot and generation of the life that a block belongs to, which may be over.
+    pub(super) fn holder(&self, block: u32) -> Option<(u32, u32)> {
+        holder_of(self.block(block).load(Ordering::Acquire))
+    }
+
+    /// Gives a block to a life if it belongs to none that lasts.
+    pub(super) fn take_block(&self, block: u32, slot: u32, generation: u32) -> bool {
+        let word = self.block(block);
+        let before = word.load(Ordering::Acquire);
+        let is_held = holder_of(before).is_some_and(|(slot, generation)| {
+            let life = self.life(slot);
+            life.lasts && life.generation == generation
+        });
+        let mine = u64::from(slot + 1) << 32 | u64::from(generation);
+        !is_held
+            && word
+                .compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+fn holder_of(word: u64) -> Option<(u32, u32)> {
+    let slot = ((word >> 32) as u32).checked_sub(1)?;
+    ((slot as usize) < SLOTS).then_some((slot, word as u32))
+}

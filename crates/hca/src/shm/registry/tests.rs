@@ -1,0 +1,247 @@
+//! Each registry here is opened by itself, as another process would open it: the locks are of open files, not of
+//! processes.
+
+use super::*;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("verbena-registry-{}-{name}", std::process::id()))
+}
+
+/// As many descriptors as this process may have: a registry takes three.
+fn allow_many_descriptors() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for both calls.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+    }
+}
+
+/// A process: its end is that of its open file and listener, as when it is killed.
+struct Member {
+    registry: Registry,
+    identity: Identity,
+    _listener: Socket,
+}
+
+fn enter(path: &Path) -> Member {
+    let (registry, identity, listener) = Registry::enter(path).unwrap();
+    Member {
+        registry,
+        identity,
+        _listener: listener,
+    }
+}
+
+impl Member {
+    fn leave(self) {
+        self.registry.leave(self.identity);
+    }
+
+    fn block(&self) -> Result<u32> {
+        self.registry.allocate_block(self.identity)
+    }
+}
+
+#[test]
+fn a_process_joins_takes_numbers_and_leaves_nothing() {
+    let path = scratch("join");
+    let me = enter(&path);
+    let first = me.block().unwrap();
+    assert!(first >= BLOCK);
+    assert_eq!(me.registry.owner(first + 7), Some(me.identity));
+    assert_eq!(me.registry.owner(first + BLOCK), None);
+    assert!(me.registry.is_alive(me.identity));
+    me.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_registry_that_was_removed_is_not_joined_nor_mistaken_for_its_successor() {
+    let path = scratch("stale");
+    let early = Registry::open(&path).unwrap();
+    enter(&path).leave();
+    assert_eq!(early.join().err(), Some(Errno::ESTALE));
+    let successor = enter(&path);
+    early.sweep();
+    assert!(path.join(FILE).exists(), "the successor's file is not ours");
+    assert!(successor.block().is_ok());
+    successor.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn whoever_enters_while_others_leave_gets_in() {
+    let path = scratch("crowd");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..300 {
+                    let me = enter(&path);
+                    let number = me.block().unwrap();
+                    assert_eq!(me.registry.owner(number), Some(me.identity));
+                    assert!(path.join(FILE).exists());
+                    me.leave();
+                }
+            });
+        }
+    });
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_a_dead_process_left_is_taken_back_and_what_a_live_one_has_is_not() {
+    let path = scratch("dead");
+    let (me, other) = (enter(&path), enter(&path));
+    let number = other.block().unwrap();
+    let identity = other.identity;
+    me.registry.reclaim(identity);
+    assert_eq!(me.registry.owner(number), Some(identity), "it lives");
+    drop(other);
+    assert!(!me.registry.is_alive(identity));
+    me.registry.reclaim(identity);
+    assert_eq!(me.registry.owner(number), None);
+    assert_eq!(
+        fs::read_dir(&path).unwrap().count(),
+        2,
+        "registry and own socket"
+    );
+    me.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn slots_of_the_dead_are_used_again_when_there_is_no_other() {
+    allow_many_descriptors();
+    let path = scratch("slots");
+    let me = enter(&path);
+    let dead: Vec<Identity> = (1..SLOTS).map(|_| enter(&path).identity).collect();
+    // None of them has left: their slots say that they live.
+    assert_eq!(me.registry.processes().len(), SLOTS);
+    let successor = enter(&path);
+    let before = dead
+        .iter()
+        .find(|identity| identity.slot == successor.identity.slot)
+        .unwrap();
+    assert_ne!(before.generation, successor.identity.generation);
+    me.leave();
+    successor.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn when_every_slot_is_taken_nobody_enters() {
+    allow_many_descriptors();
+    let path = scratch("full");
+    let all: Vec<Member> = (0..SLOTS).map(|_| enter(&path)).collect();
+    assert_eq!(Registry::enter(&path).err(), Some(Errno::ENOMEM));
+    drop(all);
+    enter(&path).leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn numbers_of_the_dead_are_used_again_when_there_are_no_others() {
+    let path = scratch("blocks");
+    let (me, other) = (enter(&path), enter(&path));
+    let mine: Vec<u32> = (0..1000).map(|_| me.block().unwrap()).collect();
+    while other.block().is_ok() {}
+    assert_eq!(me.block(), Err(Errno::ENOMEM), "both live");
+    drop(other);
+    let got: std::collections::HashSet<u32> = std::iter::from_fn(|| me.block().ok()).collect();
+    assert_eq!(got.len(), BLOCKS as usize - 1 - mine.len());
+    assert!(mine.iter().all(|number| !got.contains(number)));
+    me.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn numbers_of_one_who_left_are_nobodys_and_come_again_last() {
+    let path = scratch("again");
+    let (me, other) = (enter(&path), enter(&path));
+    let its = other.block().unwrap();
+    other.leave();
+    assert_eq!(me.registry.owner(its), None);
+    let last = (1..BLOCKS).map(|_| me.block().unwrap()).last();
+    assert_eq!(last, Some(its));
+    me.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn two_take_numbers_at_once_and_never_the_same() {
+    let path = scratch("race");
+    let members = [enter(&path), enter(&path)];
+    let taken: Vec<Vec<u32>> = std::thread::scope(|scope| {
+        let taking = members
+            .each_ref()
+            .map(|member| scope.spawn(|| (0..20_000).map(|_| member.block().unwrap()).collect()));
+        taking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let all: std::collections::HashSet<u32> = taken.iter().flatten().copied().collect();
+    assert_eq!(all.len(), 40_000);
+    for (member, numbers) in members.iter().zip(&taken) {
+        for number in numbers {
+            assert_eq!(members[0].registry.owner(*number), Some(member.identity));
+        }
+    }
+    for member in members {
+        member.leave();
+    }
+    assert!(!path.exists());
+}
+
+#[test]
+fn sockets_that_no_slot_names_are_removed_with_the_registry() {
+    let path = scratch("orphan");
+    let (me, lost) = (enter(&path), enter(&path));
+    lost.registry
+        .table
+        .end_life(lost.identity.slot, lost.identity.generation);
+    drop(lost);
+    me.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_socket_in_the_way_is_replaced() {
+    let path = scratch("way");
+    let me = enter(&path);
+    let (slot, generation) = (1, 1);
+    fs::write(path.join(format!("{slot}.{generation}")), b"").unwrap();
+    let other = enter(&path);
+    assert_eq!(other.identity, Identity { slot, generation });
+    assert!(me.registry.connect(other.identity).is_ok());
+    me.leave();
+    other.leave();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_directory_open_to_others_is_refused() {
+    let path = scratch("open");
+    DirBuilder::new().mode(0o755).create(&path).unwrap();
+    assert_eq!(Registry::open(&path).err(), Some(Errno::EPERM));
+    fs::remove_dir(&path).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_registry_is_refused() {
+    let path = scratch("other");
+    DirBuilder::new().mode(0o700).create(&path).unwrap();
+    fs::write(path.join(FILE), b"something else").unwrap();
+    assert_eq!(Registry::open(&path).err(), Some(Errno::EPROTO));
+    // As long as one of ours, and of the version before: magic and layout were 32 bits each.
+    let mut old = vec![0u8; layout::LENGTH];
+    old[..4].copy_from_slice(&0x5665_7262u32.to_le_bytes());
+    old[4..8].copy_from_slice(&1u32.to_le_bytes());
+    fs::write(path.join(FILE), &old).unwrap();
+    assert_eq!(Registry::open(&path).err(), Some(Errno::EPROTO));
+    fs::remove_dir_all(&path).unwrap();
+}
