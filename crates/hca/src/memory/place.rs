@@ -1,7 +1,7 @@
 //! Where the bytes named by a key and an address are: the one check of keys, bounds, domains and rights.
 
 use crate::shm::desk::{KeyRecord, SegmentRecord};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
 pub const ACCESS_NULL: u32 = 1 << 31;
@@ -214,10 +214,13 @@ impl Iterator for Pieces<'_> {
     }
 }
 
+/// The end first: it says whether the rest holds ([`crate::memory::key::Keys::relocate`]).
+#[inline]
 fn load(segment: &SegmentRecord) -> (u64, u64, u64) {
+    let end = segment.end.load(Acquire);
     (
         segment.start.load(Relaxed),
-        segment.end.load(Relaxed),
+        end,
         segment.offset.load(Relaxed),
     )
 }
@@ -245,6 +248,7 @@ mod tests {
             length: AtomicU64::new(0x3000),
             address: AtomicU64::new(0x7000_0100),
             segments,
+            generation: AtomicU32::new(0),
         }
     }
 

@@ -115,7 +115,8 @@ impl Qp {
         }
         self.process.counters.shard().other_operations.add(1);
         let window = self.process.windows.find(request.immediate);
-        match window.map(|window| window.invalidate(request.immediate)) {
+        let (pd, number) = (self.pd_number(), self.number);
+        match window.map(|window| window.invalidate(request.immediate, pd, number)) {
             Some(Ok(())) => Outcome::Done,
             _ => Outcome::Failed(IBV_WC_MW_BIND_ERR),
         }

@@ -163,7 +163,7 @@ impl Call<'_> {
             slid: crate::device::LID,
             ..ibv_wc::default()
         };
-        self.mark(&mut wc)
+        self.mark(&mut wc, pd)
             .map_err(|()| fail(REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR))?;
         self.process.counters.shard().receive_operations.add(1);
         self.process.counters.shard().receive_bytes.add(total);
@@ -175,7 +175,7 @@ impl Call<'_> {
     }
 
     /// Immediate data or invalidation.
-    fn mark(&self, wc: &mut ibv_wc) -> Result<(), ()> {
+    fn mark(&self, wc: &mut ibv_wc, pd: u32) -> Result<(), ()> {
         let header = &self.record.header;
         if header.flags & IMMEDIATE != 0 {
             wc.wc_flags |= IBV_WC_WITH_IMM;
@@ -185,7 +185,12 @@ impl Call<'_> {
         }
         if header.flags & INVALIDATE != 0 {
             let window = self.process.windows.find(header.immediate).ok_or(())?;
-            window.invalidate(header.immediate).map_err(|_| ())?;
+            // The queue pair's domain; `pd` may be that of a shared receive queue.
+            let queue_pair = self.process.queue_pairs.find(wc.qp_num);
+            let pd = queue_pair.map_or(pd, |queue_pair| queue_pair.pd_number());
+            window
+                .invalidate(header.immediate, pd, wc.qp_num)
+                .map_err(|_| ())?;
             wc.wc_flags |= IBV_WC_WITH_INV;
             wc.imm = ibv_wc_imm {
                 invalidated_rkey: header.immediate,
