@@ -1,8 +1,8 @@
 //! What the software adapter is: its name, identifiers and limits (ibv_query_device(3), ibv_query_port(3)).
 
 use crate::cq;
+use crate::memory::key::{MAX_REGIONS, MAX_WINDOWS};
 use crate::receive::{MAX_SGE, MAX_SRQ_WR};
-use crate::shm::desk::KEYS;
 use verbena_abi::*;
 
 /// The device's name.
@@ -84,13 +84,13 @@ pub fn attributes() -> ibv_device_attr {
         max_sge_rd: MAX_SGE as i32,
         max_cq: 1 << 20,
         max_cqe: cq::MAX_ENTRIES as i32,
-        max_mr: KEYS as i32 - 1,
+        max_mr: MAX_REGIONS as i32,
         max_pd: 1 << 20,
         max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),
         max_res_rd_atom: 1 << 20,
         max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
         atomic_cap: IBV_ATOMIC_GLOB,
-        max_mw: KEYS as i32 - 1,
+        max_mw: MAX_WINDOWS as i32,
         max_mcast_grp: 8192,
         max_mcast_qp_attach: 1024,
         max_total_mcast_qp_attach: 1 << 20,

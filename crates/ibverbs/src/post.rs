@@ -101,15 +101,29 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
     }
 }
 
-/// What a bind request binds to what.
+/// What a bind work request binds to what. The low eight bits of `key` become those of the window's key, which the
+/// program reads in `window->rkey`, as with other providers.
 ///
 /// # Errors
-/// EINVAL for what is no window or no region, and for a new key that is none of the window's: only
-/// its last eight bits are free to choose.
+/// EINVAL for what is no window or no region, and for a type 1 window: those are bound by ibv_bind_mw.
 ///
 /// # Safety
 /// The window and the region are null or pointers from us.
 pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
+    // SAFETY: as promised to us; the program does not use its structure while it posts.
+    unsafe {
+        let object = mw::of(window)?;
+        if object.kind() != IBV_MW_TYPE_2 {
+            return Err(Errno::EINVAL);
+        }
+        let key = object.key_with(key);
+        let bind = binding(window, key, info)?;
+        (&raw mut (*window).rkey).write(key);
+        Ok(bind)
+    }
+}
+
+unsafe fn binding<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
     // SAFETY: as promised to us.
     let (window, region) = unsafe {
         let region = if info.mr.is_null() {
@@ -119,9 +133,6 @@ pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -
         };
         (mw::of(window)?, region)
     };
-    if (window.key() ^ key) >> 8 != 0 {
-        return Err(Errno::EINVAL);
-    }
     Ok(Bind {
         window,
         region,
@@ -164,7 +175,7 @@ pub unsafe extern "C" fn bind_mw(
                 address: None,
                 remote_qpn: 0,
                 remote_qkey: 0,
-                bind: Some(self::bind(window, key, &bind.bind_info)?),
+                bind: Some(binding(window, key, &bind.bind_info)?),
             };
             handle.object.qp.poster().post(&request)?;
             (&raw mut (*window).rkey).write(key);

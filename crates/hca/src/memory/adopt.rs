@@ -1,180 +1,138 @@
 //! Moving a private range into the arena while the application goes on using it.
 //!
-//! Per piece: the pages are copied into the arena's file, and the file is mapped over the same addresses. A write by
-//! another thread between the copy and the map would be lost, so in a process with more threads the piece is first
-//! write-protected through userfaultfd: a writer then waits until the new pages are in place. Where userfaultfd is
-//! refused, such a process keeps its pages, and peers reach them by `process_vm_writev`.
+//! Per piece: the pages are moved out from under their addresses (MREMAP_DONTUNMAP), copied into the arena's file, and
+//! the file is mapped over the addresses. Other threads that touch the piece meanwhile wait ([`crate::memory::quiet`]).
+//! The private mapping that the pages were in stays aside without pages, as the *shadow*: moved back over the addresses
+//! when the pages are given back, it is what the application had, with its place in the kernel's order and all that
+//! madvise(2) said about it. Where other threads cannot be held the process keeps its pages, and peers reach them by
+//! `process_vm_readv` or through it.
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::memory::arena::{Arena, PAGE};
-use crate::sys::userfault::WriteHold;
-use crate::sys::vma::{self, Vma};
-use std::os::fd::AsRawFd;
+use crate::memory::pins::{HoldId, Segment, join};
+use crate::memory::quiet::Quiet;
+use crate::sys::populate::{Use, populate};
+use crate::sys::remap;
+use crate::sys::vma::Vma;
 
-/// Copied and mapped at a time, so that registering a large range needs little more memory than the range itself.
-const PIECE: u64 = 2 << 20;
+/// Moved at a time, so that registering a large range needs little more memory than the range itself, and other threads
+/// do not wait for long.
+pub const PIECE: u64 = 2 << 20;
 
-/// A range of addresses that lies in the arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// First address.
-    pub start: u64,
-    /// One past the last.
-    pub end: u64,
-    /// Offset of `start` in the arena.
-    pub offset: u64,
-}
-
-/// Finds or moves the pages of `[start, end)` that are or can be in the arena; at most `limit` segments. Also returns
-/// the extents that the segments use, each with a user added.
-pub fn adopt(
-    arena: &Arena,
-    mappings: &[Vma],
-    start: u64,
-    end: u64,
-    limit: usize,
-) -> (Vec<Segment>, Vec<u64>) {
-    let mut segments: Vec<Segment> = Vec::new();
-    let mut extents = Vec::new();
+/// Finds or moves the pages of `[start, end)` that are or can be in the arena, and counts a registration of them: at
+/// most `limit` segments. `mappings` is what is mapped there. Under the registration lock.
+pub fn adopt(arena: &Arena, mappings: &[Vma], start: u64, end: u64, limit: usize) -> HoldId {
     let first = start.next_multiple_of(PAGE);
     let last = end / PAGE * PAGE;
-    if first >= last {
-        return (segments, extents);
-    }
+    let mut segments: Vec<Segment> = Vec::new();
     for vma in mappings
         .iter()
         .filter(|vma| vma.start < last && vma.end > first)
     {
         let from = vma.start.max(first);
         let to = vma.end.min(last);
-        let segment = if arena.is_behind(vma) {
-            let offset = vma.offset + (from - vma.start);
-            Some(Segment {
-                start: from,
-                end: to,
-                offset,
-            })
+        let found = if arena.is_behind(vma) {
+            named(arena, vma, from, to)
         } else if vma.is_private_anonymous() && segments.len() < limit {
-            move_range(arena, from, to).ok().map(|offset| {
-                extents.push(offset);
-                Segment {
-                    start: from,
-                    end: to,
-                    offset,
-                }
-            })
+            move_range(arena, from, to).into_iter().collect()
         } else {
-            None
+            Vec::new()
         };
-        let Some(segment) = segment else { continue };
-        let room = segments.len() < limit;
-        match segments.last_mut() {
-            Some(previous)
-                if previous.end == segment.start
-                    && previous.offset + (previous.end - previous.start) == segment.offset =>
-            {
-                previous.end = segment.end;
-            }
-            _ if room => segments.push(segment),
-            _ => continue,
-        }
-        if arena.is_behind(vma) {
-            extents.extend(arena.join(segment.offset, segment.end - segment.start));
+        for segment in found {
+            segments.push(segment);
+            join(&mut segments);
+            segments.truncate(limit);
         }
     }
-    (segments, extents)
+    arena.pins().hold(segments)
 }
 
-/// Moves `[start, end)` into the arena; returns the offset.
-fn move_range(arena: &Arena, start: u64, end: u64) -> Result<u64> {
-    let hold = if vma::thread_count() > 1 {
-        Some(WriteHold::open()?)
-    } else {
-        None
+/// The parts of a mapping of the arena that are pages of the application.
+fn named(arena: &Arena, vma: &Vma, from: u64, to: u64) -> Vec<Segment> {
+    let offset = vma.offset + (from - vma.start);
+    let parts = arena.pins().nameable(offset..offset + (to - from));
+    parts
+        .into_iter()
+        .map(|range| Segment {
+            start: from + (range.start - offset),
+            end: from + (range.end - offset),
+            offset: range.start,
+        })
+        .collect()
+}
+
+/// Moves `[start, end)`, or as much of it as can be, from the start on.
+fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
+    let quiet = Quiet::begin(arena).ok()?;
+    let offset = arena.allocate(end - start).ok()?;
+    let mut moved = start;
+    // A single piece finds its own place aside.
+    let reserved = match end - start {
+        length if length <= PIECE => None,
+        length => remap::reserve(length, start).ok(),
     };
-    let offset = arena.allocate(end - start)?;
-    let mut at = start;
-    while at < end {
-        let length = PIECE.min(end - at);
-        if let Err(error) = move_piece(arena, hold.as_ref(), at, length, offset + (at - start)) {
-            if at == start {
-                arena.free(offset);
-                return Err(error);
-            }
-            // Part of the range is moved already and cannot be moved back unseen; the extent stays with it.
-            arena.part(offset);
-            return Err(error);
-        }
-        at += length;
+    // A mapping that never had a page would lose its place in the kernel's order by being moved.
+    let _ = populate(start, PAGE, Use::Write);
+    while moved < end {
+        let length = PIECE.min(end - moved);
+        let aside = reserved.map(|reserved| reserved + (moved - start));
+        let Ok(shadow) = move_piece(
+            arena,
+            &quiet,
+            moved,
+            length,
+            aside,
+            offset + (moved - start),
+        ) else {
+            break;
+        };
+        let segment = Segment {
+            start: moved,
+            end: moved + length,
+            offset: offset + (moved - start),
+        };
+        arena.pins().pin(segment, shadow);
+        moved += length;
     }
-    Ok(offset)
+    if moved < end {
+        arena.free(offset + (moved - start)..offset + (end - start));
+        if let Some(reserved) = reserved {
+            remap::unmap(reserved + (moved - start), end - moved);
+        }
+    }
+    (moved > start).then_some(Segment {
+        start,
+        end: moved,
+        offset,
+    })
 }
 
+/// Returns where the shadow is.
 fn move_piece(
     arena: &Arena,
-    hold: Option<&WriteHold>,
+    quiet: &Quiet<'_>,
     at: u64,
     length: u64,
+    aside: Option<u64>,
     offset: u64,
-) -> Result<()> {
-    if let Some(hold) = hold {
-        const MADV_POPULATE_READ: libc::c_int = 22;
-        // SAFETY: populating for reading changes no contents; a kernel without it answers EINVAL.
-        if unsafe { libc::madvise(at as *mut _, length as usize, MADV_POPULATE_READ) } != 0 {
-            return Err(Errno::last());
+) -> Result<u64> {
+    let held = quiet.hold_missing(at, length)?;
+    let shadow = remap::move_pages_out(at, length, aside)?;
+    let moved = arena.fill(offset, shadow, length).and_then(|()| {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        remap::map_over(arena.fd(), offset, at, length, rights)
+    });
+    if let Err(error) = moved {
+        // The pages go back where they were.
+        remap::move_over(shadow, length, at)?;
+        if let Some(held) = held {
+            held.replaced();
         }
-        hold.hold(at, length)?;
+        return Err(error);
     }
-    let moved =
-        copy_into(arena, at, length, offset).and_then(|()| map_over(arena, at, length, offset));
-    if let Some(hold) = hold {
-        match moved {
-            Ok(()) => hold.wake(at, length),
-            Err(_) => hold.release(at, length),
-        }
+    if let Some(held) = held {
+        held.replaced();
     }
-    moved
-}
-
-/// By a system call rather than through a mapping: the kernel fills new pages of the file without a fault each, and a
-/// range that another thread unmaps meanwhile gives an error instead of a signal.
-fn copy_into(arena: &Arena, at: u64, length: u64, offset: u64) -> Result<()> {
-    let mut done = 0;
-    while done < length {
-        // SAFETY: the kernel checks the source range.
-        let n = unsafe {
-            libc::pwrite(
-                arena.fd().as_raw_fd(),
-                (at + done) as *const _,
-                (length - done) as usize,
-                (offset + done) as libc::off_t,
-            )
-        };
-        match n {
-            n if n > 0 => done += n as u64,
-            0 => return Err(Errno::ENOMEM),
-            _ => return Err(Errno::last()),
-        }
-    }
-    Ok(())
-}
-
-fn map_over(arena: &Arena, at: u64, length: u64, offset: u64) -> Result<()> {
-    // SAFETY: the range is private anonymous memory of the application with exactly these contents; replacing its
-    // pages by equal ones changes nothing that it can see.
-    let answer = unsafe {
-        libc::mmap(
-            at as *mut _,
-            length as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE | libc::MAP_POPULATE,
-            arena.fd().as_raw_fd(),
-            offset as libc::off_t,
-        )
-    };
-    if answer == libc::MAP_FAILED {
-        Err(Errno::last())
-    } else {
-        Ok(())
-    }
+    remap::drop_pages(shadow, length);
+    Ok(shadow)
 }

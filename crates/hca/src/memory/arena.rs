@@ -1,12 +1,16 @@
 //! The shared memory file that a process's registered pages live in.
 
 use crate::errno::{Errno, Result};
+use crate::memory::extents::Extents;
+use crate::memory::pins::Pins;
+use crate::memory::quarantine::{Quarantine, Release};
 use crate::sys::mapping::{Mapping, Rights};
 use crate::sys::memfd::Memfd;
-use crate::sys::vma::Vma;
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
+use crate::sys::userfault::UserFault;
+use crate::sys::vma::{Maps, Vma};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The kernel's base page.
 pub const PAGE: u64 = 4096;
@@ -16,21 +20,19 @@ pub struct Arena {
     memfd: Memfd,
     mapping: Mapping,
     inode: u64,
-    extents: Mutex<Extents>,
+    space: Mutex<Space>,
+    pins: Mutex<Pins>,
+    maps: Maps,
+    userfault: OnceLock<Option<UserFault>>,
 }
 
-#[derive(Default)]
-struct Extents {
-    /// Free ranges by offset, never adjacent.
-    free: BTreeMap<u64, u64>,
-    /// Used ranges by offset.
-    used: BTreeMap<u64, Extent>,
-}
-
-struct Extent {
-    length: u64,
-    /// Regions that reach into it.
-    users: usize,
+/// What of the file is in use.
+struct Space {
+    extents: Extents,
+    quarantine: Quarantine,
+    /// Ranges that an eviction is emptying: whoever gives pages of them back before it is done gives them to the
+    /// quarantine.
+    leaving: Vec<(Range<u64>, Release)>,
 }
 
 impl Arena {
@@ -42,16 +44,26 @@ impl Arena {
             libc::sysinfo(&mut info);
             info.totalram * u64::from(info.mem_unit)
         };
-        let length = (memory * 2).next_power_of_two().max(1 << 34);
+        Arena::of_length((memory * 2).next_power_of_two().max(1 << 34))
+    }
+
+    /// An empty arena of `length` bytes.
+    pub(super) fn of_length(length: u64) -> Result<Arena> {
         let memfd = Memfd::create(c"verbena-arena", length as usize)?;
         let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
         let inode = memfd.identity()?.1;
-        let extents = Mutex::new(Extents::new(length));
         Ok(Arena {
             memfd,
             mapping,
             inode,
-            extents,
+            space: Mutex::new(Space {
+                extents: Extents::new(length),
+                quarantine: Quarantine::default(),
+                leaving: Vec::new(),
+            }),
+            pins: Mutex::default(),
+            maps: Maps::open()?,
+            userfault: OnceLock::new(),
         })
     }
 
@@ -82,143 +94,136 @@ impl Arena {
 
     /// Whether a mapping of ours shows pages of the arena, other than the arena's own view of itself.
     pub fn is_behind(&self, vma: &Vma) -> bool {
-        vma.inode == self.inode && vma.shared && vma.start != self.base()
+        let own = self.base()..self.base() + self.length() as u64;
+        vma.inode == self.inode && vma.shared && !own.contains(&vma.start)
     }
 
-    /// Takes `length` bytes (a multiple of the page), with one user.
+    /// Takes `length` bytes (a multiple of the page), all zero.
+    ///
+    /// # Errors
+    /// ENOMEM when the file has no such gap.
     pub fn allocate(&self, length: u64) -> Result<u64> {
-        self.lock().allocate(length).ok_or(Errno::ENOMEM)
+        self.sweep();
+        self.space().extents.allocate(length).ok_or(Errno::ENOMEM)
     }
 
-    /// Adds a user to every extent that overlaps `[offset, offset + length)`; returns their offsets.
-    pub fn join(&self, offset: u64, length: u64) -> Vec<u64> {
-        let mut extents = self.lock();
-        let touched: Vec<u64> = extents
-            .used
+    /// Gives pages back to the system and their place to others, at once.
+    pub fn free(&self, offsets: Range<u64>) {
+        self.retire(offsets, None);
+    }
+
+    /// As [`Arena::free`]; with a release not before it says so, because somebody may still write there.
+    pub fn retire(&self, offsets: Range<u64>, release: Option<Release>) {
+        let mut space = self.space();
+        let leaving = space
+            .leaving
             .iter()
-            .filter(|(start, extent)| **start < offset + length && **start + extent.length > offset)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in &touched {
-            if let Some(extent) = extents.used.get_mut(start) {
-                extent.users += 1;
+            .find(|(range, _)| range.start < offsets.end && offsets.start < range.end);
+        match release.or_else(|| leaving.map(|(_, release)| release.clone())) {
+            Some(release) => space.quarantine.add(offsets, release),
+            None => self.give_up(&mut space, offsets),
+        }
+    }
+
+    /// Frees what has been released from quarantine since. Called whenever space is taken; call it also when a peer is
+    /// gone, so that its memory does not wait for the next registration.
+    pub fn sweep(&self) {
+        let mut space = self.space();
+        for offsets in space.quarantine.released() {
+            self.give_up(&mut space, offsets);
+        }
+    }
+
+    /// Bytes in quarantine.
+    pub fn quarantined(&self) -> u64 {
+        self.space().quarantine.bytes()
+    }
+
+    /// Bytes in use or in quarantine.
+    pub fn used(&self) -> u64 {
+        self.length() as u64 - self.space().extents.free_bytes()
+    }
+
+    fn give_up(&self, space: &mut Space, offsets: Range<u64>) {
+        // Emptied before somebody else can have it.
+        self.memfd.punch(
+            offsets.start as usize,
+            (offsets.end - offsets.start) as usize,
+        );
+        space.extents.free(offsets);
+    }
+
+    /// Says that an eviction empties a range, and when what was in it may be used again.
+    pub(super) fn begin_leaving(&self, offsets: Range<u64>, release: Release) {
+        self.space().leaving.push((offsets, release));
+    }
+
+    /// The eviction of a range is over.
+    pub(super) fn end_leaving(&self, offsets: &Range<u64>) {
+        self.space().leaving.retain(|(range, _)| range != offsets);
+    }
+
+    /// Copies our own memory into the file. By a system call rather than through the mapping: the kernel fills new pages
+    /// of the file without a fault each, and a range that is not there gives an error instead of a signal.
+    pub(super) fn fill(&self, offset: u64, from: u64, length: u64) -> Result<()> {
+        self.transfer(length, |done| {
+            // SAFETY: the kernel checks the source range.
+            unsafe {
+                libc::pwrite(
+                    self.fd().as_raw_fd(),
+                    (from + done) as *const _,
+                    (length - done) as usize,
+                    (offset + done) as libc::off_t,
+                )
+            }
+        })
+    }
+
+    /// Copies from the file to private memory of the caller's.
+    pub(super) fn fetch(&self, offset: u64, to: u64, length: u64) -> Result<()> {
+        self.transfer(length, |done| {
+            // SAFETY: the kernel checks that the target is mapped; it is the caller's.
+            unsafe {
+                libc::pread(
+                    self.fd().as_raw_fd(),
+                    (to + done) as *mut _,
+                    (length - done) as usize,
+                    (offset + done) as libc::off_t,
+                )
+            }
+        })
+    }
+
+    fn transfer(&self, length: u64, mut next: impl FnMut(u64) -> isize) -> Result<()> {
+        let mut done = 0;
+        while done < length {
+            match next(done) {
+                n if n > 0 => done += n as u64,
+                0 => return Err(Errno::ENOMEM),
+                _ => return Err(Errno::last()),
             }
         }
-        touched
+        Ok(())
     }
 
-    /// Takes a user away. The pages stay: the application still has them mapped, and may register them again.
-    pub fn part(&self, offset: u64) {
-        if let Some(extent) = self.lock().used.get_mut(&offset) {
-            extent.users = extent.users.saturating_sub(1);
-        }
+    /// What is mapped where in this process.
+    pub(super) fn maps(&self) -> &Maps {
+        &self.maps
     }
 
-    /// Gives an extent back at once, pages and all. For memory that nothing else maps.
-    pub fn free(&self, offset: u64) {
-        let mut extents = self.lock();
-        if let Some(length) = extents.release(offset) {
-            self.memfd.punch(offset as usize, length as usize);
-        }
+    /// Holds accesses of other threads, where the system lets us.
+    pub(super) fn userfault(&self) -> Option<&UserFault> {
+        self.userfault
+            .get_or_init(|| UserFault::open().ok())
+            .as_ref()
     }
 
-    /// Gives back what has no users and is no longer mapped by the application.
-    pub fn collect(&self, mappings: &[Vma]) {
-        let mut extents = self.lock();
-        let seen: Vec<(u64, u64)> = mappings
-            .iter()
-            .filter(|vma| self.is_behind(vma))
-            .map(|vma| (vma.offset, vma.offset + (vma.end - vma.start)))
-            .collect();
-        let gone: Vec<u64> = extents
-            .used
-            .iter()
-            .filter(|(start, extent)| {
-                extent.users == 0
-                    && !seen
-                        .iter()
-                        .any(|(from, to)| *from < *start + extent.length && *to > **start)
-            })
-            .map(|(start, _)| *start)
-            .collect();
-        for start in gone {
-            if let Some(length) = extents.release(start) {
-                self.memfd.punch(start as usize, length as usize);
-            }
-        }
+    /// Which pages are the application's. Under the registration lock.
+    pub(super) fn pins(&self) -> MutexGuard<'_, Pins> {
+        self.pins.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Extents> {
-        self.extents.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-impl Extents {
-    fn new(length: u64) -> Extents {
-        Extents {
-            free: BTreeMap::from([(0, length)]),
-            used: BTreeMap::new(),
-        }
-    }
-
-    fn allocate(&mut self, length: u64) -> Option<u64> {
-        let (&offset, &room) = self.free.iter().find(|(_, room)| **room >= length)?;
-        self.free.remove(&offset);
-        if room > length {
-            self.free.insert(offset + length, room - length);
-        }
-        self.used.insert(offset, Extent { length, users: 1 });
-        Some(offset)
-    }
-
-    fn release(&mut self, offset: u64) -> Option<u64> {
-        let length = self.used.remove(&offset)?.length;
-        let mut start = offset;
-        let mut total = length;
-        if let Some((&before, &room)) = self.free.range(..offset).next_back()
-            && before + room == offset
-        {
-            self.free.remove(&before);
-            start = before;
-            total += room;
-        }
-        if let Some(room) = self.free.remove(&(offset + length)) {
-            total += room;
-        }
-        self.free.insert(start, total);
-        Some(length)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn extents_never_overlap_and_all_comes_back(
-            script in proptest::collection::vec((any::<bool>(), 1u64..9, any::<usize>()), 1..200),
-        ) {
-            let mut extents = Extents::new(64 * PAGE);
-            let mut held: Vec<(u64, u64)> = Vec::new();
-            for (take, pages, pick) in script {
-                if take || held.is_empty() {
-                    if let Some(offset) = extents.allocate(pages * PAGE) {
-                        let end = offset + pages * PAGE;
-                        prop_assert!(end <= 64 * PAGE);
-                        prop_assert!(held.iter().all(|(from, to)| *to <= offset || *from >= end));
-                        held.push((offset, end));
-                    }
-                } else {
-                    let (offset, end) = held.swap_remove(pick % held.len());
-                    prop_assert_eq!(extents.release(offset), Some(end - offset));
-                }
-            }
-            for (offset, _) in held {
-                extents.release(offset);
-            }
-            prop_assert_eq!(extents.free, BTreeMap::from([(0, 64 * PAGE)]));
-        }
+    fn space(&self) -> MutexGuard<'_, Space> {
+        self.space.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

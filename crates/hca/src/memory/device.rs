@@ -82,7 +82,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if let Some(arena) = self.process.arena.as_ref() {
-            arena.free(self.offset);
+            arena.free(self.offset..self.offset + self.length.next_multiple_of(PAGE));
         }
     }
 }

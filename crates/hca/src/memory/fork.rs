@@ -1,25 +1,33 @@
-//! fork(2) with registered memory: the child gets its own copy of every registered page, as it would of any private
-//! page, and none of the adapter's shared state.
+//! fork(2) with registered memory.
 //!
-//! Registered pages are shared mappings, which fork would share. So before the fork they are copied, and in the child
-//! the copies are moved over them (mremap(2), no second copy). The adapter's own mappings are replaced by private
-//! nothing in the child, and its sockets by /dev/null, so that objects that the child inherited can be dropped without
-//! harm while peers still see the parent's death when it comes.
+//! Registered pages are shared mappings, which fork would share. So they are never inherited (MADV_DONTFORK), whatever
+//! calls fork and however. After ibv_fork_init(3) that is all, as its manual page promises. Else the child gets a copy of
+//! each registered page, as kernels do it for pages that are pinned: before the fork the pages are copied to the shadows
+//! that adoption put aside, and in the child the shadows are moved over the holes. A range that could not be copied is a
+//! hole in the child.
+//!
+//! The adapter's own mappings are replaced by private nothing in the child, and its sockets by /dev/null, so that objects
+//! that the child inherited can be dropped without harm while peers still see the parent's death when it comes.
 
+use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
+use crate::memory::restore::places;
 use crate::process::CURRENT;
-use crate::sys::vma;
+use crate::sys::populate::{Use, populate};
+use crate::sys::remap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 
 /// Counts forks on the child's side; an object made under another count belongs to an ancestor.
 pub static GENERATION: AtomicU64 = AtomicU64::new(0);
 
+/// A child's copy of registered pages.
 struct Copy {
-    address: usize,
-    copy: usize,
-    length: usize,
+    address: u64,
+    shadow: u64,
+    length: u64,
+    protection: libc::c_int,
 }
 
 struct Plan {
@@ -31,10 +39,26 @@ struct Plan {
 
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 static HELD: AtomicBool = AtomicBool::new(false);
+static LEFT_OUT: AtomicBool = AtomicBool::new(false);
+
+/// From now on a forked child does not get registered memory (ibv_fork_init(3)), and fork costs what it costs without.
+pub fn leave_registered_out() {
+    LEFT_OUT.store(true, Ordering::SeqCst);
+}
+
+/// Whether [`leave_registered_out`] was called, or the environment asks for it (ibv_fork_init(3)).
+pub fn is_registered_left_out() -> bool {
+    static ASKED_FOR: OnceLock<bool> = OnceLock::new();
+    let is_set = |name| std::env::var_os(name).is_some();
+    let asked_for = || is_set("RDMAV_FORK_SAFE") || is_set("IBV_FORK_SAFE");
+    LEFT_OUT.load(Ordering::SeqCst) || *ASKED_FOR.get_or_init(asked_for)
+}
 
 /// Makes forks of this process safe from now on.
 pub fn watch() {
     static ONCE: Once = Once::new();
+    // Looked at now: not between two processes.
+    is_registered_left_out();
     ONCE.call_once(|| {
         // SAFETY: the handlers are functions of this library, which stays loaded (see `ibverbs`' link flags).
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
@@ -46,10 +70,10 @@ extern "C" fn prepare() {
     // Held until after the fork, so that no range moves between the copy and the fork.
     let registration = process.registration.lock();
     let plan = Plan {
-        copies: process
-            .arena
-            .as_ref()
-            .map_or_else(Vec::new, copy_registered),
+        copies: match process.arena.as_ref() {
+            Some(arena) if !is_registered_left_out() => copy_registered(arena),
+            _ => Vec::new(),
+        },
         nothing: process.shared_mappings(),
         sockets: process.sockets(),
         null: std::fs::File::open("/dev/null").ok().map(OwnedFd::from),
@@ -71,8 +95,7 @@ extern "C" fn parent() {
         return;
     };
     for copy in &plan.copies {
-        // SAFETY: the copy is ours and the child has its own.
-        unsafe { libc::munmap(copy.copy as *mut _, copy.length) };
+        remap::drop_pages(copy.shadow, copy.length);
     }
     release_registration();
 }
@@ -95,16 +118,9 @@ extern "C" fn child() {
         && let Some(plan) = slot.as_ref()
     {
         for copy in &plan.copies {
-            // SAFETY: moves our private copy over the shared mapping that it is a copy of.
-            unsafe {
-                libc::mremap(
-                    copy.copy as *mut _,
-                    copy.length,
-                    copy.length,
-                    libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
-                    copy.address as *mut libc::c_void,
-                )
-            };
+            if remap::move_over(copy.shadow, copy.length, copy.address).is_ok() {
+                let _ = remap::protect(copy.address, copy.length, copy.protection);
+            }
         }
         for (base, length) in &plan.nothing {
             // SAFETY: these ranges were not inherited (MADV_DONTFORK); what inherited objects still do to them then
@@ -132,37 +148,36 @@ extern "C" fn child() {
     CURRENT.abandon();
 }
 
+/// Copies what the application has mapped of its pages, where it has it, to the shadows. What fails is left out.
 fn copy_registered(arena: &Arena) -> Vec<Copy> {
-    let Ok(mappings) = vma::all() else {
-        return Vec::new();
+    let pinned: Vec<_> = {
+        let pins = arena.pins();
+        let all = pins.all().map(|(offsets, pin)| (offsets, pin.clone()));
+        all.collect()
     };
     let mut copies = Vec::new();
-    for vma in mappings
-        .iter()
-        .filter(|vma| arena.is_behind(vma) && vma.readable)
-    {
-        let length = (vma.end - vma.start) as usize;
-        // SAFETY: a fresh private mapping.
-        let copy = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if copy == libc::MAP_FAILED {
-            continue;
+    for (offsets, pin) in pinned {
+        for place in places(arena, &offsets, pin.home).unwrap_or_default() {
+            let mut done = 0;
+            while done < place.length {
+                let length = PIECE.min(place.length - done);
+                let offset = place.offset + done;
+                let shadow = pin.shadow + (offset - offsets.start);
+                // In one go instead of a fault for each page.
+                let copied = populate(shadow, length, Use::Write)
+                    .and_then(|()| arena.fetch(offset, shadow, length));
+                match copied {
+                    Ok(()) => copies.push(Copy {
+                        address: place.at + done,
+                        shadow,
+                        length,
+                        protection: place.protection,
+                    }),
+                    Err(_) => remap::drop_pages(shadow, length),
+                }
+                done += length;
+            }
         }
-        // SAFETY: the source is mapped and readable, the copy is as long, and they do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(vma.start as *const u8, copy.cast::<u8>(), length) };
-        copies.push(Copy {
-            address: vma.start as usize,
-            copy: copy as usize,
-            length,
-        });
     }
     copies
 }

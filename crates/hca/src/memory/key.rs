@@ -1,10 +1,14 @@
-//! The keys of a process: which are free, and the records that stand behind those in use.
+//! The keys of a process: which are free, what they stand for, and the records that show it to peers.
+//!
+//! A key is 20 bits of index into the desk's table and 12 bits of tag: the topmost four, and the lowest eight, which the
+//! consumer chooses when it binds a type 2 window (ibv_inc_rkey(3) changes no others).
 
 use crate::errno::{Errno, Result};
-use crate::memory::adopt::Segment;
+use crate::memory::pins::{HoldId, Pins, Segment};
 use crate::shm::desk::{Desk, KEYS, KeyRecord, SEGMENTS};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a key stands for; the fields of [`KeyRecord`].
 #[derive(Clone, Debug, Default)]
@@ -23,19 +27,53 @@ pub struct KeyEntry {
     pub address: u64,
     /// Pieces that lie in the arena.
     pub segments: Vec<Segment>,
+    /// The registration that keeps the pieces where they are; None for what is no memory of the application.
+    pub hold: Option<HoldId>,
 }
 
-/// Hands out keys. A key is an index into the desk's table and an 8-bit tag that changes with every use of the index,
-/// so that a key kept for too long is not taken for its successor.
+/// What has a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A memory region.
+    Region,
+    /// A memory window.
+    Window,
+}
+
+/// Regions that a process can have.
+pub const MAX_REGIONS: usize = KEYS / 2;
+/// Windows that a process can have.
+pub const MAX_WINDOWS: usize = KEYS / 2 - 1;
+
+/// Freed indices that wait before one of them is used again, so that a key that somebody kept for too long names
+/// nothing for at least this many registrations, and the same key returns after 4,096 times as many.
+const REST: usize = 4096;
+
+/// Hands out keys and keeps what they stand for.
 pub struct Keys {
     desk: Arc<Desk>,
     pool: Mutex<Pool>,
+    published: Mutex<HashMap<u32, KeyEntry>>,
 }
 
 #[derive(Default)]
 struct Pool {
-    used: u32,
-    free: Vec<u32>,
+    /// The tag that each index has or will have next; index 0 is never used, so no valid key is below 256 and a
+    /// forgotten key names nothing.
+    tags: Vec<u16>,
+    /// Freed indices, the first one the longest.
+    resting: VecDeque<u32>,
+    regions: usize,
+    windows: usize,
+}
+
+impl Pool {
+    fn count(&mut self, kind: Kind) -> (&mut usize, usize) {
+        match kind {
+            Kind::Region => (&mut self.regions, MAX_REGIONS),
+            Kind::Window => (&mut self.windows, MAX_WINDOWS),
+        }
+    }
 }
 
 impl Keys {
@@ -44,25 +82,106 @@ impl Keys {
         Keys {
             desk,
             pool: Mutex::default(),
+            published: Mutex::default(),
         }
     }
 
     /// A new key, not valid until [`Keys::publish`].
-    pub fn allocate(&self) -> Result<u32> {
-        let mut pool = self.pool.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(key) = pool.free.pop() {
-            return Ok(key);
-        }
-        // Index 0 is never used: no valid key is below 256, so a forgotten key does not name anything.
-        if pool.used as usize + 1 >= KEYS {
+    ///
+    /// # Errors
+    /// ENOMEM at the limit of regions or windows.
+    pub fn allocate(&self, kind: Kind) -> Result<u32> {
+        let mut pool = lock(&self.pool);
+        let (count, most) = pool.count(kind);
+        if *count >= most {
             return Err(Errno::ENOMEM);
         }
-        pool.used += 1;
-        Ok(pool.used << 8)
+        *count += 1;
+        let fresh = pool.tags.len() + 1;
+        let rested = match pool.resting.len() > REST || fresh >= KEYS {
+            true => pool.resting.pop_front(),
+            false => None,
+        };
+        let index = rested.unwrap_or_else(|| {
+            pool.tags.push(0);
+            fresh as u32
+        });
+        Ok(compose(index, pool.tags[index as usize - 1]))
+    }
+
+    /// Gives the index of a revoked key back; its next key has another tag.
+    pub fn release(&self, key: u32, kind: Kind) {
+        let mut pool = lock(&self.pool);
+        *pool.count(kind).0 -= 1;
+        let index = index_of(key);
+        if let Some(tag) = pool.tags.get_mut(index as usize - 1) {
+            *tag = match kind {
+                Kind::Region => *tag + 1,
+                // A window has had any of the tags that differ in the low eight bits.
+                Kind::Window => (*tag | 0xff) + 1,
+            } & 0xfff;
+        }
+        pool.resting.push_back(index);
     }
 
     /// Makes the key valid for what the entry says.
-    pub fn publish(&self, key: u32, entry: &KeyEntry) {
+    pub fn publish(&self, key: u32, entry: KeyEntry) {
+        self.show(&mut lock(&self.published), key, entry);
+    }
+
+    /// Makes the key valid for what another key stands for, as `narrow` changes it: nothing can come in between.
+    ///
+    /// # Errors
+    /// EINVAL when the other key is not valid; what `narrow` answers.
+    pub fn derive(
+        &self,
+        key: u32,
+        from: u32,
+        narrow: impl FnOnce(&KeyEntry) -> Result<KeyEntry>,
+    ) -> Result<()> {
+        let mut published = lock(&self.published);
+        let entry = narrow(published.get(&from).ok_or(Errno::EINVAL)?)?;
+        self.show(&mut published, key, entry);
+        Ok(())
+    }
+
+    /// What a valid key stands for.
+    pub fn entry(&self, key: u32) -> Option<KeyEntry> {
+        lock(&self.published).get(&key).cloned()
+    }
+
+    /// Makes the key invalid. The caller then waits for the accesses that began before.
+    pub fn revoke(&self, key: u32) -> Option<KeyEntry> {
+        let entry = lock(&self.published).remove(&key);
+        let record = self.desk.key(key);
+        record.key.store(0, SeqCst);
+        record.generation.fetch_add(1, SeqCst);
+        entry
+    }
+
+    /// Has the keys of some registrations name no place in the arena; they stay valid, and what they name is reached by
+    /// its address, by the owner. For [`Keys::relocate`] later.
+    pub(super) fn hide_places(&self, holds: &[HoldId]) {
+        self.move_places(holds, |_| Vec::new());
+    }
+
+    /// Has the keys of some registrations name their pages where they are now.
+    pub(super) fn relocate(&self, holds: &[HoldId], pins: &Pins) {
+        self.move_places(holds, |hold| pins.segments(hold).to_vec());
+    }
+
+    fn move_places(&self, holds: &[HoldId], segments: impl Fn(HoldId) -> Vec<Segment>) {
+        for (key, entry) in lock(&self.published).iter_mut() {
+            if let Some(hold) = entry.hold.filter(|hold| holds.contains(hold)) {
+                entry.segments = segments(hold);
+                let record = self.desk.key(*key);
+                show_segments(record, &entry.segments);
+                record.generation.fetch_add(1, SeqCst);
+            }
+        }
+    }
+
+    fn show(&self, published: &mut HashMap<u32, KeyEntry>, key: u32, entry: KeyEntry) {
         let record = self.desk.key(key);
         record.pd.store(entry.pd, Relaxed);
         record.access.store(entry.access, Relaxed);
@@ -70,34 +189,10 @@ impl Keys {
         record.iova.store(entry.iova, Relaxed);
         record.length.store(entry.length, Relaxed);
         record.address.store(entry.address, Relaxed);
-        for (index, slot) in record.segments.iter().enumerate().take(SEGMENTS) {
-            let segment = entry.segments.get(index).copied().unwrap_or(Segment {
-                start: 0,
-                end: 0,
-                offset: 0,
-            });
-            slot.start.store(segment.start, Relaxed);
-            slot.end.store(segment.end, Relaxed);
-            slot.offset.store(segment.offset, Relaxed);
-        }
-        record.generation.fetch_add(1, Relaxed);
+        show_segments(record, &entry.segments);
+        record.generation.fetch_add(1, SeqCst);
         record.key.store(key, SeqCst);
-    }
-
-    /// Makes the key invalid. The caller then fences ([`crate::process::Process::fence`]).
-    pub fn revoke(&self, key: u32) {
-        let record = self.desk.key(key);
-        record.generation.fetch_add(1, Relaxed);
-        record.key.store(0, SeqCst);
-    }
-
-    /// Gives the index of a revoked key back; its next key has another tag.
-    pub fn release(&self, key: u32) {
-        self.pool
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .free
-            .push(next_tag(key));
+        published.insert(key, entry);
     }
 
     /// The record behind a key, valid or not.
@@ -107,33 +202,117 @@ impl Keys {
     }
 }
 
-/// The key with the same index and the tag after this one's.
+/// An end of 0 makes a segment nothing, whatever its other words are; so it is the first to go and the last to come.
+fn show_segments(record: &KeyRecord, segments: &[Segment]) {
+    for slot in &record.segments {
+        slot.end.store(0, SeqCst);
+    }
+    for (slot, segment) in record.segments.iter().zip(segments.iter().take(SEGMENTS)) {
+        slot.start.store(segment.start, Relaxed);
+        slot.offset.store(segment.offset, Relaxed);
+        slot.end.store(segment.end, Release);
+    }
+}
+
+fn compose(index: u32, tag: u16) -> u32 {
+    let tag = u32::from(tag);
+    (tag >> 8 & 0xf) << 28 | index << 8 | tag & 0xff
+}
+
+fn index_of(key: u32) -> u32 {
+    key >> 8 & (KEYS as u32 - 1)
+}
+
+/// The key of a window when its low eight bits are those of `chosen` (ibv_post_send(3), bind_mw.rkey).
+pub fn with_chosen_tag(key: u32, chosen: u32) -> u32 {
+    key & !0xff | chosen & 0xff
+}
+
+/// The key with the same index and the low tag after this one's (ibv_inc_rkey(3)).
 pub fn next_tag(key: u32) -> u32 {
-    key & !0xff | (key.wrapping_add(1) & 0xff)
+    with_chosen_tag(key, key.wrapping_add(1))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
+
+    fn keys() -> Keys {
+        Keys::new(Arc::new(Desk::create().unwrap().0))
+    }
 
     #[test]
-    fn an_index_comes_back_with_another_tag() {
-        let keys = Keys::new(Arc::new(Desk::create().unwrap().0));
-        let first = keys.allocate().unwrap();
+    fn a_key_is_valid_from_publishing_to_revoking() {
+        let keys = keys();
+        let first = keys.allocate(Kind::Region).unwrap();
         assert_eq!(first, 0x100);
-        assert_eq!(keys.allocate().unwrap(), 0x200);
-        keys.publish(
-            first,
-            &KeyEntry {
-                length: 5,
-                ..KeyEntry::default()
-            },
-        );
+        assert_eq!(keys.allocate(Kind::Window).unwrap(), 0x200);
+        let entry = KeyEntry {
+            length: 5,
+            ..KeyEntry::default()
+        };
+        let generation = || keys.record(first).generation.load(SeqCst);
+        let before = generation();
+        keys.publish(first, entry);
+        let published = generation();
+        assert_ne!(published, before);
         assert_eq!(keys.record(first).key.load(SeqCst), first);
-        keys.revoke(first);
-        keys.release(first);
+        assert_eq!(keys.revoke(first).unwrap().length, 5);
+        assert!(generation() != published && generation() != before);
         assert_eq!(keys.record(first).key.load(SeqCst), 0);
-        assert_eq!(keys.allocate().unwrap(), 0x101);
-        assert_eq!(next_tag(0x1ff), 0x100);
+        assert!(keys.revoke(first).is_none());
+    }
+
+    #[test]
+    fn the_same_key_does_not_come_back_soon() {
+        let keys = keys();
+        let mut last_seen: HashMap<u32, usize> = HashMap::new();
+        let mut index_seen: HashMap<u32, usize> = HashMap::new();
+        for round in 0..3 * REST {
+            let key = keys.allocate(Kind::Region).unwrap();
+            assert_eq!(last_seen.insert(key, round), None, "{key:#x}");
+            if let Some(before) = index_seen.insert(index_of(key), round) {
+                assert!(round - before > REST);
+            }
+            keys.release(key, Kind::Region);
+        }
+    }
+
+    #[test]
+    fn a_window_s_successor_has_none_of_its_keys() {
+        let keys = keys();
+        let key = keys.allocate(Kind::Window).unwrap();
+        assert_eq!(next_tag(with_chosen_tag(key, 0xabcd_efff)), key);
+        keys.release(key, Kind::Window);
+        let mut next = 0;
+        for _ in 0..=REST {
+            next = keys.allocate(Kind::Region).unwrap();
+            if index_of(next) == index_of(key) {
+                break;
+            }
+            keys.release(next, Kind::Region);
+        }
+        assert_eq!(index_of(next), index_of(key));
+        assert_ne!(next & !0xff, key & !0xff);
+    }
+
+    #[test]
+    fn regions_and_windows_have_limits_of_their_own() {
+        let keys = keys();
+        for _ in 0..MAX_WINDOWS {
+            keys.allocate(Kind::Window).unwrap();
+        }
+        assert_eq!(keys.allocate(Kind::Window), Err(Errno::ENOMEM));
+        for _ in 0..MAX_REGIONS {
+            keys.allocate(Kind::Region).unwrap();
+        }
+        assert_eq!(keys.allocate(Kind::Region), Err(Errno::ENOMEM));
+        keys.release(0x500, Kind::Region);
+        assert_eq!(keys.allocate(Kind::Region), Ok(0x501));
     }
 }

@@ -263,10 +263,13 @@ impl Iterator for Pieces<'_> {
     }
 }
 
+/// The end first: it says whether the rest holds ([`crate::memory::key::Keys::relocate`]).
+#[inline]
 fn load(segment: &SegmentRecord) -> (u64, u64, u64) {
+    let end = segment.end.load(Acquire);
     (
         segment.start.load(Relaxed),
-        segment.end.load(Relaxed),
+        end,
         segment.offset.load(Relaxed),
     )
 }

@@ -2,15 +2,17 @@
 
 use crate::context::Pd;
 use crate::errno::{Errno, Result};
-use crate::memory::adopt::{self, Segment};
+use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
-use crate::memory::key::KeyEntry;
+use crate::memory::key::{KeyEntry, Kind};
+use crate::memory::pins::{HoldId, Segment};
 use crate::memory::place::ACCESS_NULL;
+use crate::memory::quarantine::Release;
+use crate::memory::{fence, restore};
 use crate::process::Process;
 use crate::shm::desk::SEGMENTS;
 use crate::sys::vma::{self, Vma};
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 
 const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -26,6 +28,9 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 const ANY_WRITE: u32 = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 /// A registered range of memory.
+///
+/// Its lock is held for moments only. Whoever changes or ends the registration notes so in `stage` and lets go of the
+/// lock while it waits for peers: a thread that serves a peer may be about to unbind a window.
 pub struct Region {
     inner: Mutex<Inner>,
 }
@@ -33,12 +38,29 @@ pub struct Region {
 struct Inner {
     pd: Arc<Pd>,
     key: u32,
-    entry: KeyEntry,
-    extents: Vec<u64>,
+    range: Range,
+    hold: Option<HoldId>,
     device: Option<Arc<DeviceMemory>>,
-    registered: bool,
+    stage: Stage,
     /// Windows that are bound to it.
     windows: usize,
+}
+
+/// What a region covers, as it was asked for.
+#[derive(Clone, Copy)]
+struct Range {
+    address: u64,
+    length: u64,
+    iova: u64,
+    access: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Registered,
+    /// Being registered anew or deregistered.
+    Changing,
+    Gone,
 }
 
 /// What of a region changes: the flags of ibv_rereg_mr(3), each with its new value.
@@ -53,11 +75,12 @@ pub struct Change {
 }
 
 impl Region {
-    /// Registers `[address, address + length)`, named from `iova` on.
+    /// Registers `[address, address + length)`, named from `iova` on. A range of nothing is one that no access but of
+    /// length 0 is inside.
     ///
     /// # Errors
-    /// EINVAL for flags that contradict each other or a range of nothing; EFAULT for memory that is not mapped or not
-    /// writable where the flags want to write; ENOMEM at the device's limit.
+    /// EINVAL for flags that contradict each other; EFAULT for memory that is not mapped or not writable where the flags
+    /// want to write; ENOMEM at the device's limit.
     pub fn register(
         pd: &Arc<Pd>,
         address: u64,
@@ -66,11 +89,26 @@ impl Region {
         access: u32,
     ) -> Result<Region> {
         check_access(access)?;
-        let (entry, extents) = describe(pd, address, length, iova, access)?;
-        Region::publish(pd, entry, extents, None)
+        let key = pd.process().keys.allocate(Kind::Region)?;
+        let range = Range {
+            address,
+            length,
+            iova,
+            access,
+        };
+        match describe(pd, range) {
+            Ok(entry) => Ok(Region::publish(pd, key, entry, None)),
+            Err(error) => {
+                pd.process().keys.release(key, Kind::Region);
+                Err(error)
+            }
+        }
     }
 
     /// A region that reads as zeros and swallows writes, as long as the address space.
+    ///
+    /// # Errors
+    /// ENOMEM at the device's limit.
     pub fn null(pd: &Arc<Pd>) -> Result<Region> {
         let entry = KeyEntry {
             pd: pd.number(),
@@ -78,10 +116,15 @@ impl Region {
             length: u64::MAX,
             ..KeyEntry::default()
         };
-        Region::publish(pd, entry, Vec::new(), None)
+        let key = pd.process().keys.allocate(Kind::Region)?;
+        Ok(Region::publish(pd, key, entry, None))
     }
 
     /// Registers part of device memory, named from 0 on.
+    ///
+    /// # Errors
+    /// EINVAL for flags that contradict each other or are not zero-based, and a range that leaves the memory; ENOMEM at
+    /// the device's limit.
     pub fn of_device_memory(
         pd: &Arc<Pd>,
         memory: &Arc<DeviceMemory>,
@@ -111,32 +154,30 @@ impl Region {
             }],
             ..KeyEntry::default()
         };
-        Region::publish(pd, entry, Vec::new(), Some(memory.clone()))
+        let key = pd.process().keys.allocate(Kind::Region)?;
+        Ok(Region::publish(pd, key, entry, Some(memory.clone())))
     }
 
     fn publish(
         pd: &Arc<Pd>,
+        key: u32,
         entry: KeyEntry,
-        extents: Vec<u64>,
         device: Option<Arc<DeviceMemory>>,
-    ) -> Result<Region> {
-        let keys = &pd.process().keys;
-        let key = keys.allocate()?;
-        keys.publish(key, &entry);
+    ) -> Region {
         pd.retain();
-        let pd = pd.clone();
         let inner = Inner {
-            pd,
+            pd: pd.clone(),
             key,
-            entry,
-            extents,
+            range: Range::of(&entry),
+            hold: entry.hold,
             device,
-            registered: true,
+            stage: Stage::Registered,
             windows: 0,
         };
-        Ok(Region {
+        show(pd.process(), key, entry);
+        Region {
             inner: Mutex::new(inner),
-        })
+        }
     }
 
     /// The key, local and remote.
@@ -146,21 +187,21 @@ impl Region {
 
     /// Bytes.
     pub fn length(&self) -> u64 {
-        self.lock().entry.length
+        self.lock().range.length
     }
 
-    /// What stands behind the key, for a window that binds to part of it. The region stays registered until the window
-    /// calls [`Region::unbind`].
+    /// Counts a window that binds to part of the region, which stays registered as it is until the window calls
+    /// [`Region::unbind`]. Returns its key.
     ///
     /// # Errors
-    /// EINVAL when the region is not registered any more.
-    pub(crate) fn bind(&self) -> Result<KeyEntry> {
+    /// EINVAL when the region is not registered any more, or about to be something else.
+    pub(crate) fn bind(&self) -> Result<u32> {
         let mut inner = self.lock();
-        if !inner.registered {
+        if inner.stage != Stage::Registered {
             return Err(Errno::EINVAL);
         }
         inner.windows += 1;
-        Ok(inner.entry.clone())
+        Ok(inner.key)
     }
 
     /// A window is bound to the region no longer.
@@ -168,73 +209,129 @@ impl Region {
         self.lock().windows -= 1;
     }
 
-    /// Changes a region in place, under its key. If the new values are refused the old ones stay valid.
+    /// Changes a region in place, under its key. If the new values are refused the old ones stay valid. When this
+    /// returns no peer touches what the region covered before and does not now.
+    ///
+    /// # Errors
+    /// EBUSY while windows are bound to the region: their keys name memory by its old place and under its old rights.
+    /// EINVAL for a region of no memory of the application's; else as [`Region::register`].
     pub fn reregister(&self, change: Change) -> Result<()> {
-        let mut inner = self.lock();
-        let access = change.access.unwrap_or(inner.entry.access);
-        check_access(access)?;
-        if inner.entry.access & ACCESS_NULL != 0 || inner.device.is_some() {
-            return Err(Errno::EINVAL);
-        }
-        let pd = change.pd.unwrap_or_else(|| inner.pd.clone());
-        let (mut entry, extents) = match change.translation {
-            Some((address, length)) => describe(&pd, address, length, address, access)?,
-            None => {
-                let (address, length) = (inner.entry.address, inner.entry.length);
-                describe(&pd, address, length, inner.entry.iova, access)?
+        let (key, old, old_pd, old_hold) = {
+            let mut inner = self.lock();
+            if inner.range.access & ACCESS_NULL != 0 || inner.device.is_some() {
+                return Err(Errno::EINVAL);
+            }
+            inner.begin_change()?;
+            (inner.key, inner.range, inner.pd.clone(), inner.hold)
+        };
+        let pd = change.pd.unwrap_or_else(|| old_pd.clone());
+        let (address, length, iova) = match change.translation {
+            Some((address, length)) => (address, length, address),
+            None => (old.address, old.length, old.iova),
+        };
+        let range = Range {
+            address,
+            length,
+            iova,
+            access: change.access.unwrap_or(old.access),
+        };
+        let described = check_access(range.access).and_then(|()| describe(&pd, range));
+        let entry = match described {
+            Ok(entry) => entry,
+            Err(error) => {
+                self.lock().stage = Stage::Registered;
+                return Err(error);
             }
         };
-        entry.pd = pd.number();
         let process = pd.process();
-        process.keys.revoke(inner.key);
-        process.fence();
-        process.keys.publish(inner.key, &entry);
-        let old_extents = std::mem::replace(&mut inner.extents, extents);
-        part(process, &old_extents);
+        process.keys.revoke(key);
+        let release = fence(process);
+        let (range, hold) = (Range::of(&entry), entry.hold);
+        show(process, key, entry);
         pd.retain();
-        inner.pd.release();
-        inner.pd = pd;
-        inner.entry = entry;
+        {
+            let mut inner = self.lock();
+            (inner.range, inner.hold, inner.pd) = (range, hold, pd.clone());
+            inner.stage = Stage::Registered;
+        }
+        depart(process, old_hold, release);
+        old_pd.release();
         Ok(())
     }
 
-    /// Ends the registration. When this returns no peer touches the memory any more.
+    /// Ends the registration. When this returns no peer touches the memory any more, and what no other registration
+    /// covers is private memory again.
     ///
     /// # Errors
     /// EBUSY while windows are bound to the region.
     pub fn deregister(&self) -> Result<()> {
-        let mut inner = self.lock();
-        if !inner.registered {
-            return Err(Errno::EINVAL);
-        }
-        if inner.windows > 0 {
-            return Err(Errno::EBUSY);
-        }
-        inner.registered = false;
-        withdraw(&inner);
-        inner.device = None;
+        let (key, hold, pd) = {
+            let mut inner = self.lock();
+            inner.begin_change()?;
+            (inner.key, inner.hold.take(), inner.pd.clone())
+        };
+        let process = pd.process();
+        process.keys.revoke(key);
+        let release = fence(process);
+        process.keys.release(key, Kind::Region);
+        depart(process, hold, release);
+        let device = {
+            let mut inner = self.lock();
+            inner.stage = Stage::Gone;
+            inner.device.take()
+        };
+        drop(device);
+        pd.release();
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-fn withdraw(inner: &Inner) {
-    let process = inner.pd.process();
-    process.keys.revoke(inner.key);
-    process.fence();
-    process.keys.release(inner.key);
-    part(process, &inner.extents);
-    inner.pd.release();
+impl Inner {
+    fn begin_change(&mut self) -> Result<()> {
+        match self.stage {
+            Stage::Gone => Err(Errno::EINVAL),
+            Stage::Changing => Err(Errno::EBUSY),
+            Stage::Registered if self.windows > 0 => Err(Errno::EBUSY),
+            Stage::Registered => {
+                self.stage = Stage::Changing;
+                Ok(())
+            }
+        }
+    }
 }
 
-fn part(process: &Process, extents: &[u64]) {
-    if let Some(arena) = process.arena.as_ref() {
-        for extent in extents {
-            arena.part(*extent);
+impl Range {
+    fn of(entry: &KeyEntry) -> Range {
+        Range {
+            address: entry.address,
+            length: entry.length,
+            iova: entry.iova,
+            access: entry.access,
         }
+    }
+}
+
+/// Publishes a key whose pages were adopted before. An eviction may have moved them since.
+fn show(process: &Process, key: u32, mut entry: KeyEntry) {
+    let _registration = process.registration.lock();
+    if let (Some(hold), Some(arena)) = (entry.hold, process.arena.as_ref()) {
+        entry.segments = arena.pins().places(hold).to_vec();
+    }
+    process.keys.publish(key, entry);
+}
+
+fn depart(process: &Process, hold: Option<HoldId>, release: Option<Release>) {
+    // What an ancestor registered is not ours to give back: a forked child has copies of the pages already.
+    if process.is_inherited() {
+        return;
+    }
+    if let (Some(hold), Some(arena)) = (hold, process.arena.as_ref()) {
+        let _registration = process.registration.lock();
+        restore::depart(arena, hold, release.as_ref());
     }
 }
 
@@ -250,17 +347,17 @@ fn check_access(access: u32) -> Result<()> {
     Ok(())
 }
 
-fn describe(
-    pd: &Arc<Pd>,
-    address: u64,
-    length: u64,
-    iova: u64,
-    access: u32,
-) -> Result<(KeyEntry, Vec<u64>)> {
-    let iova = if access & IBV_ACCESS_ZERO_BASED != 0 {
-        0
-    } else {
-        iova
+/// What a key for the range would stand for, its pages adopted.
+fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
+    let Range {
+        address,
+        length,
+        access,
+        ..
+    } = range;
+    let iova = match access & IBV_ACCESS_ZERO_BASED {
+        0 => range.iova,
+        _ => 0,
     };
     let mut entry = KeyEntry {
         pd: pd.number(),
@@ -273,26 +370,25 @@ fn describe(
     let on_demand = access & IBV_ACCESS_ON_DEMAND != 0;
     if on_demand && address == 0 && length == u64::MAX {
         // Implicit on-demand paging: the whole address space.
-        return Ok((entry, Vec::new()));
+        return Ok(entry);
     }
     let end = address.checked_add(length).ok_or(Errno::EINVAL)?;
     iova.checked_add(length).ok_or(Errno::EINVAL)?;
-    if length == 0 {
-        return Err(Errno::EINVAL);
-    }
-    if on_demand {
-        return Ok((entry, Vec::new()));
+    if on_demand || length == 0 {
+        return Ok(entry);
     }
     let process = pd.process();
     let _registration = process.registration.lock();
-    let mappings = vma::all()?;
+    let Some(arena) = process.arena.as_ref() else {
+        check_mapped(&vma::overlapping(address, end)?, address, end, access)?;
+        return Ok(entry);
+    };
+    let mappings = arena.maps().overlapping(address, end)?;
     check_mapped(&mappings, address, end, access)?;
-    let mut extents = Vec::new();
-    if let Some(arena) = process.arena.as_ref() {
-        arena.collect(&mappings);
-        (entry.segments, extents) = adopt::adopt(arena, &mappings, address, end, SEGMENTS);
-    }
-    Ok((entry, extents))
+    let hold = adopt::adopt(arena, &mappings, address, end, SEGMENTS);
+    entry.segments = arena.pins().segments(hold).to_vec();
+    entry.hold = Some(hold);
+    Ok(entry)
 }
 
 /// Every byte must be mapped and readable, and writable where the flags want to write: what pinning the pages would
@@ -330,10 +426,10 @@ mod tests {
             end,
             readable: true,
             writable,
+            executable: false,
             shared: false,
             offset: 0,
             inode: 0,
-            special: false,
         };
         let mappings = [
             vma(0x1000, 0x3000, true),

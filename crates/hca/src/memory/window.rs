@@ -2,59 +2,58 @@
 
 use crate::context::Pd;
 use crate::errno::{Errno, Result};
-use crate::memory::key::{KeyEntry, next_tag};
+use crate::memory::key::{KeyEntry, Kind, next_tag, with_chosen_tag};
 use crate::memory::region::Region;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
 
 /// A window onto part of a region, with a key of its own that changes with each binding.
+///
+/// Its lock is held for moments only: whoever waits for peers notes so in `changing` and lets go of it.
 pub struct Window {
     pd: Arc<Pd>,
     kind: ibv_mw_type,
     state: Mutex<State>,
+    changed: Condvar,
 }
 
 struct State {
     key: u32,
-    /// Queue pair that may use it, 0 for any.
-    queue_pair: u32,
-    /// What it is bound to.
-    region: Option<Arc<Region>>,
+    /// What it is bound to, and the queue pair that it is bound through (0 for type 1).
+    binding: Option<(Arc<Region>, u32)>,
+    /// Somebody waits for peers to leave the old binding.
+    changing: bool,
     freed: bool,
-}
-
-impl State {
-    fn release_region(&mut self) {
-        if let Some(region) = self.region.take() {
-            region.unbind();
-        }
-    }
 }
 
 impl Window {
     /// A window that is bound to nothing.
+    ///
+    /// # Errors
+    /// EINVAL for an unknown type, ENOMEM at the device's limit.
     pub fn allocate(pd: &Arc<Pd>, kind: ibv_mw_type) -> Result<Arc<Window>> {
         if kind != IBV_MW_TYPE_1 && kind != IBV_MW_TYPE_2 {
             return Err(Errno::EINVAL);
         }
-        let key = pd.process().keys.allocate()?;
+        let key = pd.process().keys.allocate(Kind::Window)?;
         pd.retain();
-        let state = Mutex::new(State {
+        let state = State {
             key,
-            queue_pair: 0,
-            region: None,
+            binding: None,
+            changing: false,
             freed: false,
-        });
+        };
         let window = Arc::new(Window {
             pd: pd.clone(),
             kind,
-            state,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
         });
         pd.process().windows.insert(key, &window);
         Ok(window)
     }
 
-    /// Type 1 or type 2.
+    /// Type 1 (bound by ibv_bind_mw) or type 2 (bound by a work request, to one queue pair).
     pub fn kind(&self) -> ibv_mw_type {
         self.kind
     }
@@ -70,8 +69,17 @@ impl Window {
         next_tag(self.lock().key)
     }
 
-    /// Binds the window, or unbinds it when `length` is 0. `queue_pair` is the queue pair that may use it, 0 for any in
-    /// the protection domain. A type 2 window must not be bound already.
+    /// The key that a type 2 window has after a bind work request with `chosen`, of which the low eight bits count.
+    pub fn key_with(&self, chosen: u32) -> u32 {
+        with_chosen_tag(self.lock().key, chosen)
+    }
+
+    /// Binds the window, under `key`, of which the low eight bits count. `queue_pair` is the queue pair that may use it,
+    /// 0 for any in the protection domain. A length of 0 unbinds a type 1 window.
+    ///
+    /// # Errors
+    /// EINVAL for a type 2 window that is bound already or would be bound to nothing, a range outside the region, and a
+    /// region that is none any more; EPERM for another protection domain and rights that the region does not give.
     pub fn bind(
         &self,
         key: u32,
@@ -81,71 +89,91 @@ impl Window {
         access: u32,
         queue_pair: u32,
     ) -> Result<()> {
-        let mut state = self.lock();
-        let binds = length != 0;
-        if state.freed || (self.kind == IBV_MW_TYPE_2 && state.region.is_some() && binds) {
+        let process = self.pd.process();
+        let mut state = self.settled();
+        let unbinds = length == 0;
+        if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
             return Err(Errno::EINVAL);
         }
-        let bound = if binds {
-            let region = region.ok_or(Errno::EINVAL)?;
-            let whole = region.bind()?;
-            match narrow(&whole, &self.pd, address, length, access, queue_pair) {
-                Ok(entry) => Some((region.clone(), entry)),
-                Err(error) => {
+        let wanted = match unbinds {
+            true => None,
+            false => {
+                let region = region.ok_or(Errno::EINVAL)?;
+                let whole = region.bind()?;
+                let narrowed =
+                    |whole: &KeyEntry| narrow(whole, &self.pd, address, length, access, queue_pair);
+                // Refused before anything is changed; bound regions stay as they are.
+                let checked = process.keys.entry(whole).ok_or(Errno::EINVAL);
+                if let Err(error) = checked.and_then(|whole| narrowed(&whole)) {
                     region.unbind();
                     return Err(error);
                 }
+                Some((region.clone(), whole))
             }
-        } else {
-            None
         };
-        let process = self.pd.process();
-        process.keys.revoke(state.key);
-        process.fence();
-        process.windows.rename(state.key, key);
-        state.key = key;
-        state.release_region();
-        if let Some((region, entry)) = bound {
-            process.keys.publish(key, &entry);
-            state.region = Some(region);
-            state.queue_pair = queue_pair;
+        let old_key = state.key;
+        let old = state.binding.take();
+        process.keys.revoke(old_key);
+        if old.is_some() {
+            state = self.wait_for_peers(state);
         }
-        Ok(())
+        let key = with_chosen_tag(old_key, key);
+        process.windows.rename(old_key, key);
+        state.key = key;
+        let mut bound = Ok(());
+        if let Some((region, whole)) = wanted {
+            bound = process.keys.derive(key, whole, |whole| {
+                narrow(whole, &self.pd, address, length, access, queue_pair)
+            });
+            match bound {
+                Ok(()) => state.binding = Some((region, queue_pair)),
+                Err(_) => region.unbind(),
+            }
+        }
+        drop(state);
+        release(old);
+        bound
     }
 
-    /// Ends the binding of a type 2 window (local invalidate, send with invalidate), as asked for through a queue pair of
-    /// a protection domain: a window is bound to one of each (architecture specification, 10.6.7.2).
+    /// Ends the binding of a type 2 window (local invalidate, send with invalidate), asked for through a queue pair and
+    /// its protection domain.
     ///
     /// # Errors
-    /// EINVAL when it is not bound, or not there.
+    /// EINVAL for a type 1 window, one that is not bound, and a key that is not its now; EPERM for another protection
+    /// domain or queue pair.
     pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
-        let mut state = self.lock();
-        if self.kind != IBV_MW_TYPE_2
-            || self.pd.number() != pd
-            || state.queue_pair != queue_pair
-            || state.key != key
-            || state.region.is_none()
-        {
+        let mut state = self.settled();
+        let bound_through = state.binding.as_ref().map(|(_, queue_pair)| *queue_pair);
+        if self.kind != IBV_MW_TYPE_2 || state.key != key || bound_through.is_none() {
             return Err(Errno::EINVAL);
         }
+        if self.pd() != pd || bound_through != Some(queue_pair) {
+            return Err(Errno::EPERM);
+        }
         self.pd.process().keys.revoke(key);
-        self.pd.process().fence();
-        state.release_region();
+        let old = state.binding.take();
+        drop(self.wait_for_peers(state));
+        release(old);
         Ok(())
     }
 
     /// Gives the window back; its key stops working at once.
     pub fn free(&self) {
-        let mut state = self.lock();
+        let mut state = self.settled();
         if std::mem::replace(&mut state.freed, true) {
             return;
         }
         let process = self.pd.process();
         process.keys.revoke(state.key);
-        process.fence();
-        process.windows.remove(state.key);
-        process.keys.release(state.key);
-        state.release_region();
+        let old = state.binding.take();
+        if old.is_some() {
+            state = self.wait_for_peers(state);
+        }
+        let key = state.key;
+        drop(state);
+        process.windows.remove(key);
+        process.keys.release(key, Kind::Window);
+        release(old);
         self.pd.release();
     }
 
@@ -154,8 +182,35 @@ impl Window {
         self.pd.number()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    /// Waits for accesses by a key that was revoked, without the lock; nobody else changes the window meanwhile. What
+    /// the key named stays registered, so a peer that is stopped there writes to the region and nowhere else.
+    fn wait_for_peers<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.changing = true;
+        drop(state);
+        self.pd.process().fence();
+        let mut state = self.lock();
+        state.changing = false;
+        self.changed.notify_all();
+        state
+    }
+
+    /// The state when nobody is changing it.
+    fn settled(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        while state.changing {
+            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn release(binding: Option<(Arc<Region>, u32)>) {
+    if let Some((region, _)) = binding {
+        region.unbind();
     }
 }
 
@@ -188,5 +243,6 @@ fn narrow(
         length,
         address: region.address + from,
         segments: region.segments.clone(),
+        hold: region.hold,
     })
 }

@@ -8,16 +8,22 @@
 //! it goes on: copy from memory that is not its to read any more, which it throws away because it looks at the right once
 //! more when it is done; and copy into pages of our arena. So those pages are moved away from under it.
 
+use crate::errno::Errno;
+use crate::memory::evict::evict;
+use crate::memory::quarantine::Release;
 use crate::path::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
 use crate::shm::section::Stuck;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a section of a peer is waited for. One lasts for a copy of a mebibyte; a peer that takes longer is stopped, or
 /// is kept waiting for a processor, and then it costs a copy of the memory that it holds.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The same where nothing can be moved.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A section of a peer that was still open when patience ended.
 #[derive(Clone)]
@@ -43,11 +49,36 @@ impl Held {
     }
 }
 
+impl Held {
+    /// The pages cannot be moved away (no userfaultfd, no memory, or device memory): waits longer, and treats the process
+    /// as dead in the end.
+    fn wait_or_cut_off(&self) {
+        let limit = Instant::now() + LAST_PATIENCE;
+        while !self.is_over() {
+            if Instant::now() > limit {
+                self.inbound.peer.declare_dead();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Process {
     /// Waits for the sections that are open, and moves away what a stopped peer may be copying into.
+    ///
+    /// May be called with locks held that no section waits for; not inside a section.
     pub fn fence(&self) {
-        for _held in self.wait_for_sections() {
-            // TODO evict
+        for held in self.wait_for_sections() {
+            let release: Release = Arc::new({
+                let held = held.clone();
+                move || held.is_over()
+            });
+            let others = || drop(self.wait_for_sections());
+            match evict(self, held.key(), &others, &release) {
+                // A key that is not valid any more: whoever ended it has seen to its pages.
+                Ok(()) | Err(Errno::ENOENT) => (),
+                Err(_) => held.wait_or_cut_off(),
+            }
         }
     }
 

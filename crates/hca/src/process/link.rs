@@ -2,12 +2,12 @@
 
 use crate::errno::Result;
 use crate::path::Peer;
+use crate::process::flight::Flight;
 use crate::qp::Qp;
 use crate::qp::responder::Known;
 use crate::shm::channel::{Channel, MAX_PAYLOAD};
 use crate::shm::ring::{self, Consumer, Header, Producer};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A request on its way: when the responder's position passes `end`, work request `index` of `queue_pair` is
@@ -33,8 +33,7 @@ pub struct Outbound {
     sending: Mutex<Sending>,
     /// Who completes what comes back; only one thread does at a time, so order is kept.
     pub(crate) completing: Mutex<Completing>,
-    pushed: AtomicU64,
-    acknowledged: AtomicU64,
+    flight: Flight,
 }
 
 #[derive(Default)]
@@ -86,16 +85,14 @@ impl Outbound {
             channel,
             sending: Mutex::default(),
             completing: Mutex::default(),
-            pushed: AtomicU64::new(0),
-            acknowledged: AtomicU64::new(0),
+            flight: Flight::default(),
         }
     }
 
     /// Publishes a request record of `queue_pair`; `fill` writes its `length` bytes of payload. With `acknowledge` it is
     /// the last of its request.
     ///
-    /// SYNC POINT pushed: `pushed` is stored before the record is published. So whoever sees the responder's answer to a
-    /// record, or is woken because of it, also sees that something was on its way ([`Outbound::is_idle`]).
+    /// The record is announced before it is published: the first condition of [`crate::shm::sleep`].
     #[inline]
     pub fn push(
         &self,
@@ -118,10 +115,10 @@ impl Outbound {
             return Pushed::Full;
         }
         let end = sending.producer.end_of(&requests, length);
-        self.pushed.store(end, Ordering::SeqCst);
+        self.flight.announce(end);
         let pushed = sending.producer.try_push(&requests, header, length, fill);
         if pushed.is_err() {
-            self.pushed.store(sending.producer.tail(), Ordering::SeqCst);
+            self.flight.announce(sending.producer.tail());
             return Pushed::Unreadable;
         }
         if let Some(Acknowledge { index, epoch }) = acknowledge {
@@ -149,32 +146,29 @@ impl Outbound {
             return;
         }
         let end = sending.producer.end_of(&requests, length);
-        self.pushed.store(end, Ordering::SeqCst);
+        self.flight.announce(end);
         let pushed = sending.producer.try_push(&requests, header, length, fill);
         if pushed.is_err() {
-            self.pushed.store(sending.producer.tail(), Ordering::SeqCst);
+            self.flight.announce(sending.producer.tail());
         }
     }
 
     /// Has the cell that the next record goes to brought into the cache.
     #[inline]
     pub fn prefetch(&self) {
-        ring::prefetch(
-            &self.channel.requests(),
-            self.pushed.load(Ordering::Relaxed),
-        );
+        ring::prefetch(&self.channel.requests(), self.flight.announced());
     }
 
     /// Whether the responder has got on, or has still to.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.pushed.load(Ordering::Relaxed) == self.acknowledged.load(Ordering::Relaxed)
+        self.flight.is_idle()
     }
 
     /// Whether there is something to complete.
     #[inline]
     pub fn has_news(&self, head: u64) -> bool {
-        head != self.acknowledged.load(Ordering::Relaxed)
+        self.flight.has_news(head)
     }
 
     /// Takes what the responder has dealt with up to `head`, in order, and those who wait for room. None when nothing
@@ -191,7 +185,7 @@ impl Outbound {
         {
             done.extend(sending.in_flight.pop_front());
         }
-        self.acknowledged.store(head, Ordering::Relaxed);
+        self.flight.note_acknowledged(head);
         Some(std::mem::take(&mut sending.starving))
     }
 
@@ -201,8 +195,7 @@ impl Outbound {
         sending.closed = true;
         let starving = std::mem::take(&mut sending.starving);
         let all = sending.in_flight.drain(..).collect();
-        self.acknowledged
-            .store(self.pushed.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.flight.close();
         (all, starving)
     }
 

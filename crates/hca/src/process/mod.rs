@@ -10,7 +10,7 @@
 
 mod attempt;
 mod caller;
-mod fence;
+pub mod fence;
 pub mod flight;
 mod handshakes;
 pub mod link;

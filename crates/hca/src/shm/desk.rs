@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"verbdesk");
 const QUEUE_PAIRS: usize = 1 << 24;
-/// Keys that one process can have.
+/// Keys that one process can have: index 0 is none.
 pub const KEYS: usize = 1 << 20;
 const HEADER: usize = 4096;
 const KEYS_AT: usize = HEADER + QUEUE_PAIRS * size_of::<QpRecord>();
@@ -99,7 +99,8 @@ pub struct KeyRecord {
     pub address: AtomicU64,
     /// Pieces in the arena, in order of address; unused ones are empty.
     pub segments: [SegmentRecord; SEGMENTS],
-    /// Changes whenever the record does, so that whoever used it can tell afterwards whether it still held.
+    /// Changes whenever the key becomes valid or invalid, or its pages move: who finds it changed after a copy may have
+    /// copied to or from pages that were no longer the key's.
     pub generation: AtomicU32,
 }
 
@@ -161,7 +162,7 @@ impl Desk {
         }
     }
 
-    /// The record of a key (its upper bits, masked to the table).
+    /// The record of a key: its index is bits 8 to 27.
     #[inline]
     pub fn key(&self, key: u32) -> &KeyRecord {
         let index = (key >> 8) as usize & (KEYS - 1);

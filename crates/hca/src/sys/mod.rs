@@ -8,6 +8,8 @@ pub mod memfd;
 pub mod own_memory;
 pub mod populate;
 pub mod process_vm;
+pub mod remap;
 pub mod socket;
+pub mod threads;
 pub mod userfault;
 pub mod vma;

@@ -7,8 +7,10 @@
 
 use crate::errno::{Errno, Result};
 use crate::sys::process_vm;
+use crate::sys::userfault::HOLDS;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 
 const MEMORY: &str = "/proc/self/mem";
 
@@ -20,18 +22,20 @@ const MEMORY: &str = "/proc/self/mem";
 /// # Safety
 /// `target` must be valid for writes of `length` bytes.
 pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
-    // SAFETY: as the caller vouches; the kernel checks the other side.
-    match unsafe { process_vm::read(std::process::id() as i32, address, target, length) } {
-        Err(error) if is_refusal(error) => {
-            // SAFETY: the caller vouches for `length` bytes.
-            let target = unsafe { std::slice::from_raw_parts_mut(target, length) };
-            let memory = File::open(MEMORY)?;
-            memory
-                .read_exact_at(target, address)
-                .map_err(|error| not_there(&error))
+    beside_holds(|| {
+        // SAFETY: as the caller vouches; the kernel checks the other side.
+        match unsafe { process_vm::read(std::process::id() as i32, address, target, length) } {
+            Err(error) if is_refusal(error) => {
+                // SAFETY: the caller vouches for `length` bytes.
+                let target = unsafe { std::slice::from_raw_parts_mut(target, length) };
+                let memory = File::open(MEMORY)?;
+                memory
+                    .read_exact_at(target, address)
+                    .map_err(|error| not_there(&error))
+            }
+            answer => answer,
         }
-        answer => answer,
-    }
+    })
 }
 
 /// Copies `length` bytes at `source` to `address`.
@@ -43,17 +47,33 @@ pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
 /// `source` must be valid for reads of `length` bytes; nothing but the registered memory that the application lets peers
 /// write may lie at `address`.
 pub unsafe fn store(address: u64, source: *const u8, length: usize) -> Result<()> {
-    // SAFETY: as the caller vouches; the kernel checks the other side.
-    match unsafe { process_vm::write(std::process::id() as i32, address, source, length) } {
-        Err(error) if is_refusal(error) => {
-            // SAFETY: the caller vouches for `length` bytes.
-            let source = unsafe { std::slice::from_raw_parts(source, length) };
-            let memory = OpenOptions::new().write(true).open(MEMORY)?;
-            memory
-                .write_all_at(source, address)
-                .map_err(|error| not_there(&error))
+    beside_holds(|| {
+        // SAFETY: as the caller vouches; the kernel checks the other side.
+        match unsafe { process_vm::write(std::process::id() as i32, address, source, length) } {
+            Err(error) if is_refusal(error) => {
+                // SAFETY: the caller vouches for `length` bytes.
+                let source = unsafe { std::slice::from_raw_parts(source, length) };
+                let memory = OpenOptions::new().write(true).open(MEMORY)?;
+                memory
+                    .write_all_at(source, address)
+                    .map_err(|error| not_there(&error))
+            }
+            answer => answer,
         }
-        answer => answer,
+    })
+}
+
+/// Tries again what failed while a range of this process was held: then the pages may be there, and the kernel was only
+/// not allowed to wait for them.
+fn beside_holds(attempt: impl Fn() -> Result<()>) -> Result<()> {
+    loop {
+        let before = HOLDS.load(Ordering::SeqCst);
+        let answer = attempt();
+        let held = before % 2 == 1 || HOLDS.load(Ordering::SeqCst) != before;
+        if answer != Err(Errno::EFAULT) || !held {
+            return answer;
+        }
+        std::thread::yield_now();
     }
 }
 

@@ -1,11 +1,18 @@
-//! Holding other threads' writes to a range while its pages are replaced (userfaultfd(2), write-protect mode).
+//! Holding other threads' accesses to a range while its pages are replaced (userfaultfd(2)).
+//!
+//! A thread that is held waits inside its access until the range is released, and then makes it on what is there. With
+//! full rights (root, or vm.unprivileged_userfaultfd) the kernel's own accesses, say read(2) into the range, wait too;
+//! without, they fail with EFAULT, which is why [`HOLDS`] tells our own kernel copies to try again.
 
 use crate::errno::{Errno, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
 const UFFD_API: u64 = 0xaa;
 const UFFD_FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
+const UFFD_FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
+const UFFDIO_REGISTER_MODE_MISSING: u64 = 1 << 0;
 const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
 const UFFDIO_WRITEPROTECT_MODE_WP: u64 = 1 << 0;
 
@@ -15,6 +22,9 @@ const UFFDIO_REGISTER: u64 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
 const UFFDIO_WAKE: u64 = 0x8010_aa02;
 const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
+
+/// Odd while a range is held; grows with each hold. One range of the process is held at a time.
+pub static HOLDS: AtomicU64 = AtomicU64::new(0);
 
 #[repr(C)]
 struct Api {
@@ -43,24 +53,47 @@ struct WriteProtect {
     mode: u64,
 }
 
-/// A userfaultfd that can hold writers.
-pub struct WriteHold {
+/// A userfaultfd. It means the memory of the process that opened it: a forked child opens its own.
+pub struct UserFault {
     fd: OwnedFd,
+    protects_shared: bool,
 }
 
-impl WriteHold {
+/// What is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Everything,
+    Writes,
+}
+
+/// A range whose accesses wait. Dropping it lets them go on, with what is mapped there then.
+pub struct Held<'a> {
+    fault: &'a UserFault,
+    range: Range,
+    kind: Kind,
+    replaced: bool,
+}
+
+impl UserFault {
     /// Opens one. Fails where the kernel or a seccomp profile refuses (EPERM, ENOSYS, EINVAL).
-    pub fn open() -> Result<WriteHold> {
-        // With full rights the kernel's own writes (read(2) into the range) wait too; without, only user threads do.
+    pub fn open() -> Result<UserFault> {
+        let protect = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+        UserFault::with_features(protect, true).or_else(|_| UserFault::with_features(0, false))
+    }
+
+    fn with_features(features: u64, protects_shared: bool) -> Result<UserFault> {
         let fd = Self::descriptor(0).or_else(|_| Self::descriptor(UFFD_USER_MODE_ONLY))?;
-        let hold = WriteHold { fd };
+        let fault = UserFault {
+            fd,
+            protects_shared,
+        };
         let mut api = Api {
             api: UFFD_API,
-            features: UFFD_FEATURE_PAGEFAULT_FLAG_WP,
+            features,
             ioctls: 0,
         };
-        hold.ioctl(UFFDIO_API, &mut api)?;
-        Ok(hold)
+        fault.ioctl(UFFDIO_API, &mut api)?;
+        Ok(fault)
     }
 
     fn descriptor(mode: libc::c_int) -> Result<OwnedFd> {
@@ -73,42 +106,59 @@ impl WriteHold {
         Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
     }
 
-    /// From now on a write to `[start, start + length)` waits until [`WriteHold::release`]. The pages must be there
-    /// (MADV_POPULATE_READ), because a missing page cannot be protected.
-    pub fn hold(&self, start: u64, length: u64) -> Result<()> {
-        let range = Range { start, length };
+    /// Whether [`UserFault::hold_writes`] works on shared memory (Linux 5.19).
+    pub fn protects_shared(&self) -> bool {
+        self.protects_shared
+    }
+
+    /// From now on whoever touches a page of `[start, start + length)` that is not there waits. The range is private
+    /// anonymous memory, from which the caller then takes the pages away.
+    pub fn hold_missing(&self, start: u64, length: u64) -> Result<Held<'_>> {
+        self.register(start, length, Kind::Everything)
+    }
+
+    /// From now on whoever writes to `[start, start + length)` waits. The range is shared memory.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP before Linux 5.19.
+    pub fn hold_writes(&self, start: u64, length: u64) -> Result<Held<'_>> {
+        if !self.protects_shared {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let held = self.register(start, length, Kind::Writes)?;
+        let range = held.range;
         self.ioctl(
-            UFFDIO_REGISTER,
-            &mut Register {
-                range,
-                mode: UFFDIO_REGISTER_MODE_WP,
-                ioctls: 0,
-            },
-        )?;
-        let protect = self.ioctl(
             UFFDIO_WRITEPROTECT,
             &mut WriteProtect {
                 range,
                 mode: UFFDIO_WRITEPROTECT_MODE_WP,
             },
-        );
-        if protect.is_err() {
-            let _ = self.ioctl(UFFDIO_UNREGISTER, &mut { range });
-        }
-        protect
+        )?;
+        Ok(held)
     }
 
-    /// Lets writers go on after the range was replaced by another mapping.
-    pub fn wake(&self, start: u64, length: u64) {
-        let _ = self.ioctl(UFFDIO_WAKE, &mut Range { start, length });
-    }
-
-    /// Gives up: the old pages stay and writers go on.
-    pub fn release(&self, start: u64, length: u64) {
+    fn register(&self, start: u64, length: u64, kind: Kind) -> Result<Held<'_>> {
         let range = Range { start, length };
-        let _ = self.ioctl(UFFDIO_WRITEPROTECT, &mut WriteProtect { range, mode: 0 });
-        let _ = self.ioctl(UFFDIO_UNREGISTER, &mut { range });
-        self.wake(start, length);
+        let mode = match kind {
+            Kind::Everything => UFFDIO_REGISTER_MODE_MISSING,
+            Kind::Writes => UFFDIO_REGISTER_MODE_WP,
+        };
+        HOLDS.fetch_add(1, Ordering::SeqCst);
+        let held = Held {
+            fault: self,
+            range,
+            kind,
+            replaced: false,
+        };
+        self.ioctl(
+            UFFDIO_REGISTER,
+            &mut Register {
+                range,
+                mode,
+                ioctls: 0,
+            },
+        )?;
+        Ok(held)
     }
 
     fn ioctl<T>(&self, request: u64, argument: &mut T) -> Result<()> {
@@ -125,5 +175,27 @@ impl WriteHold {
         } else {
             Ok(())
         }
+    }
+}
+
+impl Held<'_> {
+    /// Another mapping lies there now, which the kernel does not hold accesses to: waiting threads only need waking.
+    pub fn replaced(mut self) {
+        self.replaced = true;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let range = self.range;
+        if !self.replaced {
+            if self.kind == Kind::Writes {
+                let mut protect = WriteProtect { range, mode: 0 };
+                let _ = self.fault.ioctl(UFFDIO_WRITEPROTECT, &mut protect);
+            }
+            let _ = self.fault.ioctl(UFFDIO_UNREGISTER, &mut { range });
+        }
+        let _ = self.fault.ioctl(UFFDIO_WAKE, &mut { range });
+        HOLDS.fetch_add(1, Ordering::SeqCst);
     }
 }

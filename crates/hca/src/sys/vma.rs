@@ -1,7 +1,12 @@
-//! What lies at an address of our own process: /proc/self/maps (proc_pid_maps(5)).
+//! What lies at an address of our own process: the PROCMAP_QUERY request of /proc/self/maps (Linux 6.11), and the text
+//! of that file where the kernel has no such request (proc_pid_maps(5)).
 
 use crate::errno::{Errno, Result};
-use std::fs;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
+
+const MAPS: &str = "/proc/self/maps";
 
 /// One mapping of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,37 +19,163 @@ pub struct Vma {
     pub readable: bool,
     /// May be stored to.
     pub writable: bool,
+    /// May be executed.
+    pub executable: bool,
     /// MAP_SHARED.
     pub shared: bool,
     /// Offset in the file behind it.
     pub offset: u64,
     /// Inode of the file behind it; 0 for anonymous memory.
     pub inode: u64,
-    /// A kernel-made special mapping: `[stack]`, `[vdso]`... but not `[heap]`, which is ordinary memory.
-    pub special: bool,
 }
 
 impl Vma {
-    /// Private anonymous memory that may be written: what can be moved into shared pages unnoticed.
+    /// Private anonymous memory that may be written: what can be moved into shared pages unnoticed. The main thread's
+    /// stack is none, because it grows.
     pub fn is_private_anonymous(&self) -> bool {
-        self.readable && self.writable && !self.shared && self.inode == 0 && !self.special
+        self.readable && self.writable && !self.shared && self.inode == 0 && !self.is_main_stack()
+    }
+
+    /// PROT_* of mmap(2).
+    pub fn protection(&self) -> libc::c_int {
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        flag(self.readable, libc::PROT_READ)
+            | flag(self.writable, libc::PROT_WRITE)
+            | flag(self.executable, libc::PROT_EXEC)
+    }
+
+    fn is_main_stack(&self) -> bool {
+        // SAFETY: looks up a number that the kernel handed over at the start of the program.
+        let on_the_stack = unsafe { libc::getauxval(libc::AT_RANDOM) };
+        self.start <= on_the_stack && on_the_stack < self.end
     }
 }
 
-/// All mappings that overlap `[start, end)`, in order.
-pub fn overlapping(start: u64, end: u64) -> Result<Vec<Vma>> {
-    Ok(all()?
-        .into_iter()
-        .filter(|vma| vma.start < end && vma.end > start)
-        .collect())
+/// The mappings of the process that opened it; a forked child opens its own.
+#[derive(Debug)]
+pub struct Maps {
+    file: File,
 }
 
-/// All mappings of the process, in order.
-pub fn all() -> Result<Vec<Vma>> {
-    let text = fs::read_to_string("/proc/self/maps").map_err(Errno::from)?;
-    text.lines()
-        .map(|line| parse(line).ok_or(Errno::EIO))
-        .collect()
+impl Maps {
+    /// Opens the table of this process's mappings.
+    pub fn open() -> Result<Maps> {
+        let file = File::open(MAPS)?;
+        Ok(Maps { file })
+    }
+
+    /// All mappings that overlap `[start, end)`, in order.
+    pub fn overlapping(&self, start: u64, end: u64) -> Result<Vec<Vma>> {
+        match self.query_all(start, end, COVERING_OR_NEXT) {
+            Err(Errno(libc::ENOTTY | libc::EINVAL | libc::EBADF)) => overlapping(start, end),
+            answer => answer,
+        }
+    }
+
+    /// All shared mappings of files, in order.
+    pub fn shared_files(&self) -> Result<Vec<Vma>> {
+        let flags = COVERING_OR_NEXT | FILE_BACKED | SHARED;
+        match self.query_all(0, u64::MAX, flags) {
+            Err(Errno(libc::ENOTTY | libc::EINVAL | libc::EBADF)) => {
+                let mut all = overlapping(0, u64::MAX)?;
+                all.retain(|vma| vma.shared && vma.inode != 0);
+                Ok(all)
+            }
+            answer => answer,
+        }
+    }
+
+    fn query_all(&self, start: u64, end: u64, flags: u64) -> Result<Vec<Vma>> {
+        let mut found = Vec::new();
+        let mut at = start;
+        while at < end {
+            match self.query(at, flags) {
+                Ok(vma) if vma.start < end => {
+                    at = vma.end;
+                    found.push(vma);
+                }
+                Ok(_) | Err(Errno::ENOENT) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The mapping at an address, or the next one above, of those that `flags` ask for.
+    fn query(&self, address: u64, flags: u64) -> Result<Vma> {
+        let mut query = Query {
+            size: size_of::<Query>() as u64,
+            flags,
+            address,
+            ..Query::default()
+        };
+        // SAFETY: the request is paired with its structure (linux/fs.h, struct procmap_query).
+        let answer = unsafe {
+            libc::ioctl(
+                self.file.as_raw_fd(),
+                PROCMAP_QUERY as libc::Ioctl,
+                &raw mut query,
+            )
+        };
+        if answer < 0 {
+            return Err(Errno::last());
+        }
+        Ok(Vma {
+            start: query.start,
+            end: query.end,
+            readable: query.rights & READABLE != 0,
+            writable: query.rights & WRITABLE != 0,
+            executable: query.rights & EXECUTABLE != 0,
+            shared: query.rights & SHARED != 0,
+            offset: query.offset,
+            inode: query.inode,
+        })
+    }
+}
+
+/// _IOWR('f', 17, struct procmap_query)
+const PROCMAP_QUERY: u64 = 0xc068_6611;
+const READABLE: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const EXECUTABLE: u64 = 1 << 2;
+const SHARED: u64 = 1 << 3;
+const COVERING_OR_NEXT: u64 = 1 << 4;
+const FILE_BACKED: u64 = 1 << 5;
+
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    flags: u64,
+    address: u64,
+    start: u64,
+    end: u64,
+    rights: u64,
+    page_size: u64,
+    offset: u64,
+    inode: u64,
+    device: [u32; 2],
+    name_size: u32,
+    build_id_size: u32,
+    name: u64,
+    build_id: u64,
+}
+
+const _: () = assert!(size_of::<Query>() == 0x68);
+
+/// All mappings that overlap `[start, end)`, in order, from the text of the file.
+pub fn overlapping(start: u64, end: u64) -> Result<Vec<Vma>> {
+    let mut found = Vec::new();
+    for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
+        let vma = parse(&line?).ok_or(Errno::EIO)?;
+        if vma.start >= end {
+            break;
+        }
+        if vma.end > start {
+            found.push(vma);
+        }
+    }
+    Ok(found)
 }
 
 fn parse(line: &str) -> Option<Vma> {
@@ -54,7 +185,6 @@ fn parse(line: &str) -> Option<Vma> {
     let offset = fields.next()?;
     let _device = fields.next()?;
     let inode = fields.next()?.parse().ok()?;
-    let name = fields.next().unwrap_or("");
     if rights.len() < 4 {
         return None;
     }
@@ -63,16 +193,11 @@ fn parse(line: &str) -> Option<Vma> {
         end: u64::from_str_radix(end, 16).ok()?,
         readable: rights[0] == b'r',
         writable: rights[1] == b'w',
+        executable: rights[2] == b'x',
         shared: rights[3] == b's',
         offset: u64::from_str_radix(offset, 16).ok()?,
         inode,
-        special: name.starts_with('[') && name != "[heap]" && !name.starts_with("[anon"),
     })
-}
-
-/// Threads of this process.
-pub fn thread_count() -> usize {
-    fs::read_dir("/proc/self/task").map_or(usize::MAX, |tasks| tasks.count())
 }
 
 #[cfg(test)]
@@ -84,24 +209,64 @@ mod tests {
         let heap = parse("55d0a000-55d0c000 rw-p 00000000 00:00 0    [heap]").unwrap();
         assert!(heap.is_private_anonymous());
         assert_eq!((heap.start, heap.end), (0x55d0_a000, 0x55d0_c000));
-        let stack = parse("7ffc0000-7ffd0000 rw-p 00000000 00:00 0   [stack]").unwrap();
-        assert!(!stack.is_private_anonymous());
-        let file = parse("7f00-8f00 r--p 00001000 fe:00 1234    /usr/lib/x y.so").unwrap();
+        let file = parse("7f00-8f00 r-xp 00001000 fe:00 1234    /usr/lib/x y.so").unwrap();
         assert_eq!(
             (file.inode, file.offset, file.writable),
             (1234, 0x1000, false)
         );
+        assert_eq!(file.protection(), libc::PROT_READ | libc::PROT_EXEC);
         let shared = parse("7f00-8f00 rw-s 00001000 00:01 77   /memfd:x (deleted)").unwrap();
         assert!(shared.shared && !shared.is_private_anonymous());
         assert_eq!(parse("nonsense"), None);
     }
 
     #[test]
-    fn finds_this_function_s_own_stack() {
+    fn the_main_stack_cannot_be_moved() {
+        // SAFETY: as in `is_main_stack`.
+        let there = unsafe { libc::getauxval(libc::AT_RANDOM) };
+        let stack = overlapping(there, there + 1).unwrap();
+        assert!(stack.len() == 1 && stack[0].writable && !stack[0].is_private_anonymous());
+    }
+
+    #[test]
+    fn the_request_and_the_text_say_the_same() {
+        let maps = Maps::open().unwrap();
         let here = 0u8;
         let address = &raw const here as u64;
-        let found = overlapping(address, address + 1).unwrap();
+        let found = maps.overlapping(address, address + 1).unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].writable);
+        // Memory of this test's own, in three mappings, with a hole after it: other tests change the rest.
+        // SAFETY: a fresh mapping.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4 * 4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        } as u64;
+        // SAFETY: inside the mapping just made.
+        unsafe {
+            libc::mprotect((base + 4096) as *mut _, 4096, libc::PROT_READ);
+            libc::munmap((base + 3 * 4096) as *mut _, 4096);
+        }
+        let cut = |all: Vec<Vma>| -> Vec<_> {
+            let cut = |vma: &Vma| {
+                (
+                    vma.start.max(base),
+                    vma.end.min(base + 3 * 4096),
+                    vma.protection(),
+                )
+            };
+            all.iter().map(cut).collect()
+        };
+        let asked = cut(maps.overlapping(base, base + 3 * 4096).unwrap());
+        assert_eq!(asked.len(), 3);
+        assert_eq!(asked, cut(overlapping(base, base + 3 * 4096).unwrap()));
+        // SAFETY: the rest of the mapping made above.
+        unsafe { libc::munmap(base as *mut _, 3 * 4096) };
     }
 }

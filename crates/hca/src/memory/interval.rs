@@ -1,0 +1,229 @@
+//! A map from ranges of numbers to values, for page ranges of which each page has a value of its own kind of place.
+//!
+//! Ranges never overlap. A value knows how it continues ([`Advance`]), so a range can be cut anywhere and equal
+//! neighbours are one range again. All costs are in the number of ranges that a call touches.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A value of a range, as seen from a later place in it.
+pub trait Advance {
+    /// The value `by` further on.
+    fn advanced(&self, by: u64) -> Self;
+}
+
+/// Values by range.
+#[derive(Debug)]
+pub struct IntervalMap<V> {
+    /// By first number: one past the last, and the value at the first.
+    ranges: BTreeMap<u64, (u64, V)>,
+}
+
+impl<V> Default for IntervalMap<V> {
+    fn default() -> IntervalMap<V> {
+        IntervalMap {
+            ranges: BTreeMap::new(),
+        }
+    }
+}
+
+impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
+    /// Gives a range a value in place of what it had.
+    pub fn insert(&mut self, range: Range<u64>, value: V) {
+        if range.is_empty() {
+            return;
+        }
+        self.remove(range.clone());
+        self.ranges.insert(range.start, (range.end, value));
+        self.join(range);
+    }
+
+    /// What lies in a range, in order, each part cut to it.
+    pub fn overlapping(&self, range: Range<u64>) -> Vec<(Range<u64>, V)> {
+        let before = self.ranges.range(..=range.start).next_back();
+        let first = before.map_or(range.start, |(start, _)| *start);
+        if range.is_empty() {
+            return Vec::new();
+        }
+        self.ranges
+            .range(first..range.end)
+            .filter(|(_, (end, _))| *end > range.start)
+            .map(|(start, (end, value))| {
+                let from = (*start).max(range.start);
+                (from..(*end).min(range.end), value.advanced(from - start))
+            })
+            .collect()
+    }
+
+    /// All ranges in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &V)> {
+        self.ranges
+            .iter()
+            .map(|(start, (end, value))| (*start..*end, value))
+    }
+
+    /// Changes the values of what lies in a range.
+    pub fn update(&mut self, range: Range<u64>, mut change: impl FnMut(&mut V)) {
+        if range.is_empty() {
+            return;
+        }
+        self.cut(range.start);
+        self.cut(range.end);
+        for (_, (_, value)) in self.ranges.range_mut(range.clone()) {
+            change(value);
+        }
+        self.join(range);
+    }
+
+    /// Takes out what lies in a range.
+    pub fn remove(&mut self, range: Range<u64>) -> Vec<(Range<u64>, V)> {
+        let inside = self.overlapping(range.clone());
+        if !inside.is_empty() {
+            self.cut(range.start);
+            self.cut(range.end);
+            for (part, _) in &inside {
+                self.ranges.remove(&part.start);
+            }
+        }
+        inside
+    }
+
+    /// Whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Makes `at` a boundary, if it lies inside a range.
+    fn cut(&mut self, at: u64) {
+        let Some((&start, (end, value))) = self.ranges.range_mut(..at).next_back() else {
+            return;
+        };
+        if *end > at {
+            let rest = (*end, value.advanced(at - start));
+            *end = at;
+            self.ranges.insert(at, rest);
+        }
+    }
+
+    /// Makes one of neighbours that continue each other, in and next to a range.
+    fn join(&mut self, range: Range<u64>) {
+        let before = self.ranges.range(..range.start).next_back();
+        let mut at = before.map_or(range.start, |(start, _)| *start);
+        while at <= range.end {
+            let Some((&start, (end, value))) = self.ranges.range(at..=range.end).next() else {
+                return;
+            };
+            let continued = self
+                .ranges
+                .get(end)
+                .filter(|(_, next)| *next == value.advanced(end - start))
+                .map(|(next_end, _)| (*end, *next_end));
+            match continued {
+                Some((next, next_end)) => {
+                    self.ranges.remove(&next);
+                    if let Some((end, _)) = self.ranges.get_mut(&start) {
+                        *end = next_end;
+                    }
+                    at = start;
+                }
+                None => at = *end,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Counts users of addresses that continue.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Place {
+        address: u64,
+        users: u32,
+    }
+
+    impl Advance for Place {
+        fn advanced(&self, by: u64) -> Place {
+            Place {
+                address: self.address + by,
+                users: self.users,
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Range<u64>, u64),
+        Update(Range<u64>),
+        Remove(Range<u64>),
+    }
+
+    fn range() -> impl Strategy<Value = Range<u64>> {
+        (0u64..40, 0u64..12).prop_map(|(start, length)| start..start + length)
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (range(), 0u64..3).prop_map(|(range, base)| Step::Insert(range, base * 1000)),
+            range().prop_map(Step::Update),
+            range().prop_map(Step::Remove),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_map_is_what_a_table_of_every_number_is(steps in proptest::collection::vec(step(), 1..60)) {
+            let mut map = IntervalMap::default();
+            let mut table: Vec<Option<Place>> = vec![None; 64];
+            for step in steps {
+                match step {
+                    Step::Insert(range, base) => {
+                        let first = Place { address: base + range.start, users: 1 };
+                        for at in range.clone() {
+                            table[at as usize] = Some(first.advanced(at - range.start));
+                        }
+                        map.insert(range, first);
+                    }
+                    Step::Update(range) => {
+                        for at in range.clone() {
+                            if let Some(place) = &mut table[at as usize] {
+                                place.users += 1;
+                            }
+                        }
+                        map.update(range, |place| place.users += 1);
+                    }
+                    Step::Remove(range) => {
+                        let mut expected = Vec::new();
+                        for at in range.clone() {
+                            expected.extend(table[at as usize].take().map(|place| (at, place)));
+                        }
+                        let taken: Vec<(u64, Place)> = map
+                            .remove(range)
+                            .into_iter()
+                            .flat_map(|(range, first)| {
+                                let start = range.start;
+                                range.map(move |at| (at, first.advanced(at - start)))
+                            })
+                            .collect();
+                        prop_assert_eq!(taken, expected);
+                    }
+                }
+                for at in 0..64u64 {
+                    let seen = map.overlapping(at..at + 1).pop().map(|(_, place)| place);
+                    prop_assert_eq!(seen, table[at as usize].clone());
+                }
+                let ranges: Vec<(Range<u64>, Place)> =
+                    map.iter().map(|(range, place)| (range, place.clone())).collect();
+                for pair in ranges.windows(2) {
+                    let (first, second) = (&pair[0], &pair[1]);
+                    prop_assert!(first.0.start < first.0.end && first.0.end <= second.0.start);
+                    let continues = first.0.end == second.0.start
+                        && first.1.advanced(first.0.end - first.0.start) == second.1;
+                    prop_assert!(!continues, "neighbours that are one range");
+                }
+            }
+        }
+    }
+}

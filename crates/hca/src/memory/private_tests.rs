@@ -1,0 +1,453 @@
+//! Random programs that register, deregister and do what programs do to their memory, beside the same program that does
+//! not register: contents are equal at every step, and when nothing is registered so is what the kernel tells.
+
+use crate::memory::adopt::adopt;
+use crate::memory::arena::{Arena, PAGE};
+use crate::memory::fork::ForkMutex;
+use crate::memory::pins::HoldId;
+use crate::memory::restore::depart;
+use proptest::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const PAGES: u64 = 24;
+const LIMIT: usize = 3;
+
+/// An arena with what a process has about it.
+struct Host {
+    arena: Arena,
+    registration: ForkMutex,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host {
+            arena: Arena::of_length(1 << 30).unwrap(),
+            registration: ForkMutex::new(),
+        }
+    }
+
+    /// None where not all is mapped and writable.
+    fn register(&self, start: u64, end: u64) -> Option<HoldId> {
+        let _registration = self.registration.lock();
+        let mappings = self.arena.maps().overlapping(start, end).unwrap();
+        let mut at = start;
+        for vma in &mappings {
+            if vma.start > at || !vma.writable {
+                return None;
+            }
+            at = vma.end;
+        }
+        (at >= end).then(|| adopt(&self.arena, &mappings, start, end, LIMIT))
+    }
+
+    fn deregister(&self, hold: HoldId) {
+        let _registration = self.registration.lock();
+        depart(&self.arena, hold, None);
+    }
+}
+
+/// Private anonymous memory between two pages that nobody may touch.
+struct Memory {
+    base: u64,
+}
+
+impl Memory {
+    fn new() -> Memory {
+        // SAFETY: a fresh mapping.
+        let outer = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                ((PAGES + 2) * PAGE) as usize,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(outer, libc::MAP_FAILED);
+        let memory = Memory {
+            base: outer as u64 + PAGE,
+        };
+        memory.map(0..PAGES);
+        memory
+    }
+
+    fn at(&self, page: u64) -> u64 {
+        self.base + page * PAGE
+    }
+
+    fn map(&self, pages: Range<u64>) {
+        self.map_with(pages, libc::PROT_READ | libc::PROT_WRITE);
+    }
+
+    /// Takes pages away. Their addresses stay ours, or the kernel might give them to others.
+    fn unmap(&self, pages: Range<u64>) {
+        self.map_with(pages, libc::PROT_NONE);
+    }
+
+    fn map_with(&self, pages: Range<u64>, protection: libc::c_int) {
+        // SAFETY: over our own memory.
+        let answer = unsafe {
+            libc::mmap(
+                self.at(pages.start) as *mut _,
+                ((pages.end - pages.start) * PAGE) as usize,
+                protection,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(answer, libc::MAP_FAILED);
+    }
+
+    fn advise(&self, pages: &Range<u64>, advice: libc::c_int) -> libc::c_int {
+        // SAFETY: our own memory.
+        unsafe {
+            libc::madvise(
+                self.at(pages.start) as *mut _,
+                ((pages.end - pages.start) * PAGE) as usize,
+                advice,
+            )
+        }
+    }
+
+    fn protect(&self, pages: &Range<u64>, protection: libc::c_int) {
+        // SAFETY: our own memory.
+        unsafe {
+            libc::mprotect(
+                self.at(pages.start) as *mut _,
+                ((pages.end - pages.start) * PAGE) as usize,
+                protection,
+            )
+        };
+    }
+
+    fn write(&self, page: u64, value: u64) {
+        // SAFETY: the page is mapped and writable, as the script keeps account.
+        unsafe { ((self.at(page) + value % 500 * 8) as *mut u64).write_volatile(value) };
+    }
+
+    fn page(&self, page: u64) -> &[u8] {
+        // SAFETY: the page is mapped and readable, as the script keeps account.
+        unsafe { std::slice::from_raw_parts(self.at(page) as *const u8, PAGE as usize) }
+    }
+
+    /// Has the kernel make the memory twice as long, and gives it up: whether it could, and the new half is empty.
+    fn grown(self) -> Option<bool> {
+        let length = (PAGES * PAGE) as usize;
+        // SAFETY: our own memory, moved as a whole. Its old addresses are another's then.
+        unsafe {
+            let base = self.at(0) as *mut libc::c_void;
+            let moved = libc::mremap(base, length, 2 * length, libc::MREMAP_MAYMOVE);
+            if moved == libc::MAP_FAILED {
+                return None;
+            }
+            libc::munmap((self.base - PAGE) as *mut _, PAGE as usize);
+            libc::munmap(self.at(PAGES) as *mut _, PAGE as usize);
+            std::mem::forget(self);
+            let second = std::slice::from_raw_parts(moved.cast::<u8>().add(length), length);
+            let empty = second.iter().all(|byte| *byte == 0);
+            libc::munmap(moved, 2 * length);
+            Some(empty)
+        }
+    }
+
+    /// What the kernel says: mappings as page ranges, their rights and whether they are shared.
+    fn layout(&self, host: &Host) -> Vec<(u64, u64, libc::c_int, bool, u64)> {
+        let (start, end) = (self.at(0), self.at(PAGES));
+        let mappings = host.arena.maps().overlapping(start, end).unwrap();
+        let page = |address: u64| address.clamp(start, end).wrapping_sub(start) / PAGE;
+        mappings
+            .iter()
+            .map(|vma| {
+                (
+                    page(vma.start),
+                    page(vma.end),
+                    vma.protection(),
+                    vma.shared,
+                    vma.inode,
+                )
+            })
+            .collect()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our own memory, in its last use.
+        unsafe { libc::munmap((self.base - PAGE) as *mut _, ((PAGES + 2) * PAGE) as usize) };
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, u64),
+    Register(u64, u64),
+    Deregister(usize),
+    Unmap(Range<u64>),
+    MapOver(Range<u64>),
+    DontNeed(Range<u64>),
+    Free(Range<u64>),
+    ReadOnly(Range<u64>),
+}
+
+fn pages() -> impl Strategy<Value = Range<u64>> {
+    (0..PAGES, 1u64..6).prop_map(|(first, count)| first..(first + count).min(PAGES))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..PAGES, 1u64..1 << 40).prop_map(|(page, value)| Step::Write(page, value)),
+        6 => (0..PAGES * PAGE - 1, 1u64..8 * PAGE).prop_map(|(at, length)| Step::Register(at, length)),
+        5 => any::<usize>().prop_map(Step::Deregister),
+        1 => pages().prop_map(Step::Unmap),
+        1 => pages().prop_map(Step::MapOver),
+        2 => pages().prop_map(Step::DontNeed),
+        1 => pages().prop_map(Step::Free),
+        1 => pages().prop_map(Step::ReadOnly),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn registered_memory_goes_back_to_what_private_memory_is(
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        let host = Host::new();
+        let (memory, twin) = (Memory::new(), Memory::new());
+        let mut readable = [true; PAGES as usize];
+        let mut writable = [true; PAGES as usize];
+        let mut held: Vec<(HoldId, Range<u64>)> = Vec::new();
+        // A new mapping between registered pages has a history of its own for the kernel, which then keeps it apart.
+        let mut replaced = false;
+        for step in steps {
+            match step {
+                Step::Write(page, value) => {
+                    if writable[page as usize] {
+                        memory.write(page, value);
+                        twin.write(page, value);
+                    }
+                }
+                Step::Register(at, length) => {
+                    let end = (at + length).min(PAGES * PAGE);
+                    let touched = at / PAGE..end.div_ceil(PAGE);
+                    let all = touched.clone().all(|page| writable[page as usize]);
+                    let hold = host.register(memory.at(0) + at, memory.at(0) + end);
+                    prop_assert_eq!(hold.is_some(), all);
+                    held.extend(hold.map(|hold| (hold, touched)));
+                }
+                Step::Deregister(pick) => {
+                    if !held.is_empty() {
+                        let (hold, _) = held.swap_remove(pick % held.len());
+                        host.deregister(hold);
+                    }
+                }
+                Step::Unmap(range) => {
+                    memory.unmap(range.clone());
+                    twin.unmap(range.clone());
+                    for page in range {
+                        readable[page as usize] = false;
+                        writable[page as usize] = false;
+                    }
+                }
+                Step::MapOver(range) => {
+                    replaced = true;
+                    memory.map(range.clone());
+                    twin.map(range.clone());
+                    for page in range {
+                        readable[page as usize] = true;
+                        writable[page as usize] = true;
+                    }
+                }
+                // While pages are registered these differ, as the guide says.
+                Step::DontNeed(range) => {
+                    let registered = held.iter().any(|(_, other)| {
+                        other.start < range.end && range.start < other.end
+                    });
+                    if !registered && range.clone().all(|page| readable[page as usize]) {
+                        prop_assert_eq!(memory.advise(&range, libc::MADV_DONTNEED), 0);
+                        twin.advise(&range, libc::MADV_DONTNEED);
+                    }
+                }
+                Step::Free(range) => {
+                    let registered = held.iter().any(|(_, other)| {
+                        other.start < range.end && range.start < other.end
+                    });
+                    if !registered && range.clone().all(|page| readable[page as usize]) {
+                        // The pages may go or stay; with the next write they stay.
+                        prop_assert_eq!(memory.advise(&range, libc::MADV_FREE), 0);
+                        memory.advise(&range, libc::MADV_DONTNEED);
+                        twin.advise(&range, libc::MADV_DONTNEED);
+                    }
+                }
+                Step::ReadOnly(range) => {
+                    if range.clone().all(|page| readable[page as usize]) {
+                        memory.protect(&range, libc::PROT_READ);
+                        twin.protect(&range, libc::PROT_READ);
+                        for page in range {
+                            writable[page as usize] = false;
+                        }
+                    }
+                }
+            }
+            for page in (0..PAGES).filter(|page| readable[*page as usize]) {
+                prop_assert!(memory.page(page) == twin.page(page), "page {page}");
+            }
+        }
+        for (hold, _) in held {
+            host.deregister(hold);
+        }
+        for page in (0..PAGES).filter(|page| readable[*page as usize]) {
+            prop_assert!(memory.page(page) == twin.page(page), "page {page} at the end");
+        }
+        prop_assert_eq!(host.arena.used(), 0, "the arena is empty");
+        let layout = memory.layout(&host);
+        prop_assert!(layout.iter().all(|(_, _, _, shared, inode)| !shared && *inode == 0));
+        let rights = |layout: &[(u64, u64, libc::c_int, bool, u64)]| -> Vec<libc::c_int> {
+            (0..PAGES)
+                .map(|page| {
+                    let there = layout.iter().find(|(start, end, ..)| (*start..*end).contains(&page));
+                    there.map_or(-1, |vma| vma.2)
+                })
+                .collect()
+        };
+        prop_assert_eq!(rights(&layout), rights(&twin.layout(&host)));
+        // The application's own pages after it changed nothing itself are one mapping again.
+        if writable.iter().all(|writable| *writable) {
+            let here = memory.grown();
+            let there = twin.grown();
+            prop_assert!(replaced || here == there, "one mapping: {here:?}, {there:?}");
+            prop_assert_ne!(here, Some(false), "another registration's pages");
+        }
+    }
+}
+
+#[test]
+fn other_threads_lose_no_write_while_pages_come_and_go() {
+    let host = Arc::new(Host::new());
+    let memory = Memory::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..2u64)
+        .map(|writer| {
+            let (stop, base) = (stop.clone(), memory.at(0));
+            std::thread::spawn(move || {
+                let mut count = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    for page in 0..PAGES {
+                        let word = (base + page * PAGE + writer * 64) as *const AtomicU64;
+                        // SAFETY: mapped while the thread lives, and only accessed atomically.
+                        let word = unsafe { &*word };
+                        assert_eq!(word.load(Ordering::Relaxed), count, "a write is lost");
+                        word.store(count + 1, Ordering::Relaxed);
+                    }
+                    count += 1;
+                }
+                count
+            })
+        })
+        .collect();
+    for round in 0..2000u64 {
+        let first = round % PAGES;
+        let a = host.register(memory.at(0), memory.at(PAGES)).unwrap();
+        let b = host
+            .register(memory.at(first), memory.at(first + 1))
+            .unwrap();
+        host.deregister(a);
+        host.deregister(b);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        assert!(writer.join().unwrap() > 0);
+    }
+    assert_eq!(host.arena.used(), 0);
+    assert!(memory.layout(&host).iter().all(|vma| !vma.3));
+}
+
+#[test]
+fn what_the_program_unmapped_is_forgotten() {
+    let host = Host::new();
+    // SAFETY: a fresh mapping, half of which is taken away; only this test knows it.
+    unsafe {
+        let length = 4 * PAGE as usize;
+        let base = libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        let start = base as u64;
+        let hold = host.register(start, start + 4 * PAGE).unwrap();
+        assert_eq!(host.arena.used(), 4 * PAGE);
+        libc::munmap((start + PAGE) as *mut _, 2 * PAGE as usize);
+        host.deregister(hold);
+        assert_eq!(host.arena.used(), 0);
+        libc::munmap(base, PAGE as usize);
+        libc::munmap((start + 3 * PAGE) as *mut _, PAGE as usize);
+    }
+}
+
+#[test]
+fn pages_that_the_program_moved_are_given_back_where_they_are() {
+    let host = Host::new();
+    let memory = Memory::new();
+    for page in 0..PAGES {
+        memory.write(page, page + 1);
+    }
+    let hold = host.register(memory.at(4), memory.at(8)).unwrap();
+    // SAFETY: our own memory.
+    let moved = unsafe {
+        libc::mremap(
+            memory.at(4) as *mut libc::c_void,
+            4 * PAGE as usize,
+            4 * PAGE as usize,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            memory.at(12) as *mut libc::c_void,
+        )
+    };
+    assert_eq!(moved as u64, memory.at(12));
+    memory.unmap(4..8);
+    host.deregister(hold);
+    for page in 12..16 {
+        let value = page - 8 + 1;
+        let at = (value % 500 * 8) as usize;
+        assert_eq!(memory.page(page)[at..at + 8], value.to_ne_bytes());
+    }
+    assert_eq!(memory.advise(&(12..16), libc::MADV_DONTNEED), 0);
+    assert!(memory.page(13).iter().all(|byte| *byte == 0));
+    assert_eq!(host.arena.used(), 0);
+}
+
+#[test]
+fn a_quarantined_extent_is_free_when_released() {
+    let host = Host::new();
+    let memory = Memory::new();
+    memory.write(0, 7);
+    let hold = host.register(memory.at(0), memory.at(2)).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let release: crate::memory::quarantine::Release = {
+        let over = over.clone();
+        Arc::new(move || over.load(Ordering::SeqCst))
+    };
+    {
+        let _registration = host.registration.lock();
+        depart(&host.arena, hold, Some(&release));
+    }
+    assert_eq!(
+        memory.page(0)[7 * 8],
+        7,
+        "the memory itself is back at once"
+    );
+    assert!(memory.layout(&host).iter().all(|vma| !vma.3));
+    assert_eq!(host.arena.quarantined(), 2 * PAGE);
+    host.arena.sweep();
+    assert_eq!(host.arena.used(), 2 * PAGE);
+    over.store(true, Ordering::SeqCst);
+    host.arena.sweep();
+    assert_eq!((host.arena.used(), host.arena.quarantined()), (0, 0));
+}

@@ -1,0 +1,45 @@
+//! While pages change their home nobody else may touch them, or a write would be lost.
+//!
+//! In a process of one thread it is enough that no signal handler runs; in others userfaultfd makes their accesses wait.
+
+use crate::errno::{Errno, Result};
+use crate::memory::arena::Arena;
+use crate::sys::threads::{self, SignalsBlocked};
+use crate::sys::userfault::{Held, UserFault};
+
+/// No signal handler runs on this thread while it lives, so none runs into a held range and waits for ever.
+pub struct Quiet<'a> {
+    others: Option<&'a UserFault>,
+    _signals: SignalsBlocked,
+}
+
+impl<'a> Quiet<'a> {
+    /// Makes ready for replacing pages.
+    ///
+    /// # Errors
+    /// EPERM when there are other threads and they cannot be held.
+    pub fn begin(arena: &'a Arena) -> Result<Quiet<'a>> {
+        let others = match threads::is_alone() {
+            true => None,
+            false => Some(arena.userfault().ok_or(Errno::EPERM)?),
+        };
+        Ok(Quiet {
+            others,
+            _signals: SignalsBlocked::new(),
+        })
+    }
+
+    /// Holds whoever touches private pages once they are taken away.
+    pub fn hold_missing(&self, start: u64, length: u64) -> Result<Option<Held<'a>>> {
+        self.others
+            .map(|fault| fault.hold_missing(start, length))
+            .transpose()
+    }
+
+    /// Holds whoever writes to shared pages.
+    pub fn hold_writes(&self, start: u64, length: u64) -> Result<Option<Held<'a>>> {
+        self.others
+            .map(|fault| fault.hold_writes(start, length))
+            .transpose()
+    }
+}

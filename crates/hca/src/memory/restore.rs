@@ -1,0 +1,203 @@
+//! Giving pages back: what no registration covers any more is private anonymous memory again, with the same contents and
+//! protection, so that mremap, madvise, fork, core dumps and smaps(5) are as if it had never been registered.
+//!
+//! Per piece: other threads' writes are held, the pages are copied to the shadow that adoption put aside, and the shadow
+//! is moved over them. Reading goes on meanwhile. What the application unmapped or mapped over is left alone; what it
+//! moved elsewhere (mremap) is found and given back there.
+
+use crate::errno::Result;
+use crate::memory::adopt::PIECE;
+use crate::memory::arena::{Arena, PAGE};
+use crate::memory::pins::{HoldId, Loose};
+use crate::memory::quarantine::Release;
+use crate::memory::quiet::Quiet;
+use crate::sys::populate::{Use, populate};
+use crate::sys::remap;
+use crate::sys::vma::Vma;
+use std::ops::Range;
+
+/// Stuck pages that are tried again with each registration that ends.
+const AGAIN: usize = 4;
+
+/// Ends a registration and gives back the pages that no other covers. Their place in the arena is free at once, or when
+/// `release` says so. No peer uses the registration's keys any more. Under the registration lock.
+pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) {
+    let loose = arena.pins().depart(hold);
+    for pages in loose {
+        give_back(arena, pages, release);
+    }
+    let again = arena.pins().retry(AGAIN);
+    for pages in again {
+        give_back(arena, pages, None);
+    }
+}
+
+/// A part of the loose pages where the application has it mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Address.
+    pub at: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Offset in the arena.
+    pub offset: u64,
+    /// PROT_*.
+    pub protection: libc::c_int,
+}
+
+fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
+    let Ok(places) = places(arena, &loose.offsets, loose.address) else {
+        arena.pins().keep_stuck(loose);
+        return;
+    };
+    let quiet = match places.is_empty() {
+        true => None,
+        false => Quiet::begin(arena).ok(),
+    };
+    let mut done = loose.offsets.start;
+    let over = |offsets: Range<u64>| {
+        arena.pins().unpin(offsets.clone());
+        arena.retire(offsets, release.cloned());
+    };
+    let shadow = |offset: u64| loose.shadow + (offset - loose.offsets.start);
+    for place in places {
+        if place.offset > done {
+            remap::unmap(shadow(done), place.offset - done);
+            over(done..place.offset);
+        }
+        let mut at = 0;
+        while at < place.length {
+            let length = PIECE.min(place.length - at);
+            let piece = Place {
+                at: place.at + at,
+                length,
+                offset: place.offset + at,
+                ..place
+            };
+            let offsets = piece.offset..piece.offset + length;
+            let restored = quiet
+                .as_ref()
+                .is_some_and(|quiet| restore(arena, quiet, piece, shadow(piece.offset)).is_ok());
+            if restored {
+                over(offsets);
+            } else {
+                arena.pins().keep_stuck(Loose {
+                    offsets,
+                    address: piece.at,
+                    shadow: shadow(piece.offset),
+                });
+            }
+            at += length;
+        }
+        done = place.offset + place.length;
+    }
+    if done < loose.offsets.end {
+        remap::unmap(shadow(done), loose.offsets.end - done);
+        over(done..loose.offsets.end);
+    }
+}
+
+/// Where the application has pages of the arena mapped now, in order of offset, no page twice. They are looked for at
+/// `address`, and only if not all are there, everywhere.
+pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<Place>> {
+    let length = offsets.end - offsets.start;
+    let there = arena.maps().overlapping(address, address + length)?;
+    let at_home = |place: &Place| place.at.wrapping_sub(address) == place.offset - offsets.start;
+    let mut places = visible(arena, &there, offsets);
+    places.retain(at_home);
+    let found: u64 = places.iter().map(|place| place.length).sum();
+    if found < length {
+        let mut elsewhere = visible(arena, &arena.maps().shared_files()?, offsets);
+        elsewhere.retain(|place| !at_home(place));
+        places.extend(elsewhere);
+    }
+    places.sort_by_key(|place| place.offset);
+    Ok(without_repetition(places))
+}
+
+/// What of a range of the arena these mappings show.
+fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> {
+    let behind = mappings.iter().filter(|vma| arena.is_behind(vma));
+    behind
+        .filter_map(|vma| {
+            let from = vma.offset.max(offsets.start);
+            let to = (vma.offset + (vma.end - vma.start)).min(offsets.end);
+            (from < to).then(|| Place {
+                at: vma.start + (from - vma.offset),
+                length: to - from,
+                offset: from,
+                protection: vma.protection(),
+            })
+        })
+        .collect()
+}
+
+/// Cuts off what an earlier place shows too. The places are in order of offset.
+fn without_repetition(places: Vec<Place>) -> Vec<Place> {
+    let mut done = 0;
+    let mut unique = Vec::with_capacity(places.len());
+    for place in places {
+        let end = place.offset + place.length;
+        let from = place.offset.max(done);
+        if from < end {
+            unique.push(Place {
+                at: place.at + (from - place.offset),
+                length: end - from,
+                offset: from,
+                ..place
+            });
+            done = end;
+        }
+    }
+    unique
+}
+
+/// Puts one piece's contents into its shadow, and that over the piece.
+fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Result<()> {
+    const OURS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+    let held = quiet.hold_writes(piece.at, piece.length)?;
+    if piece.length > PAGE {
+        // In one go instead of a fault for each page.
+        let _ = populate(shadow, piece.length, Use::Write);
+    }
+    let restored = arena
+        .fetch(piece.offset, shadow, piece.length)
+        .and_then(|()| match piece.protection {
+            OURS => Ok(()),
+            other => remap::protect(shadow, piece.length, other),
+        })
+        .and_then(|()| remap::move_over(shadow, piece.length, piece.at));
+    match (&restored, held) {
+        (Ok(()), Some(held)) => held.replaced(),
+        (Err(_), _) => {
+            let _ = remap::protect(shadow, piece.length, OURS);
+            remap::drop_pages(shadow, piece.length);
+        }
+        _ => (),
+    }
+    restored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_two_mappings_show_is_given_back_once() {
+        let place = |at, offset, length| Place {
+            at,
+            length,
+            offset,
+            protection: 0,
+        };
+        let unique = without_repetition(vec![
+            place(0x1000, 0, 0x3000),
+            place(0x9000, 0x1000, 0x1000),
+            place(0xa000, 0x2000, 0x2000),
+        ]);
+        assert_eq!(
+            unique,
+            [place(0x1000, 0, 0x3000), place(0xb000, 0x3000, 0x1000)]
+        );
+    }
+}
