@@ -17,8 +17,10 @@
 #include "steps.h"
 #include "work.h"
 
-#define WARM 100 /* every table has its room, every function its address */
-#define COUNTED 100
+#define WARM 10 /* every table has its room, every function its address */
+#define COUNTED 10
+#define ATTEMPTS 10
+#define PATIENCE_MS 500
 #define ROUNDS 4000 /* in a batch */
 #define SIZE 8
 
@@ -93,9 +95,11 @@ static pid_t progress_thread(pid_t process)
 	return found;
 }
 
+enum word { AGAIN, HELD };
+
 /* A program that is stepped looks to that thread as one that has stopped polling, and would find
  * its work done. Stopped alone, it leaves the program everything. */
-static void hold_progress_thread(pid_t process)
+static void stop_progress_thread(pid_t process)
 {
 	pid_t thread = progress_thread(process);
 	int status;
@@ -111,15 +115,46 @@ static void release_progress_thread(pid_t process)
 	CHECK_CALL((int)ptrace(PTRACE_DETACH, progress_thread(process), NULL, NULL));
 }
 
-/* Polls until the parent has stopped the adapter's own thread, so that this finds the thread
- * leaving everything to the program. */
-static void poll_until_held(struct peer *parent, struct side *side)
+/* Sends itself messages until the parent has stopped the adapter's own thread, so that this finds
+ * the thread leaving everything to the program: if it believes that nobody polls, the next message
+ * wakes it. */
+static void be_busy_until_held(struct peer *parent, struct side *side)
 {
-	struct pollfd said = { .fd = parent->socket, .events = POLLIN };
-	struct ibv_wc wc;
-	while (poll(&said, 1, 0) == 0)
-		CHECK_EQUAL(ibv_poll_cq(side->endpoint.cq, 1, &wc), 0);
+	struct side from = *side;
+	struct endpoint to = endpoint_beside(&side->endpoint, endpoint_defaults());
+	from.endpoint = endpoint_beside(&side->endpoint, endpoint_defaults());
+	endpoint_connect(&from.endpoint, endpoint_address(&to));
+	endpoint_connect(&to, endpoint_address(&from.endpoint));
 	peer_meet(parent);
+	struct pollfd said = { .fd = parent->socket, .events = POLLIN };
+	enum word word = AGAIN;
+	while (word != HELD) {
+		while (poll(&said, 1, 0) == 0) {
+			receive_8(&from, to.qp);
+			send_8(&from);
+			complete(&from);
+			complete(&from);
+		}
+		peer_meet(parent);
+		peer_hear(parent, &word, sizeof word);
+	}
+}
+
+/* The other end of this. A thread that was stopped while it held a lock keeps the program from going
+ * on, and is let go again. */
+static void hold_progress_thread(struct peer *child)
+{
+	for (enum word word = AGAIN; word != HELD;) {
+		stop_progress_thread(child->process);
+		struct pollfd answered = { .fd = child->socket, .events = POLLIN };
+		char byte = 'm';
+		peer_tell(child, &byte, 1);
+		word = poll(&answered, 1, PATIENCE_MS) == 1 ? HELD : AGAIN;
+		if (word == AGAIN)
+			release_progress_thread(child->process);
+		peer_hear(child, &byte, 1);
+		peer_tell(child, &word, sizeof word);
+	}
 }
 
 static struct steps stepped(void (*call)(struct side *side), struct side *side)
@@ -147,7 +182,7 @@ static void take_part(struct peer *parent, void (*first)(struct side *side),
 	peer_connect(parent, &side.endpoint);
 	if (receives)
 		receive_own(&side);
-	poll_until_held(parent, &side);
+	be_busy_until_held(parent, &side);
 	struct steps counts[2] = { 0 };
 	for (unsigned message = 0; message < WARM + COUNTED; message++) {
 		void (*calls[2])(struct side *) = { first, second };
@@ -198,43 +233,67 @@ static void print_steps(const char *instructions, const char *locked, struct ste
 	print_result(locked, (double)steps.locked / COUNTED);
 }
 
+/* What the four calls of a message take, in the order of their names below. */
+struct calls {
+	struct steps sends[2], receives[2];
+};
+
 /* One process at a time, so that each call finds what it is there for and is counted once. */
-static void counted(void)
+static struct calls exchange(void)
 {
+	struct calls calls;
 	struct peer from = peer_start(sender), to = peer_start(receiver);
 	introduce(&from, &to);
-	/* Both poll now, and have been for longer than the threads wait before they believe it. */
-	struct timespec while_polling = { .tv_nsec = 20000000 };
-	nanosleep(&while_polling, NULL);
-	hold_progress_thread(from.process);
-	hold_progress_thread(to.process);
 	peer_meet(&from);
 	peer_meet(&to);
+	/* Both poll now, and have been for longer than the threads take to notice. */
+	struct timespec while_polling = { .tv_nsec = 20000000 };
+	nanosleep(&while_polling, NULL);
+	hold_progress_thread(&from);
+	hold_progress_thread(&to);
 	for (unsigned message = 0; message < WARM + COUNTED; message++) {
 		have_call(&from); /* sends */
-		have_call(&to);   /* takes it */
-		have_call(&to);   /* makes room for the next */
+		have_call(&to);	  /* takes it */
+		have_call(&to);	  /* makes room for the next */
 		have_call(&from); /* sees it acknowledged */
 	}
-	struct steps ends[2], others[2];
-	peer_hear(&from, ends, sizeof ends);
-	peer_hear(&to, others, sizeof others);
+	peer_hear(&from, calls.sends, sizeof calls.sends);
+	peer_hear(&to, calls.receives, sizeof calls.receives);
 	release_progress_thread(from.process);
 	release_progress_thread(to.process);
 	peer_meet(&from);
 	peer_meet(&to);
 	peer_end(&from);
 	peer_end(&to);
-	print_steps("post_send_instructions", "post_send_locked", ends[0]);
-	print_steps("poll_receive_instructions", "poll_receive_locked", others[0]);
-	print_steps("post_recv_instructions", "post_recv_locked", others[1]);
-	print_steps("poll_send_instructions", "poll_send_locked", ends[1]);
+	return calls;
+}
+
+static struct steps all_of(struct calls calls)
+{
 	struct steps all = { 0 };
 	for (unsigned call = 0; call < 2; call++) {
-		steps_add(&all, ends[call]);
-		steps_add(&all, others[call]);
+		steps_add(&all, calls.sends[call]);
+		steps_add(&all, calls.receives[call]);
 	}
-	print_steps("message_instructions", "message_locked", all);
+	return all;
+}
+
+static void counted(void)
+{
+	struct calls calls;
+	/* Where the machine took the processor from a program that polls, its thread was held while
+	 * it wanted to be woken, and each message would ring for it: a system call. */
+	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
+		calls = exchange();
+		if (all_of(calls).system_calls == 0)
+			break;
+	}
+	print_steps("post_send_instructions", "post_send_locked", calls.sends[0]);
+	print_steps("poll_receive_instructions", "poll_receive_locked", calls.receives[0]);
+	print_steps("post_recv_instructions", "post_recv_locked", calls.receives[1]);
+	print_steps("poll_send_instructions", "poll_send_locked", calls.sends[1]);
+	print_steps("message_instructions", "message_locked", all_of(calls));
+	print_result("message_system_calls", (double)all_of(calls).system_calls / COUNTED);
 }
 
 /* Both sides in one thread, so that no time goes by waiting for the other: what is left is what the
@@ -248,14 +307,14 @@ static void processor(void)
 	endpoint_connect(&other, endpoint_address(&side.endpoint));
 	double costs[BATCHES];
 	for (unsigned batch = 0; batch < BATCHES; batch++) {
-		uint64_t start = now();
+		uint64_t start = processor_time();
 		for (unsigned message = 0; message < ROUNDS; message++) {
 			receive_8(&side, other.qp);
 			send_8(&side);
 			complete(&side);
 			complete(&side);
 		}
-		costs[batch] = (double)(now() - start) / ROUNDS;
+		costs[batch] = (double)(processor_time() - start) / ROUNDS;
 	}
 	print_result("message_processor_ns", median(costs, BATCHES));
 }

@@ -33,10 +33,10 @@ static void measure(struct ibv_cq *cq, const char *time, const char *instruction
 {
 	double costs[BATCHES];
 	for (unsigned batch = 0; batch < BATCHES; batch++) {
-		uint64_t start = now();
+		uint64_t start = processor_time();
 		for (unsigned turn = 0; turn < POLLS; turn++)
 			poll(cq);
-		costs[batch] = (double)(now() - start) / POLLS;
+		costs[batch] = (double)(processor_time() - start) / POLLS;
 	}
 	print_result(time, median(costs, BATCHES));
 	struct steps sum = { 0 };

@@ -11,7 +11,7 @@
 
 #define TRAP_FLAG 0x100
 
-static volatile uint64_t instructions, locked, at_last;
+static volatile uint64_t instructions, locked, system_calls, at_last;
 static bool is_calibrated;
 static struct steps of_itself;
 
@@ -36,6 +36,11 @@ static bool is_locked(const uint8_t *code)
 	return exchanges_with_memory || is_full_fence;
 }
 
+static bool is_system_call(const uint8_t *code)
+{
+	return code[0] == 0x0f && code[1] == 0x05;
+}
+
 static void step(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
@@ -47,6 +52,7 @@ static void step(int signal, siginfo_t *info, void *context)
 	at_last = at;
 	instructions++;
 	locked += is_locked((const uint8_t *)at);
+	system_calls += is_system_call((const uint8_t *)at);
 }
 
 /* Below the red zone, where the compiler may keep values. */
@@ -57,14 +63,14 @@ static void step(int signal, siginfo_t *info, void *context)
 
 static void start(void)
 {
-	instructions = locked = at_last = 0;
+	instructions = locked = system_calls = at_last = 0;
 	CHANGE_FLAGS("orq", TRAP_FLAG);
 }
 
 static struct steps stop(void)
 {
 	CHANGE_FLAGS("andq", ~TRAP_FLAG);
-	return (struct steps){ instructions, locked };
+	return (struct steps){ instructions, locked, system_calls };
 }
 
 void steps_begin(void)
@@ -83,7 +89,8 @@ struct steps steps_end(void)
 {
 	struct steps counted = stop();
 	return (struct steps){ counted.instructions - of_itself.instructions,
-			       counted.locked - of_itself.locked };
+			       counted.locked - of_itself.locked,
+			       counted.system_calls };
 }
 
 #else
@@ -104,4 +111,5 @@ void steps_add(struct steps *sum, struct steps more)
 {
 	sum->instructions += more.instructions;
 	sum->locked += more.locked;
+	sum->system_calls += more.system_calls;
 }

@@ -12,6 +12,7 @@ struct steps {
 	/* With a lock prefix, exchanges with memory (which lock by themselves), and full fences:
 	 * what waits for the stores before it. */
 	uint64_t locked;
+	uint64_t system_calls;
 };
 
 /* Ends the process as one that cannot be tried, on processors that it does not know. */
