@@ -81,7 +81,7 @@ static void queue_pairs(void)
 	print_result("queue_pair_used_bytes", (resident() - before) / QUEUE_PAIRS);
 }
 
-static uint64_t processor_time(void)
+static uint64_t process_time(void)
 {
 	struct timespec time;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -110,9 +110,9 @@ static void idle(void)
 	/* What connecting has set in motion comes to rest. */
 	struct timespec rest = { .tv_nsec = 500000000 }, pause = { .tv_sec = 2 };
 	nanosleep(&rest, NULL);
-	uint64_t before = processor_time();
+	uint64_t before = process_time();
 	nanosleep(&pause, NULL);
-	print_result("idle_cpu_ns_per_s", (double)(processor_time() - before) / 2);
+	print_result("idle_cpu_ns_per_s", (double)(process_time() - before) / 2);
 	peer_meet(&peer);
 	peer_end(&peer);
 }

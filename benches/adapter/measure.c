@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "check.h"
 
@@ -19,6 +20,13 @@ void pin(unsigned which)
 	CPU_ZERO(&one);
 	CPU_SET(processor, &one);
 	CHECK_CALL(sched_setaffinity(0, sizeof one, &one));
+}
+
+uint64_t processor_time(void)
+{
+	struct timespec time;
+	CHECK_CALL(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time));
+	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
 }
 
 static int ascending(const void *left, const void *right)

@@ -15,6 +15,9 @@
  * both share it, and the result says so. */
 void pin(unsigned which);
 
+/* Nanoseconds for which the calling thread had a processor. */
+uint64_t processor_time(void);
+
 /* The median of some values, which are sorted by this. */
 double median(double *values, unsigned count);
 

@@ -1,7 +1,8 @@
 //! How often the adapter did what, for `verbena run --stats` and `verbena info`.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -10,6 +11,12 @@ macro_rules! counters {
         #[repr(align(128))]
         pub struct Shard {
             $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        impl Shard {
+            fn share(&self) {
+                $(self.$name.0.fetch_or(SHARED, Ordering::Relaxed);)*
+            }
         }
 
         impl Counters {
@@ -62,24 +69,27 @@ counters! {
 }
 
 /// Threads that count by themselves; later ones share one shard.
-const SHARDS: usize = 64;
+const SHARDS: u32 = 64;
 
 /// Counters of a process: a shard a thread, so that counting exactly needs no locked instruction.
 pub struct Counters {
     shards: Box<[Shard]>,
 }
 
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
 
 thread_local! {
-    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    /// 0 until the thread counts first: so there is nothing to set up when it is looked at.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
 impl Default for Counters {
     fn default() -> Counters {
-        Counters {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+        let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::default()).collect();
+        if let Some(last) = shards.last() {
+            last.share();
         }
+        Counters { shards }
     }
 }
 
@@ -87,32 +97,52 @@ impl Counters {
     /// Where the calling thread counts.
     #[inline]
     pub fn shard(&self) -> &Shard {
-        let thread = THREAD.with(|thread| *thread);
-        &self.shards[thread.min(SHARDS - 1)]
+        let thread = match THREAD.get() {
+            0 => number_thread(),
+            known => known,
+        };
+        &self.shards[(thread - 1).min(SHARDS - 1) as usize]
     }
 }
 
-/// A counter.
+#[cold]
+fn number_thread() -> u32 {
+    // Far below the number's end all further threads share a shard anyway.
+    let next = |number: u32| (number < u32::MAX).then_some(number + 1);
+    let number = NEXT_THREAD
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+        .unwrap_or(u32::MAX);
+    THREAD.set(number);
+    number
+}
+
+/// A counter. The highest bit says that threads share it.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
 
+const SHARED: u64 = 1 << 63;
+
 impl Counter {
-    /// Adds `amount`, to the calling thread's own counter.
+    /// Adds `amount`. Only one thread may add to a counter that is not shared: that of its shard.
     #[inline]
     pub fn add(&self, amount: u64) {
-        if THREAD.with(|thread| *thread) < SHARDS - 1 {
-            self.0.store(
-                self.0.load(Ordering::Relaxed).wrapping_add(amount),
-                Ordering::Relaxed,
-            );
+        let before = self.0.load(Ordering::Relaxed);
+        if before & SHARED == 0 {
+            self.0
+                .store(before.wrapping_add(amount) & !SHARED, Ordering::Relaxed);
         } else {
-            self.0.fetch_add(amount, Ordering::Relaxed);
+            self.add_shared(amount);
         }
+    }
+
+    #[cold]
+    fn add_shared(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
     /// The value now.
     pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) & !SHARED
     }
 }
 
@@ -144,5 +174,36 @@ impl Counters {
         text.push_str("}}\n");
         let path = std::path::Path::new(&directory).join(format!("{pid}.json"));
         let _ = std::fs::write(path, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(counters: &Counters, wanted: &str) -> u64 {
+        let all = counters.all();
+        let found = all.iter().find(|(name, _)| *name == wanted);
+        found.map_or(0, |(_, value)| *value)
+    }
+
+    #[test]
+    fn whatever_many_threads_count_is_there() {
+        const THREADS: u64 = 150;
+        const EACH: u64 = 1000;
+        let counters = Counters::default();
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        counters.shard().write_operations.add(1);
+                        counters.shard().operation_bytes.add(8);
+                    }
+                });
+            }
+        });
+        assert_eq!(total(&counters, "write_operations"), THREADS * EACH);
+        assert_eq!(total(&counters, "operation_bytes"), THREADS * EACH * 8);
+        assert_eq!(total(&counters, "read_operations"), 0);
     }
 }

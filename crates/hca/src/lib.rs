@@ -15,6 +15,7 @@ pub mod describe;
 pub mod device;
 pub mod errno;
 pub mod event;
+pub mod lock;
 pub mod memory;
 pub mod moderation;
 pub mod path;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::cq::{Cq, CqInit, OnOverrun, Polled, Timestamps};
 use verbena_hca::errno::{Errno, Result};
 
 use crate::acknowledge::{Delivered, Guard};
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     // SAFETY: as promised to us.
     outcome::pointer(unsafe {
         attributes
-            .and_then(|attributes| create(context, &attributes))
+            .and_then(|attributes| create(context, &attributes, Promises::default()))
             .map(|cq| cq.cast())
     })
 }
@@ -121,18 +121,35 @@ pub unsafe extern "C" fn create_cq_ex(
             if flags && attributes.flags & !KNOWN_FLAGS != 0 {
                 return Err(Errno::EOPNOTSUPP);
             }
-            if attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
-                // Only checked: nothing of a queue lives in a domain.
-                pd::of(attributes.parent_domain)?;
+            let mut promises = Promises::default();
+            if flags && attributes.flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 {
+                promises.polled = Polled::ByOne;
             }
-            create(context, attributes)
+            if flags && attributes.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0 {
+                promises.on_overrun = OnOverrun::Lose;
+            }
+            // Nothing of a queue lives in the domain, but its thread domain says who polls.
+            if attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0
+                && pd::is_of_one_thread(attributes.parent_domain)?
+            {
+                promises.polled = Polled::ByOne;
+            }
+            create(context, attributes, promises)
         })
     })
+}
+
+/// What the program promises about its use of a queue.
+#[derive(Default)]
+struct Promises {
+    polled: Polled,
+    on_overrun: OnOverrun,
 }
 
 unsafe fn create(
     context: *mut ibv_context,
     attributes: &ibv_cq_init_attr_ex,
+    promises: Promises,
 ) -> Result<*mut ibv_cq_ex> {
     const TIMES: u64 =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
@@ -158,7 +175,14 @@ unsafe fn create(
     } else {
         Timestamps::Off
     };
-    let cq = Cq::create(opened, attributes.cqe, channel, times)?;
+    let init = CqInit {
+        entries: attributes.cqe,
+        channel,
+        timestamps: times,
+        polled: promises.polled,
+        on_overrun: promises.on_overrun,
+    };
+    let cq = Cq::create_with(opened, init)?;
     let mut c = ibv_cq_ex {
         context,
         channel: attributes.channel,
@@ -171,7 +195,7 @@ unsafe fn create(
         cq,
         completion_events: Delivered::default(),
         asynchronous_events: Delivered::default(),
-        current: Current::default(),
+        current: Current::of(promises.polled),
     };
     let pointer = Handle::create(c, object);
     // SAFETY: just made; the channel was checked above.

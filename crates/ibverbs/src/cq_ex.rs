@@ -9,6 +9,7 @@ use std::thread;
 
 use libc::{c_int, c_uint};
 use verbena_abi::*;
+use verbena_hca::cq::Polled;
 use verbena_hca::errno::{Errno, Result};
 
 use crate::cq::CqObject;
@@ -23,6 +24,7 @@ pub const READABLE: u64 = IBV_WC_STANDARD_FLAGS
 /// The completion that the iterator points to, and the right to move it: between `start_poll` and
 /// `end_poll` the queue belongs to one thread.
 pub struct Current {
+    polled: Polled,
     taken: AtomicBool,
     place: UnsafeCell<Place>,
 }
@@ -33,24 +35,28 @@ struct Place {
     timestamp: u64,
 }
 
-// SAFETY: `place` is only touched by the thread that holds `taken`.
+// SAFETY: `place` is only touched by the thread that holds `taken`, or the only one that polls, as
+// the program promises.
 unsafe impl Sync for Current {}
 // SAFETY: plain data.
 unsafe impl Send for Current {}
 
-impl Default for Current {
-    fn default() -> Self {
+impl Current {
+    /// Points nowhere yet.
+    pub fn of(polled: Polled) -> Current {
         Current {
+            polled,
             taken: AtomicBool::new(false),
             place: UnsafeCell::default(),
         }
     }
-}
 
-impl Current {
     /// Waits for the right to move the iterator. Others hold it for a few completions only.
     #[inline]
     fn acquire(&self) {
+        if self.polled == Polled::ByOne {
+            return;
+        }
         let mut tries = 0u32;
         while self.taken.swap(true, Ordering::Acquire) {
             tries += 1;

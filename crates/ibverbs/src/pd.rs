@@ -31,8 +31,8 @@ impl Object for PdObject {
     const TAG: [u8; 4] = *b"pd  ";
 }
 
-/// A thread domain: a promise of the program's that we have no use for. Counts the parent domains
-/// that are made with it.
+/// A thread domain: the program's promise that one thread at a time uses what is made with it, which
+/// saves a completion queue a lock. Counts the parent domains that are made with it.
 pub struct TdObject {
     users: Arc<AtomicUsize>,
 }
@@ -54,6 +54,20 @@ static PDS: Exports<Pd> = Exports::empty();
 pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Arc<Pd>> {
     // SAFETY: as promised to us.
     unsafe { Handle::<PdObject>::of(pd) }.map(|handle| &handle.object.pd)
+}
+
+/// Whether the program promises that only one thread at a time uses what is made in a parent domain.
+///
+/// # Errors
+/// EINVAL for what is no domain.
+///
+/// # Safety
+/// As for [`of`].
+pub unsafe fn is_of_one_thread(pd: *mut ibv_pd) -> Result<bool> {
+    // SAFETY: as promised to us.
+    let object = &unsafe { Handle::<PdObject>::of(pd) }?.object;
+    let parent = object.parent.as_ref();
+    Ok(parent.is_some_and(|parent| parent.thread.is_some()))
 }
 
 /// The context that a domain belongs to.

@@ -123,7 +123,8 @@ impl Qp {
                 rnr_timer: 0,
             }),
         });
-        queue_pair.for_each_cq(Cq::retain);
+        let retired = queue_pair.lock_send().retired.clone();
+        queue_pair.for_each_cq(|cq| cq.attach(&queue_pair, &retired));
         if let Some(pd) = &queue_pair.pd {
             pd.retain();
         }
@@ -480,10 +481,7 @@ impl Qp {
         }
         self.process.queue_pairs.set(self.number, None);
         self.process.fence();
-        self.for_each_cq(|cq| {
-            cq.clean(self.number);
-            cq.release();
-        });
+        self.for_each_cq(|cq| cq.detach(self.number));
         if let Some(pd) = &self.pd {
             pd.release();
         }

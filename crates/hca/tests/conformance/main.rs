@@ -5,6 +5,7 @@ mod atomics;
 mod datagrams;
 mod messages;
 mod one_sided;
+mod overrun;
 mod rig;
 mod windows;
 

@@ -86,15 +86,7 @@ impl Qp {
             ..ibv_wc::default()
         };
         if let Some(cq) = &self.send_cq {
-            let retire = Some((send.retired.clone(), index + 1));
-            cq.push(
-                Completion {
-                    wc,
-                    timestamp: 0,
-                    retire,
-                },
-                false,
-            );
+            cq.push(Completion::sent(wc, &send.retired, index + 1), false);
         }
     }
 }

@@ -12,11 +12,12 @@ mod request;
 pub use post::Poster;
 pub use request::{Advance, Bind, SendRequest, Unfinished};
 
+use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::shm::desk::QpRecord;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +56,7 @@ struct Spent {
 pub struct SendQueue {
     capacity: u64,
     posted: u64,
-    retired: Arc<AtomicU64>,
+    pub(super) retired: Arc<Retired>,
     unfinished: VecDeque<Unfinished>,
     /// How many of `unfinished` are sent or finished.
     begun: usize,
@@ -168,7 +169,7 @@ impl SendQueue {
         self.reads_in_flight = 0;
         self.pause = Pause::None;
         self.lost_since = None;
-        self.retired.store(self.posted, Ordering::Relaxed);
+        self.retired.forget(self.posted);
     }
 
     pub(super) fn take_unfinished(&mut self) -> VecDeque<Unfinished> {

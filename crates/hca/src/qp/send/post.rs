@@ -5,7 +5,6 @@ use super::{Pause, SendQueue, is_answered};
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
 
@@ -48,7 +47,7 @@ impl Poster<'_> {
         ) {
             return Err(Errno::EINVAL);
         }
-        let used = self.send.posted - self.send.retired.load(Ordering::Relaxed);
+        let used = self.send.posted - self.send.retired.position();
         if used + requests as u64 > self.send.capacity {
             return Err(Errno::ENOMEM);
         }
@@ -72,7 +71,7 @@ impl Qp {
         if matches!(state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
             return Err(Errno::EINVAL);
         }
-        if send.posted - send.retired.load(Ordering::Relaxed) >= send.capacity {
+        if send.posted - send.retired.position() >= send.capacity {
             return Err(Errno::ENOMEM);
         }
         let index = send.posted;

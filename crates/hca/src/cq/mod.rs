@@ -1,0 +1,504 @@
+//! Completion queues: ibv_create_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3), ibv_resize_cq(3).
+//!
+//! Filling and emptying a queue are apart ([`ring`]): each takes one lock of its own, and a look at an empty queue takes
+//! none. A queue that only one thread polls, as the program says, has no lock for polling at all.
+
+mod init;
+mod members;
+mod ring;
+
+pub use init::{CqInit, OnOverrun, Polled, Timestamps};
+pub(crate) use ring::Retired;
+
+use crate::context::Context;
+use crate::errno::{Errno, Result};
+use crate::event::{AsyncEvent, CompletionChannel};
+use crate::lock::{Guard, Lock};
+use crate::moderation::{Moderation, Verdict};
+use crate::qp::Qp;
+use crate::sys::clock;
+use members::Members;
+use ring::{Entries, Entry};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use verbena_abi::*;
+
+/// Largest completion queue.
+pub const MAX_ENTRIES: u32 = 1 << 22;
+
+/// A completion.
+#[derive(Clone, Copy)]
+pub struct Completion<'a> {
+    /// What the application sees.
+    pub wc: ibv_wc,
+    /// Nanoseconds of the adapter's clock, if the queue records them.
+    pub timestamp: u64,
+    /// Send queue whose entries up to a position are free again once this is polled.
+    retire: Option<(&'a Arc<Retired>, u64)>,
+}
+
+impl<'a> Completion<'a> {
+    /// Of a receive: it makes no room in a send queue.
+    #[inline]
+    pub fn received(wc: ibv_wc) -> Completion<'static> {
+        Completion {
+            wc,
+            timestamp: 0,
+            retire: None,
+        }
+    }
+
+    /// Of a send: taking it frees the send queue's entries before `position`. The send queue's queue pair is attached to
+    /// the queue.
+    #[inline]
+    pub(crate) fn sent(wc: ibv_wc, retired: &'a Arc<Retired>, position: u64) -> Completion<'a> {
+        Completion {
+            wc,
+            timestamp: 0,
+            retire: Some((retired, position)),
+        }
+    }
+}
+
+/// What became of a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It waits to be polled.
+    Stored,
+    /// The queue has overrun, now or before, and takes nothing any more. The queue pairs that complete there are going to
+    /// the error state.
+    Overrun,
+}
+
+/// When a queue raises an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    No,
+    Any,
+    Solicited,
+}
+
+/// A completion queue.
+#[repr(C, align(64))]
+pub struct Cq {
+    /// Position behind the last completion. Beside `head`, so that a look at an empty queue is a look at one line.
+    tail: AtomicU64,
+    /// Position of the oldest completion.
+    head: AtomicU64,
+    polled: Polled,
+    context: Arc<Context>,
+    poll: Lock<Arc<Entries>>,
+    push: Lock<Filling>,
+    channel: Option<Arc<CompletionChannel>>,
+    cookie: AtomicUsize,
+    members: Members,
+    timestamps: bool,
+    on_overrun: OnOverrun,
+    /// Queue pairs are to be told of an overrun.
+    failing: AtomicBool,
+    /// By which timers name the queue; set when it is made.
+    number: OnceLock<u32>,
+}
+
+/// What whoever fills the queue needs.
+struct Filling {
+    entries: Arc<Entries>,
+    capacity: u32,
+    /// `head` as it was last seen.
+    head: u64,
+    arm: Arm,
+    moderation: Moderation,
+    overrun: bool,
+}
+
+/// Who empties the queue.
+enum Emptying<'a> {
+    Locked(Guard<'a, Arc<Entries>>),
+    Alone(&'a mut Arc<Entries>),
+}
+
+impl Emptying<'_> {
+    #[inline]
+    fn entries(&self) -> &Entries {
+        match self {
+            Emptying::Locked(entries) => entries,
+            Emptying::Alone(entries) => entries,
+        }
+    }
+
+    fn replace(&mut self, next: Arc<Entries>) {
+        match self {
+            Emptying::Locked(entries) => **entries = next,
+            Emptying::Alone(entries) => **entries = next,
+        }
+    }
+}
+
+impl Cq {
+    /// A queue for at least `entries` completions, that any thread may poll.
+    ///
+    /// # Errors
+    /// As [`Cq::create_with`].
+    pub fn create(
+        context: &Arc<Context>,
+        entries: u32,
+        channel: Option<Arc<CompletionChannel>>,
+        timestamps: Timestamps,
+    ) -> Result<Arc<Cq>> {
+        let init = CqInit {
+            entries,
+            channel,
+            timestamps,
+            ..CqInit::default()
+        };
+        Cq::create_with(context, init)
+    }
+
+    /// A queue as it is wished for.
+    ///
+    /// # Errors
+    /// EINVAL for a size of zero or beyond the limit.
+    pub fn create_with(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
+        let capacity = init.entries;
+        if capacity == 0 || capacity > MAX_ENTRIES {
+            return Err(Errno::EINVAL);
+        }
+        let timestamps = init.timestamps == Timestamps::On;
+        let entries = Arc::new(Entries::new(capacity, timestamps));
+        let cq = Arc::new(Cq {
+            tail: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+            polled: init.polled,
+            context: context.clone(),
+            poll: Lock::new(entries.clone()),
+            push: Lock::new(Filling {
+                entries,
+                capacity,
+                head: 0,
+                arm: Arm::No,
+                moderation: Moderation::default(),
+                overrun: false,
+            }),
+            channel: init.channel,
+            cookie: AtomicUsize::new(0),
+            members: Members::default(),
+            timestamps,
+            on_overrun: init.on_overrun,
+            failing: AtomicBool::new(false),
+            number: OnceLock::new(),
+        });
+        cq.number.get_or_init(|| context.process.moderated.add(&cq));
+        Ok(cq)
+    }
+
+    /// What events of this queue carry.
+    pub fn set_cookie(&self, cookie: usize) {
+        self.cookie.store(cookie, Ordering::Release);
+    }
+
+    /// Entries that fit.
+    pub fn capacity(&self) -> u32 {
+        self.push.lock().capacity
+    }
+
+    /// Changes the size. What is in the queue stays.
+    ///
+    /// # Errors
+    /// EINVAL when the queue holds more, or the size is not allowed.
+    pub fn resize(&self, capacity: u32) -> Result<()> {
+        let mut emptying = self.emptying();
+        let mut filling = self.push.lock();
+        let (head, tail) = self.ends();
+        if capacity == 0 || capacity > MAX_ENTRIES || tail - head > u64::from(capacity) {
+            return Err(Errno::EINVAL);
+        }
+        let next = Arc::new(Entries::new(capacity, self.timestamps));
+        for position in head..tail {
+            // SAFETY: both locks are held; what lies between the ends is as many as fit, and the new memory is unused.
+            unsafe { next.write(position, *filling.entries.read(position)) };
+            next.set_time(position, filling.entries.time(position));
+        }
+        filling.capacity = capacity;
+        filling.entries = next.clone();
+        emptying.replace(next);
+        Ok(())
+    }
+
+    /// Gathers `count` completions before an event is raised, for at most `period` (ibv_modify_cq(3)).
+    pub fn moderate(&self, count: u16, period: Duration) {
+        self.push.lock().moderation = Moderation::new(count, period.as_nanos() as u64);
+    }
+
+    /// The time that the queue wanted to be told of has come.
+    pub(crate) fn wake(&self) {
+        if self.failing.swap(false, Ordering::AcqRel) {
+            for queue_pair in self.members.queue_pairs() {
+                queue_pair.fail_as_responder(IBV_EVENT_QP_FATAL);
+            }
+        }
+        let mut filling = self.push.lock();
+        // Armed still: whoever raises the event disarms.
+        if filling.arm != Arm::No && filling.moderation.expire(clock::now()) {
+            self.raise(filling);
+        }
+    }
+
+    /// Takes up to `target.len()` completions; returns how many. When there is none, lets the adapter make progress and
+    /// looks once more.
+    #[inline]
+    pub fn poll(&self, target: &mut [ibv_wc]) -> usize {
+        if !self.has_some() {
+            return 0;
+        }
+        let emptying = self.emptying();
+        let (head, tail) = self.ends();
+        let count = ((tail - head) as usize).min(target.len());
+        for (position, slot) in (head..tail).zip(target.iter_mut()) {
+            // SAFETY: the position is between the ends, and this thread is who empties; counters outlive the entries.
+            let entry = unsafe { emptying.entries().read(position) };
+            *slot = entry.wc;
+            // SAFETY: as above.
+            unsafe { entry.retire() };
+        }
+        self.head.store(head + count as u64, Ordering::Release);
+        count
+    }
+
+    /// Takes one completion with everything that belongs to it, as [`Cq::poll`] does.
+    #[inline]
+    pub fn take(&self) -> Option<Completion<'static>> {
+        if !self.has_some() {
+            return None;
+        }
+        let emptying = self.emptying();
+        let (head, tail) = self.ends();
+        if head == tail {
+            return None;
+        }
+        // SAFETY: as in `poll`.
+        let entry = unsafe { emptying.entries().read(head) };
+        let completion = Completion {
+            timestamp: emptying.entries().time(head),
+            ..Completion::received(entry.wc)
+        };
+        // SAFETY: as in `poll`.
+        unsafe { entry.retire() };
+        self.head.store(head + 1, Ordering::Release);
+        Some(completion)
+    }
+
+    /// Whether there is a completion, if need be after the adapter has made progress.
+    #[inline]
+    fn has_some(&self) -> bool {
+        if self.is_empty() {
+            self.context.process.poll_progress();
+            return !self.is_empty();
+        }
+        true
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        let (head, tail) = self.ends();
+        head == tail
+    }
+
+    /// Positions of the oldest completion and behind the last.
+    #[inline]
+    fn ends(&self) -> (u64, u64) {
+        // SYNC POINT completion. The head first: it never passes a tail that is loaded later.
+        let head = self.head.load(Ordering::Relaxed);
+        (head, self.tail.load(Ordering::Acquire))
+    }
+
+    /// Becomes who empties the queue.
+    #[inline]
+    fn emptying(&self) -> Emptying<'_> {
+        match self.polled {
+            Polled::ByAny => Emptying::Locked(self.poll.lock()),
+            // SAFETY: the program promises that no other thread polls, resizes or cleans the queue meanwhile.
+            Polled::ByOne => Emptying::Alone(unsafe { self.poll.of_one_thread() }),
+        }
+    }
+
+    /// Raises one event at the next completion; with `solicited_only`, at the next that was solicited or failed.
+    pub fn arm(&self, solicited_only: bool) {
+        let mut filling = self.push.lock();
+        // Asking for less does not withdraw what was asked for before (ibv_req_notify_cq(3)).
+        if filling.arm == Arm::No {
+            self.context.process.queue_armed();
+        }
+        if filling.arm != Arm::Any {
+            filling.arm = if solicited_only {
+                Arm::Solicited
+            } else {
+                Arm::Any
+            };
+        }
+    }
+
+    /// Adds a completion.
+    #[inline]
+    pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> Pushed {
+        let (retired, position) = match completion.retire {
+            Some((retired, position)) => (Arc::as_ptr(retired), position),
+            None => (std::ptr::null(), 0),
+        };
+        let mut filling = self.push.lock();
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail - filling.head >= u64::from(filling.capacity) || filling.overrun {
+            // SYNC POINT completion.
+            filling.head = self.head.load(Ordering::Acquire);
+            if tail - filling.head >= u64::from(filling.capacity) || filling.overrun {
+                return self.overrun(filling);
+            }
+        }
+        let entry = Entry {
+            wc: completion.wc,
+            retired,
+            position,
+        };
+        // SAFETY: the position is free, just checked, and we hold the lock.
+        unsafe { filling.entries.write(tail, entry) };
+        if self.timestamps {
+            filling.entries.set_time(tail, clock::now());
+        }
+        self.tail.store(tail + 1, Ordering::Release);
+        if filling.arm != Arm::No {
+            let failed = completion.wc.status != IBV_WC_SUCCESS;
+            self.consider_event(filling, solicited, failed);
+        }
+        Pushed::Stored
+    }
+
+    /// A completion has come while an event is wanted.
+    #[cold]
+    fn consider_event(&self, mut filling: Guard<'_, Filling>, solicited: bool, failed: bool) {
+        if filling.arm == Arm::Solicited && !solicited && !failed {
+            return;
+        }
+        match filling.moderation.gather(clock::now) {
+            Verdict::Raise => self.raise(filling),
+            // A failure is not kept waiting.
+            _ if failed => self.raise(filling),
+            Verdict::WaitUntil(deadline) => self.wake_at(deadline),
+            Verdict::Wait => (),
+        }
+    }
+
+    /// Raises the event that the queue was armed for.
+    fn raise(&self, mut filling: Guard<'_, Filling>) {
+        filling.arm = Arm::No;
+        self.context.process.queue_disarmed();
+        drop(filling);
+        if let Some(channel) = &self.channel {
+            channel.push(self.cookie.load(Ordering::Acquire));
+        }
+    }
+
+    /// A completion finds no room. The queue pairs that complete here go to the error state; not now, because the caller
+    /// may hold the locks of one.
+    #[cold]
+    fn overrun(&self, mut filling: Guard<'_, Filling>) -> Pushed {
+        if self.on_overrun == OnOverrun::Lose {
+            return Pushed::Stored;
+        }
+        let is_first = !std::mem::replace(&mut filling.overrun, true);
+        drop(filling);
+        if is_first {
+            let element = self.cookie.load(Ordering::Acquire);
+            self.context.events.push(AsyncEvent {
+                kind: IBV_EVENT_CQ_ERR,
+                element,
+            });
+        }
+        if !self.failing.swap(true, Ordering::AcqRel) {
+            self.wake_at(0);
+        }
+        Pushed::Overrun
+    }
+
+    /// Has [`Cq::wake`] called then, by a thread that holds no lock.
+    fn wake_at(&self, deadline: u64) {
+        let process = &self.context.process;
+        if let Some(number) = self.number.get()
+            && process.timers.set(deadline, *number)
+        {
+            process.doorbell.ring();
+        }
+    }
+
+    /// Drops the completions of a queue pair that goes away, so that none names it afterwards.
+    pub(crate) fn clean(&self, queue_pair: u32) {
+        let emptying = self.emptying();
+        let _filling = self.push.lock();
+        let (head, tail) = self.ends();
+        let entries = emptying.entries();
+        let mut kept = head;
+        for position in head..tail {
+            // SAFETY: both locks are held, and what is written lies before what is read next.
+            unsafe {
+                let entry = *entries.read(position);
+                if entry.wc.qp_num == queue_pair {
+                    entry.retire();
+                    continue;
+                }
+                entries.write(kept, entry);
+            }
+            entries.set_time(kept, entries.time(position));
+            kept += 1;
+        }
+        self.tail.store(kept, Ordering::Release);
+    }
+
+    /// Counts a shared receive queue that completes here.
+    pub(crate) fn retain(&self) {
+        self.members.retain();
+    }
+
+    /// Takes one of these back.
+    pub(crate) fn release(&self) {
+        self.members.release();
+    }
+
+    /// A queue pair is going to complete here, and its send queue to free its entries up to what `retired` says. One that
+    /// sends and receives here is attached twice.
+    pub(crate) fn attach(&self, queue_pair: &Arc<Qp>, retired: &Arc<Retired>) {
+        self.members.attach(queue_pair, retired);
+    }
+
+    /// It completes nothing any more: no completion names it, and none is added afterwards.
+    pub(crate) fn detach(&self, queue_pair: u32) {
+        self.clean(queue_pair);
+        self.members.detach(queue_pair);
+    }
+
+    /// Ends the queue's life for the application.
+    ///
+    /// # Errors
+    /// EBUSY while queue pairs complete here.
+    pub fn destroy(&self) -> Result<()> {
+        if !self.members.is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        let armed = std::mem::replace(&mut self.push.lock().arm, Arm::No);
+        if armed != Arm::No {
+            self.context.process.queue_disarmed();
+        }
+        if let Some(number) = self.number.get() {
+            self.context.process.moderated.remove(*number);
+        }
+        let cookie = self.cookie.load(Ordering::Acquire);
+        if let Some(channel) = &self.channel {
+            channel.forget(|of| *of == cookie);
+        }
+        self.context
+            .events
+            .forget(|event| event.kind == IBV_EVENT_CQ_ERR && event.element == cookie);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

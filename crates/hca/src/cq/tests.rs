@@ -1,0 +1,225 @@
+use super::*;
+use std::time::Duration;
+
+fn queue(init: CqInit) -> Arc<Cq> {
+    Cq::create_with(&Context::open().unwrap(), init).unwrap()
+}
+
+fn small(entries: u32) -> CqInit {
+    CqInit {
+        entries,
+        ..CqInit::default()
+    }
+}
+
+fn completion(wr_id: u64, qp_num: u32) -> Completion<'static> {
+    Completion::received(ibv_wc {
+        wr_id,
+        qp_num,
+        ..ibv_wc::default()
+    })
+}
+
+fn polled(cq: &Cq, count: usize) -> Vec<u64> {
+    let mut target = vec![ibv_wc::default(); count];
+    let found = cq.poll(&mut target);
+    target.iter().take(found).map(|wc| wc.wr_id).collect()
+}
+
+#[test]
+fn completions_come_in_order_and_once() {
+    let cq = queue(small(3));
+    for round in 0..10 {
+        for wr_id in 0..3 {
+            assert_eq!(
+                cq.push(completion(round * 3 + wr_id, 1), false),
+                Pushed::Stored
+            );
+        }
+        assert_eq!(polled(&cq, 2), [round * 3, round * 3 + 1]);
+        assert_eq!(polled(&cq, 2), [round * 3 + 2]);
+        assert_eq!(polled(&cq, 2), []);
+    }
+}
+
+#[test]
+fn many_threads_fill_and_empty_without_loss() {
+    const EACH: u64 = 20_000;
+    let cq = queue(small(64));
+    let taken = Lock::new(Vec::new());
+    std::thread::scope(|scope| {
+        for filler in 0..2 {
+            let cq = &cq;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    // Room is waited for: an overrun would end the queue.
+                    while cq.tail.load(Ordering::Acquire) - cq.head.load(Ordering::Acquire) > 32 {
+                        std::thread::yield_now();
+                    }
+                    assert_eq!(
+                        cq.push(completion(filler << 32 | number, 1), false),
+                        Pushed::Stored
+                    );
+                }
+            });
+        }
+        for _ in 0..2 {
+            let (cq, taken) = (&cq, &taken);
+            scope.spawn(move || {
+                while taken.lock().len() < 2 * EACH as usize {
+                    // Under the lock of the list, so that the order of taking is the order in it.
+                    let mut all = taken.lock();
+                    let mut target = [ibv_wc::default(); 7];
+                    if !cq.is_empty() {
+                        let found = cq.poll(&mut target);
+                        all.extend(target.iter().take(found).map(|wc| wc.wr_id));
+                    }
+                }
+            });
+        }
+    });
+    let taken = taken.lock();
+    for filler in 0..2 {
+        let of_it: Vec<u64> = taken
+            .iter()
+            .copied()
+            .filter(|id| id >> 32 == filler)
+            .collect();
+        assert!(of_it.iter().map(|id| id & 0xffff_ffff).eq(0..EACH));
+    }
+}
+
+#[test]
+fn an_overrun_is_told_once_and_ends_the_queue() {
+    let cq = queue(small(2));
+    cq.set_cookie(0x1234);
+    assert_eq!(cq.push(completion(1, 1), false), Pushed::Stored);
+    assert_eq!(cq.push(completion(2, 1), false), Pushed::Stored);
+    assert_eq!(cq.push(completion(3, 1), false), Pushed::Overrun);
+    assert_eq!(cq.push(completion(4, 1), false), Pushed::Overrun);
+    let event = cq.context.events.next().unwrap();
+    assert_eq!((event.kind, event.element), (IBV_EVENT_CQ_ERR, 0x1234));
+    assert_eq!(cq.context.events.forget(|_| true), 0, "told once");
+    assert_eq!(polled(&cq, 9), [1, 2], "what was there is there");
+    assert_eq!(cq.push(completion(5, 1), false), Pushed::Overrun);
+    assert_eq!(polled(&cq, 9), []);
+}
+
+#[test]
+fn who_ignores_overruns_loses_what_does_not_fit() {
+    let cq = queue(CqInit {
+        on_overrun: OnOverrun::Lose,
+        ..small(1)
+    });
+    for wr_id in 1..=2 {
+        assert_eq!(cq.push(completion(wr_id, 1), false), Pushed::Stored);
+    }
+    assert_eq!(polled(&cq, 9), [1]);
+    assert_eq!(cq.push(completion(3, 1), false), Pushed::Stored);
+    assert_eq!(polled(&cq, 9), [3]);
+    assert_eq!(cq.context.events.forget(|_| true), 0);
+}
+
+#[test]
+fn a_queue_pair_that_goes_away_takes_its_completions_with_it() {
+    let cq = queue(CqInit {
+        timestamps: Timestamps::On,
+        ..small(8)
+    });
+    for wr_id in 0..8 {
+        assert_eq!(
+            cq.push(completion(wr_id, wr_id as u32 % 3), false),
+            Pushed::Stored
+        );
+    }
+    cq.clean(1);
+    let mut before = 0;
+    for wr_id in [0, 2, 3, 5, 6] {
+        let taken = cq.take().unwrap();
+        assert_eq!(taken.wc.wr_id, wr_id);
+        assert!(
+            taken.timestamp >= before,
+            "times move with their completions"
+        );
+        before = taken.timestamp;
+    }
+    assert!(before > 0);
+    assert!(cq.take().is_none());
+}
+
+#[test]
+fn taking_a_send_frees_the_send_queue() {
+    let cq = queue(small(4));
+    let retired = Arc::new(Retired::default());
+    let wc = ibv_wc::default();
+    assert_eq!(
+        cq.push(Completion::sent(wc, &retired, 3), false),
+        Pushed::Stored
+    );
+    assert_eq!(retired.position(), 0);
+    assert_eq!(polled(&cq, 1), [0]);
+    assert_eq!(retired.position(), 3);
+    assert_eq!(
+        cq.push(Completion::sent(wc, &retired, 5), false),
+        Pushed::Stored
+    );
+    cq.clean(0);
+    assert_eq!(retired.position(), 5, "what is cleaned is free as well");
+}
+
+#[test]
+fn a_queue_keeps_what_it_holds_when_it_is_resized() {
+    for polled_by in [Polled::ByAny, Polled::ByOne] {
+        let cq = queue(CqInit {
+            polled: polled_by,
+            timestamps: Timestamps::On,
+            ..small(4)
+        });
+        for wr_id in 0..6 {
+            assert_eq!(cq.push(completion(wr_id, 1), false), Pushed::Stored);
+            if wr_id < 3 {
+                assert_eq!(polled(&cq, 1), [wr_id]);
+            }
+        }
+        assert_eq!(cq.resize(2), Err(Errno::EINVAL));
+        assert_eq!(cq.resize(100), Ok(()));
+        assert_eq!(cq.capacity(), 100);
+        assert_eq!(cq.push(completion(6, 1), false), Pushed::Stored);
+        assert!(cq.take().is_some_and(|first| first.timestamp > 0));
+        assert_eq!(cq.resize(3), Ok(()));
+        assert_eq!(polled(&cq, 9), [4, 5, 6]);
+    }
+}
+
+#[test]
+fn an_event_is_raised_once_for_what_was_asked() {
+    let context = Context::open().unwrap();
+    let channel = Arc::new(CompletionChannel::new().unwrap());
+    let init = CqInit {
+        channel: Some(channel.clone()),
+        ..small(16)
+    };
+    let cq = Cq::create_with(&context, init).unwrap();
+    cq.set_cookie(7);
+    let events = || channel.forget(|cookie| *cookie == 7);
+    let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), Pushed::Stored);
+    push(true);
+    assert_eq!(events(), 0, "nobody asked");
+    cq.arm(true);
+    push(false);
+    assert_eq!(events(), 0, "not solicited");
+    push(true);
+    push(true);
+    assert_eq!(events(), 1, "once");
+    cq.arm(false);
+    cq.arm(true);
+    push(false);
+    assert_eq!(events(), 1, "asking for less withdraws nothing");
+    cq.moderate(3, Duration::from_secs(3600));
+    cq.arm(false);
+    push(false);
+    push(false);
+    assert_eq!(events(), 0);
+    push(false);
+    assert_eq!(events(), 1);
+}
