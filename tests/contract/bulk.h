@@ -34,7 +34,7 @@ static void bulk_writer(struct peer *parent)
 	char order;
 	for (peer_hear(parent, &order, 1); order == SEND; peer_hear(parent, &order, 1)) {
 		post_send(&endpoint, 2, piece_of(mr, 0, PAGE));
-		status = completion_within(&endpoint, 60 * SECOND).status;
+		status = completion_within(&endpoint, 20 * SECOND).status;
 		peer_tell(parent, &status, sizeof status);
 	}
 	CHECK_CALL(ibv_dereg_mr(mr));
