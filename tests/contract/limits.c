@@ -151,44 +151,87 @@ static uint64_t work_done(void)
 	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
 }
 
-/* Creating and destroying is no dearer among many than among few: the work for 2,000 with 30,000
- * beside them against that with none. Quadratic costs are seen at a multiple of the margin. */
-static void queue_pairs_cost_the_same_among_many(void)
+/* What it takes to make one more queue pair beside `crowd` others, and to end one of these. */
+struct cost {
+	uint64_t one_more, end_of_one;
+};
+
+static struct cost cost_among(void *(*make)(void), size_t crowd)
 {
-	enum { SOME = 2000, MANY = 30000, MARGIN = 6 };
-	(void)limits();
-	static void *beside[MANY], *some[SOME];
-	uint64_t work[2];
-	for (unsigned crowd = 0; crowd < 2; crowd++) {
-		if (crowd == 1)
-			for (unsigned number = 0; number < MANY; number++) {
-				beside[number] = make_qp();
-				CHECK_POINTER(beside[number]);
-			}
-		work[crowd] = UINT64_MAX;
-		/* The least of three: others on the machine cost caches. */
-		for (unsigned round = 0; round < 3; round++) {
-			uint64_t before = work_done();
-			for (unsigned number = 0; number < SOME; number++) {
-				some[number] = make_qp();
-				CHECK_POINTER(some[number]);
-			}
-			for (unsigned number = 0; number < SOME; number++)
-				CHECK_CALL(end_qp(some[number]));
-			uint64_t took = work_done() - before;
-			work[crowd] = took < work[crowd] ? took : work[crowd];
+	enum { SOME = 2000 };
+	static void *some[SOME];
+	void **beside = calloc(crowd, sizeof *beside);
+	CHECK_POINTER(beside);
+	for (size_t number = 0; number < crowd; number++) {
+		beside[number] = make();
+		CHECK_POINTER(beside[number]);
+	}
+	struct cost cost = { .one_more = UINT64_MAX };
+	/* The least of three: others on the machine cost caches. */
+	for (unsigned round = 0; round < 3; round++) {
+		uint64_t before = work_done();
+		for (unsigned number = 0; number < SOME; number++) {
+			some[number] = make();
+			CHECK_POINTER(some[number]);
 		}
+		for (unsigned number = 0; number < SOME; number++)
+			CHECK_CALL(end_qp(some[number]));
+		uint64_t took = (work_done() - before) / SOME;
+		cost.one_more = took < cost.one_more ? took : cost.one_more;
 	}
 	uint64_t before = work_done();
-	for (unsigned number = 0; number < MANY; number++)
+	for (size_t number = 0; number < crowd; number++)
 		CHECK_CALL(end_qp(beside[number]));
-	uint64_t end_of_many = (work_done() - before) / MANY;
-	uint64_t one = work[0] / SOME;
-	printf("one among few: %llu ns, among %d: %llu ns, end of one of many: %llu ns\n",
-	       (unsigned long long)one, MANY, (unsigned long long)(work[1] / SOME),
-	       (unsigned long long)end_of_many);
-	CHECK(work[1] < MARGIN * work[0]);
-	CHECK(end_of_many < MARGIN * one);
+	cost.end_of_one = (work_done() - before) / crowd;
+	free(beside);
+	return cost;
+}
+
+/* Among ten times as many it takes about the same; what grows with their number exceeds the margin. */
+static void check_cost(void *(*make)(void), size_t many)
+{
+	enum { MARGIN = 4 };
+	struct cost few = cost_among(make, many / 10), crowd = cost_among(make, many);
+	printf("among %zu: one more %llu ns, end of one %llu ns; among %zu: %llu ns, %llu ns\n",
+	       many / 10, (unsigned long long)few.one_more, (unsigned long long)few.end_of_one, many,
+	       (unsigned long long)crowd.one_more, (unsigned long long)crowd.end_of_one);
+	CHECK(crowd.one_more < MARGIN * few.one_more);
+	CHECK(crowd.end_of_one < MARGIN * few.end_of_one);
+}
+
+static void queue_pairs_cost_the_same_among_many(void)
+{
+	enum { MOST = 300000, ROOM = 4096 };
+	size_t limit = (size_t)limits().max_qp;
+	CHECK(limit > 2 * ROOM);
+	check_cost(make_qp, limit - ROOM < MOST ? limit - ROOM : MOST);
+	endpoint_close(&endpoint);
+}
+
+static struct ibv_xrcd *domain;
+
+static void *make_target(void)
+{
+	struct ibv_qp_init_attr_ex attributes = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = domain,
+	};
+	return ibv_create_qp_ex(endpoint.context, &attributes);
+}
+
+static void xrc_targets_cost_the_same_among_many(void)
+{
+	(void)limits();
+	struct ibv_xrcd_init_attr private = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	domain = ibv_open_xrcd(endpoint.context, &private);
+	CHECK_POINTER(domain);
+	check_cost(make_target, 20000);
+	CHECK_CALL(ibv_close_xrcd(domain));
 	endpoint_close(&endpoint);
 }
 
@@ -250,6 +293,7 @@ const struct test tests[] = {
 	{ "completion_queues", completion_queues },
 	{ "queue_pairs", queue_pairs },
 	{ "queue_pairs_cost_the_same_among_many", queue_pairs_cost_the_same_among_many },
+	{ "xrc_targets_cost_the_same_among_many", xrc_targets_cost_the_same_among_many },
 	{ "a_request_to_nobody_starts_no_threads", a_request_to_nobody_starts_no_threads },
 	{ 0 },
 };
