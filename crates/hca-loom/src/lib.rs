@@ -7,5 +7,9 @@ pub mod sync;
 
 #[path = "../../hca/src/shm/access.rs"]
 pub mod access;
+#[path = "../../hca/src/process/flight.rs"]
+pub mod flight;
 #[path = "../../hca/src/shm/ring.rs"]
 pub mod ring;
+#[path = "../../hca/src/shm/sleep.rs"]
+pub mod sleep;

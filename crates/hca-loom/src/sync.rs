@@ -1,6 +1,6 @@
 //! Loom's atomics under the names that the algorithms use.
 
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Loom takes SeqCst operations for AcqRel (its documentation says so); this is the fence that they imply.
 pub fn model_fence() {

@@ -3,30 +3,30 @@
 use crate::context::Pd;
 use crate::device::{PORT, gid_at};
 use crate::errno::{Errno, Result};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::quota::{self, Place};
+use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::ibv_ah_attr;
 
 /// Where a datagram goes.
 pub struct AddressHandle {
     pd: Arc<Pd>,
     attributes: ibv_ah_attr,
-    destroyed: AtomicBool,
+    place: Mutex<Option<Place>>,
 }
 
 impl AddressHandle {
     /// A handle for the attributes.
     ///
     /// # Errors
-    /// EINVAL for a port or source GID that the device does not have.
+    /// EINVAL for a port or source GID that the device does not have; ENOMEM when there are as many as it advertises.
     pub fn create(pd: &Arc<Pd>, attributes: &ibv_ah_attr) -> Result<Arc<AddressHandle>> {
         check(attributes)?;
+        let place = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        let destroyed = AtomicBool::new(false);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes: *attributes,
-            destroyed,
+            place: Mutex::new(Some(place)),
         }))
     }
 
@@ -45,9 +45,10 @@ impl AddressHandle {
         self.is_global() && self.attributes.grh.dgid.bytes()[0] == 0xff
     }
 
-    /// Ends the handle's life for the application.
+    /// Ends the handle's life for the application. Work requests may still remember it.
     pub fn destroy(&self) {
-        if !self.destroyed.swap(true, Ordering::Relaxed) {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.take().is_some() {
             self.pd.release();
         }
     }

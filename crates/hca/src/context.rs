@@ -3,8 +3,9 @@
 use crate::errno::{Errno, Result};
 use crate::event::{AsyncEvent, EventQueue};
 use crate::process::Process;
-use std::sync::Arc;
+use crate::quota::{self, Place};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An opened device. A process may open it several times; the contexts share its memory keys and queue pairs.
 pub struct Context {
@@ -29,18 +30,24 @@ pub struct Pd {
     context: Arc<Context>,
     number: u32,
     users: AtomicUsize,
+    place: Mutex<Option<Place>>,
 }
 
 static NEXT_PD: AtomicU32 = AtomicU32::new(1);
 
 impl Pd {
     /// A new protection domain.
+    ///
+    /// # Errors
+    /// ENOMEM when there are as many as the device advertises.
     pub fn allocate(context: &Arc<Context>) -> Result<Arc<Pd>> {
+        let place = quota::PROTECTION_DOMAINS.take()?;
         let number = NEXT_PD.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Pd {
             context: context.clone(),
             number,
             users: AtomicUsize::new(0),
+            place: Mutex::new(Some(place)),
         }))
     }
 
@@ -51,6 +58,7 @@ impl Pd {
             context,
             number,
             users: AtomicUsize::new(0),
+            place: Mutex::new(None),
         })
     }
 
@@ -83,9 +91,11 @@ impl Pd {
     /// EBUSY while regions, windows, queue pairs, shared receive queues or address handles live in it.
     pub fn deallocate(&self) -> Result<()> {
         if self.users.load(Ordering::Relaxed) > 0 {
-            Err(Errno::EBUSY)
-        } else {
-            Ok(())
+            return Err(Errno::EBUSY);
         }
+        // Now, and not when the last work request that remembers the domain is gone.
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = None;
+        Ok(())
     }
 }

@@ -20,6 +20,16 @@ pub const PKEYS: usize = 1;
 pub const PKEY: u16 = 0xffff;
 /// Local identifier of the host's port. There is one subnet a host, with one port, which is its own subnet manager.
 pub const LID: u16 = 1;
+/// Most queue pairs, as on adapters of today. See [`crate::quota`] for what processes share.
+pub const MAX_QP: u32 = 1 << 17;
+/// Most completion queues.
+pub const MAX_CQ: u32 = 1 << 17;
+/// Most shared receive queues.
+pub const MAX_SRQ: u32 = 1 << 16;
+/// Most protection domains.
+pub const MAX_PD: u32 = 1 << 16;
+/// Most address handles.
+pub const MAX_AH: u32 = 1 << 20;
 /// Most work requests in a send or receive queue.
 pub const MAX_QP_WR: u32 = 1 << 15;
 /// Most inline data.
@@ -69,7 +79,7 @@ pub fn attributes() -> ibv_device_attr {
         page_size_cap: 0xffff_ffff_ffff_f000,
         vendor_id: VENDOR,
         hw_ver: 1,
-        max_qp: 1 << 20,
+        max_qp: MAX_QP as i32,
         max_qp_wr: MAX_QP_WR as i32,
         device_cap_flags: IBV_DEVICE_MEM_WINDOW
             | IBV_DEVICE_MEM_WINDOW_TYPE_2B
@@ -82,10 +92,10 @@ pub fn attributes() -> ibv_device_attr {
             | IBV_DEVICE_N_NOTIFY_CQ,
         max_sge: MAX_SGE as i32,
         max_sge_rd: MAX_SGE as i32,
-        max_cq: 1 << 20,
+        max_cq: MAX_CQ as i32,
         max_cqe: cq::MAX_ENTRIES as i32,
         max_mr: MAX_REGIONS as i32,
-        max_pd: 1 << 20,
+        max_pd: MAX_PD as i32,
         max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),
         max_res_rd_atom: 1 << 20,
         max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
@@ -94,8 +104,8 @@ pub fn attributes() -> ibv_device_attr {
         max_mcast_grp: 8192,
         max_mcast_qp_attach: 1024,
         max_total_mcast_qp_attach: 1 << 20,
-        max_ah: 1 << 20,
-        max_srq: 1 << 16,
+        max_ah: MAX_AH as i32,
+        max_srq: MAX_SRQ as i32,
         max_srq_wr: MAX_SRQ_WR as i32,
         max_srq_sge: MAX_SGE as i32,
         max_pkeys: PKEYS as u16,

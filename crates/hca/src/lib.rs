@@ -21,6 +21,7 @@ pub mod moderation;
 pub mod path;
 pub mod process;
 pub mod qp;
+pub mod quota;
 pub mod receive;
 pub mod shm;
 mod sync;

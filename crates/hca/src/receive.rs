@@ -5,6 +5,7 @@ use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
+use crate::quota;
 use crate::shm::desk::QpRecord;
 use crate::xrcd::Xrcd;
 use std::collections::VecDeque;
@@ -157,6 +158,8 @@ pub struct Srq {
     xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     cookie: AtomicUsize,
     users: AtomicUsize,
+    /// Its place among those that the device has room for, until it is destroyed.
+    place: Mutex<Option<quota::Place>>,
     state: Mutex<SrqState>,
 }
 
@@ -181,6 +184,7 @@ impl Srq {
         if max_wr == 0 || max_wr > MAX_SRQ_WR || max_sge > MAX_SGE {
             return Err(Errno::EINVAL);
         }
+        let place = quota::SHARED_RECEIVE_QUEUES.take()?;
         let process = pd.process();
         let number = if xrc.is_some() {
             process.allocate_number()?
@@ -199,6 +203,7 @@ impl Srq {
             xrc,
             cookie: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
+            place: Mutex::new(Some(place)),
             state: Mutex::new(SrqState {
                 ring: ReceiveRing::new(max_wr, max_sge.max(1)),
                 limit: 0,
@@ -335,6 +340,7 @@ impl Srq {
             matches!(event.kind, IBV_EVENT_SRQ_LIMIT_REACHED | IBV_EVENT_SRQ_ERR)
                 && event.element == cookie
         });
+        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 

@@ -16,11 +16,12 @@ use crate::event::{AsyncEvent, CompletionChannel};
 use crate::lock::{Guard, Lock};
 use crate::moderation::{Moderation, Verdict};
 use crate::qp::Qp;
+use crate::quota;
 use crate::sys::clock;
 use members::Members;
 use ring::{Entries, Entry};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use verbena_abi::*;
 
@@ -99,6 +100,8 @@ pub struct Cq {
     failing: AtomicBool,
     /// By which timers name the queue; set when it is made.
     number: OnceLock<u32>,
+    /// Its place among those that the device has room for, until it is destroyed.
+    place: Mutex<Option<quota::Place>>,
 }
 
 /// What whoever fills the queue needs.
@@ -158,12 +161,13 @@ impl Cq {
     /// A queue as it is wished for.
     ///
     /// # Errors
-    /// EINVAL for a size of zero or beyond the limit.
+    /// EINVAL for a size of zero or beyond the limit; ENOMEM for more queues than the device has room for.
     pub fn create_with(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
         let capacity = init.entries;
         if capacity == 0 || capacity > MAX_ENTRIES {
             return Err(Errno::EINVAL);
         }
+        let place = quota::COMPLETION_QUEUES.take()?;
         let timestamps = init.timestamps == Timestamps::On;
         let entries = Arc::new(Entries::new(capacity, timestamps));
         let cq = Arc::new(Cq {
@@ -187,6 +191,7 @@ impl Cq {
             on_overrun: init.on_overrun,
             failing: AtomicBool::new(false),
             number: OnceLock::new(),
+            place: Mutex::new(Some(place)),
         });
         cq.number.get_or_init(|| context.process.moderated.add(&cq));
         Ok(cq)
@@ -496,6 +501,7 @@ impl Cq {
         self.context
             .events
             .forget(|event| event.kind == IBV_EVENT_CQ_ERR && event.element == cookie);
+        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 }

@@ -23,6 +23,7 @@ use crate::device;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::process::Process;
+use crate::quota;
 use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
 use crate::shm::desk::QpRecord;
 use crate::xrcd::Xrcd;
@@ -72,6 +73,8 @@ pub struct Qp {
     cookie: AtomicUsize,
     established: AtomicBool,
     destroyed: AtomicBool,
+    /// Its place among those that the device has room for, until it is destroyed.
+    place: Mutex<Option<quota::Place>>,
     attributes: Mutex<ibv_qp_attr>,
     send: Mutex<SendQueue>,
     receive: Mutex<ReceiveQueue>,
@@ -92,6 +95,7 @@ impl Qp {
     /// EINVAL for what contradicts itself or exceeds the device; EOPNOTSUPP for types that the device lacks.
     pub fn create(context: &Arc<Context>, init: QpInit) -> Result<Arc<Qp>> {
         let cap = check(&init)?;
+        let place = quota::QUEUE_PAIRS.take()?;
         let process = context.process.clone();
         let number = process.allocate_number()?;
         let queue_pair = Arc::new(Qp {
@@ -111,6 +115,7 @@ impl Qp {
             cookie: AtomicUsize::new(0),
             established: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
+            place: Mutex::new(Some(place)),
             attributes: Mutex::new(ibv_qp_attr {
                 cap,
                 ..ibv_qp_attr::default()
@@ -505,6 +510,7 @@ impl Qp {
                 )
         });
         self.process.release_number(self.number);
+        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 

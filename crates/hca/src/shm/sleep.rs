@@ -21,7 +21,7 @@
 //!
 //! `hca-loom` compiles this very file and checks it, and that breaking 1, 2 or 3 loses wake-ups.
 
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, model_fence};
 
 /// Sleeper: arms and looks once more. Returns whether it may sleep: the look found nothing.
 pub fn before_sleep(armed: &AtomicU32, look: impl FnOnce() -> bool) -> bool {
@@ -50,6 +50,7 @@ pub fn after_sleep(armed: &AtomicU32, wanted: &AtomicUsize) {
 /// Somebody begins to wait for events: rings are wanted until it has stopped, which it says by subtracting from `wanted`.
 pub fn want_rings(armed: &AtomicU32, wanted: &AtomicUsize) {
     wanted.fetch_add(1, Ordering::SeqCst);
+    model_fence();
     arm(armed);
 }
 

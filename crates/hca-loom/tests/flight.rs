@@ -1,0 +1,227 @@
+//! Sleeping over a channel: the words of `process/flight.rs` with the protocol of `shm/sleep.rs`. A test whose name begins
+//! with `without` has the order that the adapter once had, and must find the wake-up that it lost.
+//!
+//! A channel is here a count of records published and one of records dealt with, each written by one side.
+
+use loom::sync::atomic::AtomicBool;
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use verbena_hca_loom::flight::Flight;
+use verbena_hca_loom::sleep;
+use verbena_hca_loom::sync::{AtomicU32, AtomicU64, Ordering};
+
+#[derive(Default)]
+struct Channel {
+    /// Records in the ring.
+    published: AtomicU64,
+    /// The responder's position.
+    head: AtomicU64,
+    /// What the requester knows without a lock.
+    flight: Flight,
+    /// The requester's private side.
+    sending: Mutex<Sending>,
+    /// Of the requester's progress thread.
+    armed: AtomicU32,
+    rung: AtomicBool,
+}
+
+#[derive(Default)]
+struct Sending {
+    tail: u64,
+    starving: bool,
+    completed: u64,
+}
+
+/// Records that the ring has room for.
+const ROOM: u64 = 1;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Announce {
+    BeforePublishing,
+    AfterPublishing,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Starve {
+    UnderTheLockOfThePush,
+    UnderALockOfItsOwn,
+}
+
+impl Channel {
+    /// The application's thread pushes a request; False when there is no room.
+    fn push(&self, sending: &mut Sending, announce: Announce) -> bool {
+        if sending.tail - self.head.load(Ordering::Acquire) >= ROOM {
+            return false;
+        }
+        sending.tail += 1;
+        if announce == Announce::BeforePublishing {
+            self.flight.announce(sending.tail);
+        }
+        self.published.store(sending.tail, Ordering::Release);
+        if announce == Announce::AfterPublishing {
+            self.flight.announce(sending.tail);
+        }
+        true
+    }
+
+    /// The responder deals with what is there, and rings for the requester if it may sleep.
+    fn respond(&self) {
+        let published = self.published.load(Ordering::Acquire);
+        if published > self.head.load(Ordering::Relaxed) {
+            self.head.store(published, Ordering::Release);
+            sleep::ring_if_armed(&self.armed, || self.rung.store(true, Ordering::SeqCst));
+        }
+    }
+
+    /// A look of the requester's: completes what was dealt with, and wakes who waits for room. Returns whether there was
+    /// anything.
+    fn look(&self, announce: Announce) -> bool {
+        if self.flight.is_idle() {
+            return false;
+        }
+        let head = self.head.load(Ordering::Acquire);
+        if !self.flight.has_news(head) {
+            return false;
+        }
+        let mut sending = self.sending.lock().unwrap();
+        sending.completed = head;
+        self.flight.note_acknowledged(head);
+        if std::mem::take(&mut sending.starving) {
+            assert!(self.push(&mut sending, announce), "there is room now");
+        }
+        true
+    }
+}
+
+/// The application posts one request and waits for an event, which the progress thread would raise.
+fn one_request(announce: Announce) {
+    loom::model(move || {
+        let channel = Arc::new(Channel::default());
+        let application = thread::spawn({
+            let channel = channel.clone();
+            move || assert!(channel.push(&mut channel.sending.lock().unwrap(), announce))
+        });
+        let responder = thread::spawn({
+            let channel = channel.clone();
+            move || channel.respond()
+        });
+        let sleeps = sleep::before_sleep(&channel.armed, || channel.look(announce));
+        application.join().unwrap();
+        responder.join().unwrap();
+        let completed = channel.sending.lock().unwrap().completed;
+        // Dealt with, not completed, asleep and not rung: the event never comes.
+        assert!(
+            channel.head.load(Ordering::Acquire) == completed
+                || !sleeps
+                || channel.rung.load(Ordering::SeqCst),
+            "an event is lost"
+        );
+    });
+}
+
+/// Would find: a record that can be answered before it is announced, so that the channel seems idle to the one who goes to
+/// sleep over the answer.
+#[test]
+fn what_can_be_answered_is_announced() {
+    one_request(Announce::BeforePublishing);
+}
+
+#[test]
+#[should_panic(expected = "an event is lost")]
+fn without_announcing_first_an_event_is_lost() {
+    one_request(Announce::AfterPublishing);
+}
+
+/// The ring is full. A queue pair wants to push one more, and waits for room, while the responder makes some and a thread
+/// that polls completes. `polls` is what that thread does afterwards for ever.
+fn full_ring(starve: Starve) {
+    loom::model(move || {
+        let announce = Announce::BeforePublishing;
+        let channel = Arc::new(Channel::default());
+        assert!(channel.push(&mut channel.sending.lock().unwrap(), announce));
+        let posting = thread::spawn({
+            let channel = channel.clone();
+            move || {
+                let mut sending = channel.sending.lock().unwrap();
+                if channel.push(&mut sending, announce) {
+                    return;
+                }
+                if starve == Starve::UnderALockOfItsOwn {
+                    drop(sending);
+                    // Loom does not switch where a lock is let go, unless told.
+                    thread::yield_now();
+                    sending = channel.sending.lock().unwrap();
+                }
+                sending.starving = true;
+            }
+        });
+        let responder = thread::spawn({
+            let channel = channel.clone();
+            move || channel.respond()
+        });
+        let polling = thread::spawn({
+            let channel = channel.clone();
+            move || {
+                channel.look(announce);
+            }
+        });
+        posting.join().unwrap();
+        responder.join().unwrap();
+        polling.join().unwrap();
+        // From here on the responder and the one who polls take turns, and nothing else happens.
+        for _ in 0..2 {
+            channel.respond();
+            channel.look(announce);
+        }
+        let sending = channel.sending.lock().unwrap();
+        assert_eq!(
+            (sending.tail, sending.starving),
+            (2, false),
+            "a queue pair is stuck"
+        );
+    });
+}
+
+/// Would find: a queue pair that waits for room which was made, and completed, before it began to wait: the channel is idle
+/// then, and nobody looks at it any more.
+#[test]
+fn who_waits_for_room_is_found_by_who_makes_it_known() {
+    full_ring(Starve::UnderTheLockOfThePush);
+}
+
+#[test]
+#[should_panic(expected = "a queue pair is stuck")]
+fn without_the_lock_of_the_push_a_queue_pair_is_stuck() {
+    full_ring(Starve::UnderALockOfItsOwn);
+}
+
+/// As the first, with all parts together: the ring is full, the queue pair waits, the requester's thread goes to sleep.
+#[test]
+fn a_sleeper_is_woken_for_room_that_somebody_waits_for() {
+    loom::model(|| {
+        let announce = Announce::BeforePublishing;
+        let channel = Arc::new(Channel::default());
+        assert!(channel.push(&mut channel.sending.lock().unwrap(), announce));
+        let posting = thread::spawn({
+            let channel = channel.clone();
+            move || {
+                let mut sending = channel.sending.lock().unwrap();
+                if !channel.push(&mut sending, announce) {
+                    sending.starving = true;
+                }
+            }
+        });
+        let responder = thread::spawn({
+            let channel = channel.clone();
+            move || channel.respond()
+        });
+        let sleeps = sleep::before_sleep(&channel.armed, || channel.look(announce));
+        posting.join().unwrap();
+        responder.join().unwrap();
+        let sending = channel.sending.lock().unwrap();
+        assert!(
+            !sending.starving || !sleeps || channel.rung.load(Ordering::SeqCst),
+            "a queue pair is stuck"
+        );
+    });
+}

@@ -1,0 +1,174 @@
+//! Going to sleep without missing a ring: `shm/sleep.rs`, and what it asks of those who use it. A test whose name begins
+//! with `without` breaks one of the conditions, and must find a wake-up that is lost.
+
+use loom::sync::atomic::AtomicBool;
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use verbena_hca_loom::sleep;
+use verbena_hca_loom::sync::{AtomicU32, AtomicUsize, Ordering};
+
+/// What a sleeper and those who wake it share.
+#[derive(Default)]
+struct Bed {
+    armed: AtomicU32,
+    rung: AtomicBool,
+}
+
+impl Bed {
+    fn ring_if_armed(&self) {
+        sleep::ring_if_armed(&self.armed, || self.rung.store(true, Ordering::SeqCst));
+    }
+}
+
+/// Would find: something published for a process that then sleeps without having been rung.
+#[test]
+fn what_is_published_before_the_sleep_is_seen_or_rung_for() {
+    loom::model(|| {
+        let bed = Arc::new(Bed::default());
+        let published = Arc::new(AtomicU32::new(0));
+        let peer = thread::spawn({
+            let (bed, published) = (bed.clone(), published.clone());
+            move || {
+                published.store(1, Ordering::Release);
+                bed.ring_if_armed();
+            }
+        });
+        let sleeps = sleep::before_sleep(&bed.armed, || published.load(Ordering::Acquire) == 1);
+        peer.join().unwrap();
+        assert!(
+            !sleeps || bed.rung.load(Ordering::SeqCst),
+            "it would sleep for ever"
+        );
+    });
+}
+
+/// As above, with two who publish: neither's ring may stand for the other's.
+#[test]
+fn two_publish_and_both_are_seen_or_rung_for() {
+    loom::model(|| {
+        let bed = Arc::new(Bed::default());
+        let published = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let peers: Vec<_> = (0..2)
+            .map(|index: usize| {
+                let (bed, published) = (bed.clone(), published.clone());
+                thread::spawn(move || {
+                    published[index].store(1, Ordering::Release);
+                    bed.ring_if_armed();
+                })
+            })
+            .collect();
+        let look = || published.iter().all(|one| one.load(Ordering::Acquire) == 1);
+        let mut all = false;
+        let sleeps = sleep::before_sleep(&bed.armed, || {
+            all = look();
+            all
+        });
+        for peer in peers {
+            peer.join().unwrap();
+        }
+        assert!(!sleeps || bed.rung.load(Ordering::SeqCst));
+    });
+}
+
+/// Would find: a disarming that undoes the arming of one who has just begun to wait for events (a completion queue armed
+/// while the progress thread wakes up).
+#[test]
+fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
+    loom::model(|| {
+        let bed = Arc::new(Bed::default());
+        let wanted = Arc::new(AtomicUsize::new(0));
+        sleep::arm(&bed.armed);
+        let application = thread::spawn({
+            let (bed, wanted) = (bed.clone(), wanted.clone());
+            move || sleep::want_rings(&bed.armed, &wanted)
+        });
+        sleep::after_sleep(&bed.armed, &wanted);
+        application.join().unwrap();
+        assert_eq!(bed.armed.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// Would find: as the first, over a whole turn of the progress thread: awake, asleep, and what came in between.
+#[test]
+fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
+    loom::model(|| {
+        let bed = Arc::new(Bed::default());
+        let wanted = AtomicUsize::new(0);
+        let published = Arc::new(AtomicU32::new(0));
+        sleep::arm(&bed.armed);
+        let peer = thread::spawn({
+            let (bed, published) = (bed.clone(), published.clone());
+            move || {
+                published.store(1, Ordering::Release);
+                bed.ring_if_armed();
+            }
+        });
+        let look = || published.load(Ordering::Acquire) == 1;
+        sleep::after_sleep(&bed.armed, &wanted);
+        // Rings are kept until they are taken, which was before it disarmed.
+        let sleeps = !look() && sleep::before_sleep(&bed.armed, look);
+        peer.join().unwrap();
+        assert!(!sleeps || bed.rung.load(Ordering::SeqCst));
+    });
+}
+
+#[derive(Clone, Copy)]
+enum LastLook {
+    WaitsForTheLock,
+    LeavesItToWhoeverHasTheLock,
+}
+
+/// The second condition: the sleeper's last look, while a thread of the application looks too.
+fn last_look_beside_another(last: LastLook) {
+    loom::model(move || {
+        let bed = Arc::new(Bed::default());
+        let published = Arc::new(AtomicU32::new(0));
+        let served = Arc::new(Mutex::new(false));
+        let look = |served: &mut bool, published: &AtomicU32| {
+            *served |= published.load(Ordering::Acquire) == 1;
+        };
+        let peer = thread::spawn({
+            let (bed, published) = (bed.clone(), published.clone());
+            move || {
+                published.store(1, Ordering::Release);
+                bed.ring_if_armed();
+            }
+        });
+        let poller = thread::spawn({
+            let (published, served) = (published.clone(), served.clone());
+            move || {
+                if let Ok(mut served) = served.try_lock() {
+                    look(&mut served, &published);
+                }
+            }
+        });
+        sleep::before_sleep(&bed.armed, || {
+            match last {
+                LastLook::WaitsForTheLock => look(&mut served.lock().unwrap(), &published),
+                LastLook::LeavesItToWhoeverHasTheLock => {
+                    if let Ok(mut served) = served.try_lock() {
+                        look(&mut served, &published);
+                    }
+                }
+            }
+            false
+        });
+        peer.join().unwrap();
+        poller.join().unwrap();
+        assert!(
+            *served.lock().unwrap() || bed.rung.load(Ordering::SeqCst),
+            "it would sleep for ever"
+        );
+    });
+}
+
+#[test]
+fn a_look_before_sleep_does_not_rely_on_another_threads_look() {
+    last_look_beside_another(LastLook::WaitsForTheLock);
+}
+
+#[test]
+#[should_panic(expected = "sleep for ever")]
+fn without_waiting_for_the_lock_a_wake_up_is_lost() {
+    last_look_beside_another(LastLook::LeavesItToWhoeverHasTheLock);
+}

@@ -1,0 +1,98 @@
+//! How many objects of a kind a process may have at once: what the device advertises, and no more.
+//!
+//! The limits are those of a process, as every process is an adapter of its own. Queue pair numbers are the one thing that
+//! the processes of a host share: 2^24 less one block, so that 127 processes can each have all the queue pairs that the
+//! device advertises.
+
+use crate::device::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
+use crate::errno::{Errno, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Protection domains. Parent domains are names for them and not counted.
+pub static PROTECTION_DOMAINS: Quota = Quota::new(MAX_PD);
+/// Address handles.
+pub static ADDRESS_HANDLES: Quota = Quota::new(MAX_AH);
+/// Queue pairs.
+pub static QUEUE_PAIRS: Quota = Quota::new(MAX_QP);
+/// Completion queues.
+pub static COMPLETION_QUEUES: Quota = Quota::new(MAX_CQ);
+/// Shared receive queues.
+pub static SHARED_RECEIVE_QUEUES: Quota = Quota::new(MAX_SRQ);
+
+/// Objects of one kind: how many there are, and may be.
+#[derive(Debug)]
+pub struct Quota {
+    limit: u32,
+    used: AtomicU32,
+}
+
+/// One object's place in a quota, given back when it is dropped.
+#[derive(Debug)]
+pub struct Place(&'static Quota);
+
+impl Quota {
+    /// None used yet.
+    pub const fn new(limit: u32) -> Quota {
+        Quota {
+            limit,
+            used: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a place for an object.
+    ///
+    /// # Errors
+    /// ENOMEM when all are taken.
+    pub fn take(&'static self) -> Result<Place> {
+        let one_more = |used: u32| (used < self.limit).then_some(used + 1);
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .map_err(|_| Errno::ENOMEM)?;
+        Ok(Place(self))
+    }
+
+    /// How many there are.
+    pub fn used(&self) -> u32 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.used.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_limit_and_what_is_given_back_is_free() {
+        static FEW: Quota = Quota::new(3);
+        let mut places: Vec<Place> = (0..3).map(|_| FEW.take().unwrap()).collect();
+        assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
+        places.pop();
+        places.push(FEW.take().unwrap());
+        assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
+        drop(places);
+        assert_eq!(FEW.used(), 0);
+    }
+
+    #[test]
+    fn many_threads_never_exceed_it() {
+        static SHARED: Quota = Quota::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let places: Vec<_> = (0..3).map_while(|_| SHARED.take().ok()).collect();
+                        assert!(SHARED.used() <= 8);
+                        drop(places);
+                    }
+                });
+            }
+        });
+        assert_eq!(SHARED.used(), 0);
+    }
+}

@@ -1,0 +1,53 @@
+//! As many objects as the device advertises, and no more. One test, for the limits are the process's.
+
+use std::sync::Arc;
+use verbena_abi::ibv_ah_attr;
+use verbena_hca::ah::AddressHandle;
+use verbena_hca::context::{Context, Pd};
+use verbena_hca::device::{PORT, attributes};
+use verbena_hca::errno::{Errno, Result};
+
+/// Makes objects until the adapter refuses.
+fn all<T>(mut make: impl FnMut() -> Result<T>) -> Vec<T> {
+    let mut made = Vec::new();
+    loop {
+        match make() {
+            Ok(one) => made.push(one),
+            Err(error) => {
+                assert_eq!(error, Errno::ENOMEM);
+                return made;
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_as_advertised() {
+    let context = Context::open().unwrap();
+    let domains: Vec<Arc<Pd>> = all(|| Pd::allocate(&context));
+    assert_eq!(domains.len(), attributes().max_pd as usize);
+    domains[0].retain();
+    assert_eq!(domains[0].deallocate(), Err(Errno::EBUSY));
+    domains[0].release();
+    domains[0].deallocate().unwrap();
+    let again = Pd::allocate(&context).unwrap();
+    assert!(Pd::allocate(&context).is_err());
+    drop(domains);
+
+    let attribute = ibv_ah_attr {
+        port_num: PORT,
+        ..Default::default()
+    };
+    let handles = all(|| AddressHandle::create(&again, &attribute));
+    assert_eq!(handles.len(), attributes().max_ah as usize);
+    handles[7].destroy();
+    handles[7].destroy();
+    let another = AddressHandle::create(&again, &attribute).unwrap();
+    assert!(AddressHandle::create(&again, &attribute).is_err());
+    assert_eq!(again.deallocate(), Err(Errno::EBUSY));
+    another.destroy();
+    for handle in &handles {
+        handle.destroy();
+    }
+    assert_eq!(again.deallocate(), Ok(()));
+}
