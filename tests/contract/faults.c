@@ -43,6 +43,9 @@ static void responder_fails_first(uint32_t wrong_key, int access, enum ibv_wc_st
 		to_init(&pair.one, ALL_ACCESS);
 		to_init(&pair.other, access);
 		pair_connect(&pair, 0x100 * (round + 1));
+		/* A process that polls is not woken for what its own thread then finds by and by. */
+		for (uint64_t end = now() + 3 * MILLISECOND; now() < end;)
+			expect_none(&pair.other);
 		post_write(&pair.one, round, piece_of(memories.source, 0, LENGTH),
 			   (uintptr_t)memories.into, memories.target->rkey ^ wrong_key);
 		expect(&pair.one, round, status);

@@ -193,6 +193,18 @@ static void a_bind_takes_the_low_bits_of_the_key(void)
 	target_close(&target);
 }
 
+/* The key that a window has is in its structure, whoever made it up: providers write it there when a
+ * type 2 window is bound, and programs that write it there themselves find it there. */
+static void a_bind_gives_back_the_key(void)
+{
+	struct target target = target_open(IBV_MW_TYPE_2);
+	uint32_t tag = (target.mw->rkey + 9) & 0xff;
+	uint32_t key = (target.mw->rkey & ~0xffu) | tag;
+	CHECK(binds(&target.one, target.mw, key, target.mr, target.memory, LENGTH));
+	CHECK_EQUAL(target.mw->rkey, key);
+	target_close(&target);
+}
+
 /* o10-37.2.40: a type 2 window is not bound to nothing; it ends by invalidation alone. */
 static void a_type_2_window_is_not_bound_to_nothing(void)
 {
@@ -229,6 +241,7 @@ const struct test tests[] = {
 	{ "reregistration_under_a_window", reregistration_under_a_window },
 	{ "reregistration_while_peers_invalidate", reregistration_while_peers_invalidate },
 	{ "a_bind_takes_the_low_bits_of_the_key", a_bind_takes_the_low_bits_of_the_key },
+	{ "a_bind_gives_back_the_key", a_bind_gives_back_the_key },
 	{ "a_type_2_window_is_not_bound_to_nothing", a_type_2_window_is_not_bound_to_nothing },
 	{ "a_bind_of_nothing_does_not_unbind", a_bind_of_nothing_does_not_unbind },
 	{ "a_type_1_window_is_not_bound_by_post_send",
