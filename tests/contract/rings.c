@@ -73,7 +73,11 @@ static void publish_padding(uint8_t *channel, uint64_t first, uint64_t count)
 	}
 }
 
-/* Stops all threads of a process but the first, which we trace already. */
+/* The threads of the reader but the first, which we trace already: they are to keep out of it. */
+#define THREADS 8
+static pid_t others[THREADS];
+static unsigned other_threads;
+
 static void stop_other_threads(pid_t process)
 {
 	char path[64];
@@ -85,12 +89,21 @@ static void stop_other_threads(pid_t process)
 		int status;
 		if (thread <= 0 || thread == process)
 			continue;
+		CHECK(other_threads < THREADS);
 		CHECK_CALL((int)ptrace(PTRACE_SEIZE, thread, NULL, NULL));
 		CHECK_CALL((int)ptrace(PTRACE_INTERRUPT, thread, NULL, NULL));
 		CHECK_EQUAL(waitpid(thread, &status, __WALL), thread);
 		CHECK(WIFSTOPPED(status));
+		others[other_threads++] = thread;
 	}
 	closedir(tasks);
+}
+
+/* A process whose threads are traced has not ended before we have heard of the end of each. */
+static void let_other_threads_go(void)
+{
+	while (other_threads > 0)
+		CHECK_CALL((int)ptrace(PTRACE_DETACH, others[--other_threads], NULL, NULL));
 }
 
 static uint64_t instruction_of(pid_t process)
@@ -140,6 +153,7 @@ static void a_poll_ends_though_its_peer_goes_on(void)
 					     (unsigned long long)rounds);
 		}
 	}
+	let_other_threads_go();
 	peer_kill(&peer);
 	endpoint_close(&endpoint);
 }

@@ -192,13 +192,14 @@ static void crowded_sender(struct peer *parent)
 /* Between any two instructions of a post that finds no room, all the room there is may be made. */
 static void room_is_made_while_a_sender_asks_for_it(void)
 {
-	enum { STRIDE = 10 };
+	enum { STRIDE = 16 };
 	board_open();
 	struct peer taker = peer_start(receiver);
 	struct peer giver = peer_start(crowded_sender);
 	introduce(&giver, &taker);
 	introduce(&giver, &taker);
-	for (unsigned steps = STRIDE; !atomic_load(&board->over); steps += STRIDE) {
+	bool last = false;
+	for (unsigned steps = STRIDE; !last; steps += STRIDE) {
 		take_over(giver.process);
 		peer_stop(&taker);
 		uint32_t before = atomic_load(&board->arrived);
@@ -207,8 +208,7 @@ static void room_is_made_while_a_sender_asks_for_it(void)
 		take_over(giver.process);
 		for (unsigned taken = 0; taken < steps && !atomic_load(&board->posted); taken++)
 			step(giver.process);
-		if (atomic_load(&board->posted))
-			atomic_store(&board->over, true);
+		last = atomic_load(&board->posted);
 		peer_continue(&taker);
 		/* Until the crowd has passed, and the giver's other threads know of it. The giver may hold
 		 * them up where it stands; then there is nothing to wait for. */
@@ -218,6 +218,10 @@ static void room_is_made_while_a_sender_asks_for_it(void)
 		usleep(3000);
 		let_go(giver.process);
 		take_over(giver.process);
+		if (last) {
+			printf("a post that finds no room takes %u instructions\n", steps);
+			atomic_store(&board->over, true);
+		}
 		let_go(giver.process);
 	}
 	peer_end(&giver);
