@@ -163,56 +163,6 @@ static void for_each_page(void (*act)(uint8_t *page))
 	}
 }
 
-#define SECRET "not for peers: "
-#define SECRET_LENGTH (16 * PAGE)
-
-static void spoil_secret(uint8_t *page)
-{
-	if (memcmp(page, SECRET, sizeof SECRET) == 0)
-		memset(page, 'x', PAGE);
-}
-
-static void reaching_attacker(struct peer *parent)
-{
-	struct endpoint endpoint = endpoint_open(endpoint_defaults());
-	struct window window;
-	uint8_t *memory = private_pages(PAGE);
-	struct ibv_mr *mr = region(&endpoint, memory, PAGE, ALL_ACCESS);
-	peer_connect(parent, &endpoint);
-	peer_hear(parent, &window, sizeof window);
-	post_write(&endpoint, 1, piece_of(mr, 0, 64), window.address, window.rkey);
-	expect(&endpoint, 1, IBV_WC_SUCCESS);
-	for_each_page(spoil_secret);
-	peer_tell(parent, "d", 1);
-	for (;;)
-		pause();
-}
-
-/* A peer has the right to one region. Another, without remote rights, is nowhere that it can write. */
-static void memory_without_remote_rights_is_out_of_reach(void)
-{
-	struct peer attacker = peer_start(reaching_attacker);
-	struct endpoint endpoint = endpoint_open(endpoint_defaults());
-	uint8_t *open = private_pages(PAGE), *secret = private_pages(SECRET_LENGTH);
-	for (size_t at = 0; at < SECRET_LENGTH; at += PAGE)
-		memcpy(secret + at, SECRET, sizeof SECRET);
-	struct ibv_mr *shown = region(&endpoint, open, PAGE, ALL_ACCESS);
-	struct ibv_mr *kept = region(&endpoint, secret, SECRET_LENGTH, IBV_ACCESS_LOCAL_WRITE);
-	struct window window = region_window(shown);
-	char done;
-	peer_connect(&attacker, &endpoint);
-	peer_tell(&attacker, &window, sizeof window);
-	peer_hear(&attacker, &done, 1);
-	peer_kill(&attacker);
-	for (size_t at = 0; at < SECRET_LENGTH; at += PAGE)
-		if (memcmp(secret + at, SECRET, sizeof SECRET) != 0)
-			check_failed(__FILE__, __LINE__,
-				     "a peer has changed memory that it has no right to");
-	CHECK_CALL(ibv_dereg_mr(shown));
-	CHECK_CALL(ibv_dereg_mr(kept));
-	endpoint_close(&endpoint);
-}
-
 static uint64_t filling;
 
 static void fill_page(uint8_t *page)
@@ -295,8 +245,6 @@ const struct test tests[] = {
 	{ "a_full_pipe_to_ring", a_full_pipe_to_ring },
 	{ "a_closed_pipe_to_ring", a_closed_pipe_to_ring },
 	{ "a_full_event_descriptor_to_ring", a_full_event_descriptor_to_ring },
-	{ "memory_without_remote_rights_is_out_of_reach",
-	  memory_without_remote_rights_is_out_of_reach },
 	{ "shared_memory_full_of_ones", shared_memory_full_of_ones },
 	{ "shared_memory_full_of_one", shared_memory_full_of_one },
 	{ "shared_memory_full_of_odd_halves", shared_memory_full_of_odd_halves },

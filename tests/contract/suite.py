@@ -35,8 +35,8 @@ faults          a requester has its NAK while the responder is well, and a respo
                 never learns; a write with immediate data and a wrong key flushes the receive;
                 max_dest_rd_atomic is not heeded; an inline atomic needs no key; an overrun completion
                 queue leaves its queue pairs as they are
-peers           a peer's doorbell is a pipe or a descriptor that blocks or kills who rings; a peer writes
-                where it has no right to; a peer whose memory holds one value hangs who posts to it
+peers           a peer's doorbell is a pipe or a descriptor that blocks or kills who rings; a peer whose
+                memory holds one value hangs who posts to it
 rings           a reader goes on for as long as its peer writes
 """
 

@@ -42,7 +42,7 @@ impl Pd {
             access: 0,
         };
         let length = u64::from(range.length);
-        let section = self.process().own_marks.sections().enter(range.lkey);
+        let section = self.process().own_marks.enter(range.lkey);
         let place = match grant(&section, record, claim, range.addr, length) {
             Ok(place) => place,
             Err(Refusal::Key) if range.lkey != 0 && record.key.load(SeqCst) == range.lkey => {

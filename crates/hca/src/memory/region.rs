@@ -197,6 +197,13 @@ impl Region {
     /// EINVAL when the region is not registered any more, or about to be something else.
     pub(crate) fn bind(&self) -> Result<u32> {
         let mut inner = self.lock();
+        // A change that is under way ends soon, and the bind comes behind it: a change waits for sections only, and nobody
+        // binds inside one.
+        while inner.stage == Stage::Changing {
+            drop(inner);
+            std::thread::yield_now();
+            inner = self.lock();
+        }
         if inner.stage != Stage::Registered {
             return Err(Errno::EINVAL);
         }

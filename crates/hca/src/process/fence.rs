@@ -88,30 +88,29 @@ impl Process {
         if self.is_inherited() {
             return held;
         }
-        self.own_marks.sections().wait_for_own();
+        self.own_marks.wait();
         let channels = self.channels();
         for inbound in &channels.inbound {
-            inbound.channel.responder_sections().wait_for_own();
-            let sections = inbound.channel.requester_sections();
-            if is_own(&inbound.peer) {
-                sections.wait_for_own();
+            inbound.wait_for_sections();
+            let peer = &inbound.peer;
+            // Our own requests to ourselves are waited for below.
+            if is_own(peer) {
                 continue;
             }
-            let stuck = sections.wait(PATIENCE, || inbound.peer.is_dead());
+            let sections = inbound.channel.requester_sections();
+            let stuck = sections.wait(PATIENCE, || peer.is_dead());
             held.extend(stuck.into_iter().map(|stuck| Held {
                 inbound: inbound.clone(),
                 stuck,
             }));
         }
         for outbound in &channels.outbound {
-            outbound.channel.requester_sections().wait_for_own();
-            if !is_own(&outbound.peer) {
+            outbound.wait_for_sections();
+            let peer = &outbound.peer;
+            if !is_own(peer) {
                 // Only ever reads, and looks afterwards whether it was still asked to.
-                let peer = &outbound.peer;
-                let _ = outbound
-                    .channel
-                    .responder_sections()
-                    .wait(PATIENCE, || peer.is_dead());
+                let sections = outbound.channel.responder_sections();
+                let _ = sections.wait(PATIENCE, || peer.is_dead());
             }
         }
         held

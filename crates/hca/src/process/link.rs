@@ -7,6 +7,7 @@ use crate::qp::Qp;
 use crate::qp::responder::Known;
 use crate::shm::channel::{Channel, MAX_PAYLOAD};
 use crate::shm::ring::{self, Consumer, Header, Producer};
+use crate::shm::section::{OwnMarks, Section};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -34,6 +35,8 @@ pub struct Outbound {
     /// Who completes what comes back; only one thread does at a time, so order is kept.
     pub(crate) completing: Mutex<Completing>,
     flight: Flight,
+    /// Where our threads mark what they touch when the peer keeps all shared marks.
+    private: OwnMarks,
 }
 
 #[derive(Default)]
@@ -86,6 +89,7 @@ impl Outbound {
             sending: Mutex::default(),
             completing: Mutex::default(),
             flight: Flight::default(),
+            private: OwnMarks::default(),
         }
     }
 
@@ -153,6 +157,23 @@ impl Outbound {
         }
     }
 
+    /// Opens a section to touch memory of the responder under `key`, and our own memory for this channel.
+    #[inline]
+    pub fn section(&self, key: u32) -> Section<'_> {
+        let shared = self.channel.requester_sections();
+        shared
+            .enter(key)
+            .unwrap_or_else(|| cut_off(&self.peer, &self.private))
+    }
+
+    /// Waits for the sections of our own threads.
+    pub fn wait_for_sections(&self) {
+        if !self.channel.requester_sections().wait_for_own() {
+            self.peer.declare_dead();
+        }
+        self.private.wait();
+    }
+
     /// Has the cell that the next record goes to brought into the cache.
     #[inline]
     pub fn prefetch(&self) {
@@ -214,6 +235,8 @@ pub struct Inbound {
     pub(crate) serving: Mutex<Serving>,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
+    /// Where our threads mark what they touch when the peer keeps all shared marks.
+    private: OwnMarks,
 }
 
 /// What serving needs.
@@ -237,6 +260,32 @@ impl Inbound {
             channel,
             serving: Mutex::default(),
             reverse: OnceLock::new(),
+            private: OwnMarks::default(),
         }
     }
+
+    /// Opens a section to touch memory of the requester, and our own memory for this channel.
+    #[inline]
+    pub fn section(&self, key: u32) -> Section<'_> {
+        let shared = self.channel.responder_sections();
+        shared
+            .enter(key)
+            .unwrap_or_else(|| cut_off(&self.peer, &self.private))
+    }
+
+    /// Waits for the sections of our own threads.
+    pub fn wait_for_sections(&self) {
+        if !self.channel.responder_sections().wait_for_own() {
+            self.peer.declare_dead();
+        }
+        self.private.wait();
+    }
+}
+
+/// A peer that keeps all marks for itself is treated as dead; what we are about to touch of our own memory is marked where
+/// only we see it.
+#[cold]
+fn cut_off<'a>(peer: &Peer, private: &'a OwnMarks) -> Section<'a> {
+    peer.declare_dead();
+    private.enter(0)
 }

@@ -39,8 +39,22 @@ impl Default for Mark {
 }
 
 impl OwnMarks {
-    /// To open sections in.
-    pub fn sections(&self) -> Sections<'_> {
+    /// Opens a section. Nobody but threads of this process takes these marks, and they give them back.
+    #[inline]
+    pub fn enter(&self, key: u32) -> Section<'_> {
+        loop {
+            if let Some(section) = self.sections().enter(key) {
+                return section;
+            }
+        }
+    }
+
+    /// Waits until every section that was open when this was called has ended.
+    pub fn wait(&self) {
+        while !self.sections().wait_for_own() {}
+    }
+
+    fn sections(&self) -> Sections<'_> {
         Sections { marks: &self.0 }
     }
 }
@@ -68,6 +82,20 @@ pub struct Stuck {
     pub key: u32,
 }
 
+/// How often a thread looks whether others of its process have got on, resting in between, before it believes that it is
+/// not they who hold it up. Counted in rests and not in time, so that being stopped is no reason to believe it.
+const ATTEMPTS: u32 = 4000;
+
+/// Gives others time, more of it the longer it takes: some seconds in all.
+#[cold]
+fn rest(attempt: u32) {
+    match attempt {
+        0..1000 => std::hint::spin_loop(),
+        1000..2000 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_millis(1)),
+    }
+}
+
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -83,19 +111,21 @@ impl<'a> Sections<'a> {
         Sections { marks }
     }
 
-    /// Opens a section to touch memory of the given key.
+    /// Opens a section to touch memory of the given key. None when every mark stays taken for so long that it is not
+    /// threads of this process that have them: the other process may write to marks that it shares.
     #[inline]
-    pub fn enter(&self, key: u32) -> Section<'a> {
+    pub fn enter(&self, key: u32) -> Option<Section<'a>> {
         let mut index = THREAD.with(Cell::get);
-        loop {
+        for attempt in 0..ATTEMPTS {
             let mark = &self.marks[index % self.marks.len()];
             if let Some(entered) = access::enter(&mark.counter) {
                 mark.key.store(key.into(), Ordering::Release);
-                return Section { mark, entered };
+                return Some(Section { mark, entered });
             }
             index += 1;
-            std::hint::spin_loop();
+            rest(attempt);
         }
+        None
     }
 
     /// Waits until every section that was open when this was called has ended; gives those that were still open after
@@ -132,16 +162,19 @@ impl<'a> Sections<'a> {
         stuck
     }
 
-    /// Waits until every section that was open when this was called has ended, however long it takes: for sections of
-    /// threads of this process, which run whenever the caller does.
-    pub fn wait_for_own(&self) {
-        for mark in self.marks {
-            if let Some(entered) = access::open_section(&mark.counter) {
-                while access::open_section(&mark.counter) == Some(entered) {
-                    std::thread::yield_now();
-                }
-            }
-        }
+    /// Waits until every section of this process that was open when this was called has ended: its threads run whenever
+    /// the caller does. False when one does not end, which no thread of this process can be the reason of.
+    #[must_use]
+    pub fn wait_for_own(&self) -> bool {
+        self.marks.iter().all(|mark| {
+            let Some(entered) = access::open_section(&mark.counter) else {
+                return true;
+            };
+            (0..ATTEMPTS).any(|attempt| {
+                rest(attempt);
+                access::open_section(&mark.counter) != Some(entered)
+            })
+        })
     }
 
     /// Whether a section that was stuck is still open.
@@ -168,7 +201,7 @@ mod tests {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         assert_eq!(sections.wait(Duration::ZERO, || false), []);
-        let section = sections.enter(0x501);
+        let section = marks.enter(0x501);
         let stuck = sections.wait(Duration::from_millis(5), || false);
         assert_eq!(stuck.len(), 1);
         assert_eq!(stuck[0].key, 0x501);
@@ -187,10 +220,10 @@ mod tests {
     fn a_section_that_begins_later_is_not_waited_for() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
-        let first = sections.enter(1);
+        let first = marks.enter(1);
         let stuck = sections.wait(Duration::ZERO, || false);
         drop(first);
-        let _second = sections.enter(1);
+        let _second = marks.enter(1);
         assert!(!sections.is_open(&stuck[0]));
     }
 
@@ -198,11 +231,22 @@ mod tests {
     fn one_thread_may_be_in_several_sections() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
-        let first = sections.enter(1);
-        let second = sections.enter(2);
+        let first = marks.enter(1);
+        let second = marks.enter(2);
         drop(first);
         assert_eq!(sections.wait(Duration::from_millis(5), || false).len(), 1);
         drop(second);
         assert_eq!(sections.wait(Duration::ZERO, || false), []);
+    }
+
+    #[test]
+    fn marks_that_nobody_gives_back_are_not_waited_for_for_ever() {
+        let marks = OwnMarks::default();
+        let taken: Vec<Section<'_>> = (0..8).map(|_| marks.enter(1)).collect();
+        assert!(marks.sections().enter(1).is_none());
+        assert!(!marks.sections().wait_for_own());
+        drop(taken);
+        assert!(marks.sections().enter(1).is_some());
+        assert!(marks.sections().wait_for_own());
     }
 }

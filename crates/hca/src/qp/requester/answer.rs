@@ -79,7 +79,7 @@ impl Qp {
             return;
         }
         if !matches!(request.opcode, IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH) {
-            let section = from.channel.requester_sections().enter(0);
+            let section = from.section(0);
             let placed = self
                 .runs(&section, &request, IBV_ACCESS_LOCAL_WRITE)
                 // SAFETY: the record holds `length` bytes (checked by the ring).

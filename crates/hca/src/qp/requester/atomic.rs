@@ -51,7 +51,7 @@ impl Qp {
     fn operation(&self, job: &Job<'_>) -> Result<Atomic, Outcome> {
         let request = job.request;
         let writes = request.opcode == IBV_WR_ATOMIC_WRITE;
-        let section = job.channel.channel.requester_sections().enter(0);
+        let section = job.channel.section(0);
         let local = if writes { 0 } else { IBV_ACCESS_LOCAL_WRITE };
         let runs = self.runs(&section, request, local)?;
         let mut operand = request.swap;
@@ -77,11 +77,7 @@ impl Qp {
         } else {
             (IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_LOCAL_WRITE)
         };
-        let section = job
-            .channel
-            .channel
-            .requester_sections()
-            .enter(job.request.rkey);
+        let section = job.channel.section(job.request.rkey);
         let Ok(runs) = self.runs(&section, job.request, local) else {
             return Direct::Failed(IBV_WC_LOC_PROT_ERR);
         };

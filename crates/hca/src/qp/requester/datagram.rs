@@ -19,7 +19,7 @@ impl Qp {
         let Some(address) = request.address else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         };
-        let section = self.process.own_marks.sections().enter(0);
+        let section = self.process.own_marks.enter(0);
         let runs = match self.runs(&section, request, 0) {
             Ok(runs) => runs,
             Err(outcome) => return outcome,

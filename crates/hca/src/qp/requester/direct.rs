@@ -83,11 +83,7 @@ impl Qp {
         let mut offset = 0;
         loop {
             let length = (total - offset).min(CHUNK);
-            let section = job
-                .channel
-                .channel
-                .requester_sections()
-                .enter(job.request.rkey);
+            let section = job.channel.section(job.request.rkey);
             let Ok(runs) = self.runs(&section, job.request, local) else {
                 return Direct::Failed(IBV_WC_LOC_PROT_ERR);
             };

@@ -32,7 +32,7 @@ impl Qp {
                 index: job.index,
                 epoch: send.epoch,
             });
-            let section = via.channel.requester_sections().enter(0);
+            let section = via.section(0);
             let runs = match self.runs(&section, job.request, 0) {
                 Ok(runs) => runs,
                 Err(outcome) => return outcome,

@@ -35,11 +35,7 @@ impl Qp {
         }
         self.process.counters.shard().other_operations.add(1);
         let direct = {
-            let section = job
-                .channel
-                .channel
-                .requester_sections()
-                .enter(job.request.rkey);
+            let section = job.channel.section(job.request.rkey);
             // What we stored by ourselves is in place already: all that is left is the right to flush.
             let byte = Span::whole(1, Direction::Load);
             self.right(&section, send, job, IBV_ACCESS_FLUSH_GLOBAL, byte)
@@ -78,7 +74,7 @@ impl Qp {
         local: u32,
     ) -> Outcome {
         {
-            let section = job.channel.channel.requester_sections().enter(0);
+            let section = job.channel.section(0);
             if let Err(outcome) = self.runs(&section, job.request, local) {
                 return outcome;
             }

@@ -30,7 +30,7 @@ impl Qp {
         let request = job.request;
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
             // Local faults come first: a request that cannot be read is never sent.
-            let section = job.channel.channel.requester_sections().enter(0);
+            let section = job.channel.section(0);
             return match self.runs(&section, request, 0) {
                 Ok(_) => self.lost(),
                 Err(outcome) => outcome,
@@ -61,7 +61,7 @@ impl Qp {
             shared: self.shared_queue(request, responder),
         };
         if advance.bytes == 0 && might_be_fetched(via, request) {
-            let section = via.channel.requester_sections().enter(0);
+            let section = via.section(0);
             let runs = match self.runs(&section, request, 0) {
                 Ok(runs) => runs,
                 Err(outcome) => return outcome,

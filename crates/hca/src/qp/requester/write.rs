@@ -78,11 +78,7 @@ impl Qp {
         let Some(responder) = self.responder(send, peer, job.psn) else {
             return false;
         };
-        let section = job
-            .channel
-            .channel
-            .requester_sections()
-            .enter(job.request.rkey);
+        let section = job.channel.section(job.request.rkey);
         self.remote_domain(peer, job.request, responder)
             .and_then(|pd| {
                 remote_place(&section, send, job, pd, IBV_ACCESS_REMOTE_WRITE, total).ok()

@@ -33,7 +33,7 @@ impl Call<'_> {
             IBV_ACCESS_REMOTE_ATOMIC
         };
         let found = {
-            let section = self.sections().enter(remote.key);
+            let section = self.inbound.section(remote.key);
             let place = self.grant(&section, queue_pair, remote, right, 8)?;
             self.perform(operation, place)
                 .map_err(|_| Failure::fatal(Nak::RemoteOperation))?

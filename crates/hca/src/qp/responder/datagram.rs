@@ -108,7 +108,7 @@ impl Call<'_> {
         route: usize,
         data: usize,
     ) -> ibv_wc_status {
-        let section = self.sections().enter(0);
+        let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
             self.process,

@@ -259,7 +259,7 @@ impl<'a> Call<'a> {
             return Ok(());
         }
         let failed = NotPlaced::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR);
-        let section = self.sections().enter(0);
+        let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
             self.process,

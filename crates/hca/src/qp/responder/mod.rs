@@ -27,7 +27,7 @@ use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
 use crate::shm::desk::QpRecord;
 use crate::shm::ring::{Header, Record};
-use crate::shm::section::{Section, Sections};
+use crate::shm::section::Section;
 use failure::Failure;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -190,11 +190,6 @@ impl<'a> Call<'a> {
         self.inbound.peer.desk.queue_pair(self.route.source.number)
     }
 
-    /// Where this thread marks what it touches.
-    fn sections(&self) -> Sections<'_> {
-        self.inbound.channel.responder_sections()
-    }
-
     fn answer(&self, serving: &mut Serving, answer: Answer) {
         let header: Header = answer.emit(&self.route.back());
         serving
@@ -250,7 +245,7 @@ impl<'a> Call<'a> {
     }
 
     fn serve_flush(&self, queue_pair: &Qp, remote: &Remote) -> Result<(), Failure> {
-        let section = self.sections().enter(0);
+        let section = self.inbound.section(0);
         self.grant(&section, queue_pair, remote, IBV_ACCESS_FLUSH_GLOBAL, 1)?;
         Ok(())
     }

@@ -36,7 +36,7 @@ impl<'a> Call<'a> {
             if length == 0 {
                 serving.answers.push(&answers, header, 0, |_| ());
             } else {
-                let section = self.sections().enter(remote.key);
+                let section = self.inbound.section(remote.key);
                 let place =
                     self.grant(&section, queue_pair, remote, IBV_ACCESS_REMOTE_READ, total)?;
                 let load = |target| self.load(place.part(offset, length), target);

@@ -69,7 +69,7 @@ impl<'a> Call<'a> {
             return Ok(());
         }
         let right = IBV_ACCESS_REMOTE_WRITE;
-        let section = self.sections().enter(write.remote.key);
+        let section = self.inbound.section(write.remote.key);
         // All of a write is allowed, or none of it: the first part is checked for the others.
         let claimed = if write.part.is_first {
             u64::from(write.remote.length).max(length)
