@@ -25,7 +25,7 @@ fn quarantined(process: &Process) -> u64 {
 #[ignore = "run by path"]
 fn case_pages_move_under_their_keys_while_peers_write() {
     const LENGTH: usize = 96 * 1024;
-    let (a, mut b) = pair(IBV_QPT_RC);
+    let (a, b) = pair(IBV_QPT_RC);
     let process = Process::current().unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let release = release_when(&over);
@@ -43,7 +43,6 @@ fn case_pages_move_under_their_keys_while_peers_write() {
             moved
         })
     };
-    let mut a = a;
     for round in 0..300u32 {
         pattern(&mut a.buffer[..LENGTH], round as u8);
         let sges = [a.sge(0, LENGTH)];
