@@ -428,7 +428,7 @@ fn lose_no_write(host: &Host) {
         assert!(writer.join().unwrap() > 0);
     }
     assert_eq!(host.arena.used(), 0);
-    assert!(memory.layout(&host).iter().all(|vma| !vma.3));
+    assert!(memory.layout(host).iter().all(|vma| !vma.3));
 }
 
 #[test]
