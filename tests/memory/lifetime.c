@@ -75,10 +75,9 @@ static void *pages(size_t length)
 
 /* fork(2): the child has its own copy, as it was at the fork; what a peer or the parent writes
  * afterwards is the parent's, and what the child writes is the child's. */
-static void fork_copies(bool prepared)
+static void fork_without_fork_init(void)
 {
-	if (prepared)
-		CHECK_CALL(ibv_fork_init());
+	CHECK_EQUAL(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	struct peer peer = peer_start(writer);
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	uint8_t *memory = pages(LENGTH);
@@ -122,14 +121,52 @@ static void fork_copies(bool prepared)
 	endpoint_close(&endpoint);
 }
 
-static void fork_after_fork_init(void)
+/* Whether a page can be read, asked of the kernel. */
+static bool is_there(const uint8_t *page)
 {
-	fork_copies(true);
+	int ends[2];
+	CHECK_CALL(pipe(ends));
+	bool there = write(ends[1], page, 1) == 1;
+	close(ends[0]);
+	close(ends[1]);
+	return there;
 }
 
-static void fork_without_fork_init(void)
+/* ibv_fork_init(3): the child has no page of the region, and has them again once it is deregistered. */
+static void fork_after_fork_init(void)
 {
-	fork_copies(false);
+	CHECK_CALL(ibv_fork_init());
+	CHECK_EQUAL(ibv_is_fork_initialized(), IBV_FORK_ENABLED);
+	struct peer peer = peer_start(writer);
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	uint8_t *memory = pages(LENGTH);
+	pattern_fill(memory, LENGTH, SEED);
+	struct ibv_mr *mr = region(&endpoint, memory, LENGTH, ALL_ACCESS);
+	offer(&peer, &endpoint, mr);
+	for (int registered = 1; registered >= 0; registered--) {
+		pid_t child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			for (size_t at = 0; at < LENGTH; at += LENGTH / 16)
+				CHECK_EQUAL(is_there(memory + at), !registered);
+			if (!registered) {
+				pattern_check(memory, LENGTH, WRITTEN);
+				pattern_fill(memory, LENGTH, CHILD);
+			}
+			_exit(EXIT_SUCCESS);
+		}
+		int status;
+		CHECK_EQUAL(waitpid(child, &status, 0), child);
+		CHECK_EQUAL(status, 0);
+		if (registered) {
+			/* The parent's region works on. */
+			CHECK_EQUAL(ask_to_write(&peer, WRITTEN), IBV_WC_SUCCESS);
+			CHECK_CALL(ibv_dereg_mr(mr));
+		}
+		pattern_check(memory, LENGTH, WRITTEN);
+	}
+	dismiss(&peer);
+	endpoint_close(&endpoint);
 }
 
 /* A child of a process that uses the adapter may use it too, from the start. */

@@ -4,7 +4,8 @@
 //! the file is mapped over the addresses. Other threads that touch the piece meanwhile wait ([`crate::memory::quiet`]).
 //! The private mapping that the pages were in stays aside without pages, as the *shadow*: moved back over the addresses
 //! when the pages are given back, it is what the application had, with its place in the kernel's order and all that
-//! madvise(2) said about it. Where other threads cannot be held the process keeps its pages, and peers reach them by
+//! madvise(2) said about it. Where holding other threads does not hold what the kernel does for them, pages may not be
+//! missing even for a moment: then the piece is write-protected, copied, and replaced without a shadow. Where other threads cannot be held the process keeps its pages, and peers reach them by
 //! `process_vm_readv` or through it.
 
 use crate::errno::Result;
@@ -68,7 +69,7 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
     let mut moved = start;
     // A single piece finds its own place aside.
     let reserved = match end - start {
-        length if length <= PIECE => None,
+        length if length <= PIECE || !quiet.may_miss_pages() => None,
         length => remap::reserve(length, start).ok(),
     };
     // A mapping that never had a page would lose its place in the kernel's order by being moved.
@@ -76,16 +77,12 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
     while moved < end {
         let length = PIECE.min(end - moved);
         let aside = reserved.map(|reserved| reserved + (moved - start));
-        let Ok(shadow) = move_piece(
-            arena,
-            &quiet,
-            moved,
-            length,
-            aside,
-            offset + (moved - start),
-        ) else {
-            break;
+        let place = offset + (moved - start);
+        let shadow = match quiet.may_miss_pages() {
+            true => move_piece(arena, &quiet, moved, length, aside, place).map(Some),
+            false => replace_piece(arena, &quiet, moved, length, place).map(|()| None),
         };
+        let Ok(shadow) = shadow else { break };
         let segment = Segment {
             start: moved,
             end: moved + length,
@@ -105,6 +102,31 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
         end: moved,
         offset,
     })
+}
+
+/// Copies the pages while they stay where they are, and maps the copy over them. Nothing is ever missing, and there is no
+/// shadow.
+fn replace_piece(
+    arena: &Arena,
+    quiet: &Quiet<'_>,
+    at: u64,
+    length: u64,
+    offset: u64,
+) -> Result<()> {
+    populate(at, length, Use::Read)?;
+    let held = quiet.hold_writes(at, length)?;
+    arena.fill(offset, at, length)?;
+    remap::map_over(
+        arena.fd(),
+        offset,
+        at,
+        length,
+        libc::PROT_READ | libc::PROT_WRITE,
+    )?;
+    if let Some(held) = held {
+        held.replaced();
+    }
+    Ok(())
 }
 
 /// Returns where the shadow is.

@@ -218,6 +218,13 @@ impl Arena {
             .as_ref()
     }
 
+    /// With this instead of what the system lets us have.
+    #[cfg(test)]
+    pub(super) fn with_userfault(self, fault: Option<UserFault>) -> Arena {
+        let _ = self.userfault.set(fault);
+        self
+    }
+
     /// Which pages are the application's. Under the registration lock.
     pub(super) fn pins(&self) -> MutexGuard<'_, Pins> {
         self.pins.lock().unwrap_or_else(|e| e.into_inner())

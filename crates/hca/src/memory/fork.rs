@@ -25,9 +25,11 @@ pub static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// A child's copy of registered pages.
 struct Copy {
     address: u64,
-    shadow: u64,
+    at: u64,
     length: u64,
     protection: libc::c_int,
+    /// Only the copy's: the parent unmaps it.
+    for_the_copy: bool,
 }
 
 struct Plan {
@@ -95,7 +97,10 @@ extern "C" fn parent() {
         return;
     };
     for copy in &plan.copies {
-        remap::drop_pages(copy.shadow, copy.length);
+        match copy.for_the_copy {
+            true => remap::unmap(copy.at, copy.length),
+            false => remap::drop_pages(copy.at, copy.length),
+        }
     }
     release_registration();
 }
@@ -118,7 +123,7 @@ extern "C" fn child() {
         && let Some(plan) = slot.as_ref()
     {
         for copy in &plan.copies {
-            if remap::move_over(copy.shadow, copy.length, copy.address).is_ok() {
+            if remap::move_over(copy.at, copy.length, copy.address).is_ok() {
                 let _ = remap::protect(copy.address, copy.length, copy.protection);
             }
         }
@@ -162,20 +167,26 @@ fn copy_registered(arena: &Arena) -> Vec<Copy> {
             while done < place.length {
                 let length = PIECE.min(place.length - done);
                 let offset = place.offset + done;
-                let shadow = pin.shadow + (offset - offsets.start);
+                let shadow = pin.shadow.map(|shadow| shadow + (offset - offsets.start));
+                let address = place.at + done;
+                done += length;
+                let Ok(at) = shadow.map_or_else(|| remap::private(length, address), Ok) else {
+                    continue;
+                };
                 // In one go instead of a fault for each page.
-                let copied = populate(shadow, length, Use::Write)
-                    .and_then(|()| arena.fetch(offset, shadow, length));
+                let copied =
+                    populate(at, length, Use::Write).and_then(|()| arena.fetch(offset, at, length));
                 match copied {
                     Ok(()) => copies.push(Copy {
-                        address: place.at + done,
-                        shadow,
+                        address,
+                        at,
                         length,
                         protection: place.protection,
+                        for_the_copy: shadow.is_none(),
                     }),
-                    Err(_) => remap::drop_pages(shadow, length),
+                    Err(_) if shadow.is_none() => remap::unmap(at, length),
+                    Err(_) => remap::drop_pages(at, length),
                 }
-                done += length;
             }
         }
     }

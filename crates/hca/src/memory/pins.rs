@@ -31,8 +31,8 @@ impl Segment {
 pub struct Pin {
     /// Where the application had the page when it was adopted.
     pub home: u64,
-    /// The private mapping that was there, kept without pages. It goes back when the page does.
-    pub shadow: u64,
+    /// The private mapping that was there, kept without pages, if it could be. It goes back when the page does.
+    pub shadow: Option<u64>,
     /// Registrations that cover the page.
     pub users: u32,
     /// An eviction is moving the page: nobody new may name it by its place in the arena.
@@ -43,7 +43,7 @@ impl Advance for Pin {
     fn advanced(&self, by: u64) -> Pin {
         Pin {
             home: self.home + by,
-            shadow: self.shadow + by,
+            shadow: self.shadow.map(|shadow| shadow + by),
             ..self.clone()
         }
     }
@@ -60,8 +60,8 @@ pub struct Loose {
     pub offsets: Range<u64>,
     /// Where their last user had them.
     pub address: u64,
-    /// The mapping to put back.
-    pub shadow: u64,
+    /// The mapping to put back, if it was kept.
+    pub shadow: Option<u64>,
 }
 
 /// All pinned pages, by offset in the arena.
@@ -76,7 +76,7 @@ pub struct Pins {
 
 impl Pins {
     /// Pages that were just adopted; they have no users yet.
-    pub fn pin(&mut self, segment: Segment, shadow: u64) {
+    pub fn pin(&mut self, segment: Segment, shadow: Option<u64>) {
         let pin = Pin {
             home: segment.start,
             shadow,
@@ -305,7 +305,10 @@ mod tests {
                     let range = first..(first + length).min(32);
                     for page in range.clone() {
                         if !pinned[page as usize] {
-                            pins.pin(segment(HOME + page * PAGE, 1, page * PAGE), SHADOW + page * PAGE);
+                            pins.pin(
+                                segment(HOME + page * PAGE, 1, page * PAGE),
+                                Some(SHADOW + page * PAGE),
+                            );
                             pinned[page as usize] = true;
                         }
                         users[page as usize] += 1;
@@ -329,7 +332,7 @@ mod tests {
                         for at in (loose.offsets.start..loose.offsets.end).step_by(PAGE as usize) {
                             let on = at - loose.offsets.start;
                             prop_assert_eq!(loose.address + on, HOME + at);
-                            prop_assert_eq!(loose.shadow + on, SHADOW + at);
+                            prop_assert_eq!(loose.shadow.map(|shadow| shadow + on), Some(SHADOW + at));
                             given.push(at / PAGE);
                         }
                         pins.unpin(loose.offsets);
@@ -349,7 +352,7 @@ mod tests {
     #[test]
     fn segments_follow_pages_that_move() {
         let mut pins = Pins::default();
-        pins.pin(segment(0x10_0000, 4, 0), 0x50_0000);
+        pins.pin(segment(0x10_0000, 4, 0), Some(0x50_0000));
         let whole = pins.hold(vec![segment(0x10_0000, 4, 0)]);
         let half = pins.hold(vec![segment(0x10_0000, 2, 0)]);
         assert_eq!(pins.pages_of(whole).len(), 2, "the users differ");
@@ -376,7 +379,7 @@ mod tests {
         assert_eq!(loose.len(), 3);
         assert_eq!(
             (loose[1].address, loose[1].shadow, loose[1].offsets.start),
-            (0x10_1000, 0x50_1000, 100 * PAGE)
+            (0x10_1000, Some(0x50_1000), 100 * PAGE)
         );
     }
 }

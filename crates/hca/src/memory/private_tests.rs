@@ -6,6 +6,7 @@ use crate::memory::arena::{Arena, PAGE};
 use crate::memory::fork::ForkMutex;
 use crate::memory::pins::HoldId;
 use crate::memory::restore::depart;
+use crate::sys::userfault::{Rights, UserFault};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,8 +23,17 @@ struct Host {
 
 impl Host {
     fn new() -> Host {
+        Host::with(UserFault::open().ok())
+    }
+
+    /// As for an ordinary user, whose kernel accesses fail instead of waiting.
+    fn of_ordinary_user() -> Host {
+        Host::with(UserFault::with_rights(Rights::UserModeOnly).ok())
+    }
+
+    fn with(fault: Option<UserFault>) -> Host {
         Host {
-            arena: Arena::of_length(1 << 30).unwrap(),
+            arena: Arena::of_length(1 << 30).unwrap().with_userfault(fault),
             registration: ForkMutex::new(),
         }
     }
@@ -216,8 +226,12 @@ proptest! {
     #[test]
     fn registered_memory_goes_back_to_what_private_memory_is(
         steps in proptest::collection::vec(step(), 1..60),
+        ordinary in any::<bool>(),
     ) {
-        let host = Host::new();
+        let host = match ordinary {
+            true => Host::of_ordinary_user(),
+            false => Host::new(),
+        };
         let (memory, twin) = (Memory::new(), Memory::new());
         let mut readable = [true; PAGES as usize];
         let mut writable = [true; PAGES as usize];
@@ -320,7 +334,8 @@ proptest! {
         if writable.iter().all(|writable| *writable) {
             let here = memory.grown();
             let there = twin.grown();
-            prop_assert!(replaced || here == there, "one mapping: {here:?}, {there:?}");
+            // Nor is what was copied without a shadow one with what was not.
+            prop_assert!(replaced || ordinary || here == there, "one mapping: {here:?}, {there:?}");
             prop_assert_ne!(here, Some(false), "another registration's pages");
         }
     }
@@ -328,7 +343,56 @@ proptest! {
 
 #[test]
 fn other_threads_lose_no_write_while_pages_come_and_go() {
-    let host = Arc::new(Host::new());
+    lose_no_write(&Host::new());
+}
+
+#[test]
+fn other_threads_of_an_ordinary_user_lose_no_write() {
+    lose_no_write(&Host::of_ordinary_user());
+}
+
+/// Without a way to hold other threads nothing is moved, and nothing is lost.
+#[test]
+fn other_threads_that_cannot_be_held_keep_their_pages() {
+    lose_no_write(&Host::with(None));
+}
+
+/// Threads of an ordinary user may wait for a futex in a page at any time: the kernel reads it for them.
+#[test]
+fn the_kernel_reads_pages_of_an_ordinary_user_while_they_come_and_go() {
+    let host = Host::of_ordinary_user();
+    let memory = Memory::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (stop, address) = (stop.clone(), memory.at(1));
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // SAFETY: the kernel compares the word, which is 0, and answers EAGAIN at once.
+                let answer = unsafe {
+                    libc::syscall(
+                        libc::SYS_futex,
+                        address,
+                        libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                        1,
+                        0,
+                        0,
+                        0,
+                    )
+                };
+                let error = std::io::Error::last_os_error().raw_os_error();
+                assert_eq!((answer, error), (-1, Some(libc::EAGAIN)));
+            }
+        })
+    };
+    for _ in 0..3000 {
+        let hold = host.register(memory.at(0), memory.at(4)).unwrap();
+        host.deregister(hold);
+    }
+    stop.store(true, Ordering::Relaxed);
+    reader.join().unwrap();
+}
+
+fn lose_no_write(host: &Host) {
     let memory = Memory::new();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..2u64)
@@ -364,7 +428,7 @@ fn other_threads_lose_no_write_while_pages_come_and_go() {
         assert!(writer.join().unwrap() > 0);
     }
     assert_eq!(host.arena.used(), 0);
-    assert!(memory.layout(&host).iter().all(|vma| !vma.3));
+    assert!(memory.layout(host).iter().all(|vma| !vma.3));
 }
 
 #[test]

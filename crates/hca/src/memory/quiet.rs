@@ -5,7 +5,7 @@
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::sys::threads::{self, SignalsBlocked};
-use crate::sys::userfault::{Held, UserFault};
+use crate::sys::userfault::{Held, Rights, UserFault};
 
 /// No signal handler runs on this thread while it lives, so none runs into a held range and waits for ever.
 pub struct Quiet<'a> {
@@ -29,6 +29,13 @@ impl<'a> Quiet<'a> {
         })
     }
 
+    /// Whether pages may be missing for a moment without anybody noticing: not when the kernel's accesses for other
+    /// threads would fail then, for that is what waiting for a futex is.
+    pub fn may_miss_pages(&self) -> bool {
+        self.others
+            .is_none_or(|fault| fault.rights() == Rights::Full)
+    }
+
     /// Holds whoever touches private pages once they are taken away.
     pub fn hold_missing(&self, start: u64, length: u64) -> Result<Option<Held<'a>>> {
         self.others
@@ -36,7 +43,7 @@ impl<'a> Quiet<'a> {
             .transpose()
     }
 
-    /// Holds whoever writes to shared pages.
+    /// Holds whoever writes to pages that are there.
     pub fn hold_writes(&self, start: u64, length: u64) -> Result<Option<Held<'a>>> {
         self.others
             .map(|fault| fault.hold_writes(start, length))

@@ -30,7 +30,7 @@ const ANY_WRITE: u32 = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_AC
 /// A registered range of memory.
 ///
 /// Its lock is held for moments only. Whoever changes or ends the registration notes so in `stage` and lets go of the
-/// lock while it waits for peers: a thread that serves a peer may be about to unbind a window.
+/// lock while it waits for peers: a thread that serves a peer may be about to bind or unbind a window.
 pub struct Region {
     inner: Mutex<Inner>,
 }
@@ -44,7 +44,12 @@ struct Inner {
     stage: Stage,
     /// Windows that are bound to it.
     windows: usize,
+    /// Those of them that were bound while the region was changing; their keys are not valid until that is over.
+    pending: Vec<(u32, Narrow)>,
 }
+
+/// What a window's key stands for, given what its region's does.
+pub(crate) type Narrow = Arc<dyn Fn(&KeyEntry) -> Result<KeyEntry> + Send + Sync>;
 
 /// What a region covers, as it was asked for.
 #[derive(Clone, Copy)]
@@ -55,11 +60,13 @@ struct Range {
     access: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Registered,
-    /// Being registered anew or deregistered.
-    Changing,
+    /// As before, but somebody is about to change it.
+    Claimed,
+    /// The key is being given this meaning; peers are waited for.
+    Changing(KeyEntry),
+    /// Deregistered, or being so.
     Gone,
 }
 
@@ -173,6 +180,7 @@ impl Region {
             device,
             stage: Stage::Registered,
             windows: 0,
+            pending: Vec::new(),
         };
         show(pd.process(), key, entry);
         Region {
@@ -190,25 +198,50 @@ impl Region {
         self.lock().range.length
     }
 
-    /// Counts a window that binds to part of the region, which stays registered as it is until the window calls
-    /// [`Region::unbind`]. Returns its key.
+    /// Counts a window that is to be bound to part of the region, which stays registered as it is until the window calls
+    /// [`Region::unbind`].
     ///
     /// # Errors
-    /// EINVAL when the region is not registered any more, or about to be something else.
-    pub(crate) fn bind(&self) -> Result<u32> {
+    /// EINVAL when the region is not registered any more; what `narrow` says of it.
+    pub(crate) fn reserve(&self, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
-        // A change that is under way ends soon, and the bind comes behind it: a change waits for sections only, and nobody
-        // binds inside one.
-        while inner.stage == Stage::Changing {
-            drop(inner);
-            std::thread::yield_now();
-            inner = self.lock();
-        }
-        if inner.stage != Stage::Registered {
-            return Err(Errno::EINVAL);
-        }
+        match &inner.stage {
+            Stage::Registered | Stage::Claimed => {
+                let entry = inner.pd.process().keys.entry(inner.key);
+                narrow(&entry.ok_or(Errno::EINVAL)?)?
+            }
+            Stage::Changing(next) => narrow(next)?,
+            Stage::Gone => return Err(Errno::EINVAL),
+        };
         inner.windows += 1;
-        Ok(inner.key)
+        Ok(())
+    }
+
+    /// Makes a window's key valid, after [`Region::reserve`]; at the end of a change if one is going on. That is not
+    /// waited for, because the caller may hold what the change waits for.
+    ///
+    /// # Errors
+    /// As [`Region::reserve`].
+    pub(crate) fn publish_window(&self, key: u32, narrow: &Narrow) -> Result<()> {
+        let mut inner = self.lock();
+        match inner.stage {
+            Stage::Registered | Stage::Claimed => {
+                let keys = &inner.pd.process().keys;
+                keys.derive(key, inner.key, |entry| narrow(entry))
+            }
+            Stage::Changing(_) => {
+                inner.pending.push((key, narrow.clone()));
+                Ok(())
+            }
+            Stage::Gone => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Makes a window's key invalid, for good.
+    pub(crate) fn revoke_window(&self, key: u32) {
+        let mut inner = self.lock();
+        inner.pending.retain(|(pending, _)| *pending != key);
+        inner.pd.process().keys.revoke(key);
     }
 
     /// A window is bound to the region no longer.
@@ -223,13 +256,14 @@ impl Region {
     /// EBUSY while windows are bound to the region: their keys name memory by its old place and under its old rights.
     /// EINVAL for a region of no memory of the application's; else as [`Region::register`].
     pub fn reregister(&self, change: Change) -> Result<()> {
-        let (key, old, old_pd, old_hold) = {
+        let (key, old, old_pd) = {
             let mut inner = self.lock();
             if inner.range.access & ACCESS_NULL != 0 || inner.device.is_some() {
                 return Err(Errno::EINVAL);
             }
-            inner.begin_change()?;
-            (inner.key, inner.range, inner.pd.clone(), inner.hold)
+            inner.check_unused()?;
+            inner.stage = Stage::Claimed;
+            (inner.key, inner.range, inner.pd.clone())
         };
         let pd = change.pd.unwrap_or_else(|| old_pd.clone());
         let (address, length, iova) = match change.translation {
@@ -242,15 +276,26 @@ impl Region {
             iova,
             access: change.access.unwrap_or(old.access),
         };
-        let described = check_access(range.access).and_then(|()| describe(&pd, range));
-        let entry = match described {
+        let process = pd.process();
+        let entry = match check_access(range.access).and_then(|()| describe(&pd, range)) {
             Ok(entry) => entry,
             Err(error) => {
                 self.lock().stage = Stage::Registered;
                 return Err(error);
             }
         };
-        let process = pd.process();
+        let old_hold = {
+            let mut inner = self.lock();
+            // Somebody bound a window meanwhile.
+            if inner.windows > 0 {
+                inner.stage = Stage::Registered;
+                drop(inner);
+                depart(process, entry.hold, None);
+                return Err(Errno::EBUSY);
+            }
+            inner.stage = Stage::Changing(entry.clone());
+            inner.hold
+        };
         process.keys.revoke(key);
         let release = fence(process);
         let (range, hold) = (Range::of(&entry), entry.hold);
@@ -260,6 +305,10 @@ impl Region {
             let mut inner = self.lock();
             (inner.range, inner.hold, inner.pd) = (range, hold, pd.clone());
             inner.stage = Stage::Registered;
+            for (window, narrow) in std::mem::take(&mut inner.pending) {
+                // It was found to fit when it was reserved.
+                let _ = process.keys.derive(window, key, |entry| narrow(entry));
+            }
         }
         depart(process, old_hold, release);
         old_pd.release();
@@ -272,21 +321,17 @@ impl Region {
     /// # Errors
     /// EBUSY while windows are bound to the region.
     pub fn deregister(&self) -> Result<()> {
-        let (key, hold, pd) = {
+        let (key, hold, pd, device) = {
             let mut inner = self.lock();
-            inner.begin_change()?;
-            (inner.key, inner.hold.take(), inner.pd.clone())
+            inner.check_unused()?;
+            inner.stage = Stage::Gone;
+            (inner.key, inner.hold, inner.pd.clone(), inner.device.take())
         };
         let process = pd.process();
         process.keys.revoke(key);
         let release = fence(process);
         process.keys.release(key, Kind::Region);
         depart(process, hold, release);
-        let device = {
-            let mut inner = self.lock();
-            inner.stage = Stage::Gone;
-            inner.device.take()
-        };
         drop(device);
         pd.release();
         Ok(())
@@ -298,15 +343,13 @@ impl Region {
 }
 
 impl Inner {
-    fn begin_change(&mut self) -> Result<()> {
+    /// Whether it may change or end now.
+    fn check_unused(&self) -> Result<()> {
         match self.stage {
             Stage::Gone => Err(Errno::EINVAL),
-            Stage::Changing => Err(Errno::EBUSY),
+            Stage::Claimed | Stage::Changing(_) => Err(Errno::EBUSY),
             Stage::Registered if self.windows > 0 => Err(Errno::EBUSY),
-            Stage::Registered => {
-                self.stage = Stage::Changing;
-                Ok(())
-            }
+            Stage::Registered => Ok(()),
         }
     }
 }

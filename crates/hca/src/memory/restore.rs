@@ -54,15 +54,26 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
         true => None,
         false => Quiet::begin(arena).ok(),
     };
-    let mut done = loose.offsets.start;
+    // Without a shadow it is memory of our own that becomes the application's.
+    let length = loose.offsets.end - loose.offsets.start;
+    let shadow = loose
+        .shadow
+        .or_else(|| remap::private(length, loose.address).ok());
+    let first = loose.offsets.start;
+    let shadow_of = |offset: u64| shadow.map(|shadow| shadow + (offset - first));
+    let discard = |offsets: Range<u64>| {
+        if let Some(shadow) = shadow_of(offsets.start) {
+            remap::unmap(shadow, offsets.end - offsets.start);
+        }
+    };
     let over = |offsets: Range<u64>| {
         arena.pins().unpin(offsets.clone());
         arena.retire(offsets, release.cloned());
     };
-    let shadow = |offset: u64| loose.shadow + (offset - loose.offsets.start);
+    let mut done = first;
     for place in places {
         if place.offset > done {
-            remap::unmap(shadow(done), place.offset - done);
+            discard(done..place.offset);
             over(done..place.offset);
         }
         let mut at = 0;
@@ -75,16 +86,17 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
                 ..place
             };
             let offsets = piece.offset..piece.offset + length;
-            let restored = quiet
-                .as_ref()
-                .is_some_and(|quiet| restore(arena, quiet, piece, shadow(piece.offset)).is_ok());
-            if restored {
+            let means = quiet.as_ref().zip(shadow_of(piece.offset));
+            if means.is_some_and(|(quiet, shadow)| restore(arena, quiet, piece, shadow).is_ok()) {
                 over(offsets);
             } else {
+                if loose.shadow.is_none() {
+                    discard(offsets.clone());
+                }
                 arena.pins().keep_stuck(Loose {
                     offsets,
                     address: piece.at,
-                    shadow: shadow(piece.offset),
+                    shadow: loose.shadow.and(shadow_of(piece.offset)),
                 });
             }
             at += length;
@@ -92,7 +104,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
         done = place.offset + place.length;
     }
     if done < loose.offsets.end {
-        remap::unmap(shadow(done), loose.offsets.end - done);
+        discard(done..loose.offsets.end);
         over(done..loose.offsets.end);
     }
 }

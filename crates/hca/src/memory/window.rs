@@ -3,7 +3,7 @@
 use crate::context::Pd;
 use crate::errno::{Errno, Result};
 use crate::memory::key::{KeyEntry, Kind, next_tag, with_chosen_tag};
-use crate::memory::region::Region;
+use crate::memory::region::{Narrow, Region};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
 
@@ -95,36 +95,31 @@ impl Window {
         if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
             return Err(Errno::EINVAL);
         }
+        let pd = self.pd.number();
+        let narrow: Narrow = Arc::new(move |region: &KeyEntry| {
+            narrow(region, pd, address, length, access, queue_pair)
+        });
         let wanted = match unbinds {
             true => None,
             false => {
+                // Refused before anything is changed: an old binding stays as it is.
                 let region = region.ok_or(Errno::EINVAL)?;
-                let whole = region.bind()?;
-                let narrowed =
-                    |whole: &KeyEntry| narrow(whole, &self.pd, address, length, access, queue_pair);
-                // Refused before anything is changed; bound regions stay as they are.
-                let checked = process.keys.entry(whole).ok_or(Errno::EINVAL);
-                if let Err(error) = checked.and_then(|whole| narrowed(&whole)) {
-                    region.unbind();
-                    return Err(error);
-                }
-                Some((region.clone(), whole))
+                region.reserve(&narrow)?;
+                Some(region.clone())
             }
         };
         let old_key = state.key;
         let old = state.binding.take();
-        process.keys.revoke(old_key);
-        if old.is_some() {
+        if let Some((region, _)) = &old {
+            region.revoke_window(old_key);
             state = self.wait_for_peers(state);
         }
         let key = with_chosen_tag(old_key, key);
         process.windows.rename(old_key, key);
         state.key = key;
         let mut bound = Ok(());
-        if let Some((region, whole)) = wanted {
-            bound = process.keys.derive(key, whole, |whole| {
-                narrow(whole, &self.pd, address, length, access, queue_pair)
-            });
+        if let Some(region) = wanted {
+            bound = region.publish_window(key, &narrow);
             match bound {
                 Ok(()) => state.binding = Some((region, queue_pair)),
                 Err(_) => region.unbind(),
@@ -143,14 +138,16 @@ impl Window {
     /// domain or queue pair.
     pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
         let mut state = self.settled();
-        let bound_through = state.binding.as_ref().map(|(_, queue_pair)| *queue_pair);
-        if self.kind != IBV_MW_TYPE_2 || state.key != key || bound_through.is_none() {
+        let Some((region, bound_through)) = &state.binding else {
+            return Err(Errno::EINVAL);
+        };
+        if self.kind != IBV_MW_TYPE_2 || state.key != key {
             return Err(Errno::EINVAL);
         }
-        if self.pd() != pd || bound_through != Some(queue_pair) {
+        if self.pd() != pd || *bound_through != queue_pair {
             return Err(Errno::EPERM);
         }
-        self.pd.process().keys.revoke(key);
+        region.revoke_window(key);
         let old = state.binding.take();
         drop(self.wait_for_peers(state));
         release(old);
@@ -164,9 +161,9 @@ impl Window {
             return;
         }
         let process = self.pd.process();
-        process.keys.revoke(state.key);
         let old = state.binding.take();
-        if old.is_some() {
+        if let Some((region, _)) = &old {
+            region.revoke_window(state.key);
             state = self.wait_for_peers(state);
         }
         let key = state.key;
@@ -216,14 +213,14 @@ fn release(binding: Option<(Arc<Region>, u32)>) {
 
 fn narrow(
     region: &KeyEntry,
-    pd: &Arc<Pd>,
+    pd: u32,
     address: u64,
     length: u64,
     access: u32,
     queue_pair: u32,
 ) -> Result<KeyEntry> {
     let remote_changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    if region.pd != pd.number()
+    if region.pd != pd
         || region.access & IBV_ACCESS_MW_BIND == 0
         || (access & remote_changes != 0 && region.access & IBV_ACCESS_LOCAL_WRITE == 0)
     {

@@ -33,6 +33,13 @@ pub fn reserve(length: u64, like: u64) -> Result<u64> {
     Ok(start)
 }
 
+/// Private memory of our own, without pages yet, as far into a huge page as `like` is.
+pub fn private(length: u64, like: u64) -> Result<u64> {
+    let start = reserve(length, like)?;
+    protect(start, length, libc::PROT_READ | libc::PROT_WRITE)?;
+    Ok(start)
+}
+
 /// Takes away what is mapped in a range that is ours.
 pub fn unmap(start: u64, length: u64) {
     if length > 0 {

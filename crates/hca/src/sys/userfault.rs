@@ -57,6 +57,16 @@ struct WriteProtect {
 pub struct UserFault {
     fd: OwnedFd,
     protects_shared: bool,
+    rights: Rights,
+}
+
+/// Whose accesses it can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Those of threads, and those that the kernel makes for them.
+    Full,
+    /// Those of threads; the kernel's fail instead (vm.unprivileged_userfaultfd is 0).
+    UserModeOnly,
 }
 
 /// What is held.
@@ -77,15 +87,26 @@ pub struct Held<'a> {
 impl UserFault {
     /// Opens one. Fails where the kernel or a seccomp profile refuses (EPERM, ENOSYS, EINVAL).
     pub fn open() -> Result<UserFault> {
-        let protect = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
-        UserFault::with_features(protect, true).or_else(|_| UserFault::with_features(0, false))
+        UserFault::with_rights(Rights::Full)
+            .or_else(|_| UserFault::with_rights(Rights::UserModeOnly))
     }
 
-    fn with_features(features: u64, protects_shared: bool) -> Result<UserFault> {
-        let fd = Self::descriptor(0).or_else(|_| Self::descriptor(UFFD_USER_MODE_ONLY))?;
+    /// As [`UserFault::open`], with these rights.
+    pub fn with_rights(rights: Rights) -> Result<UserFault> {
+        let protect = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+        UserFault::with_features(rights, protect, true)
+            .or_else(|_| UserFault::with_features(rights, 0, false))
+    }
+
+    fn with_features(rights: Rights, features: u64, protects_shared: bool) -> Result<UserFault> {
+        let fd = match rights {
+            Rights::Full => Self::descriptor(0)?,
+            Rights::UserModeOnly => Self::descriptor(UFFD_USER_MODE_ONLY)?,
+        };
         let fault = UserFault {
             fd,
             protects_shared,
+            rights,
         };
         let mut api = Api {
             api: UFFD_API,
@@ -106,9 +127,14 @@ impl UserFault {
         Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
     }
 
-    /// Whether [`UserFault::hold_writes`] works on shared memory (Linux 5.19).
+    /// Whether [`UserFault::hold_writes`] works (for shared memory, Linux 5.19).
     pub fn protects_shared(&self) -> bool {
         self.protects_shared
+    }
+
+    /// Whose accesses it holds.
+    pub fn rights(&self) -> Rights {
+        self.rights
     }
 
     /// From now on whoever touches a page of `[start, start + length)` that is not there waits. The range is private
@@ -117,7 +143,8 @@ impl UserFault {
         self.register(start, length, Kind::Everything)
     }
 
-    /// From now on whoever writes to `[start, start + length)` waits. The range is shared memory.
+    /// From now on whoever writes to `[start, start + length)` waits. The range is shared memory, or private memory whose
+    /// pages are there (MADV_POPULATE_READ): one that is missing cannot be protected.
     ///
     /// # Errors
     /// EOPNOTSUPP before Linux 5.19.

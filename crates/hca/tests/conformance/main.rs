@@ -3,6 +3,7 @@
 
 mod atomics;
 mod datagrams;
+mod eviction;
 mod messages;
 mod one_sided;
 mod overrun;

@@ -1,0 +1,129 @@
+//! Registered pages that move to another place in the arena while they are in use.
+
+use crate::rig::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use verbena_abi::*;
+use verbena_hca::memory::evict::evict;
+use verbena_hca::memory::quarantine::Release;
+use verbena_hca::memory::region::{Change, Region};
+use verbena_hca::process::Process;
+
+fn release_when(word: &Arc<AtomicBool>) -> Release {
+    let word = word.clone();
+    Arc::new(move || word.load(Ordering::SeqCst))
+}
+
+fn quarantined(process: &Process) -> u64 {
+    process
+        .arena
+        .as_ref()
+        .map_or(0, |arena| arena.quarantined())
+}
+
+#[test]
+#[ignore = "run by path"]
+fn case_pages_move_under_their_keys_while_peers_write() {
+    const LENGTH: usize = 96 * 1024;
+    let (a, b) = pair(IBV_QPT_RC);
+    let process = Process::current().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let release = release_when(&over);
+    let (key, address) = (b.region.key(), b.address(4096));
+    let stop = Arc::new(AtomicBool::new(false));
+    let before = quarantined(&process);
+    let mover = {
+        let (stop, process, release) = (stop.clone(), process.clone(), release.clone());
+        std::thread::spawn(move || {
+            let mut moved = 0u64;
+            while !stop.load(Ordering::SeqCst) && moved < 200 {
+                evict(&process, key, &|| process.wait_for_accesses(), &release).unwrap();
+                moved += 1;
+            }
+            moved
+        })
+    };
+    for round in 0..300u32 {
+        pattern(&mut a.buffer[..LENGTH], round as u8);
+        let sges = [a.sge(0, LENGTH)];
+        a.post(&SendRequestTo(address, key).write(&sges));
+        a.wait_ok();
+        assert_eq!(b.buffer[4096..4096 + LENGTH], a.buffer[..LENGTH], "{round}");
+        // The owner's own writes are kept too.
+        b.buffer[4096] ^= 0xff;
+        let own = b.buffer[4096];
+        let sges = [a.sge(LENGTH, 8)];
+        a.post(&SendRequestTo(address, key).read(&sges));
+        a.wait_ok();
+        assert_eq!(a.buffer[LENGTH], own, "{round}");
+    }
+    stop.store(true, Ordering::SeqCst);
+    let moved = mover.join().unwrap();
+    assert!(moved > 0);
+    let pages = (BUFFER as u64 / 4096) * 4096;
+    assert_eq!(quarantined(&process) - before, moved * pages);
+    let kept = b.buffer[..8192].to_vec();
+    b.region.deregister().unwrap();
+    assert_eq!(b.buffer[..8192], kept);
+    over.store(true, Ordering::SeqCst);
+    process.arena.as_ref().unwrap().sweep();
+    assert_eq!(quarantined(&process), before);
+    assert!(
+        evict(&process, key, &|| (), &release).is_err(),
+        "no such key"
+    );
+}
+
+/// Requests to one place.
+struct SendRequestTo(u64, u32);
+
+impl SendRequestTo {
+    fn write<'a>(&self, sges: &'a [ibv_sge]) -> verbena_hca::qp::SendRequest<'a> {
+        self.to(request(IBV_WR_RDMA_WRITE, sges))
+    }
+
+    fn read<'a>(&self, sges: &'a [ibv_sge]) -> verbena_hca::qp::SendRequest<'a> {
+        self.to(request(IBV_WR_RDMA_READ, sges))
+    }
+
+    fn to<'a>(
+        &self,
+        request: verbena_hca::qp::SendRequest<'a>,
+    ) -> verbena_hca::qp::SendRequest<'a> {
+        verbena_hca::qp::SendRequest {
+            remote_address: self.0,
+            rkey: self.1,
+            ..request
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by path"]
+fn case_what_a_region_no_longer_covers_is_out_of_reach_and_private() {
+    let (a, b) = pair(IBV_QPT_RC);
+    let memory = pages(4 * 4096);
+    let address = memory.as_ptr() as u64;
+    let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    let region = Region::register(&b.pd, address, 4 * 4096, address, access).unwrap();
+    let sges = [a.sge(0, 8)];
+    a.post(&SendRequestTo(address, region.key()).write(&sges));
+    a.wait_ok();
+    let half = Change {
+        translation: Some((address + 2 * 4096, 2 * 4096)),
+        ..Change::default()
+    };
+    region.reregister(half).unwrap();
+    // SAFETY: memory of this test; what is dropped is written before it is read again.
+    let dropped = unsafe { libc::madvise(address as *mut _, 2 * 4096, libc::MADV_DONTNEED) };
+    assert_eq!(dropped, 0);
+    assert!(
+        memory[..2 * 4096].iter().all(|byte| *byte == 0),
+        "private pages"
+    );
+    a.post(&SendRequestTo(address + 2 * 4096, region.key()).write(&sges));
+    a.wait_ok();
+    a.post(&SendRequestTo(address, region.key()).write(&sges));
+    assert_eq!(a.wait().status, IBV_WC_REM_ACCESS_ERR);
+    region.deregister().unwrap();
+}
