@@ -46,10 +46,11 @@ def compile_program(source: Path, libraries: Sequence[str] = ("-libverbs",),
     return program
 
 
-def table(source: Path, paths: Sequence[str], seconds: float, rows: str = "") -> list[Case]:
+def table(source: Path, paths: Sequence[str], seconds: float, rows: str = "",
+          libraries: Sequence[str] = ("-libverbs",)) -> list[Case]:
     """A case for each test of the program and each path."""
     try:
-        program = compile_program(source)
+        program = compile_program(source, libraries)
         names = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
     except (DoesNotCompile, subprocess.CalledProcessError) as error:
         return [Case(source.stem, "compiles", partial(_broken, str(error)))]

@@ -9,17 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Callable, Optional
 
+from harness import c_program
 from harness.build_tree import DEVICE, PATHS, VERBENA, run
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.pair import Exchange, finish, listening
 from harness.place import Place
 from harness.process import Process, wait_for_any
-from harness.requirement import Tool
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
 TITLE = "librdmacm, rsockets, perftest -R and libfabric over the connection manager"
 REQUIRES = [Tool("rping", "rdmacm-utils"), Tool("ib_write_bw", "perftest"),
-            Tool("fi_pingpong", "libfabric-bin")]
+            Tool("fi_pingpong", "libfabric-bin"), COMPILER, VERBS_HEADERS,
+            Tool("/usr/include/rdma/rdma_cma.h", "librdmacm-dev")]
 
 SECONDS = 60
 HERE = "127.0.0.1"
@@ -65,6 +67,9 @@ def cases() -> list[Case]:
         found.append(Case("udpong", path, partial(endless, ["udpong", "-b", HERE],
                                                   ["udpong", "-S", "64", "-C", "1000", "-s", HERE],
                                                   path)))
+    # The connection manager's own doing: which path data would take does not matter.
+    found += c_program.table(Path(__file__).resolve().parent / "timewait.c", [""], SECONDS,
+                             libraries=("-lrdmacm", "-libverbs"))
     return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),
             Case("the server is killed", "", killed)]
 

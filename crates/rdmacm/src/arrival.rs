@@ -2,6 +2,7 @@
 
 use crate::abi::{ConnectionParameters, DatagramParameters};
 use crate::address;
+use crate::alarm::Alarm;
 use crate::channel::Waiting;
 use crate::conversation::{Conversation, Heard};
 use crate::device;
@@ -13,9 +14,13 @@ use crate::stage::Stage;
 use crate::thread::Source;
 use std::io::ErrorKind;
 use verbena_hca::errno::Result;
+use verbena_hca::sys::clock;
 
 /// Callers that may be silent at once.
 const MOST_CALLERS: usize = 4096;
+
+/// Nanoseconds that a caller may be silent.
+const PATIENCE: u64 = 10_000_000_000;
 
 /// Messages of one peer that are handled before others get their turn.
 const BATCH: usize = 16;
@@ -29,6 +34,7 @@ pub fn handle(state: &mut State, source: Source) -> Result<()> {
         Source::Listener(number, generation) => return answer_call(state, number, generation),
         Source::Caller(number) => hear_caller(state, number),
         Source::Identifier(number, generation) => hear_peer(state, number, generation),
+        Source::Alarm => state.take_alarms(clock::now()),
     }
     Ok(())
 }
@@ -64,14 +70,17 @@ fn answer_call(state: &mut State, number: u32, generation: u32) -> Result<()> {
 
 /// Waits for what a caller has to say.
 fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversation) {
+    let deadline = clock::now() + PATIENCE;
     let caller = Caller {
         listener: number,
         generation,
         conversation,
+        deadline,
     };
     let Some(caller) = state.callers.insert(caller) else {
         return;
     };
+    state.set_alarm(deadline, Alarm::Caller(caller));
     let State { callers, watch, .. } = state;
     if let Some(waiting) = callers.get(caller)
         && watch
@@ -231,13 +240,17 @@ fn receive(state: &mut State, number: u32, message: &Message) {
             raise_connection(state, number, EventKind::Rejected, message, status);
         }
         (Kind::Dreq, stage) if stage.is_connected() => {
-            identifier.stage = Stage::Over;
+            identifier.stage = Stage::Disconnected;
             state.say(number, &Message::bare(Kind::Drep));
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
+            // Both asked at once.
+            if stage == Stage::Disconnecting {
+                state.begin_time_wait(number);
+            }
         }
         (Kind::Drep, Stage::Disconnecting) => {
-            identifier.stage = Stage::Over;
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
+            state.begin_time_wait(number);
         }
         _ => (),
     }

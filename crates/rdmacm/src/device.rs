@@ -21,6 +21,12 @@ const PACKET_LIFE_TIME: u8 = 14;
 /// What a queue pair's timeout attribute becomes: one more than the packet life time, as a packet travels both ways.
 pub const ACK_TIMEOUT: u8 = PACKET_LIFE_TIME + 1;
 
+/// How long packets of a connection may be on their way after its end, in nanoseconds: twice the packet life time
+/// (12.9.8.4), in the architecture's unit of 4.096 us; so 134 ms. The queue pair's number is used again later than that
+/// ([`verbena_hca::process::numbers::REST`]).
+pub const TIME_WAIT: u64 = 4096 << (PACKET_LIFE_TIME + 1);
+const _: () = assert!(TIME_WAIT < verbena_hca::process::numbers::REST);
+
 /// The path from the port to itself.
 pub fn path() -> PathRecord {
     PathRecord {

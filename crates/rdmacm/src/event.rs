@@ -18,6 +18,7 @@ pub enum Kind {
     Established = 9,
     Disconnected = 10,
     MulticastJoin = 12,
+    TimewaitExit = 15,
 }
 
 /// What an event says beyond its kind.

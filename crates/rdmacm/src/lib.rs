@@ -14,14 +14,14 @@
 //! **Addresses.** Every address of this host leads to the adapter, as all its processes share one port; an address of
 //! another host leads nowhere ([`address`]).
 //!
-//! **Not here.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the refusal); alternate paths;
-//! TIMEWAIT_EXIT events: a queue pair of the software adapter can be used again at once.
+//! **Not here.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the refusal); alternate paths.
 //!
 //! Sources: rdma_cm(7) and the man pages of each function; InfiniBand Architecture Specification, volume 1, chapter 12
 //! (communication management) and annex A11 (IP addressing of connection requests).
 
 pub mod abi;
 pub mod address;
+pub mod alarm;
 pub mod arrival;
 pub mod channel;
 pub mod command;

@@ -1,20 +1,23 @@
 //! The connection manager of a process: its channels and identifiers, under one lock.
 
+use crate::alarm::{Alarm, Alarms};
 use crate::channel::{Channel, Waiting};
 use crate::conversation::Conversation;
+use crate::device::TIME_WAIT;
 use crate::event::{Event, Kind};
 use crate::identifier::Identifier;
 use crate::message::{self, Message};
 use crate::port::Ports;
 use crate::stage::Stage;
 use crate::table::Table;
-use crate::thread::Watch;
+use crate::thread::{Source, Watch};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
+use verbena_hca::sys::clock;
 
 /// A group that an identifier has joined.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,8 @@ pub struct Caller {
     pub generation: u32,
     /// The line.
     pub conversation: Conversation,
+    /// Until when it may be silent (nanoseconds of [`clock`]).
+    pub deadline: u64,
 }
 
 /// All that changes.
@@ -51,6 +56,9 @@ pub struct State {
     pub ports: Ports,
     /// What the thread listens to.
     pub watch: Watch,
+    alarms: Alarms,
+    /// Whether the thread listens to the alarms.
+    has_alarms: bool,
     generations: u32,
 }
 
@@ -81,6 +89,8 @@ impl Service {
             callers: Table::default(),
             ports: Ports::open(&Process::current()?.directory()?)?,
             watch: Watch::new()?,
+            alarms: Alarms::new()?,
+            has_alarms: false,
             generations: 0,
         };
         let made = Box::into_raw(Box::new(Service {
@@ -226,10 +236,61 @@ impl State {
                     Event::plain(Kind::Rejected, message::CONSUMER_DEFINED as i32),
                 );
             }
-            Stage::Established | Stage::Disconnecting => {
+            Stage::Established => {
+                identifier.stage = Stage::Disconnected;
                 self.raise(number, Event::plain(Kind::Disconnected, 0));
             }
+            Stage::Disconnecting => {
+                self.raise(number, Event::plain(Kind::Disconnected, 0));
+                self.begin_time_wait(number);
+            }
+            // It had said all that there was to say.
+            Stage::Disconnected | Stage::TimeWait => identifier.stage = before,
             _ => (),
+        }
+    }
+
+    /// Both sides of a connection have disconnected: its identifier waits until no packet can be on its way any more.
+    pub fn begin_time_wait(&mut self, number: u32) {
+        if let Some(identifier) = self.identifiers.get_mut(number) {
+            identifier.stage = Stage::TimeWait;
+            let alarm = Alarm::TimeWait(number, identifier.generation);
+            self.set_alarm(clock::now() + TIME_WAIT, alarm);
+        }
+    }
+
+    /// Has [`State::take_alarms`] called when it is time.
+    pub fn set_alarm(&mut self, at: u64, alarm: Alarm) {
+        self.alarms.set(at, alarm);
+        if !self.has_alarms {
+            // Without memory for it now, the next one tries again.
+            self.has_alarms = self.watch.add(&self.alarms, Source::Alarm).is_ok();
+        }
+    }
+
+    /// Does what is due.
+    pub fn take_alarms(&mut self, now: u64) {
+        for alarm in self.alarms.take_due(now) {
+            match alarm {
+                Alarm::TimeWait(number, generation) => {
+                    let identifier = self.identifiers.get_mut(number);
+                    let waits = |of: &&mut Identifier| {
+                        of.generation == generation && of.stage == Stage::TimeWait
+                    };
+                    if let Some(identifier) = identifier.filter(waits) {
+                        identifier.stage = Stage::Over;
+                        self.raise(number, Event::plain(Kind::TimewaitExit, 0));
+                    }
+                }
+                Alarm::Caller(number) => {
+                    let caller = self.callers.get(number);
+                    if caller.is_some_and(|caller| caller.deadline <= now)
+                        && let Some(caller) = self.callers.remove(number)
+                    {
+                        self.watch.forget(&caller.conversation);
+                    }
+                }
+            }
         }
     }
 

@@ -25,7 +25,11 @@ pub enum Stage {
     Established,
     /// Has asked to disconnect.
     Disconnecting,
-    /// Over: disconnected, rejected or unreachable.
+    /// The peer has asked to disconnect, or is gone; the program has not said so itself yet.
+    Disconnected,
+    /// Both sides have disconnected, and packets of the connection may still be on their way (12.9.8.4, TimeWait).
+    TimeWait,
+    /// Over: its time wait has passed, or it was rejected or unreachable.
     Over,
 }
 

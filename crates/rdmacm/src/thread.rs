@@ -3,7 +3,7 @@
 use crate::arrival;
 use crate::service::Service;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub enum Source {
     Identifier(u32, u32),
     /// A caller: its number.
     Caller(u32),
+    /// What becomes due.
+    Alarm,
 }
 
 impl Source {
@@ -29,6 +31,7 @@ impl Source {
             Source::Listener(number, generation) => (0, number, generation),
             Source::Identifier(number, generation) => (1, number, generation),
             Source::Caller(number) => (2, number, 0),
+            Source::Alarm => (3, 0, 0),
         };
         kind << 60 | u64::from(number) << 32 | u64::from(generation)
     }
@@ -38,7 +41,8 @@ impl Source {
         match word >> 60 {
             0 => Source::Listener(number, word as u32),
             1 => Source::Identifier(number, word as u32),
-            _ => Source::Caller(number),
+            2 => Source::Caller(number),
+            _ => Source::Alarm,
         }
     }
 }
@@ -112,8 +116,8 @@ fn run(epoll: &OwnedFd) {
         events.clear();
         match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => (),
-            // The descriptor is ours and open as long as the thread runs.
-            Err(error) => unreachable!("epoll {}: {error}", epoll.as_raw_fd()),
+            // The program has closed what is ours, or there is no memory: that must not take a processor.
+            Err(_) => thread::sleep(RESPITE),
         }
         let Some(service) = Service::existing() else {
             continue;
@@ -158,6 +162,7 @@ mod tests {
                 Source::Listener(number, generation),
                 Source::Identifier(number, generation),
                 Source::Caller(number),
+                Source::Alarm,
             ] {
                 prop_assert_eq!(Source::decode(source.encode()), source);
             }

@@ -227,8 +227,12 @@ pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
             state.say(wanted.id, &Message::bare(Kind::Dreq));
             Ok(())
         }
-        // The peer was first.
-        Stage::Over | Stage::Disconnecting => Ok(()),
+        // The peer was first: with this both have disconnected.
+        Stage::Disconnected => {
+            state.begin_time_wait(wanted.id);
+            Ok(())
+        }
+        Stage::Over | Stage::Disconnecting | Stage::TimeWait => Ok(()),
         _ => Err(Errno::EINVAL),
     }
 }
