@@ -199,12 +199,19 @@ static void check_cost(void *(*make)(void), size_t many)
 	CHECK(crowd.end_of_one < MARGIN * few.end_of_one);
 }
 
+/* A sanitizer's allocator is many times slower, and costs of its own hide those that are looked for. */
+#ifdef __SANITIZE_ADDRESS__
+#define MANY ((size_t)40000)
+#else
+#define MANY ((size_t)300000)
+#endif
+
 static void queue_pairs_cost_the_same_among_many(void)
 {
-	enum { MOST = 300000, ROOM = 4096 };
+	enum { ROOM = 4096 };
 	size_t limit = (size_t)limits().max_qp;
 	CHECK(limit > 2 * ROOM);
-	check_cost(make_qp, limit - ROOM < MOST ? limit - ROOM : MOST);
+	check_cost(make_qp, limit - ROOM < MANY ? limit - ROOM : MANY);
 	endpoint_close(&endpoint);
 }
 

@@ -36,27 +36,44 @@ static bool is_private_anonymous(const void *address)
 	return plain;
 }
 
-/* realloc(3) of a large block is mremap: what it adds is new and reads as zeros, and is nobody
- * else's. */
-static void growing_after_deregistration(void)
+/* realloc(3) of a large block is mremap: what it adds is new and reads as zeros, and is nobody else's.
+ * The block is one mapping, as it was (mremap(2) moves no range over several): all of it was registered,
+ * or all but its first `apart` bytes, as where an allocator keeps its own there. */
+static void grow_after_deregistration(size_t length, size_t apart)
 {
 	begin();
-	uint8_t *a = private_pages(LENGTH);
-	uint8_t *b = private_pages(LENGTH);
-	pattern_fill(a, LENGTH, 1);
-	pattern_fill(b, LENGTH, 2);
-	struct ibv_mr *first = region(&endpoint, a, LENGTH, ALL_ACCESS);
-	struct ibv_mr *second = region(&endpoint, b, LENGTH, ALL_ACCESS);
+	uint8_t *a = private_pages(length);
+	uint8_t *b = private_pages(length);
+	pattern_fill(a, length, 1);
+	pattern_fill(b, length, 2);
+	struct ibv_mr *first = region(&endpoint, a + apart, length - apart, ALL_ACCESS);
+	struct ibv_mr *second = region(&endpoint, b, length, ALL_ACCESS);
 	CHECK_CALL(ibv_dereg_mr(first));
-	uint8_t *grown = mremap(a, LENGTH, 2 * LENGTH, MREMAP_MAYMOVE);
-	CHECK(grown != MAP_FAILED);
-	pattern_check(grown, LENGTH, 1);
-	for (size_t at = LENGTH; at < 2 * LENGTH; at++)
+	uint8_t *grown = mremap(a, length, 2 * length, MREMAP_MAYMOVE);
+	if (grown == MAP_FAILED)
+		check_failed(__FILE__, __LINE__, "what was deregistered cannot be moved: %m");
+	pattern_check(grown, length, 1);
+	for (size_t at = length; at < 2 * length; at++)
 		CHECK_EQUAL(grown[at], 0);
-	memset(grown, 0xff, 2 * LENGTH);
-	pattern_check(b, LENGTH, 2);
+	memset(grown, 0xff, 2 * length);
+	pattern_check(b, length, 2);
 	CHECK_CALL(ibv_dereg_mr(second));
 	endpoint_close(&endpoint);
+}
+
+static void growing_after_deregistration(void)
+{
+	grow_after_deregistration(LENGTH, 0);
+}
+
+static void growing_a_large_block_after_deregistration(void)
+{
+	grow_after_deregistration(9 * MEBIBYTE, 0);
+}
+
+static void growing_a_block_that_was_registered_in_part(void)
+{
+	grow_after_deregistration(LENGTH, PAGE);
 }
 
 /* The contents stay, and the pages are the process's own again. */
@@ -234,6 +251,10 @@ static void a_receive_into_unmapped_memory(void)
 
 const struct test tests[] = {
 	{ "growing_after_deregistration", growing_after_deregistration },
+	{ "growing_a_large_block_after_deregistration",
+	  growing_a_large_block_after_deregistration },
+	{ "growing_a_block_that_was_registered_in_part",
+	  growing_a_block_that_was_registered_in_part },
 	{ "pages_are_private_after_deregistration", pages_are_private_after_deregistration },
 	{ "pages_are_private_after_the_last_of_two", pages_are_private_after_the_last_of_two },
 	{ "pages_are_private_after_reregistration", pages_are_private_after_reregistration },
