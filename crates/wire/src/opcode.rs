@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use crate::{aeth, atomic, datagram, feth, immediate, reth, xrceth};
+
 /// The service of a queue pair: the top three bits of an opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -113,6 +115,20 @@ impl Header {
             Self::Deth | Self::AtomicAckEth => 8,
             Self::Reth => 16,
             Self::AtomicEth => 28,
+        }
+    }
+
+    /// Its bits that are ignored on receipt.
+    pub const fn reserved(self) -> &'static [u8] {
+        match self {
+            Self::Xrceth => &xrceth::RESERVED,
+            Self::Deth => &datagram::RESERVED,
+            Self::Feth => &feth::RESERVED,
+            Self::Reth => &reth::RESERVED,
+            Self::AtomicEth => &atomic::RESERVED,
+            Self::Aeth => &aeth::RESERVED,
+            Self::AtomicAckEth => &[0; atomic::ACK_LENGTH],
+            Self::Immediate | Self::Ieth => &immediate::RESERVED,
         }
     }
 

@@ -4,7 +4,6 @@ use crate::feth::{Placement, Selectivity};
 use crate::ids::{PKey, QKey, Qpn, RKey, SrqNumber};
 use crate::opcode::{Opcode, Operation, Service};
 use crate::psn::Psn;
-use crate::{atomic, datagram, feth, reth, xrceth};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -113,15 +112,7 @@ fn headers() -> impl Strategy<Value = Headers> {
 fn reserved(packet: &Packet<'_>) -> Vec<u8> {
     let mut mask = bth::RESERVED.to_vec();
     for header in packet.headers.bth.opcode.headers() {
-        match header {
-            Header::Xrceth => mask.extend(xrceth::RESERVED),
-            Header::Deth => mask.extend(datagram::RESERVED),
-            Header::Feth => mask.extend(feth::RESERVED),
-            Header::Reth => mask.extend(reth::RESERVED),
-            Header::AtomicEth => mask.extend(atomic::RESERVED),
-            Header::Aeth | Header::Immediate | Header::Ieth => mask.extend([0; 4]),
-            Header::AtomicAckEth => mask.extend([0; 8]),
-        }
+        mask.extend(header.reserved());
     }
     mask.extend(packet.payload.iter().map(|_| 0));
     mask.resize(packet.length(), 0xff);
