@@ -1,0 +1,96 @@
+//! Which packet may follow which within a message, and how long it must be (specification 9.7.4.1.2 and 9.7.4.1.6,
+//! tables "Valid Request Packet Opcode Sequence" and "Request Packet Length").
+
+use verbena_wire::Mtu;
+use verbena_wire::opcode::{Kind, Place};
+
+use crate::fault::Fault;
+
+/// Whether a packet of this kind and place may come while `current` is unfinished.
+///
+/// # Errors
+///
+/// [`Fault::MissingFirst`] if it continues a message that was not begun, [`Fault::MissingLast`] if it begins one (or
+/// continues one of another kind) while another is unfinished.
+pub const fn sequence(current: Option<Kind>, kind: Kind, place: Place) -> Result<(), Fault> {
+    match (current, place) {
+        (None, Place::First | Place::Only) => Ok(()),
+        (None, Place::Middle | Place::Last) => Err(Fault::MissingFirst),
+        (Some(Kind::Send), Place::Middle | Place::Last) if matches!(kind, Kind::Send) => Ok(()),
+        (Some(Kind::Write), Place::Middle | Place::Last) if matches!(kind, Kind::Write) => Ok(()),
+        (Some(_), _) => Err(Fault::MissingLast),
+    }
+}
+
+/// Whether a packet at this place may carry so many bytes.
+///
+/// # Errors
+///
+/// [`Fault::PacketLength`].
+pub const fn length(place: Place, length: usize, mtu: Mtu) -> Result<(), Fault> {
+    let full = mtu.bytes() as usize;
+    let right = match place {
+        Place::First | Place::Middle => length == full,
+        Place::Last => length >= 1 && length <= full,
+        Place::Only => length <= full,
+    };
+    if right {
+        Ok(())
+    } else {
+        Err(Fault::PacketLength)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_sequences() {
+        use Kind::{Atomic, Read, Send, Write};
+        use Place::{First, Last, Middle, Only};
+        let table = [
+            (None, Send, First, Ok(())),
+            (None, Send, Only, Ok(())),
+            (None, Read, Only, Ok(())),
+            (None, Send, Middle, Err(Fault::MissingFirst)),
+            (None, Write, Last, Err(Fault::MissingFirst)),
+            (Some(Send), Send, Middle, Ok(())),
+            (Some(Send), Send, Last, Ok(())),
+            (Some(Write), Write, Last, Ok(())),
+            (Some(Send), Write, Middle, Err(Fault::MissingLast)),
+            (Some(Write), Send, Last, Err(Fault::MissingLast)),
+            (Some(Send), Send, First, Err(Fault::MissingLast)),
+            (Some(Write), Send, Only, Err(Fault::MissingLast)),
+            (Some(Send), Read, Only, Err(Fault::MissingLast)),
+            (Some(Write), Atomic, Only, Err(Fault::MissingLast)),
+        ];
+        for (current, kind, place, verdict) in table {
+            assert_eq!(
+                sequence(current, kind, place),
+                verdict,
+                "{current:?} {kind:?} {place:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_table_of_lengths() {
+        use Place::{First, Last, Middle, Only};
+        for (place, least, most) in [
+            (First, 256, 256),
+            (Middle, 256, 256),
+            (Last, 1, 256),
+            (Only, 0, 256),
+        ] {
+            for bytes in 0..300 {
+                let right = (least..=most).contains(&bytes);
+                assert_eq!(
+                    length(place, bytes, Mtu::B256).is_ok(),
+                    right,
+                    "{place:?} {bytes}"
+                );
+            }
+        }
+    }
+}
