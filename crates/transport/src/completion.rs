@@ -1,5 +1,6 @@
 //! How work requests end.
 
+use verbena_wire::aeth::NakCode;
 use verbena_wire::immediate::Immediate;
 use verbena_wire::{Qpn, RKey};
 
@@ -30,6 +31,19 @@ pub enum Status {
     RetryExceeded,
     /// IBV_WC_RNR_RETRY_EXC_ERR: the receiver was not ready too often.
     RnrRetryExceeded,
+}
+
+impl Status {
+    /// How the request ends that a NAK refuses for good (specification 9.9.2, requester class B); nothing for a PSN
+    /// sequence error, after which it is sent again.
+    pub const fn of_refusal(code: NakCode) -> Option<Self> {
+        match code {
+            NakCode::PsnSequenceError => None,
+            NakCode::InvalidRequest | NakCode::InvalidRdRequest => Some(Self::RemoteInvalidRequest),
+            NakCode::RemoteAccessError => Some(Self::RemoteAccess),
+            NakCode::RemoteOperationalError => Some(Self::RemoteOperation),
+        }
+    }
 }
 
 /// The end of a send request.

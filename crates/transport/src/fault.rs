@@ -141,6 +141,17 @@ pub struct Consequence {
     pub next: Next,
 }
 
+impl Consequence {
+    /// How the requester's work request ends; nothing if it is sent again, or if the requester is told nothing and so
+    /// finds out by its own timeout.
+    pub const fn requester_status(&self) -> Option<Status> {
+        match self.answer {
+            Answer::Nak(code) => Status::of_refusal(code),
+            Answer::Silence | Answer::RnrNak => None,
+        }
+    }
+}
+
 impl Fault {
     /// Its class for this kind of responder.
     pub const fn class(self, responder: Responder) -> Class {

@@ -35,6 +35,11 @@ impl Outstanding {
         }
     }
 
+    /// Another limit: it holds for what starts from now on.
+    pub const fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
     /// Whether a request may start.
     pub const fn may_start(&self, answer: Answer, fence: Fence) -> Start {
         match (answer, fence) {

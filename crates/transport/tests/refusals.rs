@@ -379,6 +379,8 @@ fn each_wrong_request_is_answered_as_its_class_says() {
             "{name}"
         );
         assert_eq!(consequence.event, case.event, "{name}");
+        let told = case.syndrome.map(|_| case.status);
+        assert_eq!(consequence.requester_status(), told, "{name}");
         assert!(adapter.memory == before, "{name}: memory was changed");
         let ended: Vec<_> = adapter
             .received
@@ -525,4 +527,22 @@ fn a_key_is_invalidated_once_and_told() {
     );
     assert_eq!(adapter.received.len(), 1);
     assert_eq!(adapter.received[0].tail, Tail::Invalidated(WINDOW));
+}
+
+/// Packets that come late rather than never: a NAK that has not left when its gap closes is not sent.
+#[test]
+fn a_nak_that_is_not_needed_any_more_is_withdrawn() {
+    let mut responder = Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN));
+    let mut adapter = Adapter::new(64);
+    for packets in [0, 2, 1] {
+        let bytes = Request::new(Operation::WriteOnly, after(packets), 8).bytes();
+        let _ = responder.handle(&Packet::parse(&bytes).unwrap(), &mut adapter);
+    }
+    let said = answers(&mut responder, &mut adapter);
+    let answer = Packet::parse(&said[0]).unwrap().headers;
+    assert_eq!((said.len(), answer.bth.psn), (1, after(1)));
+    assert!(matches!(
+        answer.extensions.aeth.unwrap().syndrome,
+        Syndrome::Ack(_)
+    ));
 }

@@ -13,9 +13,11 @@ use verbena_transport::request::{
     Addressee, Fence, MOST_LENGTH, Operation as Work, Remote, SendRequest, SendTail, WorkId,
 };
 use verbena_transport::{AtomicOperation, Instant};
-use verbena_wire::opcode::Operation;
-use verbena_wire::packet::Packet;
-use verbena_wire::{Mtu, Psn, SrqNumber};
+use verbena_wire::aeth::{Aeth, Syndrome};
+use verbena_wire::bth::Bth;
+use verbena_wire::opcode::{Opcode, Operation, Service};
+use verbena_wire::packet::{Extensions, Headers, Packet};
+use verbena_wire::{Mtu, Psn, Qpn, SrqNumber};
 
 const REMOTE: Remote = Remote {
     address: BASE,
@@ -320,4 +322,49 @@ fn a_buffer_that_is_too_short_costs_nothing() {
     );
     while world.step() {}
     assert_eq!(statuses(&world.here), [(0, Status::Success)]);
+}
+
+/// The longest message at the smallest MTU takes half of all PSNs: it goes alone.
+#[test]
+fn the_longest_message_goes_alone() {
+    let mut ours = requester(Reliable::Rc, Mtu::B256, Psn::new(77));
+    ours.window = 1 << 24;
+    let mut requester = Requester::new(ours);
+    let mut adapter = Adapter::new(0);
+    let mut buffer = [0; 400];
+    adapter.buffers.insert(0, vec![0; 8]);
+    requester.post(write(0, 8)).unwrap();
+    requester
+        .post(work(1, Work::Read { remote: REMOTE }, MOST_LENGTH))
+        .unwrap();
+    requester.post(write(2, 8)).unwrap();
+    let mut sends = |requester: &mut Requester| {
+        let length = requester
+            .poll_transmit(Instant(0), &mut adapter, &mut buffer)
+            .unwrap()?;
+        let bth = Packet::parse(&buffer[..length]).unwrap().headers.bth;
+        Some((bth.opcode.operation(), bth.psn.value()))
+    };
+    assert_eq!(sends(&mut requester), Some((Operation::WriteOnly, 77)));
+    assert_eq!(
+        sends(&mut requester),
+        None,
+        "with the write it would be too much"
+    );
+    let opcode = Opcode::new(Service::Rc, Operation::Acknowledge).unwrap();
+    let syndrome = Syndrome::from_bits(0x1f).unwrap();
+    let extensions = Extensions {
+        aeth: Some(Aeth { syndrome, msn: 1 }),
+        ..Extensions::NONE
+    };
+    let bth = Bth::new(opcode, Qpn::new(0x11), Psn::new(77));
+    let acknowledgement = Packet {
+        headers: Headers { bth, extensions },
+        payload: &[],
+    };
+    let mut completions = Adapter::new(0);
+    let _ = requester.handle(&acknowledgement, Instant(0), &mut completions);
+    assert_eq!(statuses(&completions), [(0, Status::Success)]);
+    assert_eq!(sends(&mut requester), Some((Operation::ReadRequest, 78)));
+    assert_eq!(sends(&mut requester), None);
 }

@@ -46,6 +46,11 @@ impl Psn {
         (self.0.wrapping_sub(other.0) << 8) as i32 >> 8
     }
 
+    /// How many packets it takes from `other` on, always forwards, to come to this: less than [`Self::SPACE`].
+    pub const fn ahead_of(self, other: Self) -> u32 {
+        Self::new(self.0.wrapping_sub(other.0)).0
+    }
+
     /// Whether this is earlier than `other`.
     pub const fn precedes(self, other: Self) -> bool {
         self.since(other) < 0
@@ -83,6 +88,8 @@ mod tests {
             let start = Psn::new(start);
             let later = start.plus(by);
             prop_assert_eq!(later.since(start), by as i32);
+            prop_assert_eq!(later.ahead_of(start), by);
+            prop_assert_eq!(start.ahead_of(later), (Psn::SPACE - by) % Psn::SPACE);
             prop_assert_eq!(start.since(later), -(by as i32));
             prop_assert_eq!(start.precedes(later), by != 0);
             prop_assert_eq!(later.next().previous(), later);

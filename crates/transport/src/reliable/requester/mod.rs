@@ -210,6 +210,17 @@ impl Requester {
         Ok(())
     }
 
+    /// Changes timeout and retries, as a drained queue pair may (SQD to SQD). Counters are full again.
+    pub fn set_retries(&mut self, timeout: AckTimeout, count: RetryCount, rnr: RnrRetry) {
+        self.configuration.ack_timeout = timeout;
+        self.retries = Retries::new(count, rnr);
+    }
+
+    /// Changes `max_rd_atomic`, as a drained queue pair may.
+    pub fn set_max_rd_atomic(&mut self, limit: u32) {
+        self.outstanding.set_limit(limit);
+    }
+
     /// Requests posted and not complete.
     pub fn posted(&self) -> usize {
         self.queue.len()

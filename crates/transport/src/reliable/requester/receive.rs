@@ -2,7 +2,7 @@
 
 use verbena_wire::Psn;
 use verbena_wire::RnrTimer;
-use verbena_wire::aeth::{Aeth, NakCode, Syndrome};
+use verbena_wire::aeth::{Aeth, Syndrome};
 use verbena_wire::opcode::{Kind, Place};
 use verbena_wire::packet::Packet;
 
@@ -73,20 +73,15 @@ impl Requester {
                 Passed::Nothing => self.receiver_not_ready(timer, psn, now, access),
                 Passed::AResponse => self.recover(now, access),
             },
-            Syndrome::Nak(code) => match (self.acknowledged_before(psn, now, access), code) {
-                (Passed::AResponse, _) | (_, NakCode::PsnSequenceError) => {
-                    self.recover(now, access)
+            Syndrome::Nak(code) => {
+                match (
+                    self.acknowledged_before(psn, now, access),
+                    Status::of_refusal(code),
+                ) {
+                    (Passed::Nothing, Some(status)) => self.refused(status, access),
+                    (Passed::AResponse, _) | (_, None) => self.recover(now, access),
                 }
-                (Passed::Nothing, NakCode::InvalidRequest | NakCode::InvalidRdRequest) => {
-                    self.refused(Status::RemoteInvalidRequest, access)
-                }
-                (Passed::Nothing, NakCode::RemoteAccessError) => {
-                    self.refused(Status::RemoteAccess, access)
-                }
-                (Passed::Nothing, NakCode::RemoteOperationalError) => {
-                    self.refused(Status::RemoteOperation, access)
-                }
-            },
+            }
         }
     }
 

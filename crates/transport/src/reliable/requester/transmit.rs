@@ -99,10 +99,8 @@ impl Requester {
     /// Whether a packet fits the window of packets in flight, and all PSNs of its message the PSN window: half the
     /// number space, or the responder could not tell new from old.
     fn within_window(&self, psn: Psn, packets: u32) -> bool {
-        let ahead = psn.since(self.oldest);
-        let Ok(ahead) = u32::try_from(ahead) else {
-            return true;
-        };
+        // At most half the number space, and then a signed distance would be negative.
+        let ahead = psn.ahead_of(self.oldest);
         ahead < self.configuration.window && ahead + packets <= Psn::WINDOW
     }
 

@@ -134,6 +134,11 @@ impl Responder {
         self.mode == Mode::Failed
     }
 
+    /// Changes `min_rnr_timer`, as a queue pair that is ready to send may.
+    pub fn set_min_rnr_timer(&mut self, timer: RnrTimer) {
+        self.configuration.min_rnr_timer = timer;
+    }
+
     /// To the error state: nothing is answered any more, and a receive in hand ends with a flush error. Those in the
     /// queue are the adapter's.
     pub fn flush(&mut self, access: &mut impl ResponderAccess) {
@@ -172,7 +177,10 @@ impl Responder {
         packet: &Packet<'_>,
         access: &mut impl ResponderAccess,
     ) -> Disposition {
-        self.told = Told::No;
+        if self.told == Told::GoBack {
+            self.told = Told::No;
+            self.withdraw_nak();
+        }
         match self
             .validate(packet)
             .and_then(|()| self.execute(packet, access))
@@ -280,6 +288,16 @@ impl Responder {
                 Disposition::Duplicate
             }
             _ => self.duplicate_response(packet, access),
+        }
+    }
+
+    /// What a NAK asked for has come: if it has not left yet, its acknowledgement of all before is left of it.
+    fn withdraw_nak(&mut self) {
+        if self
+            .acknowledgement
+            .is_some_and(|kept| !matches!(kept.syndrome, Syndrome::Ack(_)))
+        {
+            self.acknowledge();
         }
     }
 

@@ -14,6 +14,8 @@ use crate::access::{Region, ResponderAccess};
 impl Responder {
     /// Makes the next packet at the front of `buffer` and answers its length; nothing if there is nothing to say.
     ///
+    /// A read whose right went while its response was under way fails here: see [`Responder::has_failed`] afterwards.
+    ///
     /// # Errors
     ///
     /// The buffer is too short for the packet. Nothing has happened.
