@@ -24,6 +24,7 @@ pub struct Request {
     pub length: u32,
     pub invalidate: RKey,
     pub srq: SrqNumber,
+    pub ack_request: bool,
 }
 
 impl Request {
@@ -39,6 +40,7 @@ impl Request {
             length: payload as u32,
             invalidate: WINDOW,
             srq: SRQ,
+            ack_request: true,
         }
     }
 
@@ -79,7 +81,7 @@ impl Request {
             }
         }
         let mut bth = Bth::new(opcode, Qpn::new(0x22), self.psn);
-        bth.ack_request = true;
+        bth.ack_request = self.ack_request;
         let packet = Packet {
             headers: Headers { bth, extensions },
             payload: &self.payload,
