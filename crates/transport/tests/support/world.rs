@@ -23,6 +23,8 @@ pub struct World {
     /// Packets as they were made.
     pub trace: Vec<(To, Vec<u8>)>,
     pub traced: bool,
+    /// So often of a thousand a side says nothing although it could: then what it has to say gathers.
+    pub silence: u64,
     /// What became of each packet.
     pub dispositions: Vec<Disposition>,
     /// Receives to be posted, at a time each.
@@ -47,32 +49,39 @@ impl World {
             random: Random(!seed),
             trace: Vec::new(),
             traced: false,
+            silence: 0,
             dispositions: Vec::new(),
             receives: Vec::new(),
         }
     }
 
-    /// Lets both sides say what they have to say.
+    /// Lets both sides say what they have to say, unless they keep silent; not both for ever.
     pub fn transmit(&mut self) {
+        let under_way = self.network.next_arrival().is_some();
+        let speaks = [(); 2].map(|()| !(under_way && self.random.permille(self.silence)));
         let mut buffer = [0; PACKET];
         let mut made = 0;
         loop {
             let mut quiet = true;
-            let request = self
-                .requester
-                .poll_transmit(self.now, &mut self.here, &mut buffer)
-                .expect("room for the packet");
-            if let Some(length) = request {
-                quiet = false;
-                self.carry(To::Responder, &buffer[..length]);
+            if speaks[0] {
+                let request = self
+                    .requester
+                    .poll_transmit(self.now, &mut self.here, &mut buffer)
+                    .expect("room for the packet");
+                if let Some(length) = request {
+                    quiet = false;
+                    self.carry(To::Responder, &buffer[..length]);
+                }
             }
-            let response = self
-                .responder
-                .poll_transmit(&mut self.there, &mut buffer)
-                .expect("room");
-            if let Some(length) = response {
-                quiet = false;
-                self.carry(To::Requester, &buffer[..length]);
+            if speaks[1] {
+                let response = self
+                    .responder
+                    .poll_transmit(&mut self.there, &mut buffer)
+                    .expect("room");
+                if let Some(length) = response {
+                    quiet = false;
+                    self.carry(To::Requester, &buffer[..length]);
+                }
             }
             made += 1;
             assert!(made < 1_000_000, "something is said without end");
