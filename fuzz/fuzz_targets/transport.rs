@@ -6,8 +6,10 @@
 #[allow(dead_code)]
 #[path = "../../crates/transport/tests/support/adapter.rs"]
 mod adapter;
+mod forged;
 
-use adapter::{Adapter, BASE, KEY, SRQ, WINDOW};
+use adapter::{Adapter, SRQ};
+use forged::{Choices, FETH, forged};
 use libfuzzer_sys::fuzz_target;
 use verbena_transport::reliable::{Reliable, Requester, Responder, requester, responder};
 use verbena_transport::request::{
@@ -15,57 +17,11 @@ use verbena_transport::request::{
 };
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::{AtomicOperation, Instant};
-use verbena_wire::aeth::{Aeth, Syndrome};
-use verbena_wire::atomic::{AtomicAckEth, AtomicEth};
-use verbena_wire::bth::Bth;
-use verbena_wire::feth::{Feth, Placement, Selectivity};
-use verbena_wire::immediate::{Ieth, Immediate};
-use verbena_wire::opcode::{Header, Opcode, Payload};
-use verbena_wire::packet::{Extensions, Headers, Packet};
-use verbena_wire::reth::Reth;
-use verbena_wire::xrceth::Xrceth;
-use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn, RKey, RnrTimer, SrqNumber};
+use verbena_wire::immediate::Immediate;
+use verbena_wire::packet::Packet;
+use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn, RnrTimer};
 
-const FEATURES: Feth = Feth {
-    placement: Placement::Visible,
-    selectivity: Selectivity::Range,
-};
 const MTU: Mtu = Mtu::B256;
-const LENGTHS: [u32; 8] = [0, 1, 8, 255, 256, 257, 700, 2000];
-
-/// Choices, one a byte; zeros when there are no more.
-struct Choices<'a>(&'a [u8]);
-
-impl Choices<'_> {
-    fn next(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    fn length(&mut self) -> u32 {
-        LENGTHS[usize::from(self.next()) % LENGTHS.len()]
-    }
-
-    fn address(&mut self) -> u64 {
-        match self.next() % 8 {
-            0 => u64::MAX - u64::from(self.next()),
-            1 => BASE - 1,
-            2 => BASE + u64::from(self.next()),
-            _ => BASE + u64::from(self.next()) * 8,
-        }
-    }
-
-    fn key(&mut self) -> RKey {
-        match self.next() % 8 {
-            0 => RKey(0),
-            1 => WINDOW,
-            _ => KEY,
-        }
-    }
-}
 
 fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest {
     let remote = Remote {
@@ -104,13 +60,7 @@ fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest
         }
         _ => match choices.next() % 2 {
             0 => (Work::AtomicWrite { remote }, 8),
-            _ => (
-                Work::Flush {
-                    remote,
-                    feth: FEATURES,
-                },
-                length,
-            ),
+            _ => (Work::Flush { remote, feth: FETH }, length),
         },
     };
     SendRequest {
@@ -128,90 +78,6 @@ fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest
         },
         solicited: false,
     }
-}
-
-/// A packet of any opcode near a PSN.
-fn forged(choices: &mut Choices<'_>, service: Reliable, near: Psn) -> Vec<u8> {
-    let code = match service {
-        Reliable::Rc => choices.next() % 32,
-        Reliable::Xrc => 0xa0 | choices.next() % 32,
-    };
-    let code = if choices.next() % 16 == 0 {
-        choices.next()
-    } else {
-        code
-    };
-    let Some(opcode) = Opcode::from_code(code) else {
-        return Vec::new();
-    };
-    let mut extensions = Extensions::NONE;
-    for header in opcode.headers() {
-        let (address, key) = (choices.address(), choices.key());
-        match header {
-            Header::Xrceth => {
-                let srq = if choices.next() % 8 == 0 {
-                    SrqNumber::new(1)
-                } else {
-                    SRQ
-                };
-                extensions.xrceth = Some(Xrceth { srq });
-            }
-            Header::Deth => return Vec::new(),
-            Header::Feth => extensions.feth = Some(FEATURES),
-            Header::Reth => {
-                let length = match choices.next() % 16 {
-                    0 => u32::MAX,
-                    _ => choices.length(),
-                };
-                extensions.reth = Some(Reth {
-                    address,
-                    key,
-                    length,
-                });
-            }
-            Header::AtomicEth => {
-                extensions.atomic_eth = Some(AtomicEth {
-                    address,
-                    key,
-                    swap_or_add: 1,
-                    compare: 0,
-                });
-            }
-            Header::Aeth => {
-                let Some(syndrome) = Syndrome::from_bits(choices.next() & 0x7f) else {
-                    return Vec::new();
-                };
-                extensions.aeth = Some(Aeth { syndrome, msn: 0 });
-            }
-            Header::AtomicAckEth => extensions.atomic_ack_eth = Some(AtomicAckEth { original: 9 }),
-            Header::Immediate => extensions.immediate = Some(Immediate([3; 4])),
-            Header::Ieth => extensions.ieth = Some(Ieth { key }),
-        }
-    }
-    let mut bth = Bth::new(
-        opcode,
-        Qpn::new(1),
-        near.plus((choices.next() as i8) as u32),
-    );
-    bth.ack_request = choices.next() % 2 == 0;
-    if choices.next() % 64 == 0 {
-        bth.partition_key = PKey(1);
-    }
-    let length = match opcode.operation().payload() {
-        Payload::Message => choices.length(),
-        Payload::Nothing => 0,
-        Payload::Exactly(length) => length as u32,
-    };
-    let data = vec![0x5a; length as usize];
-    let packet = Packet {
-        headers: Headers { bth, extensions },
-        payload: &data,
-    };
-    let mut bytes = vec![0; packet.length()];
-    packet
-        .emit(&mut bytes)
-        .expect("headers are those of the opcode");
-    bytes
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -282,13 +148,13 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
             8 => {
-                let bytes = forged(&mut choices, service, requester.next_psn());
+                let bytes = forged(&mut choices, service.service(), requester.next_psn());
                 if let Ok(packet) = Packet::parse(&bytes) {
                     let _ = requester.handle(&packet, now, &mut here);
                 }
             }
             9..=10 => {
-                let bytes = forged(&mut choices, service, responder.expected_psn());
+                let bytes = forged(&mut choices, service.service(), responder.expected_psn());
                 if let Ok(packet) = Packet::parse(&bytes) {
                     let _ = responder.handle(&packet, &mut there);
                 }
