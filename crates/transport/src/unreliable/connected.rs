@@ -5,6 +5,7 @@
 
 use verbena_wire::opcode::{self, Kind, Place};
 use verbena_wire::packet::Packet;
+use verbena_wire::reth::Reth;
 use verbena_wire::{Mtu, PKey, Psn};
 
 use crate::access::{Access, Receive, Region, ResponderAccess, Taken};
@@ -12,7 +13,6 @@ use crate::assembly;
 use crate::completion::{ReceiveCompletion, Received, Status, Tail};
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{Consequence, Fault, Next, ReceiveFate, Responder};
-use crate::request::MOST_LENGTH;
 
 /// Whose receives the queue pair takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -227,27 +227,27 @@ impl ConnectedResponder {
     ) -> Result<(), Fault> {
         let (region, before) = match (self.message, packet.headers.extensions.reth) {
             (Message::Write { region, received }, _) => (region, received),
-            (_, Some(reth)) if reth.length <= MOST_LENGTH => {
-                let region = Region {
-                    key: reth.key,
-                    address: reth.address,
-                    length: reth.length,
-                };
-                (region, 0)
+            (_, Some(reth)) => {
+                assembly::message(reth.length)?;
+                let Reth {
+                    address,
+                    key,
+                    length,
+                } = reth;
+                (
+                    Region {
+                        key,
+                        address,
+                        length,
+                    },
+                    0,
+                )
             }
-            (_, Some(_)) => return Err(Fault::MessageLength),
             (_, None) => return Err(Fault::MissingFirst),
         };
         let length = packet.payload.len() as u32;
-        let received = before + length;
-        let right = if ends(packet) {
-            received == region.length
-        } else {
-            received < region.length
-        };
-        if !right {
-            return Err(Fault::MessageLength);
-        }
+        let place = packet.headers.bth.opcode.operation().place();
+        let received = assembly::written(place, before, length, region.length)?;
         let with_immediate = packet.headers.extensions.immediate.is_some();
         if with_immediate {
             self.receive(access)?;

@@ -9,9 +9,9 @@ use super::{Message, Responder};
 use crate::access::{
     Access, AtomicError, AtomicOperation, Receive, Region, ResponderAccess, Taken,
 };
+use crate::assembly;
 use crate::completion::{ReceiveCompletion, Received, Status, Tail};
 use crate::fault::Fault;
-use crate::request::MOST_LENGTH;
 
 impl From<AtomicError> for Fault {
     fn from(error: AtomicError) -> Self {
@@ -105,16 +105,8 @@ impl Responder {
             _ => return Err(Fault::MissingFirst),
         };
         let length = packet.payload.len() as u32;
-        // Cannot overflow: before is at most the region's length, 2^31.
-        let received = before + length;
-        let right = if ends(packet) {
-            received == region.length
-        } else {
-            received < region.length
-        };
-        if !right {
-            return Err(Fault::MessageLength);
-        }
+        let place = packet.headers.bth.opcode.operation().place();
+        let received = assembly::written(place, before, length, region.length)?;
         // Before the key: a receiver that is not ready is asked again, and nothing was changed.
         let receive = match immediate {
             Some(_) => Some(take_receive(packet, access)?),
@@ -194,11 +186,12 @@ impl Responder {
                 add: header.swap_or_add,
             },
         };
-        let region = aligned(Region {
+        assembly::aligned(header.address)?;
+        let region = Region {
             key: header.key,
             address: header.address,
             length: 8,
-        })?;
+        };
         self.make_room()?;
         let original = access.atomic(region, operation)?;
         self.keep(Response::Atomic(original));
@@ -214,7 +207,7 @@ impl Responder {
         let (8, Ok(bytes)) = (region.length, packet.payload.try_into()) else {
             return Err(Fault::MessageLength);
         };
-        let region = aligned(region)?;
+        assembly::aligned(region.address)?;
         self.make_room()?;
         access.atomic_write(region, bytes)?;
         self.keep(Response::Done);
@@ -290,22 +283,12 @@ fn region_of(reth: Reth) -> Result<Region, Fault> {
         key,
         length,
     } = reth;
-    if length > MOST_LENGTH {
-        return Err(Fault::MessageLength);
-    }
+    assembly::message(length)?;
     Ok(Region {
         key,
         address,
         length,
     })
-}
-
-fn aligned(region: Region) -> Result<Region, Fault> {
-    if region.address.is_multiple_of(8) {
-        Ok(region)
-    } else {
-        Err(Fault::MisalignedAtomic)
-    }
 }
 
 fn take_receive(packet: &Packet<'_>, access: &mut impl ResponderAccess) -> Result<Receive, Fault> {
