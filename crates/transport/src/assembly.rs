@@ -1,0 +1,176 @@
+//! Which packet may follow which within a message, and how long it must be (specification 9.7.4.1.2 and 9.7.4.1.6,
+//! tables "Valid Request Packet Opcode Sequence" and "Request Packet Length").
+
+use verbena_wire::Mtu;
+use verbena_wire::opcode::{Kind, Place};
+
+use crate::fault::Fault;
+use crate::request::MOST_LENGTH;
+
+/// Whether a packet of this kind and place may come while `current` is unfinished.
+///
+/// # Errors
+///
+/// [`Fault::MissingFirst`] if it continues a message that was not begun, [`Fault::MissingLast`] if it begins one (or
+/// continues one of another kind) while another is unfinished.
+pub const fn sequence(current: Option<Kind>, kind: Kind, place: Place) -> Result<(), Fault> {
+    match (current, place) {
+        (None, Place::First | Place::Only) => Ok(()),
+        (None, Place::Middle | Place::Last) => Err(Fault::MissingFirst),
+        (Some(Kind::Send), Place::Middle | Place::Last) if matches!(kind, Kind::Send) => Ok(()),
+        (Some(Kind::Write), Place::Middle | Place::Last) if matches!(kind, Kind::Write) => Ok(()),
+        (Some(_), _) => Err(Fault::MissingLast),
+    }
+}
+
+/// Whether a packet at this place may carry so many bytes.
+///
+/// # Errors
+///
+/// [`Fault::PacketLength`].
+pub const fn length(place: Place, length: usize, mtu: Mtu) -> Result<(), Fault> {
+    let full = mtu.bytes() as usize;
+    let right = match place {
+        Place::First | Place::Middle => length == full,
+        Place::Last => length >= 1 && length <= full,
+        Place::Only => length <= full,
+    };
+    if right {
+        Ok(())
+    } else {
+        Err(Fault::PacketLength)
+    }
+}
+
+/// Whether a message may be so long: its RETH says at most 2^31 bytes (9.3.3.3).
+///
+/// # Errors
+///
+/// [`Fault::MessageLength`].
+pub const fn message(length: u32) -> Result<(), Fault> {
+    if length <= MOST_LENGTH {
+        Ok(())
+    } else {
+        Err(Fault::MessageLength)
+    }
+}
+
+/// How many of the `total` bytes of an RDMA WRITE are there after a packet of `length` bytes, when `before` were there
+/// before it. The last packet, and only the last, completes them.
+///
+/// # Errors
+///
+/// [`Fault::MessageLength`].
+pub const fn written(place: Place, before: u32, length: u32, total: u32) -> Result<u32, Fault> {
+    let Some(after) = before.checked_add(length) else {
+        return Err(Fault::MessageLength);
+    };
+    let right = match place {
+        Place::First | Place::Middle => after < total,
+        Place::Last | Place::Only => after == total,
+    };
+    if right {
+        Ok(after)
+    } else {
+        Err(Fault::MessageLength)
+    }
+}
+
+/// Whether an atomic operation may work at this address: a multiple of eight (9.4.5).
+///
+/// # Errors
+///
+/// [`Fault::MisalignedAtomic`].
+pub const fn aligned(address: u64) -> Result<(), Fault> {
+    if address.is_multiple_of(8) {
+        Ok(())
+    } else {
+        Err(Fault::MisalignedAtomic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_sequences() {
+        use Kind::{Atomic, Read, Send, Write};
+        use Place::{First, Last, Middle, Only};
+        let table = [
+            (None, Send, First, Ok(())),
+            (None, Send, Only, Ok(())),
+            (None, Read, Only, Ok(())),
+            (None, Send, Middle, Err(Fault::MissingFirst)),
+            (None, Write, Last, Err(Fault::MissingFirst)),
+            (Some(Send), Send, Middle, Ok(())),
+            (Some(Send), Send, Last, Ok(())),
+            (Some(Write), Write, Last, Ok(())),
+            (Some(Send), Write, Middle, Err(Fault::MissingLast)),
+            (Some(Write), Send, Last, Err(Fault::MissingLast)),
+            (Some(Send), Send, First, Err(Fault::MissingLast)),
+            (Some(Write), Send, Only, Err(Fault::MissingLast)),
+            (Some(Send), Read, Only, Err(Fault::MissingLast)),
+            (Some(Write), Atomic, Only, Err(Fault::MissingLast)),
+        ];
+        for (current, kind, place, verdict) in table {
+            assert_eq!(
+                sequence(current, kind, place),
+                verdict,
+                "{current:?} {kind:?} {place:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_table_of_lengths() {
+        use Place::{First, Last, Middle, Only};
+        for (place, least, most) in [
+            (First, 256, 256),
+            (Middle, 256, 256),
+            (Last, 1, 256),
+            (Only, 0, 256),
+        ] {
+            for bytes in 0..300 {
+                let right = (least..=most).contains(&bytes);
+                assert_eq!(
+                    length(place, bytes, Mtu::B256).is_ok(),
+                    right,
+                    "{place:?} {bytes}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_is_complete_with_its_last_packet_alone() {
+        use Place::{First, Last, Middle, Only};
+        let wrong = Err(Fault::MessageLength);
+        let table = [
+            (Only, 0, 0, 0, Ok(0)),
+            (Only, 0, 8, 8, Ok(8)),
+            (Only, 0, 8, 9, wrong),
+            (Only, 0, 9, 8, wrong),
+            (First, 0, 256, 257, Ok(256)),
+            (First, 0, 256, 256, wrong),
+            (Middle, 256, 256, 600, Ok(512)),
+            (Middle, 256, 256, 512, wrong),
+            (Last, 512, 88, 600, Ok(600)),
+            (Last, 512, 87, 600, wrong),
+            (Last, u32::MAX, 1, 0, wrong),
+        ];
+        for (place, before, bytes, total, after) in table {
+            assert_eq!(
+                written(place, before, bytes, total),
+                after,
+                "{place:?} {before} {bytes} {total}"
+            );
+        }
+        assert_eq!(message(1 << 31), Ok(()));
+        assert_eq!(message((1 << 31) + 1), wrong.map(|_: u32| ()));
+        assert_eq!(
+            (aligned(8), aligned(12)),
+            (Ok(()), Err(Fault::MisalignedAtomic))
+        );
+    }
+}

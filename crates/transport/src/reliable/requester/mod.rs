@@ -1,0 +1,384 @@
+//! The requester of a reliable queue pair.
+//!
+//! **State.** The queue holds what is posted and not complete. Its first `started` requests have PSNs; of each, `done`
+//! packets are acknowledged. `cursor` says which packet is made next: it is behind `started` while something is sent
+//! again. PSNs from `oldest` (not acknowledged) up to `limit` (never sent) are outstanding.
+//!
+//! ```text
+//!   queue:     [done | done . . | . . . . | . . . . | not started | ...
+//!                      ^oldest       ^cursor   ^limit
+//! ```
+//!
+//! **Waiting.** One timer at a time: for an acknowledgement, or for a receiver that was not ready.
+
+mod receive;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use verbena_wire::opcode::Service;
+use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn};
+
+use super::Reliable;
+use crate::access::RequesterAccess;
+use crate::completion::{SendCompletion, Status};
+use crate::order::Outstanding;
+use crate::request::{Addressee, Answer, MOST_LENGTH, Operation, SendRequest};
+use crate::retry::{Retries, RetryCount, RnrRetry};
+use crate::segment::Segments;
+use crate::time::Instant;
+
+/// What a requester is told when its queue pair becomes ready to send.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// RC or XRC.
+    pub service: Reliable,
+    /// The peer.
+    pub destination: Qpn,
+    /// The partition.
+    pub partition_key: PKey,
+    /// The path MTU; the peer's must be equal.
+    pub mtu: Mtu,
+    /// The PSN of the first packet (`sq_psn`).
+    pub initial_psn: Psn,
+    /// How long to wait for an acknowledgement (`timeout`).
+    pub ack_timeout: AckTimeout,
+    /// How often to try again after a loss (`retry_cnt`).
+    pub retry_count: RetryCount,
+    /// How often to try again when the receiver is not ready (`rnr_retry`).
+    pub rnr_retry: RnrRetry,
+    /// Reads and atomics outstanding at a time (`max_rd_atomic`).
+    pub max_rd_atomic: u32,
+    /// Packets outstanding at a time, at least 1. rxe's is 128.
+    pub window: u32,
+    /// Requests posted at a time (`max_send_wr`).
+    pub capacity: usize,
+}
+
+/// Packets after which an acknowledgement is asked for within a long message, as rxe does.
+const ACKNOWLEDGE_EVERY: u32 = 64;
+
+/// Why a request is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum PostError {
+    /// The send queue is full.
+    #[error("the send queue holds {0} requests already")]
+    Full(usize),
+    /// A message of this length cannot be.
+    #[error("a message of {0} bytes: at most 2^31, and 8 for atomics, are possible")]
+    Length(u32),
+    /// The addressee does not fit the service.
+    #[error("the addressee does not fit the service")]
+    Addressee,
+}
+
+#[derive(Debug)]
+struct Entry {
+    request: SendRequest,
+    /// Of a request that has started: the PSN of its first packet.
+    first: Psn,
+    /// How many PSNs it takes: packets sent, or packets of the response.
+    packets: u32,
+    /// How many of them are acknowledged, or were received.
+    done: u32,
+    /// Why it cannot go on: its end once all before it are done.
+    blocked: Option<Status>,
+}
+
+impl Entry {
+    fn answer(&self) -> Answer {
+        self.request.operation.answer()
+    }
+
+    /// The PSN of the first packet that is not done.
+    fn position(&self) -> Psn {
+        self.first.plus(self.done)
+    }
+
+    /// The PSN after its last.
+    fn end(&self) -> Psn {
+        self.first.plus(self.packets)
+    }
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timer {
+    Idle,
+    Acknowledgement(Instant),
+    ReceiverNotReady(Instant),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Sending,
+    Draining,
+    Failed,
+}
+
+/// The next packet to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    entry: usize,
+    packet: u32,
+}
+
+/// Whether a loss was acted upon and nothing came of it yet: more words of the same loss mean nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    None,
+    UnderWay,
+}
+
+/// The requester of a reliable queue pair.
+#[derive(Debug)]
+pub struct Requester {
+    configuration: Configuration,
+    queue: VecDeque<Entry>,
+    started: usize,
+    cursor: Cursor,
+    next_psn: Psn,
+    oldest: Psn,
+    limit: Psn,
+    since_ack_request: u32,
+    outstanding: Outstanding,
+    retries: Retries,
+    recovery: Recovery,
+    timer: Timer,
+    mode: Mode,
+}
+
+impl Requester {
+    /// A requester with nothing posted.
+    pub fn new(configuration: Configuration) -> Self {
+        let psn = configuration.initial_psn;
+        Self {
+            queue: VecDeque::new(),
+            started: 0,
+            cursor: Cursor {
+                entry: 0,
+                packet: 0,
+            },
+            next_psn: psn,
+            oldest: psn,
+            limit: psn,
+            since_ack_request: 0,
+            outstanding: Outstanding::new(configuration.max_rd_atomic),
+            retries: Retries::new(configuration.retry_count, configuration.rnr_retry),
+            recovery: Recovery::None,
+            timer: Timer::Idle,
+            mode: Mode::Sending,
+            configuration,
+        }
+    }
+
+    /// Posts a request. In the error state it is flushed by the next `poll_transmit`.
+    ///
+    /// # Errors
+    ///
+    /// The queue is full, or the request is none of this queue pair. Nothing is posted.
+    pub fn post(&mut self, request: SendRequest) -> Result<(), PostError> {
+        if self.queue.len() >= self.configuration.capacity {
+            return Err(PostError::Full(self.queue.len()));
+        }
+        let eight = matches!(
+            request.operation,
+            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
+        );
+        if request.length > MOST_LENGTH || eight && request.length != 8 {
+            return Err(PostError::Length(request.length));
+        }
+        match (self.configuration.service, request.addressee) {
+            (Reliable::Rc, Addressee::Connected)
+            | (Reliable::Xrc, Addressee::SharedReceiveQueue(_)) => {}
+            _ => return Err(PostError::Addressee),
+        }
+        let packets = match request.operation {
+            Operation::Send(_) | Operation::Write { .. } | Operation::Read { .. } => {
+                self.configuration.mtu.packets(request.length)
+            }
+            Operation::Atomic { .. } | Operation::AtomicWrite { .. } | Operation::Flush { .. } => 1,
+        };
+        let first = Psn::default();
+        self.queue.push_back(Entry {
+            request,
+            first,
+            packets,
+            done: 0,
+            blocked: None,
+        });
+        Ok(())
+    }
+
+    /// Changes timeout and retries, as a drained queue pair may (SQD to SQD). Counters are full again.
+    pub fn set_retries(&mut self, timeout: AckTimeout, count: RetryCount, rnr: RnrRetry) {
+        self.configuration.ack_timeout = timeout;
+        self.retries = Retries::new(count, rnr);
+    }
+
+    /// Changes `max_rd_atomic`, as a drained queue pair may.
+    pub fn set_max_rd_atomic(&mut self, limit: u32) {
+        self.outstanding.set_limit(limit);
+    }
+
+    /// Requests posted and not complete.
+    pub fn posted(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The PSN of the next request to start.
+    pub fn next_psn(&self) -> Psn {
+        self.next_psn
+    }
+
+    /// When [`Self::handle_timeout`] must be called, if nothing happens before.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match self.timer {
+            Timer::Idle => None,
+            Timer::Acknowledgement(at) | Timer::ReceiverNotReady(at) => Some(at),
+        }
+    }
+
+    /// Does what is due. Called too early it does nothing.
+    pub fn handle_timeout(&mut self, now: Instant, access: &mut impl RequesterAccess) {
+        match self.timer {
+            Timer::Acknowledgement(at) if at <= now => match self.retries.spend() {
+                Ok(()) => {
+                    // Whatever was known of losses is old: a NAK after this one is new again.
+                    self.recovery = Recovery::None;
+                    self.go_back();
+                    self.restart_timer(now);
+                }
+                Err(_) => self.fail(Status::RetryExceeded, access),
+            },
+            Timer::ReceiverNotReady(at) if at <= now => {
+                self.timer = Timer::Idle;
+                self.go_back();
+            }
+            _ => {}
+        }
+    }
+
+    /// To send queue drain: what has started ends, nothing starts (specification 10.3.1.5).
+    pub fn drain(&mut self) {
+        if self.mode == Mode::Sending {
+            self.mode = Mode::Draining;
+        }
+    }
+
+    /// Back from send queue drain.
+    pub fn resume(&mut self) {
+        if self.mode == Mode::Draining {
+            self.mode = Mode::Sending;
+        }
+    }
+
+    /// Whether everything that has started has ended.
+    pub fn is_drained(&self) -> bool {
+        self.started == 0
+    }
+
+    /// Whether it is in the error state.
+    pub fn has_failed(&self) -> bool {
+        self.mode == Mode::Failed
+    }
+
+    /// To the error state: every request ends with a flush error, in order.
+    pub fn flush(&mut self, access: &mut impl RequesterAccess) {
+        self.mode = Mode::Failed;
+        self.timer = Timer::Idle;
+        self.started = 0;
+        self.cursor = Cursor {
+            entry: 0,
+            packet: 0,
+        };
+        self.oldest = self.limit;
+        for entry in self.queue.drain(..) {
+            access.complete(SendCompletion {
+                id: entry.request.id,
+                status: Status::Flushed,
+            });
+        }
+    }
+
+    /// The first request ends so, the others are flushed.
+    fn fail(&mut self, status: Status, access: &mut impl RequesterAccess) {
+        if let Some(entry) = self.queue.pop_front() {
+            access.complete(SendCompletion {
+                id: entry.request.id,
+                status,
+            });
+        }
+        self.flush(access);
+    }
+
+    /// The first request ends well.
+    fn finish(&mut self, access: &mut impl RequesterAccess) {
+        let Some(entry) = self.queue.pop_front() else {
+            return;
+        };
+        self.outstanding.end(entry.answer());
+        self.started -= 1;
+        self.cursor = match self.cursor.entry.checked_sub(1) {
+            Some(before) => Cursor {
+                entry: before,
+                ..self.cursor
+            },
+            // What was to be sent again has turned out to have arrived.
+            None => Cursor {
+                entry: 0,
+                packet: 0,
+            },
+        };
+        access.complete(SendCompletion {
+            id: entry.request.id,
+            status: Status::Success,
+        });
+    }
+
+    /// Packets are acknowledged that were not: counters are full again, the timer begins anew.
+    fn progress(&mut self, now: Instant, access: &mut impl RequesterAccess) {
+        self.oldest = match self.queue.front() {
+            Some(front) if self.started > 0 => front.position(),
+            _ => self.next_psn,
+        };
+        if let Some(front) = self.queue.front() {
+            if self.cursor.entry == 0 && self.started > 0 {
+                self.cursor.packet = self.cursor.packet.max(front.done);
+            }
+            if let Some(status) = front.blocked {
+                self.fail(status, access);
+                return;
+            }
+        }
+        self.retries.reload();
+        self.recovery = Recovery::None;
+        if !matches!(self.timer, Timer::ReceiverNotReady(_)) {
+            self.restart_timer(now);
+        }
+    }
+
+    fn restart_timer(&mut self, now: Instant) {
+        self.timer = match self.configuration.ack_timeout.nanoseconds() {
+            Some(wait) if self.oldest != self.limit => Timer::Acknowledgement(now.plus(wait)),
+            _ => Timer::Idle,
+        };
+    }
+
+    /// Everything from the first packet that is not acknowledged is sent again.
+    fn go_back(&mut self) {
+        let packet = self.queue.front().map_or(0, |front| front.done);
+        self.cursor = Cursor { entry: 0, packet };
+    }
+
+    fn segments(&self, entry: &Entry) -> Segments {
+        Segments {
+            mtu: self.configuration.mtu,
+            length: entry.request.length,
+        }
+    }
+
+    fn service(&self) -> Service {
+        self.configuration.service.service()
+    }
+}

@@ -1,0 +1,251 @@
+//! What acknowledgements and responses mean (specification 9.7.5).
+
+use verbena_wire::Psn;
+use verbena_wire::RnrTimer;
+use verbena_wire::aeth::{Aeth, Syndrome};
+use verbena_wire::opcode::{Kind, Place};
+use verbena_wire::packet::Packet;
+
+use super::{Mode, Recovery, Requester, Timer};
+use crate::access::RequesterAccess;
+use crate::completion::Status;
+use crate::disposition::{Disposition, Dropped};
+use crate::request::{Answer, Operation};
+use crate::time::Instant;
+
+/// Whether an acknowledgement passes over a request whose response is missing: an implied NAK (9.7.5.1.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    Nothing,
+    AResponse,
+}
+
+impl Requester {
+    /// Takes a response.
+    pub fn handle(
+        &mut self,
+        packet: &Packet<'_>,
+        now: Instant,
+        access: &mut impl RequesterAccess,
+    ) -> Disposition {
+        let bth = &packet.headers.bth;
+        let operation = bth.opcode.operation();
+        if self.mode == Mode::Failed {
+            return Disposition::Dropped(Dropped::State);
+        }
+        if bth.opcode.service() != self.service() || operation.is_request() {
+            return Disposition::Dropped(Dropped::Service);
+        }
+        if !bth.partition_key.admits(self.configuration.partition_key) {
+            return Disposition::Dropped(Dropped::PartitionKey);
+        }
+        // Only what is outstanding can be answered. What is before was answered: a duplicate, or a ghost.
+        if bth.psn.precedes(self.oldest) {
+            return Disposition::Duplicate;
+        }
+        if !bth.psn.precedes(self.limit) {
+            return Disposition::Dropped(Dropped::Window);
+        }
+        let aeth = packet.headers.extensions.aeth;
+        match operation.kind() {
+            Kind::Acknowledge => match aeth {
+                Some(aeth) => self.acknowledge(aeth, bth.psn, now, access),
+                None => Disposition::Dropped(Dropped::Service),
+            },
+            Kind::ReadResponse | Kind::AtomicAcknowledge => self.response(packet, now, access),
+            _ => Disposition::Dropped(Dropped::Service),
+        }
+    }
+
+    fn acknowledge(
+        &mut self,
+        aeth: Aeth,
+        psn: Psn,
+        now: Instant,
+        access: &mut impl RequesterAccess,
+    ) -> Disposition {
+        match aeth.syndrome {
+            Syndrome::Ack(_) => match self.acknowledged_before(psn.next(), now, access) {
+                Passed::Nothing => self.accepted(),
+                Passed::AResponse => self.recover(now, access),
+            },
+            Syndrome::RnrNak(timer) => match self.acknowledged_before(psn, now, access) {
+                Passed::Nothing => self.receiver_not_ready(timer, psn, now, access),
+                Passed::AResponse => self.recover(now, access),
+            },
+            Syndrome::Nak(code) => {
+                match (
+                    self.acknowledged_before(psn, now, access),
+                    Status::of_refusal(code),
+                ) {
+                    (Passed::Nothing, Some(status)) => self.refused(status, access),
+                    (Passed::AResponse, _) | (_, None) => self.recover(now, access),
+                }
+            }
+        }
+    }
+
+    /// Every packet before `end` has arrived; requests that are answered by data end only by their data.
+    fn acknowledged_before(
+        &mut self,
+        end: Psn,
+        now: Instant,
+        access: &mut impl RequesterAccess,
+    ) -> Passed {
+        let mut moved = false;
+        let mut passed = Passed::Nothing;
+        while self.started > 0 {
+            let Some(front) = self.queue.front_mut() else {
+                break;
+            };
+            if !front.position().precedes(end) {
+                break;
+            }
+            if front.answer() == Answer::Response {
+                passed = Passed::AResponse;
+                break;
+            }
+            moved = true;
+            if end.precedes(front.end()) {
+                front.done = end.since(front.first).unsigned_abs();
+                break;
+            }
+            self.finish(access);
+        }
+        if moved {
+            self.progress(now, access);
+        }
+        passed
+    }
+
+    /// A packet of a read's response, or an atomic's result.
+    fn response(
+        &mut self,
+        packet: &Packet<'_>,
+        now: Instant,
+        access: &mut impl RequesterAccess,
+    ) -> Disposition {
+        let psn = packet.headers.bth.psn;
+        // Responses come in order, so a response acknowledges all before it.
+        if self.acknowledged_before(psn, now, access) == Passed::AResponse {
+            return self.recover(now, access);
+        }
+        if self.mode == Mode::Failed {
+            return Disposition::Failed;
+        }
+        let Some(front) = self.queue.front().filter(|_| self.started > 0) else {
+            return Disposition::Dropped(Dropped::Window);
+        };
+        if front.position() != psn {
+            return Disposition::Duplicate;
+        }
+        let (id, index) = (front.request.id, front.done);
+        let mut result = [0; 8];
+        let Some((offset, bytes)) = self.expected_response(packet, index, &mut result) else {
+            return self.refused(Status::BadResponse, access);
+        };
+        if !bytes.is_empty() && access.scatter(id, offset, bytes).is_err() {
+            return self.refused(Status::LocalProtection, access);
+        }
+        if let Some(front) = self.queue.front_mut() {
+            front.done += 1;
+            if front.done == front.packets {
+                self.finish(access);
+            }
+        }
+        self.progress(now, access);
+        self.accepted()
+    }
+
+    /// The bytes of a response that is the one with this index to the first request; nothing if it cannot be.
+    ///
+    /// A response may have been asked for again from its middle, so First and Middle are both right for a packet that
+    /// is not the last, Last and Only for one that is.
+    fn expected_response<'a>(
+        &self,
+        packet: &Packet<'a>,
+        index: u32,
+        result: &'a mut [u8; 8],
+    ) -> Option<(u32, &'a [u8])> {
+        let front = self.queue.front()?;
+        let operation = packet.headers.bth.opcode.operation();
+        let extensions = &packet.headers.extensions;
+        if extensions
+            .aeth
+            .is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack(_)))
+        {
+            return None;
+        }
+        match (front.request.operation, operation.kind()) {
+            (Operation::Read { .. }, Kind::ReadResponse) => {
+                let segment = self.segments(front).get(0, index);
+                let ends = matches!(operation.place(), Place::Last | Place::Only);
+                let last = index + 1 == front.packets;
+                let fits = ends == last && packet.payload.len() == segment.length as usize;
+                fits.then_some((segment.offset, packet.payload))
+            }
+            (Operation::Flush { .. } | Operation::AtomicWrite { .. }, Kind::ReadResponse) => {
+                let empty = operation.place() == Place::Only && packet.payload.is_empty();
+                empty.then_some((0, packet.payload))
+            }
+            (Operation::Atomic { .. }, Kind::AtomicAcknowledge) => {
+                *result = extensions.atomic_ack_eth?.original.to_ne_bytes();
+                Some((0, result))
+            }
+            _ => None,
+        }
+    }
+
+    /// Something was lost: all from there is sent again, unless that is under way.
+    fn recover(&mut self, now: Instant, access: &mut impl RequesterAccess) -> Disposition {
+        if self.mode == Mode::Failed {
+            return Disposition::Failed;
+        }
+        // What waits for a receiver sends all again when it has waited.
+        if self.recovery == Recovery::UnderWay || matches!(self.timer, Timer::ReceiverNotReady(_)) {
+            return Disposition::Duplicate;
+        }
+        if self.retries.spend().is_err() {
+            return self.refused(Status::RetryExceeded, access);
+        }
+        self.recovery = Recovery::UnderWay;
+        self.go_back();
+        self.restart_timer(now);
+        Disposition::Retry
+    }
+
+    fn receiver_not_ready(
+        &mut self,
+        timer: RnrTimer,
+        psn: Psn,
+        now: Instant,
+        access: &mut impl RequesterAccess,
+    ) -> Disposition {
+        if self.mode == Mode::Failed {
+            return Disposition::Failed;
+        }
+        let waits = matches!(self.timer, Timer::ReceiverNotReady(_));
+        if waits || self.oldest != psn {
+            return Disposition::Duplicate;
+        }
+        if self.retries.spend_rnr().is_err() {
+            return self.refused(Status::RnrRetryExceeded, access);
+        }
+        self.timer = Timer::ReceiverNotReady(now.plus(timer.nanoseconds()));
+        Disposition::ReceiverNotReady
+    }
+
+    fn refused(&mut self, status: Status, access: &mut impl RequesterAccess) -> Disposition {
+        if self.mode != Mode::Failed {
+            self.fail(status, access);
+        }
+        Disposition::Failed
+    }
+
+    fn accepted(&self) -> Disposition {
+        match self.mode {
+            Mode::Failed => Disposition::Failed,
+            Mode::Sending | Mode::Draining => Disposition::Accepted,
+        }
+    }
+}

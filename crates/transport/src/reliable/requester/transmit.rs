@@ -1,0 +1,241 @@
+//! Making request packets (specification 9.7.2 and 9.7.3).
+
+use verbena_wire::EmitError;
+use verbena_wire::Psn;
+use verbena_wire::bth::Bth;
+use verbena_wire::packet::{Extensions, Headers};
+use verbena_wire::xrceth::Xrceth;
+
+use super::{ACKNOWLEDGE_EVERY, Cursor, Entry, Mode, Requester, Timer};
+use crate::access::RequesterAccess;
+use crate::completion::Status;
+use crate::order::Start;
+use crate::packets;
+use crate::request::{Addressee, Answer, Operation};
+use crate::segment::Segment;
+use crate::time::Instant;
+
+/// How long the payload of a packet is, and where in the message it begins.
+struct Payload {
+    offset: u32,
+    length: u32,
+}
+
+impl Requester {
+    /// Makes the next packet at the front of `buffer` and answers its length; nothing if there is nothing to send now.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is too short for the packet. Nothing has happened.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        access: &mut impl RequesterAccess,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        self.handle_timeout(now, access);
+        if self.mode == Mode::Failed {
+            // What was posted since.
+            self.flush(access);
+            return Ok(None);
+        }
+        if matches!(self.timer, Timer::ReceiverNotReady(_)) || !self.next_may_be_sent(access) {
+            return Ok(None);
+        }
+        let Cursor { entry: at, packet } = self.cursor;
+        let Some(entry) = self.queue.get(at) else {
+            return Ok(None);
+        };
+        let first = if at == self.started {
+            self.next_psn
+        } else {
+            entry.first
+        };
+        let psn = first.plus(packet);
+        let (mut headers, payload) = self.packet(entry, packet, psn);
+        headers.bth.ack_request = self.asks_for_acknowledgement(entry, packet, psn);
+
+        let id = entry.request.id;
+        let length = headers.packet_length(payload.length as usize);
+        let place = headers.emit_around(payload.length as usize, buffer)?;
+        if !place.is_empty() && access.gather(id, payload.offset, place).is_err() {
+            self.block(at, Status::LocalProtection, access);
+            return Ok(None);
+        }
+        self.sent(now, headers.bth.ack_request);
+        Ok(Some(length))
+    }
+
+    /// Whether order, fence, limits and window let the packet at the cursor go.
+    fn next_may_be_sent(&mut self, access: &mut impl RequesterAccess) -> bool {
+        let Cursor { entry: at, packet } = self.cursor;
+        let Some(entry) = self.queue.get(at) else {
+            return false;
+        };
+        if entry.blocked.is_some() {
+            return false;
+        }
+        let (first, packets) = (entry.first, entry.packets);
+        if at < self.started {
+            return self.within_window(first.plus(packet), 1);
+        }
+        if self.mode == Mode::Draining {
+            return false;
+        }
+        match self
+            .outstanding
+            .may_start(entry.answer(), entry.request.fence)
+        {
+            Start::Now => {}
+            Start::AfterAll | Start::AfterOne => return false,
+            Start::Never => {
+                self.block(at, Status::LocalQpOperation, access);
+                return false;
+            }
+        }
+        self.within_window(self.next_psn, packets)
+    }
+
+    /// Whether a packet fits the window of packets in flight, and all PSNs of its message the PSN window: half the
+    /// number space, or the responder could not tell new from old.
+    fn within_window(&self, psn: Psn, packets: u32) -> bool {
+        // At most half the number space, and then a signed distance would be negative.
+        let ahead = psn.ahead_of(self.oldest);
+        ahead < self.configuration.window && ahead + packets <= Psn::WINDOW
+    }
+
+    /// A request that cannot be carried out ends when all before it have.
+    fn block(&mut self, at: usize, status: Status, access: &mut impl RequesterAccess) {
+        if at == 0 {
+            self.fail(status, access);
+        } else if let Some(entry) = self.queue.get_mut(at) {
+            entry.blocked = Some(status);
+        }
+    }
+
+    /// A packet has left.
+    fn sent(&mut self, now: Instant, ack_request: bool) {
+        let Cursor { entry: at, packet } = self.cursor;
+        let Some(entry) = self.queue.get_mut(at) else {
+            return;
+        };
+        let answer = entry.answer();
+        if at == self.started {
+            entry.first = self.next_psn;
+            self.next_psn = entry.end();
+            self.started += 1;
+            self.outstanding.start(answer);
+        }
+        // A request that is answered by data takes all its PSNs with one packet.
+        let whole = answer == Answer::Response || packet + 1 == entry.packets;
+        let end = if whole {
+            entry.end()
+        } else {
+            entry.first.plus(packet + 1)
+        };
+        if self.limit.precedes(end) {
+            self.limit = end;
+        }
+        self.cursor = if whole {
+            Cursor {
+                entry: at + 1,
+                packet: 0,
+            }
+        } else {
+            Cursor {
+                entry: at,
+                packet: packet + 1,
+            }
+        };
+        self.since_ack_request = if ack_request {
+            0
+        } else {
+            self.since_ack_request + 1
+        };
+        if self.timer == Timer::Idle {
+            self.restart_timer(now);
+        }
+    }
+
+    /// At the end of each message, each so many packets, and at the end of the window, for there nothing goes on
+    /// without an answer.
+    fn asks_for_acknowledgement(&self, entry: &Entry, packet: u32, psn: Psn) -> bool {
+        entry.answer() == Answer::Response
+            || packet + 1 == entry.packets
+            || self.since_ack_request + 1 >= ACKNOWLEDGE_EVERY
+            || !self.within_window(psn.next(), 1)
+    }
+
+    /// The headers of a packet of a request, and where its payload is.
+    fn packet(&self, entry: &Entry, packet: u32, psn: Psn) -> (Headers, Payload) {
+        let request = &entry.request;
+        let mut extensions = Extensions::NONE;
+        let mut solicits = false;
+        let (operation, payload) = match request.operation {
+            Operation::Send(tail) => {
+                let segment = self.segments(entry).get(0, packet);
+                solicits = segment.ends();
+                (
+                    packets::send(segment.place, tail, &mut extensions),
+                    Payload::from(segment),
+                )
+            }
+            Operation::Write { remote, immediate } => {
+                let segment = self.segments(entry).get(0, packet);
+                solicits = segment.ends() && immediate.is_some();
+                let (place, length) = (segment.place, request.length);
+                let wire = packets::write(place, remote, length, immediate, &mut extensions);
+                (wire, Payload::from(segment))
+            }
+            Operation::Read { remote } => {
+                // What was received already is not asked for again.
+                let skipped = packet * self.configuration.mtu.bytes();
+                let wire = packets::read(remote, skipped, request.length, &mut extensions);
+                (wire, Payload::NONE)
+            }
+            Operation::Atomic { remote, operation } => (
+                packets::atomic(remote, operation, &mut extensions),
+                Payload::NONE,
+            ),
+            Operation::AtomicWrite { remote } => {
+                let wire = packets::atomic_write(remote, &mut extensions);
+                (
+                    wire,
+                    Payload {
+                        offset: 0,
+                        length: 8,
+                    },
+                )
+            }
+            Operation::Flush { remote, feth } => (
+                packets::flush(remote, request.length, feth, &mut extensions),
+                Payload::NONE,
+            ),
+        };
+        if let Addressee::SharedReceiveQueue(srq) = request.addressee {
+            extensions.xrceth = Some(Xrceth { srq });
+        }
+        let opcode = self.configuration.service.opcode(operation);
+        let mut bth = Bth::new(opcode, self.configuration.destination, psn);
+        bth.partition_key = self.configuration.partition_key;
+        // In the last packet of what ends a receive (specification 9.2.3).
+        bth.solicited_event = request.solicited && solicits;
+        (Headers { bth, extensions }, payload)
+    }
+}
+
+impl Payload {
+    const NONE: Self = Self {
+        offset: 0,
+        length: 0,
+    };
+}
+
+impl From<Segment> for Payload {
+    fn from(segment: Segment) -> Self {
+        Self {
+            offset: segment.offset,
+            length: segment.length,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Making responses and acknowledgements (specification 9.7.5.1).
+
+use verbena_wire::aeth::{Aeth, Credits, NakCode, Syndrome};
+use verbena_wire::atomic::AtomicAckEth;
+use verbena_wire::bth::Bth;
+use verbena_wire::opcode::{Operation, Place};
+use verbena_wire::packet::{Extensions, Headers};
+use verbena_wire::{EmitError, Psn};
+
+use super::resource::{Answered, Pending, Resource, Response};
+use super::{Acknowledgement, Mode, Responder};
+use crate::access::{Region, ResponderAccess};
+
+impl Responder {
+    /// Makes the next packet at the front of `buffer` and answers its length; nothing if there is nothing to say.
+    ///
+    /// A read whose right went while its response was under way fails here: see [`Responder::has_failed`] afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is too short for the packet. Nothing has happened.
+    pub fn poll_transmit(
+        &mut self,
+        access: &mut impl ResponderAccess,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        let waiting = self
+            .resources
+            .iter()
+            .position(|resource| resource.pending.is_some());
+        if let Some(at) = waiting {
+            let resource = self.resources[at];
+            if let Some(pending) = resource.pending {
+                return self.respond(at, resource, pending, access, buffer);
+            }
+        }
+        let Some(Acknowledgement { psn, syndrome }) = self.acknowledgement else {
+            return Ok(None);
+        };
+        let aeth = Some(Aeth {
+            syndrome,
+            msn: self.msn,
+        });
+        let extensions = Extensions {
+            aeth,
+            ..Extensions::NONE
+        };
+        let headers = self.headers(Operation::Acknowledge, psn, extensions);
+        headers.emit_around(0, buffer)?;
+        self.acknowledgement = None;
+        Ok(Some(headers.packet_length(0)))
+    }
+
+    /// The next packet of a response.
+    fn respond(
+        &mut self,
+        at: usize,
+        resource: Resource,
+        pending: Pending,
+        access: &mut impl ResponderAccess,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        let Pending { start, next } = pending;
+        let psn = resource.first.plus(next);
+        let segment = resource.segments(self.configuration.mtu).get(start, next);
+        let mut extensions = Extensions::NONE;
+        if segment.place != Place::Middle {
+            let syndrome = Syndrome::Ack(Credits::UNLIMITED);
+            extensions.aeth = Some(Aeth {
+                syndrome,
+                msn: resource.msn,
+            });
+        }
+        let operation = match (resource.response, segment.place) {
+            (Response::Atomic(original), _) => {
+                extensions.atomic_ack_eth = Some(AtomicAckEth { original });
+                Operation::AtomicAcknowledge
+            }
+            (Response::Read(_) | Response::Done, Place::First) => Operation::ReadResponseFirst,
+            (Response::Read(_) | Response::Done, Place::Middle) => Operation::ReadResponseMiddle,
+            (Response::Read(_) | Response::Done, Place::Last) => Operation::ReadResponseLast,
+            (Response::Read(_) | Response::Done, Place::Only) => Operation::ReadResponseOnly,
+        };
+        let headers = self.headers(operation, psn, extensions);
+        let payload = headers.emit_around(segment.length as usize, buffer)?;
+        if let (Response::Read(region), false) = (resource.response, payload.is_empty()) {
+            let address = region.address.wrapping_add(segment.offset.into());
+            let piece = Region {
+                address,
+                length: segment.length,
+                ..region
+            };
+            if access.read(piece, payload).is_err() {
+                return self.revoked(psn, buffer);
+            }
+        }
+        let length = headers.packet_length(segment.length as usize);
+        let kept = &mut self.resources[at];
+        if next + 1 < resource.packets {
+            kept.pending = Some(Pending {
+                start,
+                next: next + 1,
+            });
+        } else {
+            kept.pending = None;
+            kept.answered = Answered::Once;
+            self.drop_implied_acknowledgement(psn);
+        }
+        Ok(Some(length))
+    }
+
+    /// The right to read was taken while the response was under way: the rest is refused, as the whole would have been
+    /// (class C). What comes after it cannot be answered in order any more.
+    fn revoked(&mut self, psn: Psn, buffer: &mut [u8]) -> Result<Option<usize>, EmitError> {
+        self.mode = Mode::Failed;
+        self.acknowledgement = None;
+        self.resources.clear();
+        let syndrome = Syndrome::Nak(NakCode::RemoteAccessError);
+        let aeth = Some(Aeth {
+            syndrome,
+            msn: self.msn,
+        });
+        let extensions = Extensions {
+            aeth,
+            ..Extensions::NONE
+        };
+        let headers = self.headers(Operation::Acknowledge, psn, extensions);
+        headers.emit_around(0, buffer)?;
+        Ok(Some(headers.packet_length(0)))
+    }
+
+    /// The last packet of a response says all that an acknowledgement of the same PSN would.
+    fn drop_implied_acknowledgement(&mut self, psn: Psn) {
+        let implied = |acknowledgement: &Acknowledgement| {
+            acknowledgement.psn == psn && matches!(acknowledgement.syndrome, Syndrome::Ack(_))
+        };
+        self.acknowledgement = self.acknowledgement.filter(|kept| !implied(kept));
+    }
+
+    fn headers(&self, operation: Operation, psn: Psn, extensions: Extensions) -> Headers {
+        let opcode = self.configuration.service.opcode(operation);
+        let mut bth = Bth::new(opcode, self.configuration.destination, psn);
+        bth.partition_key = self.configuration.partition_key;
+        Headers { bth, extensions }
+    }
+}

@@ -1,0 +1,110 @@
+//! A message as packets (specification 9.4.1 and 9.7.3): all but the last carry exactly the MTU.
+
+use verbena_wire::Mtu;
+use verbena_wire::opcode::Place;
+
+/// A part of a message: what one packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// Where it stands.
+    pub place: Place,
+    /// Its first byte within the message.
+    pub offset: u32,
+    /// Its bytes.
+    pub length: u32,
+}
+
+impl Segment {
+    /// Whether the message ends with it.
+    pub const fn ends(self) -> bool {
+        matches!(self.place, Place::Last | Place::Only)
+    }
+}
+
+/// A message of `length` bytes that was cut at `mtu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Segments {
+    /// Bytes of a full packet.
+    pub mtu: Mtu,
+    /// Bytes of the message.
+    pub length: u32,
+}
+
+impl Segments {
+    /// How many packets it takes; one for a message without a byte.
+    pub const fn count(self) -> u32 {
+        self.mtu.packets(self.length)
+    }
+
+    /// The packet with this index, counted from 0, when packets are sent from index `start` on: the packet with that
+    /// index is the first of what the peer sees. `index` is less than [`Self::count`] and not less than `start`.
+    pub const fn get(self, start: u32, index: u32) -> Segment {
+        let last = index + 1 >= self.count();
+        let place = match (index == start, last) {
+            (true, true) => Place::Only,
+            (true, false) => Place::First,
+            (false, true) => Place::Last,
+            (false, false) => Place::Middle,
+        };
+        let offset = index * self.mtu.bytes();
+        let length = if last {
+            self.length - offset
+        } else {
+            self.mtu.bytes()
+        };
+        Segment {
+            place,
+            offset,
+            length,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn edges_of_1024() {
+        use Place::{First, Last, Middle, Only};
+        let table: [(u32, &[(Place, u32)]); 6] = [
+            (0, &[(Only, 0)]),
+            (1, &[(Only, 1)]),
+            (1024, &[(Only, 1024)]),
+            (1025, &[(First, 1024), (Last, 1)]),
+            (2048, &[(First, 1024), (Last, 1024)]),
+            (2049, &[(First, 1024), (Middle, 1024), (Last, 1)]),
+        ];
+        for (length, expected) in table {
+            let segments = Segments {
+                mtu: Mtu::B1024,
+                length,
+            };
+            let cut: Vec<_> = (0..segments.count())
+                .map(|index| segments.get(0, index))
+                .map(|segment| (segment.place, segment.length))
+                .collect();
+            assert_eq!(cut, expected, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn segments_follow_each_other_and_cover_all(length in 0u32..1 << 20, mtu in 1u8..6, start: prop::sample::Index) {
+            let segments = Segments { mtu: Mtu::from_code(mtu).unwrap(), length };
+            let start = start.index(segments.count() as usize) as u32;
+            let mut offset = start * segments.mtu.bytes();
+            for index in start..segments.count() {
+                let segment = segments.get(start, index);
+                prop_assert_eq!(segment.offset, offset);
+                offset += segment.length;
+                let ends = matches!(segment.place, Place::Last | Place::Only);
+                prop_assert_eq!(ends, index + 1 == segments.count());
+                let begins = matches!(segment.place, Place::First | Place::Only);
+                prop_assert_eq!(begins, index == start);
+            }
+            prop_assert_eq!(offset, length);
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The states of a queue pair, and which attributes each change takes (specification 10.3.1 and 11.2.5.2;
+//! ibv_modify_qp(3); Linux' `ib_modify_qp_is_ok`).
+
+use core::fmt;
+use core::ops::BitOr;
+
+/// A state (specification 10.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// As created: nothing may be posted.
+    Reset,
+    /// Receives may be posted.
+    Initialized,
+    /// Ready to receive: requests of the peer are answered.
+    ReadyToReceive,
+    /// Ready to send as well.
+    ReadyToSend,
+    /// Send queue drain: what has started ends, nothing starts.
+    SendQueueDrain,
+    /// Send queue error: an unreliable queue pair that cannot send until it is repaired.
+    SendQueueError,
+    /// Everything is flushed.
+    Error,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Reset,
+        Self::Initialized,
+        Self::ReadyToReceive,
+        Self::ReadyToSend,
+        Self::SendQueueDrain,
+        Self::SendQueueError,
+        Self::Error,
+    ];
+
+    /// Whether requests of the peer are answered.
+    pub const fn responds(self) -> bool {
+        matches!(
+            self,
+            Self::ReadyToReceive | Self::ReadyToSend | Self::SendQueueDrain | Self::SendQueueError
+        )
+    }
+
+    /// What posted send requests do.
+    pub const fn sends(self) -> Sends {
+        match self {
+            Self::Reset | Self::Initialized | Self::ReadyToReceive => Sends::Refused,
+            Self::ReadyToSend => Sends::Start,
+            Self::SendQueueDrain => Sends::Wait,
+            Self::SendQueueError | Self::Error => Sends::Flushed,
+        }
+    }
+}
+
+/// What becomes of a send request in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sends {
+    /// Posting is an error.
+    Refused,
+    /// They start.
+    Start,
+    /// They wait until the queue pair is ready to send again.
+    Wait,
+    /// They end with a flush error.
+    Flushed,
+}
+
+/// The kind of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+    /// The sending side of XRC.
+    XrcInitiator,
+    /// The receiving side of XRC.
+    XrcTarget,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Rc,
+        Self::Uc,
+        Self::Ud,
+        Self::XrcInitiator,
+        Self::XrcTarget,
+    ];
+}
+
+/// A set of attributes, with the bits of `ibv_qp_attr_mask`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Attributes(pub u32);
+
+#[allow(missing_docs)] // The names are those of the C interface, without IBV_QP_.
+impl Attributes {
+    pub const NONE: Self = Self(0);
+    pub const STATE: Self = Self(1);
+    pub const CUR_STATE: Self = Self(1 << 1);
+    pub const EN_SQD_ASYNC_NOTIFY: Self = Self(1 << 2);
+    pub const ACCESS_FLAGS: Self = Self(1 << 3);
+    pub const PKEY_INDEX: Self = Self(1 << 4);
+    pub const PORT: Self = Self(1 << 5);
+    pub const QKEY: Self = Self(1 << 6);
+    pub const AV: Self = Self(1 << 7);
+    pub const PATH_MTU: Self = Self(1 << 8);
+    pub const TIMEOUT: Self = Self(1 << 9);
+    pub const RETRY_CNT: Self = Self(1 << 10);
+    pub const RNR_RETRY: Self = Self(1 << 11);
+    pub const RQ_PSN: Self = Self(1 << 12);
+    pub const MAX_QP_RD_ATOMIC: Self = Self(1 << 13);
+    pub const ALT_PATH: Self = Self(1 << 14);
+    pub const MIN_RNR_TIMER: Self = Self(1 << 15);
+    pub const SQ_PSN: Self = Self(1 << 16);
+    pub const MAX_DEST_RD_ATOMIC: Self = Self(1 << 17);
+    pub const PATH_MIG_STATE: Self = Self(1 << 18);
+    pub const CAP: Self = Self(1 << 19);
+    pub const DEST_QPN: Self = Self(1 << 20);
+    pub const RATE_LIMIT: Self = Self(1 << 25);
+
+    const NAMES: [(Self, &'static str); 22] = [
+        (Self::STATE, "STATE"),
+        (Self::CUR_STATE, "CUR_STATE"),
+        (Self::EN_SQD_ASYNC_NOTIFY, "EN_SQD_ASYNC_NOTIFY"),
+        (Self::ACCESS_FLAGS, "ACCESS_FLAGS"),
+        (Self::PKEY_INDEX, "PKEY_INDEX"),
+        (Self::PORT, "PORT"),
+        (Self::QKEY, "QKEY"),
+        (Self::AV, "AV"),
+        (Self::PATH_MTU, "PATH_MTU"),
+        (Self::TIMEOUT, "TIMEOUT"),
+        (Self::RETRY_CNT, "RETRY_CNT"),
+        (Self::RNR_RETRY, "RNR_RETRY"),
+        (Self::RQ_PSN, "RQ_PSN"),
+        (Self::MAX_QP_RD_ATOMIC, "MAX_QP_RD_ATOMIC"),
+        (Self::ALT_PATH, "ALT_PATH"),
+        (Self::MIN_RNR_TIMER, "MIN_RNR_TIMER"),
+        (Self::SQ_PSN, "SQ_PSN"),
+        (Self::MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC"),
+        (Self::PATH_MIG_STATE, "PATH_MIG_STATE"),
+        (Self::CAP, "CAP"),
+        (Self::DEST_QPN, "DEST_QPN"),
+        (Self::RATE_LIMIT, "RATE_LIMIT"),
+    ];
+
+    /// Both.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// This without the other.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for Attributes {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
+
+impl fmt::Debug for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = *self;
+        let mut separator = "";
+        for (attribute, name) in Self::NAMES {
+            if !self.without(self.without(attribute)).is_empty() {
+                write!(f, "{separator}{name}")?;
+                separator = ", ";
+                rest = rest.without(attribute);
+            }
+        }
+        if !rest.is_empty() {
+            write!(f, "{separator}{:#x}", rest.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a transition takes besides the state itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Transition {
+    /// Must be given.
+    pub required: Attributes,
+    /// May be given.
+    pub optional: Attributes,
+}
+
+/// Why a transition is refused. Nothing of the queue pair changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refused {
+    /// There is none between these states for this kind.
+    #[error("no transition from {from:?} to {to:?}")]
+    NoTransition {
+        /// From here.
+        from: State,
+        /// To there.
+        to: State,
+    },
+    /// Attributes are missing.
+    #[error("attributes missing: {0}")]
+    Missing(Attributes),
+    /// Attributes do not belong to it.
+    #[error("attributes that do not belong here: {0}")]
+    Foreign(Attributes),
+}
+
+const fn all(attributes: &[Attributes]) -> Attributes {
+    let mut union = Attributes::NONE;
+    let mut at = 0;
+    while at < attributes.len() {
+        union = union.with(attributes[at]);
+        at += 1;
+    }
+    union
+}
+
+use Attributes as A;
+const CONNECTED_INIT: A = all(&[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS]);
+const DATAGRAM_INIT: A = all(&[A::PKEY_INDEX, A::PORT, A::QKEY]);
+const CONNECTED_RTR: A = all(&[A::AV, A::PATH_MTU, A::DEST_QPN, A::RQ_PSN]);
+const RESPONDER_RTR: A = all(&[A::MAX_DEST_RD_ATOMIC, A::MIN_RNR_TIMER]);
+const RTR_OPTIONAL: A = all(&[A::ALT_PATH, A::ACCESS_FLAGS, A::PKEY_INDEX]);
+const REQUESTER_RTS: A = all(&[
+    A::TIMEOUT,
+    A::RETRY_CNT,
+    A::RNR_RETRY,
+    A::SQ_PSN,
+    A::MAX_QP_RD_ATOMIC,
+]);
+const UC_LIVE: A = all(&[
+    A::CUR_STATE,
+    A::ALT_PATH,
+    A::ACCESS_FLAGS,
+    A::PATH_MIG_STATE,
+    A::RATE_LIMIT,
+]);
+const RC_LIVE: A = UC_LIVE.with(A::MIN_RNR_TIMER);
+const UD_LIVE: A = all(&[A::CUR_STATE, A::QKEY, A::RATE_LIMIT]);
+const UC_SQD: A = all(&[
+    A::AV,
+    A::ALT_PATH,
+    A::ACCESS_FLAGS,
+    A::PKEY_INDEX,
+    A::PATH_MIG_STATE,
+]);
+const RC_SQD: A = all(&[
+    UC_SQD,
+    A::PORT,
+    A::TIMEOUT,
+    A::RETRY_CNT,
+    A::RNR_RETRY,
+    A::MAX_QP_RD_ATOMIC,
+    A::MAX_DEST_RD_ATOMIC,
+    A::MIN_RNR_TIMER,
+]);
+
+/// What the transition takes for this kind; nothing if there is none.
+///
+/// Beyond the table of Linux the two halves of XRC take the attributes of the half that they lack, which mean nothing
+/// to them: perftest gives them.
+pub const fn transition(kind: Kind, from: State, to: State) -> Option<Transition> {
+    use Kind::{Rc, Uc, Ud, XrcInitiator, XrcTarget};
+    use State::{
+        Error, Initialized, ReadyToReceive, ReadyToSend, Reset, SendQueueDrain, SendQueueError,
+    };
+    let (required, optional) = match (from, to, kind) {
+        // From every state; what the caller believes the state to be may be said.
+        (_, Reset | Error, _) => (A::NONE, A::CUR_STATE),
+
+        (Reset, Initialized, Ud) => (DATAGRAM_INIT, A::NONE),
+        (Reset, Initialized, _) => (CONNECTED_INIT, A::NONE),
+
+        (Initialized, Initialized, Ud) => (A::NONE, DATAGRAM_INIT),
+        (Initialized, Initialized, _) => (A::NONE, CONNECTED_INIT),
+
+        (Initialized, ReadyToReceive, Ud) => (A::NONE, A::PKEY_INDEX.with(A::QKEY)),
+        (Initialized, ReadyToReceive, Uc) => (CONNECTED_RTR, RTR_OPTIONAL),
+        (Initialized, ReadyToReceive, XrcInitiator) => {
+            (CONNECTED_RTR, RTR_OPTIONAL.with(RESPONDER_RTR))
+        }
+        (Initialized, ReadyToReceive, Rc | XrcTarget) => {
+            (CONNECTED_RTR.with(RESPONDER_RTR), RTR_OPTIONAL)
+        }
+
+        (ReadyToReceive, ReadyToSend, Ud) => (A::SQ_PSN, UD_LIVE),
+        (ReadyToReceive, ReadyToSend, Uc) => (A::SQ_PSN, UC_LIVE),
+        (ReadyToReceive, ReadyToSend, Rc | XrcInitiator) => (REQUESTER_RTS, RC_LIVE),
+        (ReadyToReceive, ReadyToSend, XrcTarget) => {
+            (A::TIMEOUT.with(A::SQ_PSN), RC_LIVE.with(REQUESTER_RTS))
+        }
+
+        (ReadyToSend | SendQueueDrain, ReadyToSend, Ud) => (A::NONE, UD_LIVE),
+        (ReadyToSend | SendQueueDrain, ReadyToSend, Uc) => (A::NONE, UC_LIVE),
+        (ReadyToSend | SendQueueDrain, ReadyToSend, Rc | XrcInitiator | XrcTarget) => {
+            (A::NONE, RC_LIVE)
+        }
+
+        (ReadyToSend, SendQueueDrain, _) => (A::NONE, A::EN_SQD_ASYNC_NOTIFY),
+
+        (SendQueueDrain, SendQueueDrain, Ud) => (A::NONE, A::PKEY_INDEX.with(A::QKEY)),
+        (SendQueueDrain, SendQueueDrain, Uc) => (A::NONE, UC_SQD),
+        (SendQueueDrain, SendQueueDrain, Rc | XrcInitiator | XrcTarget) => (A::NONE, RC_SQD),
+
+        (SendQueueError, ReadyToSend, Ud) => (A::NONE, A::CUR_STATE.with(A::QKEY)),
+        (SendQueueError, ReadyToSend, Uc) => (A::NONE, A::CUR_STATE.with(A::ACCESS_FLAGS)),
+
+        _ => return None,
+    };
+    // Where two rows share a set of optional attributes, one of them may require some of it.
+    Some(Transition {
+        required,
+        optional: optional.without(required),
+    })
+}
+
+/// Whether a queue pair may change its state with these attributes (the state itself may be among them).
+///
+/// # Errors
+///
+/// There is no such transition, or an attribute is missing or does not belong to it.
+pub fn check(kind: Kind, from: State, to: State, given: Attributes) -> Result<(), Refused> {
+    let Some(Transition { required, optional }) = transition(kind, from, to) else {
+        return Err(Refused::NoTransition { from, to });
+    };
+    let given = given.without(A::STATE);
+    let missing = required.without(given);
+    if !missing.is_empty() {
+        return Err(Refused::Missing(missing));
+    }
+    let foreign = given.without(required).without(optional);
+    if !foreign.is_empty() {
+        return Err(Refused::Foreign(foreign));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figure "QP/EE Context State Diagram": which states follow which, beside reset and error.
+    #[test]
+    fn the_diagram_of_states() {
+        use State::{
+            Initialized, ReadyToReceive, ReadyToSend, Reset, SendQueueDrain, SendQueueError,
+        };
+        let edges = [
+            (Reset, Initialized),
+            (Initialized, Initialized),
+            (Initialized, ReadyToReceive),
+            (ReadyToReceive, ReadyToSend),
+            (ReadyToSend, ReadyToSend),
+            (ReadyToSend, SendQueueDrain),
+            (SendQueueDrain, SendQueueDrain),
+            (SendQueueDrain, ReadyToSend),
+            (SendQueueError, ReadyToSend),
+        ];
+        for kind in Kind::ALL {
+            for from in State::ALL {
+                for to in State::ALL {
+                    // Only unreliable queue pairs have the send queue error state.
+                    let repaired = from != SendQueueError || matches!(kind, Kind::Uc | Kind::Ud);
+                    let always = matches!(to, State::Reset | State::Error);
+                    let expected = always || edges.contains(&(from, to)) && repaired;
+                    assert_eq!(
+                        transition(kind, from, to).is_some(),
+                        expected,
+                        "{kind:?} {from:?} {to:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_attribute_is_required_optional_or_foreign() {
+        for kind in Kind::ALL {
+            for from in State::ALL {
+                for to in State::ALL {
+                    let Some(row) = transition(kind, from, to) else {
+                        continue;
+                    };
+                    assert_eq!(check(kind, from, to, row.required | A::STATE), Ok(()));
+                    for (attribute, name) in A::NAMES {
+                        let required = !row
+                            .required
+                            .without(row.required.without(attribute))
+                            .is_empty();
+                        let optional = !row
+                            .optional
+                            .without(row.optional.without(attribute))
+                            .is_empty();
+                        assert!(!(required && optional), "{name} is both");
+                        if required {
+                            let less = row.required.without(attribute);
+                            assert_eq!(
+                                check(kind, from, to, less),
+                                Err(Refused::Missing(attribute))
+                            );
+                        } else {
+                            let more = row.required | attribute;
+                            let allowed = optional || attribute == A::STATE;
+                            let verdict = if allowed {
+                                Ok(())
+                            } else {
+                                Err(Refused::Foreign(attribute))
+                            };
+                            assert_eq!(
+                                check(kind, from, to, more),
+                                verdict,
+                                "{kind:?} {from:?} {to:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// ibv_modify_qp(3), the table of required attributes.
+    #[test]
+    fn required_attributes_are_those_of_the_manual() {
+        use State::{Initialized, ReadyToReceive, ReadyToSend, Reset};
+        let table = [
+            (Kind::Ud, Reset, Initialized, "PKEY_INDEX, PORT, QKEY"),
+            (
+                Kind::Rc,
+                Reset,
+                Initialized,
+                "ACCESS_FLAGS, PKEY_INDEX, PORT",
+            ),
+            (
+                Kind::Uc,
+                Initialized,
+                ReadyToReceive,
+                "AV, PATH_MTU, RQ_PSN, DEST_QPN",
+            ),
+            (
+                Kind::Rc,
+                Initialized,
+                ReadyToReceive,
+                "AV, PATH_MTU, RQ_PSN, MIN_RNR_TIMER, MAX_DEST_RD_ATOMIC, DEST_QPN",
+            ),
+            (Kind::Ud, ReadyToReceive, ReadyToSend, "SQ_PSN"),
+            (
+                Kind::Rc,
+                ReadyToReceive,
+                ReadyToSend,
+                "TIMEOUT, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, SQ_PSN",
+            ),
+        ];
+        for (kind, from, to, required) in table {
+            assert_eq!(
+                transition(kind, from, to).unwrap().required.to_string(),
+                required
+            );
+        }
+    }
+}

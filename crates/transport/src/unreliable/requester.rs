@@ -1,0 +1,264 @@
+//! The requester of an unreliable queue pair: a request is done when its last packet is made.
+
+use std::collections::VecDeque;
+
+use verbena_wire::bth::Bth;
+use verbena_wire::datagram::Deth;
+use verbena_wire::opcode::{self, Opcode, Place};
+use verbena_wire::packet::{Extensions, Headers};
+use verbena_wire::{EmitError, Mtu, PKey, Psn, Qpn};
+
+use crate::access::RequesterAccess;
+use crate::completion::{SendCompletion, Status};
+use crate::packets;
+use crate::request::{Addressee, MOST_LENGTH, Operation, SendRequest, SendTail, WorkId};
+use crate::segment::Segments;
+
+/// The service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Service {
+    /// Unreliable connection, to this queue pair.
+    Connected(Qpn),
+    /// Unreliable datagram, from this queue pair.
+    Datagram(Qpn),
+}
+
+/// What a requester is told when its queue pair becomes ready to send.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// UC or UD.
+    pub service: Service,
+    /// The partition.
+    pub partition_key: PKey,
+    /// The path MTU, or for datagrams the port's.
+    pub mtu: Mtu,
+    /// The PSN of the first packet.
+    pub initial_psn: Psn,
+    /// Requests posted at a time (`max_send_wr`).
+    pub capacity: usize,
+}
+
+/// Why a request is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum PostError {
+    /// The send queue is full.
+    #[error("the send queue holds {0} requests already")]
+    Full(usize),
+    /// A message of this length cannot be.
+    #[error("a message of {found} bytes, of at most {most}")]
+    Length {
+        /// Asked for.
+        found: u32,
+        /// Possible.
+        most: u32,
+    },
+    /// The service does not have the operation.
+    #[error("the service does not have the operation")]
+    Operation,
+    /// The addressee does not fit the service.
+    #[error("the addressee does not fit the service")]
+    Addressee,
+}
+
+/// A packet that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Transmitted {
+    /// Its bytes.
+    pub length: usize,
+    /// The request that it belongs to: for a datagram, whose route the adapter knows.
+    pub id: WorkId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Sending,
+    Draining,
+    Failed,
+}
+
+/// The requester of an unreliable queue pair.
+#[derive(Debug)]
+pub struct Requester {
+    configuration: Configuration,
+    queue: VecDeque<SendRequest>,
+    /// The next packet of the first request.
+    packet: u32,
+    psn: Psn,
+    mode: Mode,
+}
+
+impl Requester {
+    /// A requester with nothing posted.
+    pub fn new(configuration: Configuration) -> Self {
+        let psn = configuration.initial_psn;
+        Self {
+            queue: VecDeque::new(),
+            packet: 0,
+            psn,
+            mode: Mode::Sending,
+            configuration,
+        }
+    }
+
+    /// Posts a request. In the send queue error state it is flushed by the next `poll_transmit`.
+    ///
+    /// # Errors
+    ///
+    /// The queue is full, or the request is none of this queue pair. Nothing is posted.
+    pub fn post(&mut self, request: SendRequest) -> Result<(), PostError> {
+        if self.queue.len() >= self.configuration.capacity {
+            return Err(PostError::Full(self.queue.len()));
+        }
+        let most = match (
+            self.configuration.service,
+            request.addressee,
+            request.operation,
+        ) {
+            (
+                Service::Connected(_),
+                Addressee::Connected,
+                Operation::Send(SendTail::Nothing | SendTail::Immediate(_))
+                | Operation::Write { .. },
+            ) => MOST_LENGTH,
+            (
+                Service::Datagram(_),
+                Addressee::Datagram { .. },
+                Operation::Send(SendTail::Nothing | SendTail::Immediate(_)),
+            ) => self.configuration.mtu.bytes(),
+            (Service::Connected(_), Addressee::Connected, _)
+            | (Service::Datagram(_), Addressee::Datagram { .. }, _) => {
+                return Err(PostError::Operation);
+            }
+            _ => return Err(PostError::Addressee),
+        };
+        if request.length > most {
+            return Err(PostError::Length {
+                found: request.length,
+                most,
+            });
+        }
+        self.queue.push_back(request);
+        Ok(())
+    }
+
+    /// To send queue drain: a message that has begun is sent to its end.
+    pub fn drain(&mut self) {
+        if self.mode == Mode::Sending {
+            self.mode = Mode::Draining;
+        }
+    }
+
+    /// Back from send queue drain or send queue error.
+    pub fn resume(&mut self) {
+        self.mode = Mode::Sending;
+    }
+
+    /// Whether no message is half sent.
+    pub fn is_drained(&self) -> bool {
+        self.packet == 0
+    }
+
+    /// Whether it is in the send queue error state: a request has failed, those after it were flushed.
+    pub fn has_failed(&self) -> bool {
+        self.mode == Mode::Failed
+    }
+
+    /// Every request ends with a flush error, in order.
+    pub fn flush(&mut self, access: &mut impl RequesterAccess) {
+        self.mode = Mode::Failed;
+        self.packet = 0;
+        for request in self.queue.drain(..) {
+            access.complete(SendCompletion {
+                id: request.id,
+                status: Status::Flushed,
+            });
+        }
+    }
+
+    /// Makes the next packet at the front of `buffer`; nothing if there is nothing to send.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is too short for the packet. Nothing has happened.
+    pub fn poll_transmit(
+        &mut self,
+        access: &mut impl RequesterAccess,
+        buffer: &mut [u8],
+    ) -> Result<Option<Transmitted>, EmitError> {
+        match (self.mode, self.packet) {
+            (Mode::Failed, _) => {
+                self.flush(access);
+                return Ok(None);
+            }
+            (Mode::Draining, 0) => return Ok(None),
+            (Mode::Draining | Mode::Sending, _) => {}
+        }
+        let Some(request) = self.queue.front().copied() else {
+            return Ok(None);
+        };
+        let id = request.id;
+        let segments = Segments {
+            mtu: self.configuration.mtu,
+            length: request.length,
+        };
+        let segment = segments.get(0, self.packet);
+        let headers = self.headers(&request, segment.place);
+        let payload = headers.emit_around(segment.length as usize, buffer)?;
+        if !payload.is_empty() && access.gather(id, segment.offset, payload).is_err() {
+            self.queue.pop_front();
+            access.complete(SendCompletion {
+                id,
+                status: Status::LocalProtection,
+            });
+            self.flush(access);
+            return Ok(None);
+        }
+        self.psn = self.psn.next();
+        self.packet += 1;
+        if segment.ends() {
+            self.packet = 0;
+            self.queue.pop_front();
+            access.complete(SendCompletion {
+                id,
+                status: Status::Success,
+            });
+        }
+        let length = headers.packet_length(segment.length as usize);
+        Ok(Some(Transmitted { length, id }))
+    }
+
+    fn headers(&self, request: &SendRequest, place: Place) -> Headers {
+        let mut extensions = Extensions::NONE;
+        let ends = matches!(place, Place::Last | Place::Only);
+        let (operation, ends_receive) = match request.operation {
+            Operation::Write { remote, immediate } => {
+                let length = request.length;
+                let wire = packets::write(place, remote, length, immediate, &mut extensions);
+                (wire, ends && immediate.is_some())
+            }
+            Operation::Send(tail) => (packets::send(place, tail, &mut extensions), ends),
+            // `post` takes nothing else.
+            _ => (opcode::Operation::SendOnly, false),
+        };
+        let (service, destination) = match (self.configuration.service, request.addressee) {
+            (
+                Service::Datagram(source),
+                Addressee::Datagram {
+                    queue_pair,
+                    queue_key,
+                },
+            ) => {
+                extensions.deth = Some(Deth { queue_key, source });
+                (opcode::Service::Ud, queue_pair)
+            }
+            (Service::Connected(destination) | Service::Datagram(destination), _) => {
+                (opcode::Service::Uc, destination)
+            }
+        };
+        let opcode = Opcode::new(service, operation).unwrap_or(Opcode::CNP);
+        let mut bth = Bth::new(opcode, destination, self.psn);
+        bth.partition_key = self.configuration.partition_key;
+        bth.solicited_event = request.solicited && ends_receive;
+        Headers { bth, extensions }
+    }
+}

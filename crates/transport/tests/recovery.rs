@@ -1,0 +1,405 @@
+//! How a requester learns of a loss and what it sends again: NAKs told and implied, timeouts, receivers that are not
+//! ready (specification 9.7.5, 9.7.6), and answers that cannot be.
+
+mod support;
+
+use support::adapter::{Adapter, BASE, KEY};
+use support::packets::answers;
+use support::{requester, responder};
+use verbena_transport::completion::Status;
+use verbena_transport::reliable::{Reliable, Requester, Responder};
+use verbena_transport::request::{
+    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+};
+use verbena_transport::retry::{RetryCount, RnrRetry};
+use verbena_transport::{Disposition, Dropped, Instant};
+use verbena_wire::aeth::{Aeth, Syndrome};
+use verbena_wire::bth::Bth;
+use verbena_wire::opcode::{Opcode, Operation, Service};
+use verbena_wire::packet::{Extensions, Headers, Packet};
+use verbena_wire::{AckTimeout, Mtu, Psn, Qpn};
+
+const NOW: Instant = Instant(1_000);
+const PSN: Psn = Psn::new(0x00ff_ffff);
+
+struct Pair {
+    /// When answers arrive.
+    now: Instant,
+    requester: Requester,
+    here: Adapter,
+    responder: Responder,
+    there: Adapter,
+}
+
+fn pair(retries: u8, rnr: u8) -> Pair {
+    let mut ours = requester(Reliable::Rc, Mtu::B1024, PSN);
+    ours.retry_count = RetryCount::new(retries).unwrap();
+    ours.rnr_retry = RnrRetry::new(rnr).unwrap();
+    let mut here = Adapter::new(0);
+    for id in 0..8 {
+        here.buffers.insert(id, vec![id as u8; 4096]);
+    }
+    Pair {
+        now: NOW,
+        requester: Requester::new(ours),
+        here,
+        responder: Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN)),
+        there: Adapter::new(8192),
+    }
+}
+
+impl Pair {
+    fn post(&mut self, id: u64, operation: Work, length: u32) {
+        let request = SendRequest {
+            id: WorkId(id),
+            operation,
+            length,
+            addressee: Addressee::Connected,
+            fence: Fence::Off,
+            solicited: false,
+        };
+        self.requester.post(request).unwrap();
+    }
+
+    fn write(&mut self, id: u64, length: u32) {
+        let remote = Remote {
+            address: BASE,
+            key: KEY,
+        };
+        self.post(
+            id,
+            Work::Write {
+                remote,
+                immediate: None,
+            },
+            length,
+        );
+    }
+
+    fn read(&mut self, id: u64, length: u32) {
+        let remote = Remote {
+            address: BASE,
+            key: KEY,
+        };
+        self.post(id, Work::Read { remote }, length);
+    }
+
+    /// What the requester sends at a time.
+    fn sends(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        let mut buffer = [0; 1200];
+        let mut made = Vec::new();
+        while let Some(length) = self
+            .requester
+            .poll_transmit(now, &mut self.here, &mut buffer)
+            .unwrap()
+        {
+            made.push(buffer[..length].to_vec());
+        }
+        made
+    }
+
+    /// Hands packets to the responder and answers what it says.
+    fn answered(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        for bytes in packets {
+            let _ = self
+                .responder
+                .handle(&Packet::parse(bytes).unwrap(), &mut self.there);
+        }
+        answers(&mut self.responder, &mut self.there)
+    }
+
+    fn hears(&mut self, bytes: &[u8]) -> Disposition {
+        self.requester
+            .handle(&Packet::parse(bytes).unwrap(), self.now, &mut self.here)
+    }
+
+    fn hears_word(&mut self, bits: u8, packets: u32) -> Disposition {
+        let opcode = Opcode::new(Service::Rc, Operation::Acknowledge).unwrap();
+        let bth = Bth::new(opcode, Qpn::new(0x11), PSN.plus(packets));
+        let aeth = Some(Aeth {
+            syndrome: Syndrome::from_bits(bits).unwrap(),
+            msn: 0,
+        });
+        let headers = Headers {
+            bth,
+            extensions: Extensions {
+                aeth,
+                ..Extensions::NONE
+            },
+        };
+        let packet = Packet {
+            headers,
+            payload: &[],
+        };
+        self.requester.handle(&packet, self.now, &mut self.here)
+    }
+
+    fn statuses(&self) -> Vec<Status> {
+        self.here
+            .sent
+            .iter()
+            .map(|completion| completion.status)
+            .collect()
+    }
+}
+
+const ACK: u8 = 0x1f;
+const SEQUENCE_ERROR: u8 = 0x60;
+const NOT_READY: u8 = 0x21;
+
+fn numbers(packets: &[Vec<u8>]) -> Vec<i32> {
+    packets
+        .iter()
+        .map(|bytes| Packet::parse(bytes).unwrap().headers.bth.psn.since(PSN))
+        .collect()
+}
+
+#[test]
+fn a_nak_sends_again_from_what_is_missing() {
+    let mut pair = pair(7, 7);
+    for id in 0..4 {
+        pair.write(id, 1500);
+    }
+    assert_eq!(numbers(&pair.sends(NOW)), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 3), Disposition::Retry);
+    assert_eq!(
+        pair.statuses(),
+        [Status::Success],
+        "what came before is acknowledged"
+    );
+    assert_eq!(
+        numbers(&pair.sends(NOW)),
+        [3, 4, 5, 6, 7],
+        "at once, without a timeout"
+    );
+    assert_eq!(pair.hears_word(ACK, 7), Disposition::Accepted);
+    assert_eq!(pair.statuses(), [Status::Success; 4]);
+    assert_eq!(pair.requester.next_timeout(), None);
+}
+
+/// However often one loss is told, it costs one retry.
+#[test]
+fn more_words_of_one_loss_mean_nothing() {
+    let mut pair = pair(1, 7);
+    pair.write(0, 4096);
+    let _ = pair.sends(NOW);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 1), Disposition::Retry);
+    for _ in 0..10 {
+        assert_eq!(pair.hears_word(SEQUENCE_ERROR, 1), Disposition::Duplicate);
+    }
+    assert_eq!(numbers(&pair.sends(NOW)), [1, 2, 3]);
+    // Progress, and another loss.
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 2), Disposition::Retry);
+    assert_eq!(numbers(&pair.sends(NOW)), [2, 3]);
+}
+
+#[test]
+fn after_a_timeout_a_nak_is_heard_again() {
+    let mut pair = pair(7, 7);
+    pair.write(0, 4096);
+    let _ = pair.sends(NOW);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 0), Disposition::Retry);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 0), Disposition::Duplicate);
+    let _ = pair.sends(NOW);
+    let at = pair.requester.next_timeout().unwrap();
+    pair.requester.handle_timeout(at, &mut pair.here);
+    assert_eq!(numbers(&pair.sends(at)), [0, 1, 2, 3]);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 0), Disposition::Retry);
+}
+
+#[test]
+fn without_retries_the_first_loss_is_the_end() {
+    let mut pair = pair(0, 7);
+    pair.write(0, 4096);
+    pair.write(1, 8);
+    let _ = pair.sends(NOW);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 2), Disposition::Failed);
+    assert_eq!(pair.statuses(), [Status::RetryExceeded, Status::Flushed]);
+}
+
+/// An acknowledgement of what comes after a read says that its response was lost.
+#[test]
+fn an_acknowledgement_beyond_a_read_implies_a_nak() {
+    let mut pair = pair(7, 7);
+    pair.read(0, 8);
+    pair.write(1, 8);
+    let asked = pair.sends(NOW);
+    let said = pair.answered(&asked);
+    assert_eq!(numbers(&said), [0, 1]);
+    assert_eq!(pair.hears(&said[1]), Disposition::Retry);
+    assert!(
+        pair.statuses().is_empty(),
+        "the write does not pass the read"
+    );
+    let asked = pair.sends(NOW);
+    assert_eq!(numbers(&asked), [0, 1]);
+    for bytes in pair.answered(&asked) {
+        let _ = pair.hears(&bytes);
+    }
+    assert_eq!(pair.statuses(), [Status::Success; 2]);
+}
+
+#[test]
+fn a_read_is_asked_for_from_where_it_stopped() {
+    let mut pair = pair(7, 7);
+    pair.there.memory = (0..8192u32).map(|at| (at % 253) as u8).collect();
+    pair.read(0, 2500);
+    let asked = pair.sends(NOW);
+    let said = pair.answered(&asked);
+    assert_eq!(pair.hears(&said[0]), Disposition::Accepted);
+    assert_eq!(pair.hears(&said[2]), Disposition::Retry);
+    let asked = pair.sends(NOW);
+    let request = Packet::parse(&asked[0]).unwrap().headers;
+    let reth = request.extensions.reth.unwrap();
+    assert_eq!((asked.len(), request.bth.psn), (1, PSN.plus(1)));
+    assert_eq!((reth.address, reth.length), (BASE + 1024, 1476));
+    // The late packets of the first answer are as good as those of the second.
+    assert_eq!(pair.hears(&said[1]), Disposition::Accepted);
+    for bytes in pair.answered(&asked) {
+        let _ = pair.hears(&bytes);
+    }
+    assert_eq!(pair.statuses(), [Status::Success]);
+    assert_eq!(pair.here.buffers[&0][..2500], pair.there.memory[..2500]);
+}
+
+#[test]
+fn a_receiver_that_is_not_ready_is_given_its_time() {
+    let mut pair = pair(0, 2);
+    pair.write(0, 8);
+    pair.post(1, Work::Send(SendTail::Nothing), 8);
+    pair.write(2, 8);
+    let _ = pair.sends(NOW);
+    assert_eq!(pair.hears_word(NOT_READY, 1), Disposition::ReceiverNotReady);
+    assert_eq!(
+        pair.statuses(),
+        [Status::Success],
+        "what came before is acknowledged"
+    );
+    assert_eq!(
+        pair.hears_word(NOT_READY, 1),
+        Disposition::Duplicate,
+        "told twice, counted once"
+    );
+    let at = NOW.plus(10_000);
+    assert_eq!(pair.requester.next_timeout(), Some(at));
+    assert!(pair.sends(Instant(at.0 - 1)).is_empty());
+    assert_eq!(numbers(&pair.sends(at)), [1, 2]);
+    assert_eq!(pair.hears_word(NOT_READY, 1), Disposition::ReceiverNotReady);
+    assert_eq!(numbers(&pair.sends(at)), [1, 2]);
+    assert_eq!(pair.hears_word(NOT_READY, 1), Disposition::Failed);
+    assert_eq!(
+        pair.statuses(),
+        [Status::Success, Status::RnrRetryExceeded, Status::Flushed]
+    );
+}
+
+#[test]
+fn progress_fills_the_counters_again() {
+    let mut pair = pair(1, 1);
+    for id in 0..8 {
+        pair.post(id, Work::Send(SendTail::Nothing), 8);
+    }
+    let mut now = NOW;
+    for packets in 0..8 {
+        let _ = pair.sends(now);
+        assert_eq!(
+            pair.hears_word(NOT_READY, packets),
+            Disposition::ReceiverNotReady
+        );
+        now = pair.requester.next_timeout().unwrap();
+        let _ = pair.sends(now);
+        now = pair.requester.next_timeout().unwrap();
+        pair.requester.handle_timeout(now, &mut pair.here);
+        let _ = pair.sends(now);
+        pair.now = now;
+        assert_eq!(pair.hears_word(ACK, packets), Disposition::Accepted);
+    }
+    assert_eq!(pair.statuses(), [Status::Success; 8]);
+}
+
+#[test]
+fn answers_outside_what_is_outstanding_mean_nothing() {
+    let mut pair = pair(0, 0);
+    pair.write(0, 8);
+    pair.write(1, 8);
+    let _ = pair.sends(NOW);
+    assert_eq!(pair.hears_word(ACK, 0), Disposition::Accepted);
+    for bits in [ACK, SEQUENCE_ERROR, NOT_READY, 0x61, 0x62, 0x63] {
+        assert_eq!(pair.hears_word(bits, 0), Disposition::Duplicate);
+        assert_eq!(
+            pair.hears_word(bits, 2),
+            Disposition::Dropped(Dropped::Window)
+        );
+    }
+    assert_eq!(pair.statuses(), [Status::Success]);
+    assert_eq!(pair.hears_word(ACK, 1), Disposition::Accepted);
+}
+
+#[test]
+fn a_response_that_cannot_be_is_a_bad_response() {
+    // Length of the read, and which of its packets is changed how.
+    let changes: [fn(&mut Packet<'_>); 4] = [
+        |packet| packet.payload = &packet.payload[..packet.payload.len() - 1],
+        |packet| packet.payload = &[],
+        |packet| {
+            let opcode = Opcode::new(Service::Rc, Operation::ReadResponseMiddle).unwrap();
+            packet.headers.bth.opcode = opcode;
+        },
+        |packet| {
+            let syndrome = Syndrome::from_bits(0x60).unwrap();
+            packet.headers.extensions.aeth = Some(Aeth { syndrome, msn: 0 });
+        },
+    ];
+    for change in changes {
+        let mut pair = pair(7, 7);
+        pair.read(0, 8);
+        pair.write(1, 8);
+        let asked = pair.sends(NOW);
+        let said = pair.answered(&asked[..1]);
+        let mut packet = Packet::parse(&said[0]).unwrap();
+        change(&mut packet);
+        let disposition = pair.requester.handle(&packet, NOW, &mut pair.here);
+        assert_eq!(disposition, Disposition::Failed);
+        assert_eq!(pair.statuses(), [Status::BadResponse, Status::Flushed]);
+        assert!(
+            pair.here.buffers[&0].iter().all(|byte| *byte == 0),
+            "nothing was placed"
+        );
+    }
+}
+
+#[test]
+fn without_a_timeout_nothing_is_waited_for() {
+    let mut ours = requester(Reliable::Rc, Mtu::B1024, PSN);
+    ours.ack_timeout = AckTimeout::INFINITE;
+    let mut pair = pair(7, 7);
+    pair.requester = Requester::new(ours);
+    pair.write(0, 8);
+    assert_eq!(pair.sends(NOW).len(), 1);
+    assert_eq!(pair.requester.next_timeout(), None);
+    assert!(pair.sends(Instant(u64::MAX)).is_empty());
+}
+
+/// The right to read may go while the response is under way.
+#[test]
+fn a_read_whose_right_goes_is_refused_from_there_on() {
+    let mut pair = pair(7, 7);
+    pair.read(0, 3000);
+    let asked = pair.sends(NOW);
+    let _ = pair
+        .responder
+        .handle(&Packet::parse(&asked[0]).unwrap(), &mut pair.there);
+    let mut buffer = [0; 1200];
+    let length = pair
+        .responder
+        .poll_transmit(&mut pair.there, &mut buffer)
+        .unwrap()
+        .unwrap();
+    assert_eq!(pair.hears(&buffer[..length]), Disposition::Accepted);
+    pair.there.refused.insert("read");
+    let said = answers(&mut pair.responder, &mut pair.there);
+    assert_eq!(said.len(), 1);
+    assert!(pair.responder.has_failed());
+    assert_eq!(pair.hears(&said[0]), Disposition::Failed);
+    assert_eq!(pair.statuses(), [Status::RemoteAccess]);
+}

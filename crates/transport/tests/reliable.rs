@@ -1,0 +1,374 @@
+//! RC and XRC over a network that loses, doubles, damages, reorders and delays: every request takes effect once and in
+//! order, with the right bytes, or its completion says that it did not.
+
+mod support;
+
+use proptest::prelude::*;
+use support::network::Manners;
+use support::program::{self, Fencing, MEMORY, Program};
+use support::random::Random;
+use support::world::World;
+use support::{requester, responder};
+use verbena_transport::Instant;
+use verbena_transport::completion::{ReceiveCompletion, Status, Tail};
+use verbena_transport::reliable::Reliable;
+use verbena_transport::retry::{RetryCount, RnrRetry};
+use verbena_wire::{AckTimeout, Mtu, Psn};
+
+/// What a run is made of.
+#[derive(Debug, Clone)]
+struct Setting {
+    seed: u64,
+    service: Reliable,
+    mtu: Mtu,
+    psn: u32,
+    window: u32,
+    depth: u32,
+    capacity: usize,
+    count: usize,
+    longest: u64,
+    fencing: Fencing,
+    manners: Manners,
+    /// Nanoseconds between receives: 0 for all at once before.
+    receives_every: u64,
+    silence: u64,
+}
+
+impl Setting {
+    fn program(&self) -> Program {
+        let mut random = Random(self.seed ^ 0x5555);
+        program::random(
+            &mut random,
+            self.service,
+            self.count,
+            self.longest,
+            self.fencing,
+        )
+    }
+
+    fn world(&self, program: &Program) -> World {
+        let psn = Psn::new(self.psn);
+        let mut ours = requester(self.service, self.mtu, psn);
+        ours.window = self.window;
+        ours.max_rd_atomic = self.depth;
+        ours.capacity = self.capacity;
+        // Longer than any way there and back, so that a timeout means a loss.
+        ours.ack_timeout = AckTimeout::from_code(8).unwrap();
+        let mut theirs = responder(self.service, self.mtu, psn);
+        theirs.max_dest_rd_atomic = self.depth as usize;
+        let mut world = World::new(self.seed, self.manners, ours, theirs, MEMORY);
+        world.silence = self.silence;
+        for (number, arrival) in (0u64..).zip(&program.arrivals) {
+            let spare = world.random.below(3) as u32;
+            let at = Instant(number * self.receives_every);
+            world.receives.push((at, number, arrival.length + spare));
+        }
+        world
+    }
+}
+
+fn settings() -> impl Strategy<Value = Setting> {
+    let manners = (
+        0u64..60,
+        0u64..60,
+        0u64..30,
+        prop_oneof![Just(0), 0u64..200_000],
+    )
+        .prop_map(|(loss, duplication, corruption, jitter)| Manners {
+            loss,
+            duplication,
+            corruption,
+            jitter,
+        });
+    (
+        any::<u64>(),
+        prop_oneof![Just(Reliable::Rc), Just(Reliable::Xrc)],
+        prop_oneof![Just(Mtu::B256), Just(Mtu::B1024), Just(Mtu::B4096)],
+        prop_oneof![Just(0x00ff_fff0u32), any::<u32>()],
+        prop_oneof![Just(1u32), Just(128), 2u32..200],
+        1u32..6,
+        1usize..40,
+        (
+            1usize..60,
+            prop_oneof![Just(64u64), Just(5_000), Just(20_000)],
+        ),
+        prop_oneof![Just(Fencing::None), Just(Fencing::Every)],
+        manners,
+        (
+            prop_oneof![Just(0u64), Just(30_000u64)],
+            prop_oneof![Just(0u64), Just(600)],
+        ),
+    )
+        .prop_map(
+            |(
+                seed,
+                service,
+                mtu,
+                psn,
+                window,
+                depth,
+                capacity,
+                (count, longest),
+                fencing,
+                manners,
+                (every, silence),
+            )| {
+                Setting {
+                    seed,
+                    service,
+                    mtu,
+                    psn,
+                    window,
+                    depth,
+                    capacity,
+                    count,
+                    longest,
+                    fencing,
+                    manners,
+                    receives_every: every,
+                    silence,
+                }
+            },
+        )
+}
+
+/// What the receiver's program sees of an arrival must be what was sent.
+fn same_arrival(world: &World, completion: &ReceiveCompletion, expected: &program::Arrival) {
+    assert_eq!(completion.status, Status::Success);
+    assert_eq!(completion.length, expected.length);
+    assert_eq!(completion.solicited, expected.solicited);
+    let immediate = match completion.tail {
+        Tail::Immediate(immediate) => Some(immediate.0),
+        Tail::Nothing | Tail::Invalidated(_) => None,
+    };
+    assert_eq!(immediate, expected.immediate);
+    if let Some(bytes) = &expected.bytes {
+        let buffer = &world.there.receive_buffers[&completion.id.0];
+        assert!(
+            buffer[..bytes.len()] == bytes[..],
+            "bytes of receive {}",
+            completion.id.0
+        );
+        assert!(
+            buffer[bytes.len()..].iter().all(|byte| *byte == 0),
+            "beyond the message"
+        );
+    }
+}
+
+/// The first requests succeeded, and all that they were to do was done; of the rest one says why, the others were
+/// flushed. Answers how many succeeded.
+fn judge(world: &World, program: &Program) -> usize {
+    let sent = &world.here.sent;
+    assert_eq!(
+        sent.len(),
+        program.requests.len(),
+        "one completion a request"
+    );
+    for (number, completion) in sent.iter().enumerate() {
+        assert_eq!(
+            completion.id.0, number as u64,
+            "completions in the order of posting"
+        );
+    }
+    let done = sent
+        .iter()
+        .take_while(|completion| completion.status == Status::Success)
+        .count();
+    for (number, result) in program.results.iter().enumerate().take(done) {
+        let buffer = &world.here.buffers[&(number as u64)];
+        assert!(
+            buffer == result,
+            "the buffer of request {number}: {:?}",
+            program.requests[number]
+        );
+    }
+    for completion in sent.iter().skip(done + 1) {
+        assert_eq!(completion.status, Status::Flushed);
+    }
+    let received = &world.there.received;
+    assert!(received.len() <= program.arrivals.len());
+    for (number, (completion, expected)) in received.iter().zip(&program.arrivals).enumerate() {
+        assert_eq!(
+            completion.id.0, number as u64,
+            "receives in the order of posting"
+        );
+        same_arrival(world, completion, expected);
+    }
+    if done == sent.len() {
+        assert_eq!(received.len(), program.arrivals.len());
+        assert_eq!(world.there.atomics, program.atomics, "each atomic once");
+        assert_eq!(world.there.flushes, program.flushes, "each flush once");
+        assert!(
+            world.there.memory == program.after,
+            "the responder's memory"
+        );
+        assert_eq!(world.requester.next_psn(), world.responder.expected_psn());
+    } else {
+        assert!(world.requester.has_failed());
+        assert!(world.there.atomics <= program.atomics);
+    }
+    done
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_request_takes_effect_once_and_in_order_or_fails(setting in settings()) {
+        let program = setting.program();
+        let mut world = setting.world(&program);
+        world.run(&program);
+        let done = judge(&world, &program);
+        if done < program.requests.len() {
+            // Only a network that loses can make it fail, and only so.
+            prop_assert_eq!(world.here.sent[done].status, Status::RetryExceeded);
+        }
+        let Manners { loss, corruption, jitter, .. } = setting.manners;
+        if (loss, corruption, jitter) == (0, 0, 0) {
+            prop_assert_eq!(done, program.requests.len());
+        }
+    }
+}
+
+fn setting(seed: u64, manners: Manners) -> Setting {
+    Setting {
+        seed,
+        service: Reliable::Rc,
+        mtu: Mtu::B1024,
+        psn: 0x00ff_ff00,
+        window: 128,
+        depth: 4,
+        capacity: 32,
+        count: 60,
+        longest: 20_000,
+        fencing: Fencing::None,
+        manners,
+        receives_every: 20_000,
+        silence: 0,
+    }
+}
+
+/// These seeds all succeed: recovery does not merely fail well.
+#[test]
+fn a_bad_network_is_overcome() {
+    let manners = Manners {
+        loss: 50,
+        duplication: 50,
+        corruption: 10,
+        jitter: 30_000,
+    };
+    let (mut lost, mut damaged, mut carried) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut setting = setting(seed, manners);
+        setting.silence = 300 * (seed % 3);
+        let program = setting.program();
+        let mut world = setting.world(&program);
+        world.run(&program);
+        assert_eq!(
+            judge(&world, &program),
+            program.requests.len(),
+            "seed {seed}"
+        );
+        lost += world.network.lost;
+        damaged += world.network.damaged;
+        carried += world.network.carried;
+    }
+    assert!(
+        lost > 1000 && damaged > 100,
+        "{lost} lost, {damaged} damaged of {carried}"
+    );
+}
+
+#[test]
+fn without_loss_nothing_is_sent_twice() {
+    let mut setting = setting(1, Manners::default());
+    setting.receives_every = 0;
+    let program = setting.program();
+    let mut world = setting.world(&program);
+    world.traced = true;
+    world.run(&program);
+    assert_eq!(judge(&world, &program), program.requests.len());
+    let mut requests: Vec<Vec<u8>> = world
+        .trace
+        .iter()
+        .filter(|(to, _)| *to == support::network::To::Responder)
+        .map(|(_, packet)| packet.clone())
+        .collect();
+    let made = requests.len();
+    requests.sort();
+    requests.dedup();
+    assert_eq!(requests.len(), made);
+}
+
+#[test]
+fn a_dead_network_exhausts_the_retries() {
+    for retries in 0..8 {
+        let setting = Setting {
+            count: 5,
+            ..setting(
+                3,
+                Manners {
+                    loss: 1000,
+                    ..Manners::default()
+                },
+            )
+        };
+        let program = setting.program();
+        let mut ours = requester(setting.service, setting.mtu, Psn::new(setting.psn));
+        ours.retry_count = RetryCount::new(retries).unwrap();
+        let timeout = ours.ack_timeout.nanoseconds().unwrap();
+        let theirs = responder(setting.service, setting.mtu, Psn::new(setting.psn));
+        let mut world = World::new(3, setting.manners, ours, theirs, MEMORY);
+        let start = world.now;
+        world.run(&program);
+        assert_eq!(judge(&world, &program), 0);
+        assert_eq!(world.here.sent[0].status, Status::RetryExceeded);
+        // The first try and each retry have waited once.
+        assert_eq!(world.now, start.plus(timeout * (u64::from(retries) + 1)));
+        assert_eq!(world.requester.next_timeout(), None);
+    }
+}
+
+#[test]
+fn a_receiver_that_never_is_ready_exhausts_the_rnr_retries() {
+    for retries in 0..7 {
+        let mut setting = setting(3, Manners::default());
+        setting.count = 30;
+        let program = setting.program();
+        let first = program
+            .requests
+            .iter()
+            .position(|request| {
+                use verbena_transport::request::Operation;
+                matches!(
+                    request.operation,
+                    Operation::Send(_)
+                        | Operation::Write {
+                            immediate: Some(_),
+                            ..
+                        }
+                )
+            })
+            .expect("the seed has a message");
+        let mut ours = requester(setting.service, setting.mtu, Psn::new(setting.psn));
+        ours.rnr_retry = RnrRetry::new(retries).unwrap();
+        let theirs = responder(setting.service, setting.mtu, Psn::new(setting.psn));
+        let mut world = World::new(3, setting.manners, ours, theirs, MEMORY);
+        world.run(&program);
+        assert_eq!(judge(&world, &program), first);
+        assert_eq!(world.here.sent[first].status, Status::RnrRetryExceeded);
+        assert!(world.there.received.is_empty());
+    }
+}
+
+#[test]
+fn an_infinite_rnr_retry_waits_for_the_receiver() {
+    let mut setting = setting(4, Manners::default());
+    setting.receives_every = 1_000_000;
+    setting.count = 20;
+    let program = setting.program();
+    let mut world = setting.world(&program);
+    world.run(&program);
+    assert_eq!(judge(&world, &program), program.requests.len());
+}

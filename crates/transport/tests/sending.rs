@@ -1,0 +1,370 @@
+//! The send queue: fence, limits, drain, flush, and what cannot be sent.
+
+mod support;
+
+use support::adapter::{Adapter, BASE, KEY};
+use support::network::{Manners, To};
+use support::requester;
+use support::world::World;
+use verbena_transport::completion::Status;
+use verbena_transport::reliable::requester::PostError;
+use verbena_transport::reliable::{Reliable, Requester};
+use verbena_transport::request::{
+    Addressee, Fence, MOST_LENGTH, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+};
+use verbena_transport::{AtomicOperation, Instant};
+use verbena_wire::aeth::{Aeth, Syndrome};
+use verbena_wire::bth::Bth;
+use verbena_wire::opcode::{Opcode, Operation, Service};
+use verbena_wire::packet::{Extensions, Headers, Packet};
+use verbena_wire::{Mtu, Psn, Qpn, SrqNumber};
+
+const REMOTE: Remote = Remote {
+    address: BASE,
+    key: KEY,
+};
+
+fn work(id: u64, operation: Work, length: u32) -> SendRequest {
+    SendRequest {
+        id: WorkId(id),
+        operation,
+        length,
+        addressee: Addressee::Connected,
+        fence: Fence::Off,
+        solicited: false,
+    }
+}
+
+fn write(id: u64, length: u32) -> SendRequest {
+    work(
+        id,
+        Work::Write {
+            remote: REMOTE,
+            immediate: None,
+        },
+        length,
+    )
+}
+
+fn read(id: u64) -> SendRequest {
+    work(id, Work::Read { remote: REMOTE }, 8)
+}
+
+fn fenced(request: SendRequest) -> SendRequest {
+    SendRequest {
+        fence: Fence::On,
+        ..request
+    }
+}
+
+fn world(depth: u32) -> World {
+    let psn = Psn::new(0);
+    let mut ours = requester(Reliable::Rc, Mtu::B1024, psn);
+    ours.max_rd_atomic = depth;
+    let mut theirs = support::responder(Reliable::Rc, Mtu::B1024, psn);
+    theirs.max_dest_rd_atomic = 16;
+    let mut world = World::new(0, Manners::default(), ours, theirs, 1 << 16);
+    world.traced = true;
+    for id in 0..64 {
+        world.here.buffers.insert(id, vec![id as u8; 1 << 16]);
+    }
+    world
+}
+
+/// The requests' packets so far.
+fn asked(world: &World) -> Vec<Operation> {
+    world
+        .trace
+        .iter()
+        .filter(|(to, _)| *to == To::Responder)
+        .map(|(_, bytes)| Packet::parse(bytes).unwrap().headers.bth.opcode.operation())
+        .collect()
+}
+
+fn statuses(adapter: &Adapter) -> Vec<(u64, Status)> {
+    adapter
+        .sent
+        .iter()
+        .map(|completion| (completion.id.0, completion.status))
+        .collect()
+}
+
+#[test]
+fn a_fence_waits_for_reads_and_not_for_writes() {
+    let mut world = world(4);
+    world.requester.post(read(0)).unwrap();
+    world.requester.post(write(1, 8)).unwrap();
+    world.requester.post(fenced(write(2, 8))).unwrap();
+    world.requester.post(write(3, 8)).unwrap();
+    world.transmit();
+    assert_eq!(
+        asked(&world),
+        [Operation::ReadRequest, Operation::WriteOnly]
+    );
+    while world.step() {}
+    assert_eq!(asked(&world).len(), 4);
+    assert_eq!(
+        statuses(&world.here),
+        (0..4).map(|id| (id, Status::Success)).collect::<Vec<_>>()
+    );
+
+    let mut world = self::world(4);
+    world.requester.post(write(0, 8)).unwrap();
+    world.requester.post(fenced(write(1, 8))).unwrap();
+    world.transmit();
+    assert_eq!(asked(&world).len(), 2);
+}
+
+#[test]
+fn no_more_reads_and_atomics_are_outstanding_than_allowed() {
+    let mut world = world(3);
+    for id in 0..20 {
+        let operation = Work::Atomic {
+            remote: REMOTE,
+            operation: AtomicOperation::FetchAdd { add: 1 },
+        };
+        let request = if id % 2 == 0 {
+            read(id)
+        } else {
+            work(id, operation, 8)
+        };
+        world.requester.post(request).unwrap();
+    }
+    world.transmit();
+    assert_eq!(asked(&world).len(), 3);
+    let mut most = 0;
+    loop {
+        let outstanding = asked(&world).len() - world.here.sent.len();
+        most = most.max(outstanding);
+        if !world.step() {
+            break;
+        }
+    }
+    assert_eq!(most, 3);
+    assert_eq!(world.here.sent.len(), 20);
+}
+
+#[test]
+fn a_read_where_none_is_allowed_ends_in_its_turn() {
+    let mut world = world(0);
+    world.requester.post(write(0, 8)).unwrap();
+    world.requester.post(read(1)).unwrap();
+    world.requester.post(write(2, 8)).unwrap();
+    while world.step() {}
+    let expected = [
+        (0, Status::Success),
+        (1, Status::LocalQpOperation),
+        (2, Status::Flushed),
+    ];
+    assert_eq!(statuses(&world.here), expected);
+    assert!(world.requester.has_failed());
+}
+
+#[test]
+fn protected_memory_ends_a_request_in_its_turn() {
+    let mut world = world(4);
+    world.here.protected.insert(2);
+    for id in 0..4 {
+        world.requester.post(write(id, 3000)).unwrap();
+    }
+    while world.step() {}
+    let expected = [
+        (0, Status::Success),
+        (1, Status::Success),
+        (2, Status::LocalProtection),
+        (3, Status::Flushed),
+    ];
+    assert_eq!(statuses(&world.here), expected);
+    assert!(asked(&world).len() == 6);
+}
+
+#[test]
+fn what_was_read_cannot_be_put_into_protected_memory() {
+    let mut world = world(4);
+    world.here.protected.insert(0);
+    world.requester.post(read(0)).unwrap();
+    world.requester.post(write(1, 8)).unwrap();
+    while world.step() {}
+    assert_eq!(
+        statuses(&world.here),
+        [(0, Status::LocalProtection), (1, Status::Flushed)]
+    );
+}
+
+#[test]
+fn drained_means_that_all_that_started_has_ended() {
+    let mut world = world(4);
+    assert!(world.requester.is_drained());
+    // Longer than the window: half of it is sent when the drain begins.
+    let long = 1024 * 60;
+    let psn = Psn::new(0);
+    let mut ours = requester(Reliable::Rc, Mtu::B256, psn);
+    ours.window = 16;
+    world.requester = Requester::new(ours);
+    world.responder = verbena_transport::reliable::Responder::new(support::responder(
+        Reliable::Rc,
+        Mtu::B256,
+        psn,
+    ));
+    world.requester.post(write(0, long)).unwrap();
+    world.requester.post(write(1, 8)).unwrap();
+    world.transmit();
+    assert_eq!(asked(&world).len(), 16);
+    world.requester.drain();
+    assert!(!world.requester.is_drained());
+    while !world.requester.is_drained() {
+        assert!(world.here.sent.is_empty(), "not drained although complete");
+        assert!(world.step(), "what has started does not end");
+    }
+    assert_eq!(statuses(&world.here), [(0, Status::Success)]);
+    while world.step() {}
+    assert_eq!(world.requester.posted(), 1, "what has not started waits");
+    world.requester.resume();
+    while world.step() {}
+    assert_eq!(world.here.sent.len(), 2);
+}
+
+#[test]
+fn a_flush_ends_everything_in_order_and_stops_the_clock() {
+    let mut world = world(4);
+    for id in 0..10 {
+        world.requester.post(write(id, 5000)).unwrap();
+    }
+    world.transmit();
+    world.requester.flush(&mut world.here);
+    assert_eq!(
+        statuses(&world.here),
+        (0..10).map(|id| (id, Status::Flushed)).collect::<Vec<_>>()
+    );
+    assert_eq!(world.requester.next_timeout(), None);
+    world.here.sent.clear();
+    let before = asked(&world).len();
+    // What is posted later is flushed, and late answers mean nothing.
+    world.requester.post(write(11, 8)).unwrap();
+    while world.step() {}
+    assert_eq!(statuses(&world.here), [(11, Status::Flushed)]);
+    assert_eq!(asked(&world).len(), before);
+}
+
+#[test]
+fn no_more_than_the_window_is_in_flight() {
+    let psn = Psn::new(0x00ff_ffc0);
+    for window in [1, 2, 63, 64, 65, 128] {
+        let mut ours = requester(Reliable::Rc, Mtu::B256, psn);
+        ours.window = window;
+        let theirs = support::responder(Reliable::Rc, Mtu::B256, psn);
+        let mut world = World::new(0, Manners::default(), ours, theirs, 1 << 17);
+        world.traced = true;
+        world.here.buffers.insert(0, vec![1; 1 << 16]);
+        world.requester.post(write(0, 1 << 16)).unwrap();
+        let mut acknowledged = psn;
+        let mut seen = 0;
+        while world.step() {
+            for (to, bytes) in &world.trace[seen..] {
+                let bth = Packet::parse(bytes).unwrap().headers.bth;
+                match to {
+                    To::Requester => acknowledged = bth.psn.next(),
+                    To::Responder => assert!(bth.psn.since(acknowledged) < window as i32),
+                }
+            }
+            seen = world.trace.len();
+        }
+        assert_eq!(
+            statuses(&world.here),
+            [(0, Status::Success)],
+            "window {window}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_posted_is_refused_and_changes_nothing() {
+    let mut ours = requester(Reliable::Rc, Mtu::B1024, Psn::new(0));
+    ours.capacity = 2;
+    let mut requester = Requester::new(ours);
+    assert_eq!(
+        requester.post(write(0, MOST_LENGTH + 1)),
+        Err(PostError::Length(MOST_LENGTH + 1))
+    );
+    let operation = AtomicOperation::FetchAdd { add: 1 };
+    let atomic = work(
+        0,
+        Work::Atomic {
+            remote: REMOTE,
+            operation,
+        },
+        4,
+    );
+    assert_eq!(requester.post(atomic), Err(PostError::Length(4)));
+    let addressee = Addressee::SharedReceiveQueue(SrqNumber::new(1));
+    let elsewhere = SendRequest {
+        addressee,
+        ..work(0, Work::Send(SendTail::Nothing), 4)
+    };
+    assert_eq!(requester.post(elsewhere), Err(PostError::Addressee));
+    assert_eq!(requester.posted(), 0);
+    requester.post(write(0, MOST_LENGTH)).unwrap();
+    requester.post(write(1, 0)).unwrap();
+    assert_eq!(requester.post(write(2, 0)), Err(PostError::Full(2)));
+    assert_eq!(requester.posted(), 2);
+}
+
+#[test]
+fn a_buffer_that_is_too_short_costs_nothing() {
+    let mut world = world(4);
+    world.requester.post(write(0, 100)).unwrap();
+    let mut short = [0; 50];
+    assert!(
+        world
+            .requester
+            .poll_transmit(Instant(1), &mut world.here, &mut short)
+            .is_err()
+    );
+    while world.step() {}
+    assert_eq!(statuses(&world.here), [(0, Status::Success)]);
+}
+
+/// The longest message at the smallest MTU takes half of all PSNs: it goes alone.
+#[test]
+fn the_longest_message_goes_alone() {
+    let mut ours = requester(Reliable::Rc, Mtu::B256, Psn::new(77));
+    ours.window = 1 << 24;
+    let mut requester = Requester::new(ours);
+    let mut adapter = Adapter::new(0);
+    let mut buffer = [0; 400];
+    adapter.buffers.insert(0, vec![0; 8]);
+    requester.post(write(0, 8)).unwrap();
+    requester
+        .post(work(1, Work::Read { remote: REMOTE }, MOST_LENGTH))
+        .unwrap();
+    requester.post(write(2, 8)).unwrap();
+    let mut sends = |requester: &mut Requester| {
+        let length = requester
+            .poll_transmit(Instant(0), &mut adapter, &mut buffer)
+            .unwrap()?;
+        let bth = Packet::parse(&buffer[..length]).unwrap().headers.bth;
+        Some((bth.opcode.operation(), bth.psn.value()))
+    };
+    assert_eq!(sends(&mut requester), Some((Operation::WriteOnly, 77)));
+    assert_eq!(
+        sends(&mut requester),
+        None,
+        "with the write it would be too much"
+    );
+    let opcode = Opcode::new(Service::Rc, Operation::Acknowledge).unwrap();
+    let syndrome = Syndrome::from_bits(0x1f).unwrap();
+    let extensions = Extensions {
+        aeth: Some(Aeth { syndrome, msn: 1 }),
+        ..Extensions::NONE
+    };
+    let bth = Bth::new(opcode, Qpn::new(0x11), Psn::new(77));
+    let acknowledgement = Packet {
+        headers: Headers { bth, extensions },
+        payload: &[],
+    };
+    let mut completions = Adapter::new(0);
+    let _ = requester.handle(&acknowledgement, Instant(0), &mut completions);
+    assert_eq!(statuses(&completions), [(0, Status::Success)]);
+    assert_eq!(sends(&mut requester), Some((Operation::ReadRequest, 78)));
+    assert_eq!(sends(&mut requester), None);
+}

@@ -1,0 +1,44 @@
+//! The other side of the transport's traits, a network that misbehaves by a seed, and a clock that jumps.
+
+#![allow(dead_code)] // Each test program uses its part.
+
+pub mod adapter;
+pub mod network;
+pub mod packets;
+pub mod program;
+pub mod random;
+pub mod world;
+
+use verbena_transport::reliable::{self, Reliable};
+use verbena_transport::retry::{RetryCount, RnrRetry};
+use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn, RnrTimer};
+
+/// A requester's configuration as most programs have it.
+pub fn requester(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::requester::Configuration {
+    reliable::requester::Configuration {
+        service,
+        destination: Qpn::new(0x22),
+        partition_key: PKey::DEFAULT,
+        mtu,
+        initial_psn: psn,
+        ack_timeout: AckTimeout::from_code(10).unwrap(),
+        retry_count: RetryCount::new(7).unwrap(),
+        rnr_retry: RnrRetry::Infinite,
+        max_rd_atomic: 4,
+        window: 128,
+        capacity: 64,
+    }
+}
+
+/// The responder's that goes with it.
+pub fn responder(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::responder::Configuration {
+    reliable::responder::Configuration {
+        service,
+        destination: Qpn::new(0x11),
+        partition_key: PKey::DEFAULT,
+        mtu,
+        initial_psn: psn,
+        min_rnr_timer: RnrTimer::from_code(1).unwrap(),
+        max_dest_rd_atomic: 4,
+    }
+}

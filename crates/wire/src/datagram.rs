@@ -1,0 +1,33 @@
+//! Datagram extended transport header, DETH (specification 9.3.2): Q_Key 32, reserved 8, source queue pair 24.
+
+use crate::cursor::{Reader, Writer};
+use crate::error::Error;
+use crate::ids::{QKey, Qpn};
+
+/// Bytes of a DETH.
+pub const LENGTH: usize = 8;
+/// Bits that are ignored on receipt.
+pub const RESERVED: [u8; LENGTH] = [0, 0, 0, 0, 0xff, 0, 0, 0];
+
+/// From whom a datagram is, and its right to be received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Deth {
+    /// Must be the receiving queue pair's.
+    pub queue_key: QKey,
+    /// The sending queue pair.
+    pub source: Qpn,
+}
+
+impl Deth {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            queue_key: QKey(reader.u32("DETH")?),
+            source: Qpn::new(reader.u32("DETH")?),
+        })
+    }
+
+    pub(crate) fn emit(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.queue_key.0);
+        writer.u32(self.source.value());
+    }
+}

@@ -1,0 +1,297 @@
+//! The invariant CRC (specification 7.8.1, annex A17.3.3): CRC-32 over everything that does not change on the way.
+//!
+//! It begins with eight bytes of ones for the link header that RoCEv2 has not, and takes ones for what routers change:
+//! type of service or traffic class, time to live or hop limit, flow label, the checksums of IPv4 and UDP, and the
+//! congestion bits of the BTH. It is stored least significant byte first.
+//!
+//! **The identification.** Over IPv4 it covers the identification, too, which a UDP socket neither sets nor sees. Linux
+//! sends 0 for a datagram that must not be fragmented from an unconnected socket, and counts up from 0 within the
+//! segments of one send. What others send is found by [`identification`]: a CRC is linear, so of the 2^32 ways in which
+//! a received ICRC may differ from the one computed with identification 0, exactly 2^16 come from an identification.
+//! A packet whose identification had to be found that way is checked by the remaining 16 bits.
+
+use crc32fast::Hasher;
+
+use crate::bth;
+use crate::cursor::Writer;
+use crate::ip::{self, Ipv4, Ipv6};
+use crate::roce::{Network, Route};
+use crate::udp::{self, Udp};
+
+/// Bytes of an ICRC.
+pub const LENGTH: usize = 4;
+
+/// The byte of the BTH that holds the congestion bits.
+const CONGESTION: usize = 4;
+const LINK_HEADER: usize = 8;
+const MOST_MASKED: usize = LINK_HEADER + ip::V6_LENGTH + udp::LENGTH + bth::LENGTH;
+
+/// The ICRC of a packet (BTH to last pad byte) on a route, whose identification is the route's.
+///
+/// Lengths that IP and UDP cannot say wrap, as they would on the wire; [`crate::roce`] refuses such packets.
+pub fn compute(route: &Route, packet: &[u8]) -> u32 {
+    let mut masked = [0xff; MOST_MASKED];
+    let (first, rest) = packet.split_at(packet.len().min(bth::LENGTH));
+    let length = LINK_HEADER + route.headers_length() + first.len();
+    if let Ok(mut writer) = Writer::with_room(&mut masked[LINK_HEADER..], length - LINK_HEADER) {
+        write_masked(route, packet.len(), &mut writer);
+        writer.put(first);
+    }
+    if first.len() > CONGESTION {
+        masked[length - first.len() + CONGESTION] = 0xff;
+    }
+    let mut hasher = Hasher::new();
+    hasher.update(&masked[..length]);
+    hasher.update(rest);
+    hasher.finalize()
+}
+
+/// IP and UDP headers with ones for what changes on the way.
+fn write_masked(route: &Route, packet: usize, writer: &mut Writer<'_>) {
+    let lengths = route.lengths(packet + LENGTH);
+    match route.network {
+        Network::V4(network) => Ipv4 {
+            tos: 0xff,
+            ttl: 0xff,
+            checksum: 0xffff,
+            ..network.header(lengths.network)
+        }
+        .write(writer),
+        Network::V6(network) => Ipv6 {
+            traffic_class: 0xff,
+            flow_label: 0x000f_ffff,
+            hop_limit: 0xff,
+            ..network.header(lengths.network)
+        }
+        .write(writer),
+    }
+    Udp {
+        checksum: 0xffff,
+        ..route.udp_header(lengths.udp)
+    }
+    .emit(writer);
+}
+
+/// The identification with which a packet (BTH to last pad byte) that came over IPv4 has the ICRC that it came with.
+/// Nothing if there is none, or if it did not come over IPv4: the packet was damaged.
+///
+/// The route's own identification is not looked at. Try 0 by [`compute`] first: it is what most senders use, and then
+/// all 32 bits are checked.
+pub fn identification(route: &Route, packet: &[u8], received: u32) -> Option<u16> {
+    let Network::V4(network) = route.network else {
+        return None;
+    };
+    let without = Route {
+        network: Network::V4(crate::roce::V4 {
+            identification: 0,
+            ..network
+        }),
+        ..*route
+    };
+    let difference = compute(&without, packet) ^ received;
+    // After the identification come the rest of the IPv4 header (14 of 20 bytes), UDP, and the packet.
+    let behind = 14 + udp::LENGTH + packet.len();
+    let at_identification = polynomial::shift_back(difference, behind);
+    // A register holds the polynomial with its highest power lowest: what two bytes leave in it stands in the upper
+    // half, the first byte below the second.
+    let low_half_is_clear = at_identification & 0xffff == 0;
+    low_half_is_clear.then_some(((at_identification >> 16) as u16).swap_bytes())
+}
+
+/// Polynomials over two elements modulo that of CRC-32, bit 31 of a register being the power 0.
+mod polynomial {
+    /// x^32, reflected.
+    const MODULUS: u32 = 0xedb8_8320;
+    const ONE: u32 = 1 << 31;
+
+    /// `a` times `b`.
+    const fn multiply(mut a: u32, mut b: u32) -> u32 {
+        let mut product = 0;
+        while a != 0 {
+            if a & ONE != 0 {
+                product ^= b;
+            }
+            a <<= 1;
+            b = if b & 1 != 0 { b >> 1 ^ MODULUS } else { b >> 1 };
+        }
+        product
+    }
+
+    /// x^-1: x times it is 1. The modulus is x * q + 1, so it is q.
+    const INVERSE_OF_X: u32 = MODULUS << 1 | 1;
+
+    /// x^-(8 * 2^n) for every n.
+    const INVERSE_POWERS: [u32; 32] = {
+        let mut powers = [INVERSE_OF_X; 32];
+        let mut squarings = 0;
+        let mut power = INVERSE_OF_X;
+        while squarings < 3 {
+            power = multiply(power, power);
+            squarings += 1;
+        }
+        let mut n = 0;
+        while n < powers.len() {
+            powers[n] = power;
+            power = multiply(power, power);
+            n += 1;
+        }
+        powers
+    };
+
+    /// What a register held before the last `bytes` bytes of zeros went through it, and before the 32 zero bits that a
+    /// CRC appends.
+    pub(super) fn shift_back(register: u32, bytes: usize) -> u32 {
+        let bytes = bytes + 4;
+        INVERSE_POWERS
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| bytes >> n & 1 != 0)
+            .fold(register, |register, (_, power)| multiply(register, *power))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_inverse_undoes_a_shift() {
+            let x = ONE >> 1;
+            assert_eq!(multiply(x, INVERSE_OF_X), ONE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Gid;
+    use crate::roce::{V4, V6};
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn v4(identification: u16) -> Route {
+        Route {
+            network: Network::V4(V4 {
+                tos: 0,
+                identification,
+                dont_fragment: true,
+                ttl: 64,
+                source: [10, 9, 0, 3],
+                destination: [10, 9, 0, 2],
+            }),
+            source_port: 0xc121,
+            destination_port: udp::PORT,
+            udp_checksum: 0,
+        }
+    }
+
+    /// One bit at a time, over bytes masked by hand: an oracle that shares nothing with the implementation.
+    fn slow_crc(bytes: &[u8]) -> u32 {
+        let mut register = u32::MAX;
+        for byte in bytes {
+            register ^= u32::from(*byte);
+            for _ in 0..8 {
+                register = if register & 1 != 0 {
+                    register >> 1 ^ 0xedb8_8320
+                } else {
+                    register >> 1
+                };
+            }
+        }
+        !register
+    }
+
+    #[test]
+    fn what_routers_change_is_not_covered_and_all_else_is() {
+        let packet: Vec<u8> = (0..40).collect();
+        let plain = compute(&v4(7), &packet);
+        let changed = |change: fn(&mut V4)| {
+            let Network::V4(mut network) = v4(7).network else {
+                unreachable!()
+            };
+            change(&mut network);
+            compute(
+                &Route {
+                    network: Network::V4(network),
+                    ..v4(7)
+                },
+                &packet,
+            )
+        };
+        assert_eq!(changed(|network| network.tos = 2), plain);
+        assert_eq!(changed(|network| network.ttl = 1), plain);
+        assert_eq!(
+            compute(
+                &Route {
+                    udp_checksum: 5,
+                    ..v4(7)
+                },
+                &packet
+            ),
+            plain
+        );
+        let mut congested = packet.clone();
+        congested[4] ^= 0xc0;
+        assert_eq!(compute(&v4(7), &congested), plain);
+        assert_ne!(changed(|network| network.identification = 8), plain);
+        assert_ne!(changed(|network| network.dont_fragment = false), plain);
+        assert_ne!(changed(|network| network.source[3] = 4), plain);
+        assert_ne!(
+            compute(
+                &Route {
+                    source_port: 0xc122,
+                    ..v4(7)
+                },
+                &packet
+            ),
+            plain
+        );
+    }
+
+    #[test]
+    fn over_ipv6_it_covers_addresses_ports_and_lengths() {
+        let network = V6 {
+            traffic_class: 1,
+            flow_label: 2,
+            hop_limit: 3,
+            source: Gid([0xfd; 16]),
+            destination: Gid([0xfe; 16]),
+        };
+        let route = Route {
+            network: Network::V6(network),
+            ..v4(0)
+        };
+        let packet: Vec<u8> = (0..40).collect();
+        let mut bytes = std::vec![0xff; 8];
+        bytes.extend([0x6f, 0xff, 0xff, 0xff, 0, 52, 17, 0xff]);
+        bytes.extend([0xfd; 16]);
+        bytes.extend([0xfe; 16]);
+        bytes.extend([0xc1, 0x21, 0x12, 0xb7, 0, 52, 0xff, 0xff]);
+        bytes.extend(&packet);
+        bytes[8 + 40 + 8 + 4] = 0xff;
+        assert_eq!(compute(&route, &packet), slow_crc(&bytes));
+        assert_eq!(identification(&route, &packet, 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_identification_is_found(id: u16, packet in proptest::collection::vec(any::<u8>(), 12..4200)) {
+            let received = compute(&v4(id), &packet);
+            prop_assert_eq!(identification(&v4(0), &packet, received), Some(id));
+        }
+
+        /// 2^16 of 2^32 values are some identification's, so a random one is refused but for one in 65,536; a single
+        /// bit and any burst within 16 bits that the identification cannot make are always refused.
+        #[test]
+        fn a_flipped_bit_has_no_identification(
+            id: u16, mut packet in proptest::collection::vec(any::<u8>(), 12..2000), at: prop::sample::Index, bit in 0u8..8)
+        {
+            let received = compute(&v4(id), &packet);
+            let at = at.index(packet.len());
+            prop_assume!(at != CONGESTION);
+            packet[at] ^= 1 << bit;
+            let found = identification(&v4(0), &packet, received);
+            prop_assert_eq!(found, None);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Immediate data (specification 9.3.6) and the invalidate header (9.3.7), four bytes each.
+
+use crate::cursor::{Reader, Writer};
+use crate::error::Error;
+use crate::ids::RKey;
+
+/// Bytes of either.
+pub const LENGTH: usize = 4;
+/// Bits that are ignored on receipt.
+pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
+
+/// Four bytes that are handed to the receiver as they are: verbs' `imm_data` is in network byte order too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Immediate(pub [u8; 4]);
+
+/// The remote key that the receiver shall invalidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ieth {
+    /// The key.
+    pub key: RKey,
+}
+
+impl Immediate {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self(reader.array("ImmDt")?))
+    }
+
+    pub(crate) fn emit(&self, writer: &mut Writer<'_>) {
+        writer.put(&self.0);
+    }
+}
+
+impl Ieth {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            key: RKey(reader.u32("IETH")?),
+        })
+    }
+
+    pub(crate) fn emit(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.key.0);
+    }
+}

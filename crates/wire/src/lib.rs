@@ -1,0 +1,57 @@
+//! RoCEv2 and InfiniBand packet formats.
+//!
+//! **Contract.** Bytes in, meaning out, and back. No I/O, no allocation, no clock, no `unsafe`. Nothing that arrives is
+//! trusted: `parse` answers with a value or with an [`Error`] that says what was wrong and at which byte, and never
+//! panics. `emit` writes into the caller's buffer and refuses one that is too short before it writes anything.
+//!
+//! **Both ways.** Whatever `emit` writes, `parse` reads back as the same value. Whatever `parse` accepts, `emit` writes
+//! again byte for byte, but for reserved bits and pad bytes, which are ignored on receipt and sent as zero.
+//!
+//! ```text
+//! Ethernet | IPv4 or IPv6 | UDP, port 4791 | BTH | extension headers | payload | pad | ICRC
+//!            \__ [ip] __/   \_ [udp] _/      \__ [packet] ________________________/   [icrc]
+//!            \_________________________ [roce] ___________________________________________/
+//! ```
+//!
+//! **Source.** InfiniBand Architecture Specification, volume 1: chapter 7 (link headers, ICRC), 8 (GRH), 9 (transport
+//! headers and opcodes), 12 and 13 (management datagrams, communication management), annexes A14 (XRC), A17 (RoCEv2),
+//! A19 (FLUSH, ATOMIC WRITE). Field layouts were laid beside Linux (`ib_pack.h`, `rxe_hdr.h`, `ibta_vol1_c12.h`).
+//!
+//! What packets mean to each other (order, acknowledgement, retry) is left to `verbena-transport`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod cursor;
+mod error;
+mod ids;
+mod mtu;
+mod psn;
+mod timer;
+
+pub mod aeth;
+pub mod atomic;
+pub mod bth;
+pub mod datagram;
+pub mod feth;
+pub mod grh;
+pub mod icrc;
+pub mod immediate;
+pub mod ip;
+pub mod lrh;
+pub mod mad;
+pub mod opcode;
+pub mod packet;
+pub mod reth;
+pub mod roce;
+pub mod udp;
+pub mod xrceth;
+
+pub use error::{EmitError, Error};
+pub use ids::{Gid, Lid, PKey, QKey, Qpn, RKey, SrqNumber};
+pub use mtu::Mtu;
+pub use psn::Psn;
+pub use timer::{AckTimeout, RnrTimer};

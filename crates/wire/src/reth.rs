@@ -1,0 +1,37 @@
+//! RDMA extended transport header (specification 9.3.3): virtual address 64, R_Key 32, DMA length 32.
+
+use crate::cursor::{Reader, Writer};
+use crate::error::Error;
+use crate::ids::RKey;
+
+/// Bytes of a RETH.
+pub const LENGTH: usize = 16;
+/// Bits that are ignored on receipt.
+pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
+
+/// Where in the responder's memory a request works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reth {
+    /// The first byte.
+    pub address: u64,
+    /// The right to it.
+    pub key: RKey,
+    /// Bytes of the whole message; at most 2^31.
+    pub length: u32,
+}
+
+impl Reth {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            address: reader.u64("RETH")?,
+            key: RKey(reader.u32("RETH")?),
+            length: reader.u32("RETH")?,
+        })
+    }
+
+    pub(crate) fn emit(&self, writer: &mut Writer<'_>) {
+        writer.u64(self.address);
+        writer.u32(self.key.0);
+        writer.u32(self.length);
+    }
+}

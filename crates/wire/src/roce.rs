@@ -1,0 +1,350 @@
+//! A RoCEv2 packet with its envelope (annex A17): IP header, UDP header, packet, ICRC.
+//!
+//! Who sends through a UDP socket lets the kernel write the envelope, and only needs [`seal`] and [`open`], which make
+//! and check the ICRC over what the kernel writes. Who has whole frames (captures, raw sockets) uses [`Frame`].
+
+use crate::cursor::{Reader, Writer};
+use crate::error::{EmitError, Error};
+use crate::icrc;
+use crate::ids::Gid;
+use crate::ip::{self, DONT_FRAGMENT, Ipv4, Ipv6};
+use crate::packet::Packet;
+use crate::udp::{self, Udp};
+
+/// What an IPv4 header says beside lengths and checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // As in `Ipv4`.
+pub struct V4 {
+    pub tos: u8,
+    pub identification: u16,
+    pub dont_fragment: bool,
+    pub ttl: u8,
+    pub source: [u8; 4],
+    pub destination: [u8; 4],
+}
+
+/// What an IPv6 header says beside its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // As in `Ipv6`.
+pub struct V6 {
+    pub traffic_class: u8,
+    pub flow_label: u32,
+    pub hop_limit: u8,
+    pub source: Gid,
+    pub destination: Gid,
+}
+
+/// The network layer of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Network {
+    V4(V4),
+    V6(V6),
+}
+
+/// The envelope of a packet but for what follows from its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Route {
+    /// The network layer.
+    pub network: Network,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port, [`udp::PORT`] among strangers.
+    pub destination_port: u16,
+    /// The UDP checksum; 0 for none, as rxe and adapters send it.
+    pub udp_checksum: u16,
+}
+
+/// The two length fields.
+pub(crate) struct Lengths {
+    pub(crate) network: u16,
+    pub(crate) udp: u16,
+}
+
+impl V4 {
+    pub(crate) fn header(&self, total_length: u16) -> Ipv4 {
+        Ipv4 {
+            tos: self.tos,
+            total_length,
+            identification: self.identification,
+            fragment: if self.dont_fragment { DONT_FRAGMENT } else { 0 },
+            ttl: self.ttl,
+            protocol: ip::UDP,
+            checksum: 0,
+            source: self.source,
+            destination: self.destination,
+        }
+    }
+}
+
+impl V6 {
+    pub(crate) fn header(&self, payload_length: u16) -> Ipv6 {
+        Ipv6 {
+            traffic_class: self.traffic_class,
+            flow_label: self.flow_label,
+            payload_length,
+            next_header: ip::UDP,
+            hop_limit: self.hop_limit,
+            source: self.source,
+            destination: self.destination,
+        }
+    }
+}
+
+impl Route {
+    /// Bytes before the BTH.
+    pub fn headers_length(&self) -> usize {
+        udp::LENGTH
+            + match self.network {
+                Network::V4(_) => ip::V4_LENGTH,
+                Network::V6(_) => ip::V6_LENGTH,
+            }
+    }
+
+    /// The length fields for so many bytes after the UDP header.
+    pub(crate) fn lengths(&self, data: usize) -> Lengths {
+        let udp = udp::LENGTH + data;
+        let network = match self.network {
+            Network::V4(_) => ip::V4_LENGTH + udp,
+            Network::V6(_) => udp,
+        };
+        Lengths {
+            network: network as u16,
+            udp: udp as u16,
+        }
+    }
+
+    pub(crate) fn udp_header(&self, length: u16) -> Udp {
+        Udp {
+            source: self.source_port,
+            destination: self.destination_port,
+            length,
+            checksum: self.udp_checksum,
+        }
+    }
+}
+
+/// Writes the ICRC behind a packet of `length` bytes (BTH to last pad byte) at the front of `buffer`, and answers the
+/// length of both: what is handed to a UDP socket.
+///
+/// # Errors
+///
+/// The buffer has no room for it, or IP cannot say the length.
+pub fn seal(route: &Route, length: usize, buffer: &mut [u8]) -> Result<usize, EmitError> {
+    let sealed = length + icrc::LENGTH;
+    let most = usize::from(u16::MAX);
+    if route.headers_length() + sealed > most {
+        let field = "IP length";
+        return Err(EmitError::Long {
+            field,
+            most,
+            found: route.headers_length() + sealed,
+        });
+    }
+    if buffer.len() < sealed {
+        return Err(EmitError::Room {
+            needed: sealed,
+            found: buffer.len(),
+        });
+    }
+    let crc = icrc::compute(route, &buffer[..length]);
+    buffer[length..sealed].copy_from_slice(&crc.to_le_bytes());
+    Ok(sealed)
+}
+
+/// How a packet's ICRC was found right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Checked {
+    /// With the route as it was given: all 32 bits.
+    Exactly,
+    /// With another IPv4 identification, this one: 16 bits.
+    WithIdentification(u16),
+}
+
+/// Checks the ICRC at the end of what a UDP socket received, and answers the packet without it.
+///
+/// # Errors
+///
+/// Too short, or the ICRC is wrong for every IPv4 identification.
+pub fn open<'a>(route: &Route, data: &'a [u8]) -> Result<(&'a [u8], Checked), Error> {
+    let Some((packet, stored)) = data.split_last_chunk::<{ icrc::LENGTH }>() else {
+        return Err(Error::Truncated {
+            what: "ICRC",
+            at: 0,
+            needed: icrc::LENGTH,
+            found: data.len(),
+        });
+    };
+    let found = u32::from_le_bytes(*stored);
+    let expected = icrc::compute(route, packet);
+    if expected == found {
+        return Ok((packet, Checked::Exactly));
+    }
+    match icrc::identification(route, packet, found) {
+        Some(identification) => Ok((packet, Checked::WithIdentification(identification))),
+        None => Err(Error::Icrc { expected, found }),
+    }
+}
+
+/// A packet and its envelope, from the IP header to the ICRC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Frame<'a> {
+    /// The envelope.
+    pub route: Route,
+    /// The packet.
+    pub packet: Packet<'a>,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a frame, IPv4 or IPv6 as its first bits say. The ICRC must match exactly: the identification is known.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no RoCEv2 packet, or a damaged one.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(bytes);
+        let network = match bytes.first() {
+            Some(first) if first >> 4 == 6 => read_v6(&mut reader, bytes.len())?,
+            _ => read_v4(&mut reader, bytes.len())?,
+        };
+        let at = reader.at();
+        let udp = Udp::parse(&mut reader)?;
+        let route = Route {
+            network,
+            source_port: udp.source,
+            destination_port: udp.destination,
+            udp_checksum: udp.checksum,
+        };
+        if usize::from(udp.length) != bytes.len() - at {
+            return Err(Error::Value {
+                field: "UDP length",
+                at: at + 4,
+                found: udp.length.into(),
+                expected: "what the IP header says, less itself",
+            });
+        }
+        let start = reader.at();
+        let (packet, checked) =
+            open(&route, reader.rest()).map_err(|error| error.shifted(start))?;
+        if checked != Checked::Exactly {
+            let (found, expected) = (stored_icrc(bytes), icrc::compute(&route, packet));
+            return Err(Error::Icrc { expected, found });
+        }
+        let packet = Packet::parse(packet).map_err(|error| error.shifted(start))?;
+        Ok(Self { route, packet })
+    }
+
+    /// Bytes of the whole.
+    pub fn length(&self) -> usize {
+        self.route.headers_length() + self.packet.length() + icrc::LENGTH
+    }
+
+    /// Writes the frame to the front of `buffer` and answers its length.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is too short, the packet's headers do not fit its opcode, or IP cannot say its length.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let start = self.route.headers_length();
+        let needed = self.length();
+        if buffer.len() < needed {
+            return Err(EmitError::Room {
+                needed,
+                found: buffer.len(),
+            });
+        }
+        let length = self.packet.emit(&mut buffer[start..])?;
+        let sealed = seal(&self.route, length, &mut buffer[start..])?;
+        let lengths = self.route.lengths(sealed);
+        let mut writer = Writer::with_room(buffer, start)?;
+        match self.route.network {
+            Network::V4(network) => {
+                network
+                    .header(lengths.network)
+                    .with_checksum()
+                    .write(&mut writer);
+            }
+            Network::V6(network) => network.header(lengths.network).write(&mut writer),
+        }
+        self.route.udp_header(lengths.udp).emit(&mut writer);
+        Ok(needed)
+    }
+}
+
+fn stored_icrc(bytes: &[u8]) -> u32 {
+    bytes
+        .last_chunk()
+        .map_or(0, |stored| u32::from_le_bytes(*stored))
+}
+
+fn read_v4(reader: &mut Reader<'_>, whole: usize) -> Result<Network, Error> {
+    let header = Ipv4::read(reader)?;
+    let refuse = |field, at, found: u16, expected| {
+        Err(Error::Value {
+            field,
+            at,
+            found: found.into(),
+            expected,
+        })
+    };
+    if usize::from(header.total_length) != whole {
+        return refuse(
+            "IPv4 total length",
+            2,
+            header.total_length,
+            "the length of what was given",
+        );
+    }
+    if header.fragment & !DONT_FRAGMENT != 0 {
+        return refuse("IPv4 flags and offset", 6, header.fragment, "no fragment");
+    }
+    if header.protocol != ip::UDP {
+        return refuse("IPv4 protocol", 9, header.protocol.into(), "17, UDP");
+    }
+    if header.with_checksum() != header {
+        return refuse(
+            "IPv4 header checksum",
+            10,
+            header.checksum,
+            "that of the header",
+        );
+    }
+    Ok(Network::V4(V4 {
+        tos: header.tos,
+        identification: header.identification,
+        dont_fragment: header.fragment & DONT_FRAGMENT != 0,
+        ttl: header.ttl,
+        source: header.source,
+        destination: header.destination,
+    }))
+}
+
+fn read_v6(reader: &mut Reader<'_>, whole: usize) -> Result<Network, Error> {
+    let header = Ipv6::read(reader)?;
+    let refuse = |field, at, found: u16, expected| {
+        Err(Error::Value {
+            field,
+            at,
+            found: found.into(),
+            expected,
+        })
+    };
+    if usize::from(header.payload_length) + ip::V6_LENGTH != whole {
+        return refuse(
+            "IPv6 payload length",
+            4,
+            header.payload_length,
+            "the length of what follows",
+        );
+    }
+    if header.next_header != ip::UDP {
+        return refuse("IPv6 next header", 6, header.next_header.into(), "17, UDP");
+    }
+    Ok(Network::V6(V6 {
+        traffic_class: header.traffic_class,
+        flow_label: header.flow_label,
+        hop_limit: header.hop_limit,
+        source: header.source,
+        destination: header.destination,
+    }))
+}

@@ -1,0 +1,29 @@
+//! XRC extended transport header (annex A14): reserved 8, shared receive queue 24. Directly after the BTH of requests.
+
+use crate::cursor::{Reader, Writer};
+use crate::error::Error;
+use crate::ids::SrqNumber;
+
+/// Bytes of an XRCETH.
+pub const LENGTH: usize = 4;
+/// Bits that are ignored on receipt.
+pub const RESERVED: [u8; LENGTH] = [0xff, 0, 0, 0];
+
+/// Which shared receive queue the request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Xrceth {
+    /// The shared receive queue.
+    pub srq: SrqNumber,
+}
+
+impl Xrceth {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            srq: SrqNumber::new(reader.u32("XRCETH")?),
+        })
+    }
+
+    pub(crate) fn emit(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.srq.value());
+    }
+}
