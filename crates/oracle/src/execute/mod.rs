@@ -1,0 +1,8 @@
+//! Running a program on the real library: a conductor, and a process for each of the program's.
+
+pub mod conductor;
+mod library;
+mod message;
+mod objects;
+mod post;
+mod worker;
