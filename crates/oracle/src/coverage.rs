@@ -1,10 +1,11 @@
 //! What was reached: how often each kind of call, completion and event occurred.
 
-use crate::program::{Action, Call};
+use crate::program::{Action, Call, Operation};
 use crate::reference::belief::Seen;
 use crate::reference::outcome::EventKind;
 use std::collections::BTreeMap;
 use std::fmt;
+use verbena_abi as abi;
 
 /// Counts by kind.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,45 @@ impl Coverage {
             .get(&(table, kind.to_owned()))
             .copied()
             .unwrap_or(0)
+    }
+}
+
+/// Statuses that a run without restrictions must have seen.
+const STATUSES: &[u32] = &[
+    abi::IBV_WC_SUCCESS,
+    abi::IBV_WC_LOC_LEN_ERR,
+    abi::IBV_WC_LOC_PROT_ERR,
+    abi::IBV_WC_WR_FLUSH_ERR,
+    abi::IBV_WC_MW_BIND_ERR,
+    abi::IBV_WC_LOC_ACCESS_ERR,
+    abi::IBV_WC_REM_INV_REQ_ERR,
+    abi::IBV_WC_REM_ACCESS_ERR,
+    abi::IBV_WC_REM_OP_ERR,
+    abi::IBV_WC_RETRY_EXC_ERR,
+    abi::IBV_WC_RNR_RETRY_EXC_ERR,
+];
+
+impl Coverage {
+    /// What a run without restrictions has never reached: calls, operations, statuses and events
+    /// that must occur if programs are what they are meant to be.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        let mut want = |table: &'static str, kind: &str| {
+            if self.of(table, kind) == 0 {
+                missing.push(format!("{table}: {kind}"));
+            }
+        };
+        Action::WORDS.iter().for_each(|word| want("calls", word));
+        Operation::WORDS
+            .iter()
+            .for_each(|word| want("requests", word));
+        STATUSES
+            .iter()
+            .for_each(|status| want("statuses", status_name(*status)));
+        for event in [EventKind::SrqLimit, EventKind::Drained, EventKind::LastWqe] {
+            want("events", &format!("{event:?}"));
+        }
+        missing
     }
 }
 

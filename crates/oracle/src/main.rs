@@ -59,6 +59,9 @@ struct Arguments {
     directory: PathBuf,
 }
 
+/// After this many programs everything must have occurred.
+const ENOUGH_PROGRAMS: u64 = 1000;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
@@ -179,8 +182,14 @@ impl Search<'_> {
         let seconds = start.elapsed().as_secs_f64();
         let rate = self.coverage.programs as f64 / seconds;
         print!("{}", self.coverage);
+        let whole = self.arguments.only.is_empty() && self.arguments.without.is_empty();
+        let long = self.coverage.programs >= ENOUGH_PROGRAMS;
+        let missing = self.coverage.missing();
+        if whole && !missing.is_empty() {
+            println!("never reached: {}", missing.join(", "));
+        }
         println!("{seconds:.1} s, {rate:.0} programs/s, {differences} differences");
-        Ok(differences == 0)
+        Ok(differences == 0 && !(whole && long && !missing.is_empty()))
     }
 
     /// Prints a difference and the smallest program that shows one.
@@ -218,21 +227,43 @@ impl Search<'_> {
     }
 }
 
-/// What sort of difference it is: a smaller program must show the same.
-fn kind_of(verdict: &Verdict) -> Option<&'static str> {
+/// What sort of difference it is: a smaller program must show the same. Names and numbers may be
+/// others, apart from statuses.
+fn kind_of(verdict: &Verdict) -> Option<String> {
     let Verdict::Differs { words, .. } = verdict else {
         return None;
     };
-    let kinds = [
-        "memory",
-        "returned",
-        "the event",
+    if let Some((_, after)) = words.split_once("` returned ") {
+        return Some(
+            after
+                .split_once(';')
+                .map_or(after, |(code, _)| code)
+                .to_owned(),
+        );
+    }
+    for kind in ["memory", "hangs"] {
+        if words.contains(kind) {
+            return Some(kind.to_owned());
+        }
+    }
+    let first = words.split("due").next().unwrap_or_default();
+    let statuses = match first.split_once("status ") {
+        Some((_, after)) => after.split(' ').next().unwrap_or_default().to_owned(),
+        None => String::new(),
+    };
+    let sides = [
+        "Send",
+        "Receive",
         "saw",
-        "nothing more",
-        "hangs",
-        "was ended",
+        "the event",
+        "signal",
+        "no completion",
     ];
-    kinds.into_iter().find(|kind| words.contains(kind))
+    let side: Vec<&str> = sides
+        .into_iter()
+        .filter(|side| first.contains(side))
+        .collect();
+    Some(format!("{side:?} {statuses}"))
 }
 
 fn words(program: &Program, verdict: &Verdict) -> String {

@@ -39,6 +39,9 @@ pub enum Verdict {
     TooConcurrent,
 }
 
+/// A greater arena is compared only after concurrent steps and at the end.
+const SMALL_ARENA: u32 = 1 << 16;
+
 enum Trouble {
     Difference(String),
     TooConcurrent,
@@ -191,8 +194,14 @@ impl<'a> Conductor<'a> {
         for call in &step.calls {
             let by = usize::from(call.by.0);
             match call.action {
-                Action::Kill {} => killed.push(by),
-                Action::Pause {} => paused.push(by),
+                Action::Kill {} => {
+                    coverage.call(call, 0);
+                    killed.push(by);
+                }
+                Action::Pause {} => {
+                    coverage.call(call, 0);
+                    paused.push(by);
+                }
                 _ if !actors.contains(&by) => actors.push(by),
                 _ => {}
             }
@@ -201,6 +210,17 @@ impl<'a> Conductor<'a> {
         paused.retain(|process| self.workers[*process].alive);
         for process in &paused {
             self.workers[*process].signal(libc::SIGSTOP);
+        }
+        // Whoever is about to see something looks while it comes.
+        let watchers: Vec<usize> = self
+            .living()
+            .into_iter()
+            .filter(|worker| !actors.contains(worker) && !paused.contains(worker))
+            .filter(|worker| !killed.contains(worker))
+            .filter(|worker| self.belief.expects(ProcessId(*worker as u16)))
+            .collect();
+        for watcher in &watchers {
+            self.send(*watcher, &[Order::Observe as u64, 2])?;
         }
         for actor in &actors {
             self.order_step(*actor, index)?;
@@ -225,8 +245,15 @@ impl<'a> Conductor<'a> {
         for actor in late {
             self.take_codes(actor, step, coverage)?;
         }
+        for watcher in watchers {
+            self.take_observations(watcher, coverage)?;
+        }
         self.quiesce(coverage)?;
-        self.compare_eventually(coverage)
+        let small = self.program.arena <= SMALL_ARENA;
+        if small || step.calls.len() > 1 {
+            return self.compare_eventually(coverage);
+        }
+        Ok(())
     }
 
     /// Compares memory; where requests without a completion may be under way, again and again
@@ -340,14 +367,19 @@ impl<'a> Conductor<'a> {
             self.send(*worker, &[Order::Observe as u64, patient])?;
         }
         for worker in living {
-            let words = self.reply(worker).map_err(Trouble::Difference)?;
-            let count = words[0] as usize;
-            for entry in words[1..1 + 9 * count].chunks_exact(9) {
-                self.completed(worker, entry, coverage)?;
-            }
-            for event in words[1 + 9 * count..].chunks_exact(3) {
-                self.raised(worker, event, coverage)?;
-            }
+            self.take_observations(worker, coverage)?;
+        }
+        Ok(())
+    }
+
+    fn take_observations(&mut self, worker: usize, coverage: &mut Coverage) -> Result<(), Trouble> {
+        let words = self.reply(worker).map_err(Trouble::Difference)?;
+        let count = words[0] as usize;
+        for entry in words[1..1 + 11 * count].chunks_exact(11) {
+            self.completed(worker, entry, coverage)?;
+        }
+        for event in words[1 + 11 * count..].chunks_exact(3) {
+            self.raised(worker, event, coverage)?;
         }
         Ok(())
     }
@@ -367,6 +399,7 @@ impl<'a> Conductor<'a> {
             byte_len: entry[4] as u32,
             carried: entry[5] as u32,
             flags: entry[6] as u32,
+            sum: (entry[9] == 1).then_some(entry[10]),
         };
         coverage.completion(&seen);
         self.belief.completed(&seen).map_err(|allowed| {

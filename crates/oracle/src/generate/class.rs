@@ -31,6 +31,8 @@ classes! {
     Reads = "reads";
     /// Atomics.
     Atomics = "atomics";
+        /// RDMA writes with immediate data.
+    Immediates = "immediates";
     /// Inline data.
     Inline = "inline";
     /// Wrong keys, bounds, domains, rights, lengths.

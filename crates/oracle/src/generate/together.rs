@@ -8,7 +8,7 @@ use crate::program::{
 use crate::reference::object::State;
 
 /// Bytes more that a program of races has: half is a source, half a target.
-pub const LARGE: u32 = 4 << 20;
+pub const LARGE: u32 = 2 << 20;
 
 /// How many queue pairs have bytes of their own.
 const LANES: u32 = 8;
@@ -78,7 +78,11 @@ impl Generator {
     pub(super) fn races(&mut self) {
         let rounds = 1 + self.random.below(4);
         for _ in 0..rounds {
-            self.race();
+            if self.random.percent(70) {
+                self.race();
+            } else {
+                self.large_message();
+            }
             self.reconnect();
         }
     }
@@ -143,6 +147,11 @@ impl Generator {
             tag,
         };
         let mut calls = vec![Call { by, action: write }];
+        let us = self.random.below(400);
+        calls.push(Call {
+            by: target,
+            action: Action::Spin { us },
+        });
         calls.push(Call {
             by: target,
             action: end,
@@ -152,6 +161,75 @@ impl Generator {
             action: fill,
         });
         self.write_step(Step { calls });
+    }
+
+    /// A message of a megabyte, whose receiver looks at it as soon as it is announced.
+    fn large_message(&mut self) {
+        let connected = |qp: &QpId| {
+            let qp = &self.world.qps[qp];
+            let peer = qp.peer.and_then(|peer| self.world.qps.get(&peer));
+            let fits = |peer: &crate::reference::object::Qp| {
+                peer.owner != qp.owner && peer.srq.is_none() && peer.rq.is_empty()
+            };
+            qp.service == Service::Rc && peer.is_some_and(fits)
+        };
+        let ready: Vec<QpId> = self
+            .qps_in(&[State::Rts])
+            .into_iter()
+            .filter(connected)
+            .collect();
+        let Some(qp) = self.random.among(&ready) else {
+            return;
+        };
+        let peer = self.world.qps[&qp].peer.expect("it is connected");
+        let (by, target) = (self.owner(qp), self.owner(peer));
+        let half = LARGE / 2;
+        let len = half >> self.random.below(8);
+        let tag = 100 + self.random.below(1 << 20);
+        self.write(
+            by,
+            Action::Fill {
+                at: ARENA,
+                len,
+                tag,
+            },
+        );
+        let place = |at, owner: &ProcessId| {
+            let key = Key::Mr(self.basics[usize::from(owner.0)].mr);
+            vec![Sge { at, len, key }]
+        };
+        let (from, to) = (place(ARENA, &by), place(ARENA + half, &target));
+        let wr = crate::program::RecvWr {
+            id: self.request(),
+            sges: to,
+        };
+        self.write(
+            target,
+            Action::PostRecv {
+                qp: peer,
+                wrs: vec![wr],
+            },
+        );
+        let imm = self.random.number() as u32;
+        let key = Key::Mr(self.basics[usize::from(target.0)].mr);
+        let to = Remote {
+            at: ARENA + half,
+            key,
+        };
+        let operation = match self.random.below(2) {
+            0 => Operation::Send {},
+            _ => Operation::WriteImm { to, imm },
+        };
+        let flags = Flags::SIGNALED;
+        let wr = SendWr {
+            id: self.request(),
+            operation,
+            sges: from,
+            flags,
+            to: None,
+            srq: None,
+        };
+        self.write(by, Action::PostSend { qp, wrs: vec![wr] });
     }
 
     /// A region of the target half alone, so that the first one stays.

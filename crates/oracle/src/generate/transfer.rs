@@ -143,17 +143,21 @@ impl Generator {
     /// A local key: nearly always that of the region of everything.
     fn local_key(&mut self, by: ProcessId) -> Key {
         if self.wrong() {
-            self.any_key()
+            self.any_key(Some(by))
         } else {
             Key::Mr(self.basics[usize::from(by.0)].mr)
         }
     }
 
-    /// Some key: of any region or window of anybody, of one that was, or none.
-    fn any_key(&mut self) -> Key {
+    /// Some key: of any region or window of a process, or none.
+    fn any_key(&mut self, owner: Option<ProcessId>) -> Key {
         let mut keys = vec![Key::Bad];
-        keys.extend(self.world.mrs.keys().map(|mr| Key::Mr(*mr)));
-        keys.extend(self.world.mws.keys().map(|mw| Key::Mw(*mw)));
+        // Only of this process: numbers of keys may be the same in different ones.
+        let own = |whose: ProcessId| Some(whose) == owner;
+        let mrs = self.world.mrs.iter().filter(|(_, mr)| own(mr.owner));
+        keys.extend(mrs.map(|(mr, _)| Key::Mr(*mr)));
+        let mws = self.world.mws.iter().filter(|(_, mw)| own(mw.owner));
+        keys.extend(mws.map(|(mw, _)| Key::Mw(*mw)));
         self.random.among(&keys).expect("there is one")
     }
 
@@ -179,7 +183,10 @@ impl Generator {
         let by = self.owner(qp);
         let mut kinds = vec!["send", "send", "send_imm"];
         if service != Service::Ud {
-            kinds.extend(["write", "write", "write_imm"]);
+            kinds.extend(["write", "write"]);
+            if self.allows(Class::Immediates) {
+                kinds.push("write_imm");
+            }
         }
         if matches!(service, Service::Rc | Service::XrcSend) {
             if self.allows(Class::Reads) {
@@ -204,7 +211,8 @@ impl Generator {
                 imm: self.random.number() as u32,
             },
             "send_inv" => {
-                let key = self.bound_window(qp).unwrap_or_else(|| self.any_key());
+                let owner = self.target_process(qp);
+                let key = self.bound_window(qp).unwrap_or_else(|| self.any_key(owner));
                 Operation::SendInv { key }
             }
             "write" => Operation::Write {
@@ -360,7 +368,7 @@ impl Generator {
             }
         }
         if self.wrong() {
-            key = self.any_key();
+            key = self.any_key(owner);
         } else if align > 1 && self.wrong() {
             at += 1 + self.random.below(7);
         }

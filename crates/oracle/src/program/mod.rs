@@ -245,6 +245,8 @@ worded! {
         Fill = "fill" { at: u32, len: u32, tag: u32 },
         /// The process gives the pages back and gets zeroes (`madvise(MADV_DONTNEED)`).
         DontNeed = "dontneed" { at: u32, len: u32 },
+                /// The process does nothing for so many microseconds.
+        Spin = "spin" { us: u32 },
         /// The process forks; the child compares its memory, overwrites it, and ends.
         Fork = "fork" {},
         /// `kill -9`.

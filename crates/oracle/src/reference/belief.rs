@@ -1,6 +1,7 @@
 //! What the reference believes: every world that agrees with all that was observed.
 
 use super::explore::{self, TooMany};
+use super::memory::{Bytes, sum_of};
 use super::object::World;
 use super::outcome::{Carried, Completion, Event, Side};
 use crate::program::{CqId, ProcessId, Program, QpId, Step};
@@ -25,6 +26,8 @@ pub struct Seen {
     pub carried: u32,
     /// `wc_flags`.
     pub flags: u32,
+    /// The sum of the message's bytes at the moment at which the completion was polled.
+    pub sum: Option<u64>,
 }
 
 /// The worlds that are possible now.
@@ -133,6 +136,19 @@ impl Belief {
         self.keep(matching, words)
     }
 
+    /// Whether a process must see something.
+    pub fn expects(&self, process: ProcessId) -> bool {
+        self.worlds.iter().any(|world| {
+            let own = |cq: &CqId| world.cqs.get(cq) == Some(&process);
+            world
+                .outbox
+                .completions
+                .values()
+                .flatten()
+                .any(|completion| own(&completion.cq))
+        })
+    }
+
     /// Whether some world has nothing left that must still be observed.
     pub fn rests(&self) -> bool {
         self.worlds.iter().any(World::rests)
@@ -190,7 +206,9 @@ impl World {
     }
 
     fn next_completion(&self, seen: &Seen) -> Option<(QpId, Side)> {
-        let fits = |completion: &Completion| completion.agrees(seen);
+        let fits = |completion: &Completion| {
+            completion.agrees(seen) && self.was_complete(completion, seen)
+        };
         self.outbox
             .completions
             .iter()
@@ -198,6 +216,29 @@ impl World {
                 seen.qp.is_none_or(|named| named == *qp) && queue.front().is_some_and(fits)
             })
             .map(|(key, _)| *key)
+    }
+
+    /// Whether the message was there when its completion was polled. What was changed again in
+    /// the same step cannot be judged.
+    fn was_complete(&self, completion: &Completion, seen: &Seen) -> bool {
+        let Some(sum) = seen.sum.filter(|_| !completion.datagram) else {
+            return true;
+        };
+        let Some(owner) = self.cqs.get(&completion.cq) else {
+            return true;
+        };
+        let memory = &self.memory[usize::from(owner.0)];
+        let mut now = Bytes::default();
+        for (at, len) in &completion.places {
+            now.extend(&memory.slice(*at..*at + *len));
+        }
+        if now != completion.content {
+            return true;
+        }
+        completion
+            .content
+            .known()
+            .is_none_or(|bytes| sum_of(bytes.into_iter()) == sum)
     }
 
     fn describe_completions(&self) -> String {

@@ -41,11 +41,22 @@ pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
     let (mut ends, mut ended) = (Vec::new(), HashSet::new());
     while let Some(moment) = open.pop() {
         let next = successors(&moment, step, &by_process, concurrent);
-        if next.is_empty() {
-            if ended.insert(moment.world.clone()) {
-                ends.push(moment.world);
-            }
-            continue;
+        // What may happen or not makes more ends; without it this is one.
+        let optional = moment.world.optional_moves();
+        let mut next = next;
+        let over = next.is_empty();
+        for one in optional {
+            let results = choice::every(&moment.world, |world, choices: &mut Choices| {
+                world.advance(one, !concurrent, choices);
+            });
+            let made = &moment.made;
+            next.extend(results.into_iter().map(|world| Moment {
+                world,
+                made: made.clone(),
+            }));
+        }
+        if over && ended.insert(moment.world.clone()) {
+            ends.push(moment.world);
         }
         for moment in next {
             if seen.len() > MOST_STATES {
@@ -116,7 +127,11 @@ fn successors(
 
 fn queue_pair_of(next: Move) -> crate::program::QpId {
     match next {
-        Move::Begin(id) | Move::Finish(id) | Move::Acknowledge(id) | Move::Lose(id) => id,
+        Move::LoseSilent(id)
+        | Move::Begin(id)
+        | Move::Finish(id)
+        | Move::Acknowledge(id)
+        | Move::Lose(id) => id,
     }
 }
 

@@ -24,6 +24,14 @@ pub fn pattern(tag: u32, index: u32) -> u8 {
     (mixed.wrapping_mul(0x85eb_ca6b) >> 13) as u8
 }
 
+/// A sum of bytes that depends on their order. It is taken from the end, where what is copied
+/// from its beginning arrives last.
+pub fn sum_of(bytes: impl DoubleEndedIterator<Item = u8>) -> u64 {
+    bytes.rev().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 impl Source {
     fn byte(self, offset: u32) -> Option<u8> {
         match self {
@@ -170,6 +178,17 @@ impl Bytes {
             at += run.len;
         }
         None
+    }
+
+    /// Every byte, if all are known.
+    pub fn known(&self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.len() as usize);
+        for run in &self.runs {
+            for offset in 0..run.len {
+                bytes.push(run.source.byte(offset)?);
+            }
+        }
+        Some(bytes)
     }
 
     /// What stands at a place, in words.

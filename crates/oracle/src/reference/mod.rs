@@ -18,7 +18,7 @@ pub mod object;
 pub mod outcome;
 mod queue_pair;
 pub mod requester;
-mod responder;
+pub mod responder;
 mod verbs;
 mod window;
 

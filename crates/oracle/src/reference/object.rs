@@ -108,8 +108,9 @@ pub struct Wqe {
     pub wr: SendWr,
     /// Whether its success makes a completion.
     pub signaled: bool,
-    /// Inline data, taken while it was posted.
-    pub inline: Option<Bytes>,
+    /// What it sends, as it was while it was posted. Inline data is taken then; other data at any
+    /// time until the request is complete.
+    pub posted: Bytes,
     /// How far it is.
     pub phase: Phase,
 }
@@ -160,6 +161,9 @@ pub struct Qp {
     pub rq: VecDeque<RecvWr>,
     /// The receive request into which a message is coming.
     pub current: Option<Current>,
+    /// Requests that ended in success without a completion since the last one that made one: the
+    /// requester may not know yet that they have.
+    pub silent: Vec<Wqe>,
     /// SQD: the send requests that may still begin, and that the drained event is due.
     pub draining: Option<usize>,
 }

@@ -1,5 +1,6 @@
 //! What a program can see: completions, events and return codes, each as the set that is allowed.
 
+use super::memory::Bytes;
 use crate::program::{CqId, ProcessId, QpId, SrqId};
 use std::collections::{BTreeMap, VecDeque};
 use verbena_abi as abi;
@@ -72,8 +73,10 @@ pub struct Completion {
     pub carried: Carried,
     /// UD: there are 40 bytes of global route header in front.
     pub datagram: bool,
-    /// The position of the call that ended its object in the same step: it may be missing.
-    pub optional: bool,
+    /// Where the message lies, which must be complete when its completion is seen.
+    pub places: Vec<(u32, u32)>,
+    /// What is there then.
+    pub content: Bytes,
 }
 
 /// Kinds of asynchronous events that can occur.

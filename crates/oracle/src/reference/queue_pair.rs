@@ -1,6 +1,7 @@
 //! A queue pair's states and what leaving them does (10.3.1, `ibv_modify_qp(3)`).
 
 use super::choice::Choices;
+use super::memory::Bytes;
 use super::object::{Phase, Qp, State, World, Wqe};
 use super::outcome::{Carried, Completion, Event, EventKind, FLUSHED, Side, Statuses, Subject};
 use crate::program::{CqId, Operation, QpId, RecvWr, Service};
@@ -52,7 +53,8 @@ impl World {
             byte_len: None,
             carried: Carried::Nothing,
             datagram: false,
-            optional: false,
+            places: Vec::new(),
+            content: Bytes::default(),
         };
         self.complete(id, Side::Send, completion);
     }
@@ -67,7 +69,8 @@ impl World {
             byte_len: None,
             carried: Carried::Nothing,
             datagram: false,
-            optional: false,
+            places: Vec::new(),
+            content: Bytes::default(),
         };
         self.complete(id, Side::Receive, completion);
     }
@@ -91,6 +94,19 @@ impl World {
             self.raise(event);
         } else if qp.service == Service::XrcReceive {
             self.perhaps(event);
+        }
+    }
+
+    /// Requests without a completion that the requester does not know to have ended are flushed
+    /// with the others.
+    pub fn flush_silent(&mut self, id: QpId, choices: &mut Choices) {
+        let silent = std::mem::take(&mut self.qp(id).silent);
+        if self.qp(id).state == State::Err || silent.is_empty() {
+            return;
+        }
+        let first = choices.pick(silent.len() + 1);
+        for wqe in &silent[first..] {
+            self.complete_send(id, wqe, FLUSHED);
         }
     }
 
@@ -133,6 +149,7 @@ impl World {
         let qp = self.qp(id);
         qp.state = State::Reset;
         qp.sq.clear();
+        qp.silent.clear();
         qp.rq.clear();
         qp.current = None;
         qp.peer = None;

@@ -3,7 +3,7 @@
 use super::choice::Choices;
 use super::memory::{Bytes, Source};
 use super::object::{Answer, Phase, State, World, Wqe};
-use super::outcome::{SUCCESS, Statuses};
+use super::outcome::{FLUSHED, SUCCESS, Statuses};
 use crate::program::{Access, Flags, Key, Operation, PdId, ProcessId, QpId, SendWr, Service, Sge};
 use verbena_abi as abi;
 
@@ -12,6 +12,9 @@ use verbena_abi as abi;
 pub enum Move {
     /// The next request begins.
     Begin(QpId),
+    /// An answer to a request without a completion was lost, and the responder is gone. This may
+    /// happen or not.
+    LoseSilent(QpId),
     /// The one that has begun is answered.
     Finish(QpId),
     /// The oldest one's answer arrives.
@@ -65,6 +68,20 @@ impl World {
     /// Everything that the transport can do next.
     pub fn moves(&self) -> Vec<Move> {
         self.qps.keys().flat_map(|id| self.moves_of(*id)).collect()
+    }
+
+    /// What the transport can do or leave.
+    pub fn optional_moves(&self) -> Vec<Move> {
+        let gone = |(id, qp): &(&QpId, &super::object::Qp)| {
+            let last = qp.silent.last();
+            matches!(qp.state, State::Rts | State::Sqd)
+                && last.is_some_and(|wqe| self.responder(**id, &wqe.wr).is_none())
+        };
+        self.qps
+            .iter()
+            .filter(gone)
+            .map(|(id, _)| Move::LoseSilent(*id))
+            .collect()
     }
 
     fn moves_of(&self, id: QpId) -> Vec<Move> {
@@ -168,7 +185,7 @@ impl World {
         let Some(pd) = qp.pd else {
             return Local::Invalid;
         };
-        let valid = wqe.inline.is_some()
+        let valid = wqe.wr.flags.has(Flags::INLINE)
             || wqe
                 .wr
                 .sges
@@ -177,17 +194,22 @@ impl World {
         if valid { Local::Valid } else { Local::Invalid }
     }
 
-    /// The bytes that a request sends, as they are now.
+    /// The bytes that a request sends: as they have been since it was posted, for the adapter may
+    /// take them at any time; behind a fence, as they are now.
     fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
-        if let Some(inline) = &wqe.inline {
-            return inline.clone();
+        if wqe.wr.flags.has(Flags::INLINE) {
+            return wqe.posted.clone();
         }
         let memory = &self.memory[usize::from(self.qps[&id].owner.0)];
         let mut data = Bytes::default();
         for sge in &wqe.wr.sges {
             data.extend(&memory.slice(sge.at..sge.at + sge.len));
         }
-        data
+        if wqe.wr.flags.has(Flags::FENCE) {
+            data
+        } else {
+            data.where_equal(&wqe.posted)
+        }
     }
 
     /// Puts bytes into the entries of a scatter list, in order.
@@ -206,6 +228,15 @@ impl World {
             Move::Begin(id) => self.begin(id, whole, choices),
             Move::Finish(id) => self.finish(id, choices),
             Move::Acknowledge(id) => self.acknowledge(id),
+            Move::LoseSilent(id) => {
+                let silent = std::mem::take(&mut self.qp(id).silent);
+                let first = choices.pick(silent.len());
+                self.complete_send(id, &silent[first], Statuses::of(abi::IBV_WC_RETRY_EXC_ERR));
+                for wqe in &silent[first + 1..] {
+                    self.complete_send(id, wqe, FLUSHED);
+                }
+                self.send_queue_error(id);
+            }
             Move::Lose(id) => {
                 let wqe = self.qp(id).sq.pop_front().expect("an answered request");
                 self.complete_send(id, &wqe, Statuses::of(abi::IBV_WC_RETRY_EXC_ERR));
@@ -366,10 +397,13 @@ impl World {
                     self.scatter(owner, &wqe.wr.sges, data);
                 }
                 if wqe.signaled {
+                    self.qp(id).silent.clear();
                     self.complete_send(id, &wqe, SUCCESS);
-                } else {
-                    self.outbox.silent = true;
+                } else if self.qp(id).reliable() {
+                    self.qp(id).silent.push(wqe.clone());
                 }
+                // An unreliable service's completion says that it was sent, not that it came.
+                self.outbox.silent |= !wqe.signaled || !self.qp(id).reliable();
             }
         }
         self.drained(id);

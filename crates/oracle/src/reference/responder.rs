@@ -5,9 +5,11 @@ use super::memory::{Bytes, Source};
 use super::object::{Answer, Current, World};
 use super::outcome::{Carried, Completion, Event, EventKind, SUCCESS, Side, Statuses, Subject};
 use super::requester::takes_receive;
-use crate::program::{Access, Key, Operation, QpId, RecvWr, Remote, SendWr, Service};
+use crate::program::{Access, Key, Operation, PdId, QpId, RecvWr, Remote, SendWr, Service, SrqId};
 use verbena_abi as abi;
 
+/// Bytes of a packet on every connection of a program.
+const PATH_MTU: u32 = 1024;
 const ATOMIC_BYTES: u32 = 8;
 /// A datagram's receive buffer begins with space for a global route header.
 pub const GRH_BYTES: u32 = 40;
@@ -18,6 +20,20 @@ pub struct Fault {
     pub statuses: Statuses,
     /// The responder's own event.
     pub event: EventKind,
+}
+
+/// Where a message of this length lies in a receive request.
+pub fn places_of(wr: &RecvWr, len: u32) -> Vec<(u32, u32)> {
+    let mut left = len;
+    let mut places = Vec::new();
+    for sge in &wr.sges {
+        let part = sge.len.min(left);
+        left -= part;
+        if part > 0 {
+            places.push((sge.at, part));
+        }
+    }
+    places
 }
 
 fn invalid_request() -> Fault {
@@ -51,6 +67,12 @@ fn target(wr: &SendWr) -> Option<(&Remote, u32, Access)> {
 impl World {
     /// Whether an operation on remote memory is refused.
     pub fn remote_fault(&self, responder: QpId, wr: &SendWr) -> Option<Fault> {
+        let xrc = self.qps[&responder].service == Service::XrcReceive;
+        if xrc && self.named_srq(responder, wr).is_none() {
+            let mut fault = invalid_request();
+            fault.statuses = fault.statuses.or(abi::IBV_WC_REM_OP_ERR);
+            return Some(fault);
+        }
         let (remote, len, right) = target(wr)?;
         let qp = &self.qps[&responder];
         if !qp.access.has(right) {
@@ -59,17 +81,25 @@ impl World {
         if right == Access::REMOTE_ATOMIC && remote.at % ATOMIC_BYTES != 0 {
             // Both may be wrong at once; either is then told.
             let mut fault = invalid_request();
-            if !self.may_reach(responder, remote, len, right) {
+            if !self.may_reach(responder, wr, remote, len, right) {
                 fault.statuses = fault.statuses.or(abi::IBV_WC_REM_ACCESS_ERR);
             }
             return Some(fault);
         }
         // The key of a request without data is not looked at (9.7.4.1.5, C9-88).
-        (len > 0 && !self.may_reach(responder, remote, len, right)).then(access_violation)
+        (len > 0 && !self.may_reach(responder, wr, remote, len, right)).then(access_violation)
     }
 
     /// Whether a key grants this right to these bytes through this queue pair (9.4.1.1.2, 10.6).
-    fn may_reach(&self, responder: QpId, remote: &Remote, len: u32, right: Access) -> bool {
+    fn may_reach(
+        &self,
+        responder: QpId,
+        wr: &SendWr,
+        remote: &Remote,
+        len: u32,
+        right: Access,
+    ) -> bool {
+        let domain = self.domain(responder, wr);
         let qp = &self.qps[&responder];
         let within = |at: u32, length: u32| {
             at <= remote.at
@@ -79,13 +109,13 @@ impl World {
             Key::Bad => false,
             Key::Mr(mr) => self.mrs.get(&mr).is_some_and(|mr| {
                 mr.owner == qp.owner
-                    && self.same_domain(responder, mr.pd)
+                    && domain == Some(mr.pd)
                     && mr.access.has(right)
                     && within(mr.at, mr.len)
             }),
             Key::Mw(mw) => self.mws.get(&mw).is_some_and(|mw| {
                 mw.owner == qp.owner
-                    && self.same_domain(responder, mw.pd)
+                    && domain == Some(mw.pd)
                     && mw.binding.as_ref().is_some_and(|binding| {
                         binding.access.has(right)
                             && binding.qp.is_none_or(|bound| bound == responder)
@@ -96,10 +126,25 @@ impl World {
         }
     }
 
-    fn same_domain(&self, responder: QpId, pd: crate::program::PdId) -> bool {
-        // An XRC target has no domain of its own; keys are checked against the shared receive
-        // queue's of the request. Programs use one domain there.
-        self.qps[&responder].pd.is_none_or(|own| own == pd)
+    /// The domain that keys are checked against. An XRC target has none of its own: it is that of
+    /// the shared receive queue that every request names (14.2).
+    fn domain(&self, responder: QpId, wr: &SendWr) -> Option<PdId> {
+        match self.qps[&responder].service {
+            Service::XrcReceive => {
+                let srq = self.named_srq(responder, wr)?;
+                Some(self.srqs[&srq].pd)
+            }
+            _ => self.qps[&responder].pd,
+        }
+    }
+
+    /// The shared receive queue that a request names, if it is one of the target's domain.
+    fn named_srq(&self, responder: QpId, wr: &SendWr) -> Option<SrqId> {
+        let id = wr.srq?;
+        let (own, _) = self.srqs.get(&id)?.xrc?;
+        let file = |xrcd| self.xrcds.get(&xrcd).map(|(_, file)| *file);
+        let target = self.qps[&responder].xrcd?;
+        (file(own).is_some() && file(own) == file(target)).then_some(id)
     }
 
     /// Whether there is a receive request for this message.
@@ -111,10 +156,10 @@ impl World {
         }
     }
 
-    fn receive_source(&self, responder: QpId, wr: &SendWr) -> Option<crate::program::SrqId> {
+    fn receive_source(&self, responder: QpId, wr: &SendWr) -> Option<SrqId> {
         let qp = &self.qps[&responder];
         if qp.service == Service::XrcReceive {
-            wr.srq
+            self.named_srq(responder, wr)
         } else {
             qp.srq
         }
@@ -135,7 +180,6 @@ impl World {
         let may_wait_for_ever = reliable && self.qps[&id].rnr_retry == 7;
         let fault_first =
             fault.is_some() && (!lacks_receive || may_wait_for_ever || choices.pick(2) == 0);
-        self.established(responder);
         if lacks_receive && !fault_first {
             // The data of a write may be there before its immediate finds no receive (9.7.5.2.8).
             self.disturb_memory(responder, wr);
@@ -152,8 +196,11 @@ impl World {
             if !reliable {
                 return Err(Answer::Executed(None));
             }
-            let receive =
-                (wants_receive && !lacks_receive).then(|| Statuses::of(abi::IBV_WC_LOC_ACCESS_ERR));
+            // A message of several packets is refused at its first one, and takes its receive
+            // request at its last.
+            let several = wr.length() > PATH_MTU;
+            let receive = (wants_receive && !lacks_receive && !(several && choices.pick(2) == 0))
+                .then(|| Statuses::of(abi::IBV_WC_LOC_ACCESS_ERR));
             if receive.is_some() {
                 self.take_receive(responder, wr);
             }
@@ -168,19 +215,6 @@ impl World {
         }
         self.take_receive(responder, wr);
         Ok(())
-    }
-
-    /// A packet that comes in RTR may raise an event (11.6.3.1).
-    fn established(&mut self, responder: QpId) {
-        let qp = self.qp(responder);
-        let event = Event {
-            process: qp.owner,
-            kind: EventKind::CommunicationEstablished,
-            subject: Subject::Qp(responder),
-        };
-        if qp.state == super::object::State::Rtr {
-            self.perhaps(event);
-        }
     }
 
     /// Whether a request that waits for a receive may still change memory while it waits.
@@ -242,7 +276,7 @@ impl World {
     }
 
     /// Raises the limit event if fewer requests are left than the limit, once (10.2.9.1).
-    pub fn look_at_limit(&mut self, id: crate::program::SrqId) {
+    pub fn look_at_limit(&mut self, id: SrqId) {
         let srq = self
             .srqs
             .get_mut(&id)
@@ -262,11 +296,13 @@ impl World {
     /// flushed, and an event may tell why (9.9.3.1, class C).
     pub fn responder_error(&mut self, id: QpId, fault: &Fault, receive: Option<Statuses>) {
         let process = self.qp(id).owner;
-        self.perhaps(Event {
-            process,
-            kind: fault.event,
-            subject: Subject::Qp(id),
-        });
+        for kind in [fault.event, EventKind::QpFatal] {
+            self.perhaps(Event {
+                process,
+                kind,
+                subject: Subject::Qp(id),
+            });
+        }
         if let (Some(statuses), Some(current)) = (receive, self.qp(id).current.take()) {
             self.fail_receive(id, current.cq, &current.wr, statuses);
         }
@@ -361,7 +397,8 @@ impl World {
                     .expect("a receive was taken");
                 let opcode = abi::IBV_WC_RECV_RDMA_WITH_IMM;
                 let carried = Carried::Immediate(*imm);
-                self.complete_receive(responder, current, opcode, data.len(), carried);
+                let places = vec![(to.at, data.len())];
+                self.complete_receive(responder, current, opcode, data.len(), carried, places);
                 Answer::Executed(None)
             }
             Operation::Read { from } => {
@@ -425,8 +462,15 @@ impl World {
         opcode: abi::ibv_wc_opcode,
         len: u32,
         carried: Carried,
+        places: Vec<(u32, u32)>,
     ) {
         let datagram = self.qp(responder).service == Service::Ud;
+        let owner = self.qp(responder).owner;
+        let mut content = Bytes::default();
+        for (at, len) in &places {
+            let part = self.arena(owner).slice(*at..*at + *len);
+            content.extend(&part);
+        }
         let completion = Completion {
             cq: current.cq,
             id: current.wr.id,
@@ -435,7 +479,8 @@ impl World {
             byte_len: Some(len + if datagram { GRH_BYTES } else { 0 }),
             carried,
             datagram,
-            optional: false,
+            places,
+            content,
         };
         self.complete(responder, Side::Receive, completion);
     }
@@ -451,7 +496,8 @@ impl World {
         match self.place(responder, data, choices) {
             Err(answer) => answer,
             Ok(current) => {
-                self.complete_receive(responder, current, abi::IBV_WC_RECV, data.len(), carried);
+                let (opcode, places) = (abi::IBV_WC_RECV, places_of(&current.wr, data.len()));
+                self.complete_receive(responder, current, opcode, data.len(), carried, places);
                 Answer::Executed(None)
             }
         }
@@ -519,7 +565,7 @@ impl World {
         })
     }
 
-    fn domain_of(&self, current: &Current) -> Option<crate::program::PdId> {
+    fn domain_of(&self, current: &Current) -> Option<PdId> {
         // XRC: the request came from the shared receive queue that completes there.
         let of = |srq: &&super::object::Srq| srq.xrc.is_some_and(|(_, cq)| cq == current.cq);
         self.srqs.values().find(of).map(|srq| srq.pd)
@@ -540,7 +586,8 @@ impl World {
         };
         if self.invalidate(responder, key) {
             let carried = Carried::Invalidated;
-            self.complete_receive(responder, current, abi::IBV_WC_RECV, data.len(), carried);
+            let (opcode, places) = (abi::IBV_WC_RECV, places_of(&current.wr, data.len()));
+            self.complete_receive(responder, current, opcode, data.len(), carried, places);
             return Answer::Executed(None);
         }
         let statuses = Statuses::of(abi::IBV_WC_LOC_QP_OP_ERR)

@@ -132,7 +132,7 @@ impl World {
             }
             Action::Fill { at, len, .. } => inside(at, len),
             Action::DontNeed { at, len } => inside(at, len) && page(at, len),
-            Action::Fork {} | Action::Kill {} | Action::Pause {} => true,
+            Action::Spin { .. } | Action::Fork {} | Action::Kill {} | Action::Pause {} => true,
         }
     }
 
@@ -273,11 +273,20 @@ impl World {
                 qp.state = State::Init;
                 qp.access = *access;
             }),
-            Action::Rtr { qp, peer, psn, .. } => self.transition(*qp, State::Init, |qp| {
-                qp.state = State::Rtr;
-                qp.peer = Some(*peer);
-                qp.rq_psn = *psn;
-            }),
+            Action::Rtr { qp, peer, psn, .. } => {
+                // The first packet may raise an event, if it comes before RTS (11.6.3.1).
+                let kind = EventKind::CommunicationEstablished;
+                self.perhaps(Event {
+                    process: by,
+                    kind,
+                    subject: Subject::Qp(*qp),
+                });
+                self.transition(*qp, State::Init, |qp| {
+                    qp.state = State::Rtr;
+                    qp.peer = Some(*peer);
+                    qp.rq_psn = *psn;
+                })
+            }
             Action::Rts {
                 qp, psn, rnr_retry, ..
             } => self.transition(*qp, State::Rtr, |qp| {
@@ -307,7 +316,7 @@ impl World {
                 self.arena(by).replace(*at, &bytes);
                 Code::Success
             }
-            Action::Fork {} | Action::Pause {} => Code::Success,
+            Action::Spin { .. } | Action::Fork {} | Action::Pause {} => Code::Success,
             Action::Kill {} => self.kill(by),
         }
     }
@@ -401,7 +410,10 @@ impl World {
                 0 => return invalid(),
                 _ => self.to_error(id),
             },
-            Target::Err => self.to_error(id),
+            Target::Err => {
+                self.flush_silent(id, choices);
+                self.to_error(id);
+            }
             Target::Sqd if state == State::Rts => self.drain(id, choices),
             Target::Rts if matches!(state, State::Sqd | State::Sqe) => {
                 self.qp(id).state = State::Rts;
@@ -420,21 +432,18 @@ impl World {
             return Code::SomeError;
         }
         for wr in wrs {
-            let inline = wr.flags.has(Flags::INLINE).then(|| {
-                let owner = self.qp(id).owner;
-                let mut data = Bytes::default();
-                for sge in &wr.sges {
-                    data.extend(&self.arena(owner).slice(sge.at..sge.at + sge.len));
-                }
-                data
-            });
+            let owner = self.qp(id).owner;
+            let mut posted = Bytes::default();
+            for sge in &wr.sges {
+                posted.extend(&self.arena(owner).slice(sge.at..sge.at + sge.len));
+            }
             let signaled = self.qp(id).all_signaled || wr.flags.has(Flags::SIGNALED);
             self.enqueue(
                 id,
                 Wqe {
                     wr: wr.clone(),
                     signaled,
-                    inline,
+                    posted,
                     phase: Phase::Queued,
                 },
             );
@@ -506,7 +515,7 @@ impl World {
             Wqe {
                 wr,
                 signaled: true,
-                inline: None,
+                posted: Bytes::default(),
                 phase: Phase::Queued,
             },
         );
@@ -564,17 +573,6 @@ fn blank_qp(owner: ProcessId, service: Service) -> Qp {
         rq: VecDeque::new(),
         current: None,
         draining: None,
-    }
-}
-
-impl World {
-    /// Events that only the reference's own bookkeeping names.
-    pub fn drained_event(&self, qp: QpId) -> Event {
-        let process = self.qps[&qp].owner;
-        Event {
-            process,
-            kind: EventKind::Drained,
-            subject: Subject::Qp(qp),
-        }
+        silent: Vec::new(),
     }
 }
