@@ -14,8 +14,8 @@ const QUEUE_DEPTH: u32 = 128;
 const MOST_SGES: u32 = 4;
 /// Bytes that every queue pair takes inline.
 const INLINE_BYTES: u32 = 64;
-/// 4.096 us * 2^10: a request is repeated after 4 ms.
-const TIMEOUT: u8 = 10;
+/// 4.096 us * 2^12: a request is repeated after 17 ms, so that a busy machine is no lost peer.
+const TIMEOUT: u8 = 12;
 
 fn errno() -> i32 {
     io::Error::last_os_error()
@@ -162,7 +162,7 @@ impl Worker<'_> {
                 let null = std::ptr::null_mut();
                 // SAFETY: see above.
                 let made = unsafe {
-                    (library.create_cq)(objects.context, depth, null, std::ptr::null_mut(), 0)
+                    (library.create_cq)(objects.context, depth, null, objects.channel, 0)
                 };
                 keep(&mut objects.cqs, *cq, made)
             }
@@ -171,6 +171,7 @@ impl Worker<'_> {
                 let code = unsafe { (library.destroy_cq)(*objects.cqs.get(cq)?) };
                 if code == 0 {
                     objects.cqs.remove(cq);
+                    self.armed.remove(cq);
                 }
                 code
             }

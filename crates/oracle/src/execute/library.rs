@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use verbena_abi as abi;
 
 macro_rules! functions {
-    ($($field:ident = $symbol:literal : $type:ty;)*) => {
+    ($($field:ident = $symbol:literal @ $node:literal : $type:ty;)*) => {
         /// The functions used, each with the type of the official header.
         #[allow(missing_docs, reason = "the names are C's without their prefix")]
         pub struct Library { $(pub $field: $type,)* }
@@ -19,7 +19,7 @@ macro_rules! functions {
                 let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
                 let handle = NonNull::new(handle).ok_or_else(loader_error)?;
                 Ok(Library { $($field: {
-                    let address = symbol(handle, $symbol)?;
+                    let address = symbol(handle, $symbol, $node)?;
                     // SAFETY: the symbol of this name and version node has this type in every
                     // libibverbs; public nodes never change (rdma-core's ABI rules).
                     unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address) }
@@ -32,36 +32,42 @@ macro_rules! functions {
 type Context = *mut abi::ibv_context;
 
 functions! {
-    get_device_list = c"ibv_get_device_list":
+    get_device_list = c"ibv_get_device_list" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut c_int) -> *mut *mut abi::ibv_device;
-    open_device = c"ibv_open_device": unsafe extern "C" fn(*mut abi::ibv_device) -> Context;
-    query_port = c"ibv_query_port": unsafe extern "C" fn(Context, u8, *mut abi::ibv_port_attr) -> c_int;
-    alloc_pd = c"ibv_alloc_pd": unsafe extern "C" fn(Context) -> *mut abi::ibv_pd;
-    dealloc_pd = c"ibv_dealloc_pd": unsafe extern "C" fn(*mut abi::ibv_pd) -> c_int;
-    reg_mr = c"ibv_reg_mr":
+    open_device = c"ibv_open_device" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_device) -> Context;
+    query_port = c"ibv_query_port" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context, u8, *mut abi::ibv_port_attr) -> c_int;
+    alloc_pd = c"ibv_alloc_pd" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context) -> *mut abi::ibv_pd;
+    dealloc_pd = c"ibv_dealloc_pd" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_pd) -> c_int;
+    reg_mr = c"ibv_reg_mr" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_pd, *mut c_void, usize, c_int) -> *mut abi::ibv_mr;
-    rereg_mr = c"ibv_rereg_mr": unsafe extern "C" fn(
+    rereg_mr = c"ibv_rereg_mr" @ c"IBVERBS_1.1": unsafe extern "C" fn(
         *mut abi::ibv_mr, c_int, *mut abi::ibv_pd, *mut c_void, usize, c_int) -> c_int;
-    dereg_mr = c"ibv_dereg_mr": unsafe extern "C" fn(*mut abi::ibv_mr) -> c_int;
-    create_cq = c"ibv_create_cq": unsafe extern "C" fn(
+    dereg_mr = c"ibv_dereg_mr" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_mr) -> c_int;
+    create_cq = c"ibv_create_cq" @ c"IBVERBS_1.1": unsafe extern "C" fn(
         Context, c_int, *mut c_void, *mut abi::ibv_comp_channel, c_int) -> *mut abi::ibv_cq;
-    destroy_cq = c"ibv_destroy_cq": unsafe extern "C" fn(*mut abi::ibv_cq) -> c_int;
-    create_srq = c"ibv_create_srq":
+    destroy_cq = c"ibv_destroy_cq" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_cq) -> c_int;
+    create_srq = c"ibv_create_srq" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_srq_init_attr) -> *mut abi::ibv_srq;
-    modify_srq = c"ibv_modify_srq":
+    modify_srq = c"ibv_modify_srq" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_srq, *mut abi::ibv_srq_attr, c_int) -> c_int;
-    destroy_srq = c"ibv_destroy_srq": unsafe extern "C" fn(*mut abi::ibv_srq) -> c_int;
-    create_qp = c"ibv_create_qp":
+    destroy_srq = c"ibv_destroy_srq" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_srq) -> c_int;
+    create_qp = c"ibv_create_qp" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_qp_init_attr) -> *mut abi::ibv_qp;
-    modify_qp = c"ibv_modify_qp":
+    modify_qp = c"ibv_modify_qp" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_qp, *mut abi::ibv_qp_attr, c_int) -> c_int;
-    destroy_qp = c"ibv_destroy_qp": unsafe extern "C" fn(*mut abi::ibv_qp) -> c_int;
-    create_ah = c"ibv_create_ah":
+    destroy_qp = c"ibv_destroy_qp" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_qp) -> c_int;
+    create_ah = c"ibv_create_ah" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_ah_attr) -> *mut abi::ibv_ah;
-    destroy_ah = c"ibv_destroy_ah": unsafe extern "C" fn(*mut abi::ibv_ah) -> c_int;
-    get_async_event = c"ibv_get_async_event":
+    destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_ah) -> c_int;
+    get_async_event = c"ibv_get_async_event" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(Context, *mut abi::ibv_async_event) -> c_int;
-    ack_async_event = c"ibv_ack_async_event": unsafe extern "C" fn(*mut abi::ibv_async_event);
+    create_comp_channel = c"ibv_create_comp_channel" @ c"IBVERBS_1.0":
+        unsafe extern "C" fn(Context) -> *mut abi::ibv_comp_channel;
+    get_cq_event = c"ibv_get_cq_event" @ c"IBVERBS_1.1": unsafe extern "C" fn(
+        *mut abi::ibv_comp_channel, *mut *mut abi::ibv_cq, *mut *mut c_void) -> c_int;
+    ack_cq_events = c"ibv_ack_cq_events" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_cq, std::ffi::c_uint);
+    ack_async_event = c"ibv_ack_async_event" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_async_event);
 }
 
 fn loader_error() -> String {
@@ -76,8 +82,9 @@ fn loader_error() -> String {
         .into_owned()
 }
 
-fn symbol(handle: NonNull<c_void>, name: &CStr) -> Result<NonNull<c_void>, String> {
+fn symbol(handle: NonNull<c_void>, name: &CStr, node: &CStr) -> Result<NonNull<c_void>, String> {
     // SAFETY: the handle is open; name and node are C strings.
-    let address = unsafe { libc::dlvsym(handle.as_ptr(), name.as_ptr(), c"IBVERBS_1.1".as_ptr()) };
-    NonNull::new(address).ok_or_else(|| format!("no {}@IBVERBS_1.1", name.to_string_lossy()))
+    let address = unsafe { libc::dlvsym(handle.as_ptr(), name.as_ptr(), node.as_ptr()) };
+    NonNull::new(address)
+        .ok_or_else(|| format!("no {}@{}", name.to_string_lossy(), node.to_string_lossy()))
 }

@@ -2,9 +2,10 @@
 
 use super::library::Library;
 use super::message::Fact;
-use crate::program::{CqId, Key, MrId, MwId, PdId, QpId, Service, SrqId, XrcdId};
+use crate::program::{CqId, Key, MrId, MwId, PdId, QpId, Service, SrqId, Waits, XrcdId};
 use crate::reference::memory::pattern;
 use std::collections::HashMap;
+use std::ptr;
 use verbena_abi as abi;
 
 /// Every process has its arena at the same address, so that an offset names the same bytes
@@ -31,6 +32,8 @@ pub struct Objects {
     pub library: Library,
     pub context: *mut abi::ibv_context,
     pub lid: u16,
+    /// Where queues announce completions, if the program waits for events.
+    pub channel: *mut abi::ibv_comp_channel,
     pub arena: *mut u8,
     pub arena_len: usize,
     pub pds: HashMap<PdId, *mut abi::ibv_pd>,
@@ -46,7 +49,7 @@ pub struct Objects {
 
 impl Objects {
     /// Opens the first device and maps the arena, filled with the process's pattern.
-    pub fn open(process: u16, arena_len: usize) -> Result<Objects, String> {
+    pub fn open(process: u16, arena_len: usize, waits: Waits) -> Result<Objects, String> {
         let library = Library::open(c"libibverbs.so.1")?;
         let mut count = 0;
         // SAFETY: the count is a valid place.
@@ -68,9 +71,18 @@ impl Objects {
             return Err("ibv_query_port failed".to_owned());
         }
         // SAFETY: the context is open; its descriptor is read without blocking from here on.
-        unsafe {
-            let flags = libc::fcntl((*context).async_fd, libc::F_GETFL);
-            libc::fcntl((*context).async_fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
+        unsafe { unblock((*context).async_fd) };
+        let channel = match waits {
+            Waits::Polling => ptr::null_mut(),
+            // SAFETY: the context is open.
+            Waits::Events => unsafe { (library.create_comp_channel)(context) },
+        };
+        if waits == Waits::Events {
+            if channel.is_null() {
+                return Err("ibv_create_comp_channel failed".to_owned());
+            }
+            // SAFETY: it was just made; it is read without blocking.
+            unsafe { unblock((*channel).fd) };
         }
         let arena = map_arena(arena_len)?;
         // SAFETY: the arena was just mapped with this length and nobody else knows it.
@@ -82,6 +94,7 @@ impl Objects {
             library,
             context,
             lid: port.lid,
+            channel,
             arena,
             arena_len,
             pds: HashMap::new(),
@@ -152,6 +165,18 @@ impl Objects {
             port_num: PORT,
             ..Default::default()
         }
+    }
+}
+
+/// Lets reads of a descriptor return at once.
+///
+/// # Safety
+/// The descriptor is the library's own and open.
+unsafe fn unblock(descriptor: i32) {
+    // SAFETY: as the caller promises; flags are read and written back with one more.
+    unsafe {
+        let flags = libc::fcntl(descriptor, libc::F_GETFL);
+        libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::objects::QueuePair;
 use super::worker::Worker;
-use crate::program::{QpId, SrqId};
+use crate::program::{CqId, QpId, SrqId};
 use crate::reference::memory::sum_of;
 use crate::reference::responder::places_of;
 use std::time::{Duration, Instant};
@@ -18,9 +18,8 @@ impl Worker<'_> {
         let end = Instant::now() + long;
         loop {
             let mut reply = vec![0];
-            let queues: Vec<_> = self.objects.cqs.iter().map(|(id, cq)| (*id, *cq)).collect();
-            for (id, cq) in queues {
-                self.poll(id.0, cq, &mut reply);
+            for (id, cq) in self.queues_to_poll() {
+                self.poll(id, cq, &mut reply);
             }
             self.events(&mut reply);
             if reply.len() > 1 || Instant::now() >= end {
@@ -30,37 +29,76 @@ impl Worker<'_> {
         }
     }
 
-    fn poll(&mut self, id: u16, cq: *mut abi::ibv_cq, reply: &mut Vec<u64>) {
+    /// Every queue, or those that have announced something and those that could not have.
+    fn queues_to_poll(&mut self) -> Vec<(CqId, *mut abi::ibv_cq)> {
+        let all: Vec<_> = self.objects.cqs.iter().map(|(id, cq)| (*id, *cq)).collect();
+        if self.objects.channel.is_null() {
+            return all;
+        }
+        let (mut which, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let library = &self.objects.library;
+        let channel = self.objects.channel;
+        // SAFETY: the channel is open and both are valid places.
+        while unsafe { (library.get_cq_event)(channel, &mut which, &mut context) } == 0 {
+            // SAFETY: the event was got from this queue and is acknowledged once.
+            unsafe { (library.ack_cq_events)(which, 1) };
+            let announced = all.iter().find(|(_, cq)| *cq == which);
+            announced.inspect(|(id, _)| {
+                self.armed.remove(id);
+            });
+        }
+        let silent: Vec<_> = all
+            .into_iter()
+            .filter(|(id, _)| !self.armed.contains(id))
+            .collect();
+        for (id, cq) in &silent {
+            let Some(notify) = self.objects.operations().req_notify_cq else {
+                continue;
+            };
+            // SAFETY: the queue exists.
+            if unsafe { notify(*cq, 0) } == 0 {
+                self.armed.insert(*id);
+            }
+        }
+        silent
+    }
+
+    fn poll(&mut self, id: CqId, cq: *mut abi::ibv_cq, reply: &mut Vec<u64>) {
         let Some(poll) = self.objects.operations().poll_cq else {
             return;
         };
         let mut entries = [abi::ibv_wc::default(); BATCH];
         // SAFETY: the queue exists and there is room for a batch.
-        let count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
-        for entry in entries.iter().take(count.max(0) as usize) {
-            // SAFETY: both members are a u32.
-            let carried = unsafe { entry.imm.imm_data };
-            let immediate = entry.wc_flags & abi::IBV_WC_WITH_IMM != 0;
-            let sum = self.sum_of_message(entry);
-            reply[0] += 1;
-            reply.extend([
-                id.into(),
-                entry.wr_id,
-                entry.status.into(),
-                entry.opcode.into(),
-                entry.byte_len.into(),
-                if immediate {
-                    u32::from_be(carried)
-                } else {
-                    carried
-                }
-                .into(),
-                entry.wc_flags.into(),
-                entry.qp_num.into(),
-                entry.src_qp.into(),
-                sum.is_some().into(),
-                sum.unwrap_or(0),
-            ]);
+        let mut count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
+        while count > 0 {
+            for entry in entries.iter().take(count.max(0) as usize) {
+                // SAFETY: both members are a u32.
+                let carried = unsafe { entry.imm.imm_data };
+                let immediate = entry.wc_flags & abi::IBV_WC_WITH_IMM != 0;
+                let sum = self.sum_of_message(entry);
+                reply[0] += 1;
+                reply.extend([
+                    id.0.into(),
+                    entry.wr_id,
+                    entry.status.into(),
+                    entry.opcode.into(),
+                    entry.byte_len.into(),
+                    if immediate {
+                        u32::from_be(carried)
+                    } else {
+                        carried
+                    }
+                    .into(),
+                    entry.wc_flags.into(),
+                    entry.qp_num.into(),
+                    entry.src_qp.into(),
+                    sum.is_some().into(),
+                    sum.unwrap_or(0),
+                ]);
+            }
+            // A queue that announces what comes next must be emptied first.
+            // SAFETY: as above.
+            count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::message::{self, Fact, Order};
 use super::objects::Objects;
-use crate::program::{Action, Operation, Program, RecvWr};
-use std::collections::HashMap;
+use crate::program::{Action, CqId, Operation, Program, RecvWr};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -21,8 +21,9 @@ pub fn live(
     mut stream: UnixStream,
     files: &Path,
 ) -> io::Result<()> {
-    let mut worker = match Objects::open(process, program.arena as usize) {
+    let mut worker = match Objects::open(process, program.arena as usize, program.waits) {
         Ok(objects) => Worker {
+            armed: HashSet::new(),
             messages: Messages::of(program),
             objects,
             process,
@@ -98,6 +99,8 @@ impl<'a> Messages<'a> {
 
 /// A process of the program.
 pub struct Worker<'a> {
+    /// Queues that will announce what comes next.
+    pub(super) armed: HashSet<CqId>,
     pub(super) messages: Messages<'a>,
     pub(super) objects: Objects,
     process: u16,

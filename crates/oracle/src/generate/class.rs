@@ -33,6 +33,8 @@ classes! {
     Atomics = "atomics";
         /// RDMA writes with immediate data.
     Immediates = "immediates";
+        /// Sends with invalidate.
+    Invalidates = "invalidates";
     /// Inline data.
     Inline = "inline";
     /// Wrong keys, bounds, domains, rights, lengths.

@@ -12,7 +12,7 @@ pub use class::Class;
 pub use random::Random;
 
 use crate::program::{
-    Access, Action, Call, CqId, MrId, PdId, ProcessId, Program, QpId, Service, SrqId, Step,
+    Access, Action, Call, CqId, MrId, PdId, ProcessId, Program, QpId, Service, SrqId, Step, Waits,
 };
 use crate::reference::explore;
 use crate::reference::object::{State, World};
@@ -84,6 +84,11 @@ pub fn program(seed: u64, wishes: &Wishes) -> Program {
             ARENA + together::LARGE
         } else {
             ARENA
+        },
+        waits: if random.percent(30) {
+            Waits::Events
+        } else {
+            Waits::Polling
         },
         steps: Vec::new(),
     };

@@ -180,7 +180,7 @@ impl Generator {
         } else {
             7
         };
-        let retry = self.random.below(3) as u8;
+        let retry = 1 + self.random.below(2) as u8;
         self.write(
             by,
             Action::Rts {

@@ -2,7 +2,7 @@
 
 use super::{ARENA, Class, Generator, MOST_OUTSTANDING};
 use crate::program::{
-    Action, Call, Flags, Key, Operation, ProcessId, QpId, Remote, SendWr, Service, Sge, Step,
+    Action, Call, Flags, Key, MrId, Operation, ProcessId, QpId, Remote, SendWr, Service, Sge, Step,
     Target,
 };
 use crate::reference::object::State;
@@ -58,6 +58,20 @@ impl Generator {
                 qp,
                 to: Target::Err,
             },
+            _ if self.random.percent(10) && self.allows(Class::Regions) => {
+                let (pd, mr) = (self.basics[usize::from(by.0)].pd, MrId(self.number()));
+                Action::RegMr {
+                    mr,
+                    pd,
+                    at: 0,
+                    len: 4096,
+                    access: super::EVERYTHING,
+                }
+            }
+            _ if self.random.percent(20) => self.new_qp(by),
+            _ if self.random.percent(5) && self.allows(Class::Kills) && self.living().len() > 1 => {
+                Action::Kill {}
+            }
             9 if self.allows(Class::Resets) => Action::Modify {
                 qp,
                 to: Target::Reset,
@@ -71,6 +85,20 @@ impl Generator {
             return None;
         }
         Some(Call { by, action })
+    }
+
+    /// A queue pair that is not connected.
+    fn new_qp(&mut self, by: ProcessId) -> Action {
+        let basics = self.basics[usize::from(by.0)].clone();
+        Action::CreateQp {
+            qp: QpId(self.number()),
+            service: Service::Rc,
+            pd: basics.pd,
+            send_cq: basics.cqs[0],
+            recv_cq: basics.cqs[0],
+            srq: None,
+            all_signaled: false,
+        }
     }
 
     /// A program of transfers of megabytes that something ends while they are under way. Whoever

@@ -196,7 +196,10 @@ impl Generator {
                 kinds.extend(["cmp_swap", "fetch_add"]);
             }
             let window = self.bound_window(qp);
-            if self.allows(Class::Windows) && (window.is_some() || self.wrong()) {
+            if self.allows(Class::Windows)
+                && self.allows(Class::Invalidates)
+                && (window.is_some() || self.wrong())
+            {
                 kinds.push("send_inv");
             }
         }

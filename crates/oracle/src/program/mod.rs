@@ -91,6 +91,16 @@ choice! {
 }
 
 choice! {
+    /// How the processes of a program find completions.
+    pub enum Waits {
+        /// They poll.
+        Polling = "polling",
+        /// They ask for an event and poll when it comes.
+        Events = "events",
+    }
+}
+
+choice! {
     /// Types of memory windows.
     pub enum WindowType {
         /// Bound by `ibv_bind_mw`.
@@ -318,6 +328,8 @@ pub struct Program {
     pub processes: u16,
     /// Bytes of each process's arena.
     pub arena: u32,
+    /// How they find completions.
+    pub waits: Waits,
     /// What they do.
     pub steps: Vec<Step>,
 }

@@ -1,7 +1,9 @@
 //! The text of programs: one call a line, concurrent calls between `together` and `end`.
 
 use super::words::{Call as Words, Word, put_field};
-use super::{Action, Call, Key, MrId, MwId, ProcessId, Program, RecvWr, Remote, SendWr, Sge, Step};
+use super::{
+    Action, Call, Key, MrId, MwId, ProcessId, Program, RecvWr, Remote, SendWr, Sge, Step, Waits,
+};
 use std::fmt;
 
 impl Word for Key {
@@ -124,8 +126,10 @@ impl fmt::Display for Program {
         }
         writeln!(
             f,
-            "program processes={} arena={}",
-            self.processes, self.arena
+            "program processes={} arena={} waits={}",
+            self.processes,
+            self.arena,
+            self.waits.word()
         )?;
         self.steps.iter().try_for_each(|step| write!(f, "{step}"))
     }
@@ -145,22 +149,31 @@ impl std::str::FromStr for Program {
         if reader.together.is_some() {
             return Err("`together` without `end`".to_owned());
         }
-        let (processes, arena) = reader
+        let head = reader
             .head
             .ok_or("no line `program processes=N arena=BYTES`")?;
         Ok(Program {
             comment: reader.comment,
-            processes,
-            arena,
+            processes: head.processes,
+            arena: head.arena,
+            waits: head.waits,
             steps: reader.steps,
         })
     }
 }
 
+/// What the first line says.
+#[derive(Clone, Copy)]
+struct Head {
+    processes: u16,
+    arena: u32,
+    waits: Waits,
+}
+
 #[derive(Default)]
 struct Reader {
     comment: String,
-    head: Option<(u16, u32)>,
+    head: Option<Head>,
     steps: Vec<Step>,
     together: Option<Step>,
 }
@@ -186,13 +199,10 @@ impl Reader {
                     by: ProcessId::take(by)?,
                     action: Action::take(action)?,
                 };
-                if self
-                    .head
-                    .is_none_or(|(processes, _)| call.by.0 >= processes)
-                {
+                if self.head.is_none_or(|head| call.by.0 >= head.processes) {
                     return Err(format!("there is no process {by}"));
                 }
-                call.action.check(self.head.map_or(0, |(_, arena)| arena))?;
+                call.action.check(self.head.map_or(0, |head| head.arena))?;
                 match &mut self.together {
                     Some(step) => step.calls.push(call),
                     None => self.steps.push(Step { calls: vec![call] }),
@@ -208,15 +218,17 @@ const MAX_ARENA: u32 = 1 << 28;
 /// The largest number of processes.
 const MAX_PROCESSES: u16 = 16;
 
-fn head(line: &str) -> Result<(u16, u32), String> {
+fn head(line: &str) -> Result<Head, String> {
+    let mut waits = Waits::Polling;
     let (mut processes, mut arena) = (0u16, 0u32);
     for word in line.split_whitespace().skip(1) {
         match word.split_once('=') {
             Some(("processes", value)) => processes = Word::take(value)?,
             Some(("arena", value)) => arena = Word::take(value)?,
+            Some(("waits", value)) => waits = Word::take(value)?,
             _ => {
                 return Err(format!(
-                    "expected processes=N or arena=BYTES, found `{word}`"
+                    "expected processes=N, arena=BYTES or waits=HOW, found `{word}`"
                 ));
             }
         }
@@ -229,5 +241,9 @@ fn head(line: &str) -> Result<(u16, u32), String> {
             "arena must be a multiple of 4096 up to {MAX_ARENA}"
         ));
     }
-    Ok((processes, arena))
+    Ok(Head {
+        processes,
+        arena,
+        waits,
+    })
 }

@@ -296,8 +296,17 @@ impl World {
             }),
             Action::Modify { qp, to } => self.modify(*qp, *to, choices),
             Action::SetAccess { qp, access } => {
-                // RTS to RTS with IBV_QP_ACCESS_FLAGS.
-                self.transition(*qp, State::Rts, |qp| qp.access = *access)
+                // To RTS with IBV_QP_ACCESS_FLAGS, which is also a way out of SQD.
+                let from = if self.qp(*qp).state == State::Sqd {
+                    State::Sqd
+                } else {
+                    State::Rts
+                };
+                self.transition(*qp, from, |qp| {
+                    qp.state = State::Rts;
+                    qp.draining = None;
+                    qp.access = *access;
+                })
             }
             Action::PostSend { qp, wrs } => self.post_send(*qp, wrs),
             Action::PostRecv { qp, wrs } => self.post_recv(*qp, wrs),
