@@ -1,6 +1,6 @@
 //! Steps of one call.
 
-use super::{ARENA, Class, EVERYTHING, Generator, TARGETS};
+use super::{ARENA, Class, EVERYTHING, Generator, LOOSE, TARGETS};
 use crate::program::{
     Access, Action, Flags, Key, MrId, MwId, Operation, PdId, ProcessId, QpId, SendWr, Service,
     Target, WindowType,
@@ -32,8 +32,11 @@ impl Generator {
 
     fn fill(&mut self) {
         let Some(by) = self.process() else { return };
-        let at = self.random.below(ARENA / 2);
         let len = 1 + self.random.below(512);
+        let at = match self.random.below(4) {
+            0 => self.program.arena - LOOSE + self.random.below(LOOSE - len),
+            _ => self.random.below(ARENA / 2),
+        };
         let tag = 100 + self.random.below(1 << 20);
         self.write(by, Action::Fill { at, len, tag });
     }
@@ -44,7 +47,7 @@ impl Generator {
         match self.random.below(4) {
             0 if self.allows(Class::Kills) && !last => self.write(by, Action::Kill {}),
             1 if self.allows(Class::Pages) => {
-                let at = self.random.below(ARENA / 4096) * 4096;
+                let at = self.program.arena - LOOSE + self.random.below(2) * 4096;
                 self.write(by, Action::DontNeed { at, len: 4096 });
             }
             2 | 3 if self.allows(Class::Forks) => self.write(by, Action::Fork {}),
@@ -181,6 +184,10 @@ impl Generator {
 
     /// Some part of the arena, often of whole pages.
     fn part(&mut self) -> (u32, u32) {
+        if self.random.percent(35) {
+            let pages = 1 + self.random.below(2);
+            return (self.program.arena - LOOSE, pages * 4096);
+        }
         if self.random.percent(40) {
             let pages = 1 + self.random.below(2);
             let first = self.random.below(ARENA / 4096 - pages + 1);
@@ -278,7 +285,9 @@ impl Generator {
             // Binding it once more fails, and takes the queue pair with it: seldom.
             if choice < 8 || !self.allows(Class::Wrong) {
                 let bound_on = window.binding.and_then(|binding| binding.qp);
-                let on = bound_on.filter(|on| ready.contains(on)).unwrap_or(qp);
+                let bound_on = bound_on.filter(|on| ready.contains(on));
+                let other = self.allows(Class::Wrong).then_some(qp);
+                let Some(on) = bound_on.or(other) else { return };
                 return self.post_local(on, Operation::LocalInv { key: Key::Mw(mw) });
             }
         }

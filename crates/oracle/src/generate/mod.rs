@@ -34,6 +34,8 @@ pub const ARENA: u32 = 16384;
 const RECEIVES: u32 = 4096;
 /// Where remote targets begin.
 const TARGETS: u32 = 8192;
+/// Bytes at an arena's end that are registered only now and then.
+const LOOSE: u32 = 8192;
 /// A completion queue is never full.
 const CQ_DEPTH: u32 = 1024;
 /// Requests that may be outstanding in one queue.
@@ -80,11 +82,12 @@ pub fn program(seed: u64, wishes: &Wishes) -> Program {
     let program = Program {
         comment: format!("seed {seed}"),
         processes,
-        arena: if races {
-            ARENA + together::LARGE
-        } else {
-            ARENA
-        },
+        arena: LOOSE
+            + if races {
+                ARENA + together::LARGE
+            } else {
+                ARENA
+            },
         waits: if random.percent(30) {
             Waits::Events
         } else {

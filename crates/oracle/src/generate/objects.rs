@@ -1,6 +1,6 @@
 //! What programs begin with: domains, regions, queues, connected queue pairs.
 
-use super::{ARENA, Basics, CQ_DEPTH, Class, EVERYTHING, Generator, Pair};
+use super::{Basics, CQ_DEPTH, Class, EVERYTHING, Generator, LOOSE, Pair};
 use crate::program::{Access, Action, CqId, MrId, PdId, ProcessId, QpId, Service, SrqId, XrcdId};
 
 impl Generator {
@@ -19,7 +19,7 @@ impl Generator {
         let pd = PdId(self.number());
         self.write(by, Action::AllocPd { pd });
         let mr = MrId(self.number());
-        let len = self.program.arena.max(ARENA);
+        let len = self.program.arena - LOOSE;
         let access = EVERYTHING | Access::MW_BIND;
         self.write(
             by,

@@ -124,13 +124,13 @@ impl World {
         if qp.state == State::Sqd && qp.draining.is_none_or(|may| index >= may) {
             return false;
         }
-        let alone = is_local(&wqe.wr.operation)
-            || wqe.wr.flags.has(Flags::FENCE)
-            || matches!(self.local_side(id, wqe), Local::Invalid);
+        // What the adapter may not read is never sent, so nobody has to have a receive for it.
+        let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
+        let alone = is_local(&wqe.wr.operation) || wqe.wr.flags.has(Flags::FENCE) || invalid;
         if alone && index > 0 {
             return false;
         }
-        !self.waits_for_receive(id, &wqe.wr)
+        is_local(&wqe.wr.operation) || invalid || !self.waits_for_receive(id, &wqe.wr)
     }
 
     /// Whether the responder answers RNR and the requester asks for ever.
@@ -268,7 +268,7 @@ impl World {
         let index = self.next_index(id);
         let wqe = self.qp(id).sq[index].clone();
         if is_local(&wqe.wr.operation) {
-            return self.execute_locally(id, &wqe);
+            return self.execute_locally(id, &wqe, choices);
         }
         if matches!(self.local_side(id, &wqe), Local::Invalid) {
             return self.begin_invalid(id, &wqe, choices);

@@ -584,7 +584,7 @@ impl World {
             Ok(current) => current,
             Err(answer) => return answer,
         };
-        if self.invalidate(responder, key) {
+        if self.invalidate(responder, key, choices) {
             let carried = Carried::Invalidated;
             let (opcode, places) = (abi::IBV_WC_RECV, places_of(&current.wr, data.len()));
             self.complete_receive(responder, current, opcode, data.len(), carried, places);

@@ -321,7 +321,12 @@ impl World {
                 Code::Success
             }
             Action::DontNeed { at, len } => {
-                let bytes = Bytes::of(*len, Source::Zero);
+                // While the adapter holds pages, what a process sees of them is open.
+                let held = self
+                    .mrs
+                    .values()
+                    .any(|mr| mr.owner == by && mr.at < at + len && *at < mr.at + mr.len);
+                let bytes = Bytes::of(*len, if held { Source::Unknown } else { Source::Zero });
                 self.arena(by).replace(*at, &bytes);
                 Code::Success
             }

@@ -1,5 +1,6 @@
 //! Memory windows: binding and invalidating (10.6.6, 10.6.7).
 
+use super::choice::Choices;
 use super::object::{Binding, World, Wqe};
 use super::outcome::{SUCCESS, Statuses};
 use crate::program::{Access, Key, MrId, MwId, Operation, QpId, WindowType};
@@ -7,9 +8,9 @@ use verbena_abi as abi;
 
 impl World {
     /// A request that the adapter executes without its peer.
-    pub fn execute_locally(&mut self, id: QpId, wqe: &Wqe) {
+    pub fn execute_locally(&mut self, id: QpId, wqe: &Wqe, choices: &mut Choices) {
         let statuses = match &wqe.wr.operation {
-            Operation::LocalInv { key } if self.invalidate(id, *key) => SUCCESS,
+            Operation::LocalInv { key } if self.invalidate(id, *key, choices) => SUCCESS,
             Operation::LocalInv { .. } => Statuses::of(abi::IBV_WC_LOC_QP_OP_ERR)
                 .or(abi::IBV_WC_LOC_PROT_ERR)
                 .or(abi::IBV_WC_LOC_ACCESS_ERR)
@@ -46,17 +47,22 @@ impl World {
     }
 
     /// Unbinds a type 2 window, if this queue pair may.
-    pub fn invalidate(&mut self, qp: QpId, key: Key) -> bool {
+    pub fn invalidate(&mut self, qp: QpId, key: Key, choices: &mut Choices) -> bool {
         let (owner, pd) = (self.qp(qp).owner, self.qp(qp).pd);
         let Key::Mw(mw) = key else { return false };
         let Some(mw) = self.mws.get_mut(&mw) else {
             return false;
         };
+        let own = mw.owner == owner && pd == Some(mw.pd) && mw.kind == WindowType::Two;
+        if own && mw.binding.is_none() {
+            // Nothing says whether what is free can be invalidated; adapters differ.
+            return choices.pick(2) == 0;
+        }
         let bound_here = mw
             .binding
             .as_ref()
             .is_some_and(|binding| binding.qp == Some(qp));
-        if mw.owner != owner || pd != Some(mw.pd) || mw.kind != WindowType::Two || !bound_here {
+        if !own || !bound_here {
             return false;
         }
         mw.binding = None;
