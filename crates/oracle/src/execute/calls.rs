@@ -1,10 +1,10 @@
 //! The calls of a program, made on the library.
 
 use super::message::Fact;
-use super::objects::{PORT, QueuePair};
-use super::post::{QKEY, access_bits};
+use super::objects::QueuePair;
+use super::post::access_bits;
 use super::worker::Worker;
-use crate::program::{Access, Action, Operation, QpId, Service, SrqId, Target, WindowType};
+use crate::program::{Action, Operation, QpId, Service, SrqId, Target, WindowType};
 use crate::reference::memory::pattern;
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,9 +14,6 @@ const QUEUE_DEPTH: u32 = 128;
 const MOST_SGES: u32 = 4;
 /// Bytes that every queue pair takes inline.
 const INLINE_BYTES: u32 = 64;
-/// 4.096 us * 2^12: a request is repeated after 17 ms, so that a busy machine is no lost peer.
-const TIMEOUT: u8 = 12;
-
 fn errno() -> i32 {
     io::Error::last_os_error()
         .raw_os_error()
@@ -398,7 +395,8 @@ impl Worker<'_> {
                 objects.post_srq_recv(*srq, wrs)
             }
             Action::Fill { at, len, tag } => {
-                for index in 0..*len {
+                // From the end: what a peer goes on writing, from its beginning, is not overwritten.
+                for index in (0..*len).rev() {
                     // SAFETY: the place is within the arena; the store is volatile because the
                     // adapter reads the arena behind the compiler's back.
                     unsafe {
@@ -480,78 +478,6 @@ impl Worker<'_> {
                 .facts
                 .insert((Fact::SrqNumber, id.0), number.into());
         }
-    }
-
-    fn modify(&mut self, qp: QpId, attributes: &mut abi::ibv_qp_attr, mask: i32) -> Option<i32> {
-        let handle = self.objects.qps.get(&qp)?.handle;
-        // SAFETY: the queue pair exists and the attributes are valid.
-        Some(unsafe { (self.objects.library.modify_qp)(handle, attributes, mask) })
-    }
-
-    fn init(&mut self, qp: QpId, access: Access) -> Option<i32> {
-        let service = self.objects.qps.get(&qp)?.service;
-        let mut attributes = abi::ibv_qp_attr {
-            qp_state: abi::IBV_QPS_INIT,
-            port_num: PORT,
-            qkey: QKEY,
-            qp_access_flags: access_bits(access),
-            ..Default::default()
-        };
-        let own = if service == Service::Ud {
-            abi::IBV_QP_QKEY
-        } else {
-            abi::IBV_QP_ACCESS_FLAGS
-        };
-        let mask = abi::IBV_QP_STATE | abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_PORT | own;
-        self.modify(qp, &mut attributes, mask)
-    }
-
-    fn rtr(&mut self, qp: QpId, peer: QpId, psn: u32, rnr_timer: u8) -> Option<i32> {
-        let service = self.objects.qps.get(&qp)?.service;
-        let mut attributes = abi::ibv_qp_attr {
-            qp_state: abi::IBV_QPS_RTR,
-            path_mtu: abi::IBV_MTU_1024,
-            dest_qp_num: self.objects.fact(Fact::QpNumber, peer.0),
-            rq_psn: psn,
-            ah_attr: self.objects.route(),
-            max_dest_rd_atomic: 4,
-            min_rnr_timer: rnr_timer,
-            ..Default::default()
-        };
-        let connection =
-            abi::IBV_QP_AV | abi::IBV_QP_PATH_MTU | abi::IBV_QP_DEST_QPN | abi::IBV_QP_RQ_PSN;
-        let reliable = abi::IBV_QP_MAX_DEST_RD_ATOMIC | abi::IBV_QP_MIN_RNR_TIMER;
-        let mask = abi::IBV_QP_STATE
-            | match service {
-                Service::Ud => 0,
-                Service::Uc => connection,
-                Service::XrcSend => connection,
-                Service::Rc | Service::XrcReceive => connection | reliable,
-            };
-        self.modify(qp, &mut attributes, mask)
-    }
-
-    fn rts(&mut self, qp: QpId, psn: u32, retry: u8, rnr_retry: u8) -> Option<i32> {
-        let service = self.objects.qps.get(&qp)?.service;
-        let mut attributes = abi::ibv_qp_attr {
-            qp_state: abi::IBV_QPS_RTS,
-            sq_psn: psn,
-            timeout: TIMEOUT,
-            retry_cnt: retry,
-            rnr_retry,
-            max_rd_atomic: 4,
-            ..Default::default()
-        };
-        let requester =
-            abi::IBV_QP_RETRY_CNT | abi::IBV_QP_RNR_RETRY | abi::IBV_QP_MAX_QP_RD_ATOMIC;
-        let mask = abi::IBV_QP_STATE
-            | abi::IBV_QP_SQ_PSN
-            | match service {
-                Service::Uc | Service::Ud => 0,
-                Service::XrcReceive => abi::IBV_QP_TIMEOUT,
-                Service::Rc | Service::XrcSend => abi::IBV_QP_TIMEOUT | requester,
-            };
-        self.modify(qp, &mut attributes, mask)
     }
 
     /// The child has what the parent had, and what it writes is its own.

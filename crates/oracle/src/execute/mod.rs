@@ -4,6 +4,7 @@ mod calls;
 pub mod conductor;
 mod library;
 mod message;
+mod modify;
 mod objects;
 mod observe;
 mod post;

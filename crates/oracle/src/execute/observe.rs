@@ -4,7 +4,7 @@ use super::objects::QueuePair;
 use super::worker::Worker;
 use crate::program::{CqId, QpId, SrqId};
 use crate::reference::memory::sum_of;
-use crate::reference::responder::places_of;
+use crate::reference::receive::places_of;
 use std::time::{Duration, Instant};
 use verbena_abi as abi;
 

@@ -3,7 +3,7 @@
 use super::choice::{self, Choices};
 use super::object::World;
 use super::requester::Move;
-use crate::program::{ProcessId, Step};
+use crate::program::{Action, ProcessId, Step};
 use std::collections::HashSet;
 
 /// More states than this are not followed: the step is too concurrent to be judged.
@@ -27,7 +27,10 @@ pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
     let by_process: Vec<Vec<usize>> = (0..processes)
         .map(|process| {
             let by = |index: &usize| usize::from(step.calls[*index].by.0) == process;
-            (0..step.calls.len()).filter(by).collect()
+            let mut own: Vec<usize> = (0..step.calls.len()).filter(by).collect();
+            // A process that is killed has made its calls by then.
+            own.sort_by_key(|index| matches!(step.calls[*index].action, Action::Kill {}));
+            own
         })
         .collect();
     let concurrent = step.calls.len() > 1;

@@ -10,6 +10,8 @@
 //! **Source.** InfiniBand Architecture Specification volume 1: chapter 9 (transport), 10 (software
 //! transport interface), 11 (verbs); the manual pages `ibv_*(3)`.
 
+mod access;
+mod applicable;
 pub mod belief;
 pub mod choice;
 pub mod explore;
@@ -17,6 +19,7 @@ pub mod memory;
 pub mod object;
 pub mod outcome;
 mod queue_pair;
+pub mod receive;
 pub mod requester;
 pub mod responder;
 mod verbs;

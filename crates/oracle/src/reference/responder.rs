@@ -1,16 +1,18 @@
 //! The responder: what an arriving request is checked for and what it does (9.7.4, 9.7.5, 9.9.3).
 
+use super::access::target;
 use super::choice::Choices;
 use super::memory::{Bytes, Source};
 use super::object::{Answer, Current, World};
-use super::outcome::{Carried, Completion, Event, EventKind, SUCCESS, Side, Statuses, Subject};
+use super::outcome::{Carried, Event, EventKind, Statuses, Subject};
 use super::requester::takes_receive;
-use crate::program::{Access, Key, Operation, PdId, QpId, RecvWr, Remote, SendWr, Service, SrqId};
+use crate::program::{Operation, QpId, RecvWr, Remote, SendWr, Service, SrqId};
 use verbena_abi as abi;
 
 /// Bytes of a packet on every connection of a program.
 const PATH_MTU: u32 = 1024;
-const ATOMIC_BYTES: u32 = 8;
+/// Bytes that an atomic works on.
+pub const ATOMIC_BYTES: u32 = 8;
 /// A datagram's receive buffer begins with space for a global route header.
 pub const GRH_BYTES: u32 = 40;
 
@@ -22,131 +24,23 @@ pub struct Fault {
     pub event: EventKind,
 }
 
-/// Where a message of this length lies in a receive request.
-pub fn places_of(wr: &RecvWr, len: u32) -> Vec<(u32, u32)> {
-    let mut left = len;
-    let mut places = Vec::new();
-    for sge in &wr.sges {
-        let part = sge.len.min(left);
-        left -= part;
-        if part > 0 {
-            places.push((sge.at, part));
-        }
-    }
-    places
-}
-
-fn invalid_request() -> Fault {
+/// The peer asks for what this queue pair does not do.
+pub fn invalid_request() -> Fault {
     Fault {
         statuses: Statuses::of(abi::IBV_WC_REM_INV_REQ_ERR),
         event: EventKind::QpRequestError,
     }
 }
 
-fn access_violation() -> Fault {
+/// The peer asks for memory that it may not use.
+pub fn access_violation() -> Fault {
     Fault {
         statuses: Statuses::of(abi::IBV_WC_REM_ACCESS_ERR),
         event: EventKind::QpAccessError,
     }
 }
 
-/// What an operation asks of remote memory: where, how much, which right.
-fn target(wr: &SendWr) -> Option<(&Remote, u32, Access)> {
-    match &wr.operation {
-        Operation::Write { to } | Operation::WriteImm { to, .. } => {
-            Some((to, wr.length(), Access::REMOTE_WRITE))
-        }
-        Operation::Read { from } => Some((from, wr.length(), Access::REMOTE_READ)),
-        Operation::CmpSwap { at, .. } | Operation::FetchAdd { at, .. } => {
-            Some((at, ATOMIC_BYTES, Access::REMOTE_ATOMIC))
-        }
-        _ => None,
-    }
-}
-
 impl World {
-    /// Whether an operation on remote memory is refused.
-    pub fn remote_fault(&self, responder: QpId, wr: &SendWr) -> Option<Fault> {
-        let xrc = self.qps[&responder].service == Service::XrcReceive;
-        if xrc && self.named_srq(responder, wr).is_none() {
-            let mut fault = invalid_request();
-            fault.statuses = fault.statuses.or(abi::IBV_WC_REM_OP_ERR);
-            return Some(fault);
-        }
-        let (remote, len, right) = target(wr)?;
-        let qp = &self.qps[&responder];
-        if !qp.access.has(right) {
-            return Some(invalid_request());
-        }
-        if right == Access::REMOTE_ATOMIC && remote.at % ATOMIC_BYTES != 0 {
-            // Both may be wrong at once; either is then told.
-            let mut fault = invalid_request();
-            if !self.may_reach(responder, wr, remote, len, right) {
-                fault.statuses = fault.statuses.or(abi::IBV_WC_REM_ACCESS_ERR);
-            }
-            return Some(fault);
-        }
-        // The key of a request without data is not looked at (9.7.4.1.5, C9-88).
-        (len > 0 && !self.may_reach(responder, wr, remote, len, right)).then(access_violation)
-    }
-
-    /// Whether a key grants this right to these bytes through this queue pair (9.4.1.1.2, 10.6).
-    fn may_reach(
-        &self,
-        responder: QpId,
-        wr: &SendWr,
-        remote: &Remote,
-        len: u32,
-        right: Access,
-    ) -> bool {
-        let domain = self.domain(responder, wr);
-        let qp = &self.qps[&responder];
-        let within = |at: u32, length: u32| {
-            at <= remote.at
-                && u64::from(remote.at) + u64::from(len) <= u64::from(at) + u64::from(length)
-        };
-        match remote.key {
-            Key::Bad => false,
-            Key::Mr(mr) => self.mrs.get(&mr).is_some_and(|mr| {
-                mr.owner == qp.owner
-                    && domain == Some(mr.pd)
-                    && mr.access.has(right)
-                    && within(mr.at, mr.len)
-            }),
-            Key::Mw(mw) => self.mws.get(&mw).is_some_and(|mw| {
-                mw.owner == qp.owner
-                    && domain == Some(mw.pd)
-                    && mw.binding.as_ref().is_some_and(|binding| {
-                        binding.access.has(right)
-                            && binding.qp.is_none_or(|bound| bound == responder)
-                            && within(binding.at, binding.len)
-                            && self.mrs.contains_key(&binding.mr)
-                    })
-            }),
-        }
-    }
-
-    /// The domain that keys are checked against. An XRC target has none of its own: it is that of
-    /// the shared receive queue that every request names (14.2).
-    fn domain(&self, responder: QpId, wr: &SendWr) -> Option<PdId> {
-        match self.qps[&responder].service {
-            Service::XrcReceive => {
-                let srq = self.named_srq(responder, wr)?;
-                Some(self.srqs[&srq].pd)
-            }
-            _ => self.qps[&responder].pd,
-        }
-    }
-
-    /// The shared receive queue that a request names, if it is one of the target's domain.
-    fn named_srq(&self, responder: QpId, wr: &SendWr) -> Option<SrqId> {
-        let id = wr.srq?;
-        let (own, _) = self.srqs.get(&id)?.xrc?;
-        let file = |xrcd| self.xrcds.get(&xrcd).map(|(_, file)| *file);
-        let target = self.qps[&responder].xrcd?;
-        (file(own).is_some() && file(own) == file(target)).then_some(id)
-    }
-
     /// Whether there is a receive request for this message.
     pub fn has_receive(&self, responder: QpId, wr: &SendWr) -> bool {
         let qp = &self.qps[&responder];
@@ -453,155 +347,5 @@ impl World {
         self.arena(owner)
             .replace(at.at, &Bytes::of(ATOMIC_BYTES, new));
         Answer::Executed(Some(old))
-    }
-
-    fn complete_receive(
-        &mut self,
-        responder: QpId,
-        current: Current,
-        opcode: abi::ibv_wc_opcode,
-        len: u32,
-        carried: Carried,
-        places: Vec<(u32, u32)>,
-    ) {
-        let datagram = self.qp(responder).service == Service::Ud;
-        let owner = self.qp(responder).owner;
-        let mut content = Bytes::default();
-        for (at, len) in &places {
-            let part = self.arena(owner).slice(*at..*at + *len);
-            content.extend(&part);
-        }
-        let completion = Completion {
-            cq: current.cq,
-            id: current.wr.id,
-            statuses: SUCCESS,
-            opcode,
-            byte_len: Some(len + if datagram { GRH_BYTES } else { 0 }),
-            carried,
-            datagram,
-            places,
-            content,
-        };
-        self.complete(responder, Side::Receive, completion);
-    }
-
-    /// A message goes into the receive request that was taken for it.
-    fn receive(
-        &mut self,
-        responder: QpId,
-        data: &Bytes,
-        carried: Carried,
-        choices: &mut Choices,
-    ) -> Answer {
-        match self.place(responder, data, choices) {
-            Err(answer) => answer,
-            Ok(current) => {
-                let (opcode, places) = (abi::IBV_WC_RECV, places_of(&current.wr, data.len()));
-                self.complete_receive(responder, current, opcode, data.len(), carried, places);
-                Answer::Executed(None)
-            }
-        }
-    }
-
-    /// Places a message, or fails as the specification says for what is wrong with the request.
-    fn place(
-        &mut self,
-        responder: QpId,
-        data: &Bytes,
-        choices: &mut Choices,
-    ) -> Result<Current, Answer> {
-        let qp = self.qp(responder);
-        let (owner, pd, reliable, srq) = (qp.owner, qp.pd, qp.reliable(), qp.srq);
-        let front = if qp.service == Service::Ud {
-            GRH_BYTES
-        } else {
-            0
-        };
-        let current = qp.current.clone().expect("a receive was taken");
-        // The keys of a shared receive queue's requests are checked against its own domain.
-        let pd = srq
-            .map(|srq| self.srqs[&srq].pd)
-            .or(pd)
-            .or_else(|| self.domain_of(&current));
-        let whole = Bytes::of(front, Source::Unknown);
-        let mut whole = whole;
-        whole.extend(data);
-        let room: u32 = current.wr.sges.iter().map(|sge| sge.len).sum();
-        let valid = |sge: &crate::program::Sge| {
-            sge.len == 0 || pd.is_some_and(|pd| self.may_use(owner, pd, sge, true))
-        };
-        let mut before = 0;
-        let (mut touched_bad, mut untouched_bad) = (false, false);
-        for sge in &current.wr.sges {
-            touched_bad |= before < whole.len() && !valid(sge);
-            untouched_bad |= before >= whole.len() && !valid(sge);
-            before += sge.len;
-        }
-        let too_long = whole.len() > room;
-        let bad = touched_bad || untouched_bad && choices.pick(2) == 1;
-        if !too_long && !bad {
-            self.qp(responder).current = None;
-            self.scatter(owner, &current.wr.sges, &whole);
-            return Ok(current);
-        }
-        let unknown = Bytes::of(room.min(whole.len()), Source::Unknown);
-        let usable: Vec<_> = current.wr.sges.iter().copied().filter(valid).collect();
-        self.scatter(owner, &usable, &unknown);
-        let length_first = too_long && (!bad || choices.pick(2) == 0);
-        let (receive, send) = if length_first {
-            (abi::IBV_WC_LOC_LEN_ERR, abi::IBV_WC_REM_INV_REQ_ERR)
-        } else {
-            (abi::IBV_WC_LOC_PROT_ERR, abi::IBV_WC_REM_OP_ERR)
-        };
-        let fault = Fault {
-            statuses: Statuses::of(send),
-            event: EventKind::QpRequestError,
-        };
-        self.responder_error(responder, &fault, Some(Statuses::of(receive)));
-        Err(if reliable {
-            Answer::Failed(fault.statuses)
-        } else {
-            Answer::Executed(None)
-        })
-    }
-
-    fn domain_of(&self, current: &Current) -> Option<PdId> {
-        // XRC: the request came from the shared receive queue that completes there.
-        let of = |srq: &&super::object::Srq| srq.xrc.is_some_and(|(_, cq)| cq == current.cq);
-        self.srqs.values().find(of).map(|srq| srq.pd)
-    }
-
-    /// A message that also invalidates a window. If it may not, the receive request fails and the
-    /// requester is not told by a NAK: its acknowledgement may have gone before (class J).
-    fn receive_invalidating(
-        &mut self,
-        responder: QpId,
-        data: &Bytes,
-        key: Key,
-        choices: &mut Choices,
-    ) -> Answer {
-        let current = match self.place(responder, data, choices) {
-            Ok(current) => current,
-            Err(answer) => return answer,
-        };
-        if self.invalidate(responder, key, choices) {
-            let carried = Carried::Invalidated;
-            let (opcode, places) = (abi::IBV_WC_RECV, places_of(&current.wr, data.len()));
-            self.complete_receive(responder, current, opcode, data.len(), carried, places);
-            return Answer::Executed(None);
-        }
-        let statuses = Statuses::of(abi::IBV_WC_LOC_QP_OP_ERR)
-            .or(abi::IBV_WC_LOC_PROT_ERR)
-            .or(abi::IBV_WC_LOC_ACCESS_ERR)
-            .or(abi::IBV_WC_MW_BIND_ERR)
-            .or(abi::IBV_WC_REM_INV_REQ_ERR)
-            .or(abi::IBV_WC_REM_ACCESS_ERR)
-            .or(abi::IBV_WC_WR_FLUSH_ERR);
-        self.qp(responder).current = Some(current);
-        self.responder_error(responder, &access_violation(), Some(statuses));
-        match choices.pick(2) {
-            0 => Answer::Executed(None),
-            _ => Answer::Failed(Statuses::of(abi::IBV_WC_RETRY_EXC_ERR)),
-        }
     }
 }
