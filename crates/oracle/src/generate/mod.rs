@@ -78,7 +78,12 @@ pub struct Generator {
 pub fn program(seed: u64, wishes: &Wishes) -> Program {
     let mut random = Random::new(seed);
     let processes = 1 + random.below(wishes.processes.into()) as u16;
-    let races = wishes.classes.contains(&Class::Races) && random.percent(10);
+    let share = if wishes.classes == [Class::Races] {
+        100
+    } else {
+        10
+    };
+    let races = wishes.classes.contains(&Class::Races) && random.percent(share);
     let program = Program {
         comment: format!("seed {seed}"),
         processes,

@@ -8,7 +8,7 @@ use crate::program::{
 use crate::reference::object::State;
 
 /// Bytes more that a program of races has: half is a source, half a target.
-pub const LARGE: u32 = 2 << 20;
+pub const LARGE: u32 = 8 << 20;
 
 /// How many queue pairs have bytes of their own.
 const LANES: u32 = 8;
@@ -175,7 +175,7 @@ impl Generator {
             tag,
         };
         let mut calls = vec![Call { by, action: write }];
-        let us = self.random.below(400);
+        let us = self.random.below(300);
         calls.push(Call {
             by: target,
             action: Action::Spin { us },

@@ -122,9 +122,7 @@ impl Belief {
     /// Keeps the worlds in which a process's memory is this.
     pub fn holds(&mut self, process: ProcessId, memory: &[u8]) -> Result<(), String> {
         let index = usize::from(process.0);
-        // A world whose work is not done yet may still change its memory.
-        let matching =
-            |world: &World| !world.rests() || world.memory[index].difference(memory).is_none();
+        let same = |world: &World| world.memory[index].difference(memory).is_none();
         let words = |world: &World| match world.memory[index].difference(memory) {
             Some(at) => format!(
                 "byte {at} must be {}, it is {:02x}",
@@ -133,7 +131,17 @@ impl Belief {
             ),
             None => String::new(),
         };
-        self.keep(matching, words)
+        // A world whose work is not done yet may still change its memory: it cannot be judged, and
+        // must not stand for those that can.
+        let undone: Vec<World> = self
+            .worlds
+            .iter()
+            .filter(|world| !world.rests())
+            .cloned()
+            .collect();
+        self.keep(|world| world.rests() && same(world), words)?;
+        self.worlds.extend(undone);
+        Ok(())
     }
 
     /// Whether a process must see something.
