@@ -1,0 +1,142 @@
+//! What was reached: how often each kind of call, completion and event occurred.
+
+use crate::program::{Action, Call, Operation};
+use crate::reference::belief::Seen;
+use crate::reference::outcome::EventKind;
+use std::collections::BTreeMap;
+use std::fmt;
+use verbena_abi as abi;
+
+/// Counts by kind.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// Programs run.
+    pub programs: u64,
+    /// Programs that were too concurrent to be judged.
+    pub unjudged: u64,
+    /// Steps run.
+    pub steps: u64,
+    counts: BTreeMap<(&'static str, String), u64>,
+}
+
+impl Coverage {
+    fn count(&mut self, table: &'static str, kind: String) {
+        *self.counts.entry((table, kind)).or_default() += 1;
+    }
+
+    /// A call returned.
+    pub fn call(&mut self, call: &Call, code: i32) {
+        let result = if code == 0 { "" } else { " refused" };
+        self.count("calls", format!("{}{result}", call.action.name()));
+        if let Action::PostSend { wrs, .. } = &call.action {
+            for wr in wrs {
+                self.count("requests", wr.operation.name().to_owned());
+            }
+        }
+    }
+
+    /// A completion was polled.
+    pub fn completion(&mut self, seen: &Seen) {
+        self.count("statuses", status_name(seen.status).to_owned());
+    }
+
+    /// An event was read.
+    pub fn event(&mut self, kind: EventKind) {
+        self.count("events", format!("{kind:?}"));
+    }
+
+    /// How often something of a table occurred.
+    pub fn of(&self, table: &'static str, kind: &str) -> u64 {
+        self.counts
+            .get(&(table, kind.to_owned()))
+            .copied()
+            .unwrap_or(0)
+    }
+}
+
+/// Statuses that a run without restrictions must have seen.
+const STATUSES: &[u32] = &[
+    abi::IBV_WC_SUCCESS,
+    abi::IBV_WC_LOC_LEN_ERR,
+    abi::IBV_WC_LOC_PROT_ERR,
+    abi::IBV_WC_WR_FLUSH_ERR,
+    abi::IBV_WC_MW_BIND_ERR,
+    abi::IBV_WC_LOC_ACCESS_ERR,
+    abi::IBV_WC_REM_INV_REQ_ERR,
+    abi::IBV_WC_REM_ACCESS_ERR,
+    abi::IBV_WC_REM_OP_ERR,
+    abi::IBV_WC_RETRY_EXC_ERR,
+    abi::IBV_WC_RNR_RETRY_EXC_ERR,
+];
+
+impl Coverage {
+    /// What a run without restrictions has never reached: calls, operations, statuses and events
+    /// that must occur if programs are what they are meant to be.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        let mut want = |table: &'static str, kind: &str| {
+            if self.of(table, kind) == 0 {
+                missing.push(format!("{table}: {kind}"));
+            }
+        };
+        Action::WORDS.iter().for_each(|word| want("calls", word));
+        Operation::WORDS
+            .iter()
+            .for_each(|word| want("requests", word));
+        STATUSES
+            .iter()
+            .for_each(|status| want("statuses", status_name(*status)));
+        for event in [EventKind::SrqLimit, EventKind::Drained, EventKind::LastWqe] {
+            want("events", &format!("{event:?}"));
+        }
+        missing
+    }
+}
+
+/// The name of a completion status.
+pub fn status_name(status: u32) -> &'static str {
+    const NAMES: [&str; 22] = [
+        "SUCCESS",
+        "LOC_LEN_ERR",
+        "LOC_QP_OP_ERR",
+        "LOC_EEC_OP_ERR",
+        "LOC_PROT_ERR",
+        "WR_FLUSH_ERR",
+        "MW_BIND_ERR",
+        "BAD_RESP_ERR",
+        "LOC_ACCESS_ERR",
+        "REM_INV_REQ_ERR",
+        "REM_ACCESS_ERR",
+        "REM_OP_ERR",
+        "RETRY_EXC_ERR",
+        "RNR_RETRY_EXC_ERR",
+        "LOC_RDD_VIOL_ERR",
+        "REM_INV_RD_REQ_ERR",
+        "REM_ABORT_ERR",
+        "INV_EECN_ERR",
+        "INV_EEC_STATE_ERR",
+        "FATAL_ERR",
+        "RESP_TIMEOUT_ERR",
+        "GENERAL_ERR",
+    ];
+    NAMES.get(status as usize).copied().unwrap_or("another")
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} programs ({} too concurrent to be judged), {} steps",
+            self.programs, self.unjudged, self.steps
+        )?;
+        let mut last = "";
+        for ((table, kind), count) in &self.counts {
+            if *table != last {
+                writeln!(f, "{table}:")?;
+                last = table;
+            }
+            writeln!(f, "  {count:>8} {kind}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,513 @@
+//! The conductor: runs a program's steps on worker processes and asks the reference about
+//! everything that they see.
+
+use super::message::{self, Order};
+use super::worker::{self, NOT_MADE};
+use crate::coverage::Coverage;
+use crate::program::{Action, CqId, ProcessId, Program, QpId, SrqId, Step};
+use crate::reference::belief::{Belief, Seen};
+use crate::reference::outcome::{Event, EventKind, Subject};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How the conductor runs programs.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// How long what must come may take.
+    pub patience: Duration,
+    /// Where each program gets a runtime directory of its own.
+    pub directory: PathBuf,
+}
+
+/// What came of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The library did what the reference allows.
+    Agreed,
+    /// It did not, in this step.
+    Differs {
+        /// The step's position.
+        step: usize,
+        /// What was seen and what was allowed.
+        words: String,
+    },
+    /// The reference cannot follow this much concurrency.
+    TooConcurrent,
+}
+
+/// A greater arena is compared only after concurrent steps and at the end.
+const SMALL_ARENA: u32 = 1 << 16;
+
+enum Trouble {
+    Difference(String),
+    TooConcurrent,
+}
+
+/// Time for what must not come, at the end of a program.
+const AFTERWARDS: Duration = Duration::from_millis(3);
+
+/// Runs a program to its end or to the first difference.
+pub fn run(
+    program: &Program,
+    conditions: &Conditions,
+    coverage: &mut Coverage,
+) -> io::Result<Verdict> {
+    let place = Place::new(&conditions.directory)?;
+    let mut conductor = match Conductor::start(program, conditions, &place) {
+        Ok(conductor) => conductor,
+        Err(words) => return Ok(Verdict::Differs { step: 0, words }),
+    };
+    for (index, step) in program.steps.iter().enumerate() {
+        match conductor.step(index, step, coverage) {
+            Ok(()) => {}
+            Err(Trouble::TooConcurrent) => return Ok(Verdict::TooConcurrent),
+            Err(Trouble::Difference(words)) => return Ok(Verdict::Differs { step: index, words }),
+        }
+    }
+    match conductor.finish(coverage) {
+        Err(Trouble::Difference(words)) => Ok(Verdict::Differs {
+            step: program.steps.len(),
+            words,
+        }),
+        _ => Ok(Verdict::Agreed),
+    }
+}
+
+/// A directory for one program.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(parent: &Path) -> io::Result<Place> {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("oracle-{}-{number}", std::process::id()));
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)?;
+        Ok(Place(path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Worker {
+    pid: libc::pid_t,
+    stream: UnixStream,
+    alive: bool,
+}
+
+impl Worker {
+    fn signal(&self, signal: i32) {
+        // SAFETY: the process is our child and was not waited for.
+        unsafe { libc::kill(self.pid, signal) };
+    }
+
+    fn end(&mut self) {
+        if self.alive {
+            self.signal(libc::SIGKILL);
+            let mut status = 0;
+            // SAFETY: our child; the status is a valid place.
+            unsafe { libc::waitpid(self.pid, &mut status, 0) };
+            self.alive = false;
+        }
+    }
+
+    /// How a worker that says nothing more has ended, if it has.
+    fn ended(&mut self) -> Option<String> {
+        let mut status = 0;
+        for _ in 0..20 {
+            // SAFETY: our child; the status is a valid place.
+            if unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) } == self.pid {
+                self.alive = false;
+                return Some(match libc::WIFSIGNALED(status) {
+                    true => format!("was ended by signal {}", libc::WTERMSIG(status)),
+                    false => format!("ended with status {}", libc::WEXITSTATUS(status)),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Conductor<'a> {
+    program: &'a Program,
+    patience: Duration,
+    workers: Vec<Worker>,
+    belief: Belief,
+    /// Every fact that was told, in order, and how many each worker knows.
+    facts: Vec<[u64; 3]>,
+    known: Vec<usize>,
+    numbers: HashMap<u32, QpId>,
+}
+
+impl<'a> Conductor<'a> {
+    fn start(
+        program: &'a Program,
+        conditions: &Conditions,
+        place: &Place,
+    ) -> Result<Conductor<'a>, String> {
+        // SAFETY: the conductor has one thread.
+        unsafe { std::env::set_var("VERBENA_RUNTIME_DIR", &place.0) };
+        let workers: Vec<Worker> = (0..program.processes)
+            .map(|process| spawn(program, process, &place.0))
+            .collect::<io::Result<_>>()
+            .map_err(|error| format!("no process: {error}"))?;
+        let mut conductor = Conductor {
+            program,
+            patience: conditions.patience,
+            known: vec![0; workers.len()],
+            workers,
+            belief: Belief::new(program),
+            facts: Vec::new(),
+            numbers: HashMap::new(),
+        };
+        for process in 0..conductor.workers.len() {
+            conductor
+                .reply(process)
+                .map_err(|words| format!("while it started, {words}"))?;
+        }
+        Ok(conductor)
+    }
+
+    fn step(&mut self, index: usize, step: &Step, coverage: &mut Coverage) -> Result<(), Trouble> {
+        self.belief.step(step).map_err(|_| Trouble::TooConcurrent)?;
+        let mut actors: Vec<usize> = Vec::new();
+        let (mut killed, mut paused) = (Vec::new(), Vec::new());
+        for call in &step.calls {
+            let by = usize::from(call.by.0);
+            match call.action {
+                Action::Kill {} => {
+                    coverage.call(call, 0);
+                    killed.push(by);
+                }
+                Action::Pause {} => {
+                    coverage.call(call, 0);
+                    paused.push(by);
+                }
+                _ if !actors.contains(&by) => actors.push(by),
+                _ => {}
+            }
+        }
+        actors.retain(|actor| self.workers[*actor].alive);
+        paused.retain(|process| self.workers[*process].alive);
+        for process in &paused {
+            self.workers[*process].signal(libc::SIGSTOP);
+        }
+        // Whoever is about to see something looks while it comes.
+        let watchers: Vec<usize> = self
+            .living()
+            .into_iter()
+            .filter(|worker| !actors.contains(worker) && !paused.contains(worker))
+            .filter(|worker| !killed.contains(worker))
+            .filter(|worker| self.belief.expects(ProcessId(*worker as u16)))
+            .collect();
+        for watcher in &watchers {
+            self.send(*watcher, &[Order::Observe as u64, 2])?;
+        }
+        for actor in &actors {
+            self.order_step(*actor, index)?;
+        }
+        for process in &killed {
+            if actors.contains(process) {
+                self.take_codes(*process, step, coverage)?;
+            }
+            self.workers[*process].end();
+        }
+        let mut late = Vec::new();
+        for actor in actors.iter().filter(|actor| !killed.contains(actor)) {
+            if paused.contains(actor) {
+                late.push(*actor);
+            } else {
+                self.take_codes(*actor, step, coverage)?;
+            }
+        }
+        for process in &paused {
+            self.workers[*process].signal(libc::SIGCONT);
+        }
+        for actor in late {
+            self.take_codes(actor, step, coverage)?;
+        }
+        for watcher in watchers {
+            self.take_observations(watcher, coverage)?;
+        }
+        self.quiesce(coverage)?;
+        let small = self.program.arena <= SMALL_ARENA;
+        if small || step.calls.len() > 1 {
+            return self.compare_eventually(coverage);
+        }
+        Ok(())
+    }
+
+    /// Compares memory; where requests without a completion may be under way, again and again
+    /// until it is as it must become.
+    fn compare_eventually(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
+        let end = Instant::now() + self.patience;
+        loop {
+            match self.compare_memory() {
+                Err(Trouble::Difference(_)) if self.belief.silent() && Instant::now() < end => {
+                    self.observe(coverage)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn order_step(&mut self, worker: usize, index: usize) -> Result<(), Trouble> {
+        let mut words = vec![Order::Step as u64, index as u64];
+        words.extend(self.facts[self.known[worker]..].iter().flatten());
+        self.known[worker] = self.facts.len();
+        self.send(worker, &words)
+    }
+
+    fn send(&mut self, worker: usize, words: &[u64]) -> Result<(), Trouble> {
+        if message::send(&mut self.workers[worker].stream, words).is_err() {
+            let words = self.silence(worker);
+            return Err(Trouble::Difference(words));
+        }
+        Ok(())
+    }
+
+    fn silence(&mut self, worker: usize) -> String {
+        match self.workers[worker].ended() {
+            Some(how) => format!("p{worker} {how}"),
+            None => format!(
+                "p{worker} has not answered for {:?}: a call hangs",
+                self.patience
+            ),
+        }
+    }
+
+    fn reply(&mut self, worker: usize) -> Result<Vec<u64>, String> {
+        let timeout = Some(self.patience);
+        let stream = &mut self.workers[worker].stream;
+        stream
+            .set_read_timeout(timeout)
+            .map_err(|error| error.to_string())?;
+        match message::receive(stream) {
+            Ok(words) => Ok(words),
+            Err(_) => Err(self.silence(worker)),
+        }
+    }
+
+    fn take_codes(
+        &mut self,
+        worker: usize,
+        step: &Step,
+        coverage: &mut Coverage,
+    ) -> Result<(), Trouble> {
+        let words = self.reply(worker).map_err(Trouble::Difference)?;
+        let count = words[0] as usize;
+        for pair in words[1..1 + 2 * count].chunks_exact(2) {
+            let (index, code) = (pair[0] as usize, pair[1] as u32 as i32);
+            let call = &step.calls[index];
+            if code == NOT_MADE {
+                continue;
+            }
+            coverage.call(call, code);
+            self.belief.returned(index, code).map_err(|allowed| {
+                let error = io::Error::from_raw_os_error(code);
+                Trouble::Difference(format!("`{call}` returned {code} ({error}); {allowed}"))
+            })?;
+        }
+        for fact in words[1 + 2 * count..].chunks_exact(3) {
+            self.facts.push([fact[0], fact[1], fact[2]]);
+            if fact[0] == message::Fact::QpNumber as u64 {
+                self.numbers.insert(fact[2] as u32, QpId(fact[1] as u16));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until some possible world has nothing left that must be seen.
+    fn quiesce(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
+        let end = Instant::now() + self.patience;
+        loop {
+            self.observe(coverage)?;
+            if self.belief.rests() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                let missing = self.belief.settle().err().unwrap_or_default();
+                return Err(Trouble::Difference(format!(
+                    "nothing more came for {:?}; {missing}",
+                    self.patience
+                )));
+            }
+        }
+    }
+
+    fn living(&self) -> Vec<usize> {
+        (0..self.workers.len())
+            .filter(|worker| self.workers[*worker].alive)
+            .collect()
+    }
+
+    fn observe(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
+        let living = self.living();
+        let patient = u64::from(!self.belief.rests());
+        for worker in &living {
+            self.send(*worker, &[Order::Observe as u64, patient])?;
+        }
+        for worker in living {
+            self.take_observations(worker, coverage)?;
+        }
+        Ok(())
+    }
+
+    fn take_observations(&mut self, worker: usize, coverage: &mut Coverage) -> Result<(), Trouble> {
+        let words = self.reply(worker).map_err(Trouble::Difference)?;
+        let count = words[0] as usize;
+        for entry in words[1..1 + 11 * count].chunks_exact(11) {
+            self.completed(worker, entry, coverage)?;
+        }
+        for event in words[1 + 11 * count..].chunks_exact(3) {
+            self.raised(worker, event, coverage)?;
+        }
+        Ok(())
+    }
+
+    fn completed(
+        &mut self,
+        worker: usize,
+        entry: &[u64],
+        coverage: &mut Coverage,
+    ) -> Result<(), Trouble> {
+        let seen = Seen {
+            cq: CqId(entry[0] as u16),
+            qp: self.numbers.get(&(entry[7] as u32)).copied(),
+            id: entry[1],
+            status: entry[2] as u32,
+            opcode: entry[3] as u32,
+            byte_len: entry[4] as u32,
+            carried: entry[5] as u32,
+            flags: entry[6] as u32,
+            sum: (entry[9] == 1).then_some(entry[10]),
+        };
+        coverage.completion(&seen);
+        self.belief.completed(&seen).map_err(|allowed| {
+            Trouble::Difference(format!("p{worker} saw {}; {allowed}", describe(&seen)))
+        })
+    }
+
+    fn raised(
+        &mut self,
+        worker: usize,
+        event: &[u64],
+        coverage: &mut Coverage,
+    ) -> Result<(), Trouble> {
+        let kind = event[0] as u32;
+        let unexpected = |allowed: String| {
+            Trouble::Difference(format!(
+                "p{worker} saw the event {kind} of {} {}; {allowed}",
+                if event[1] == 1 { "srq" } else { "qp" },
+                event[2] as i64
+            ))
+        };
+        let Some(kind) = EventKind::from_abi(kind) else {
+            return Err(unexpected("no such event".to_owned()));
+        };
+        let subject = match event[1] {
+            1 => Subject::Srq(SrqId(event[2] as u16)),
+            _ => Subject::Qp(QpId(event[2] as u16)),
+        };
+        coverage.event(kind);
+        let seen = Event {
+            process: ProcessId(worker as u16),
+            kind,
+            subject,
+        };
+        self.belief.raised(&seen).map_err(unexpected)
+    }
+
+    fn compare_memory(&mut self) -> Result<(), Trouble> {
+        let living = self.living();
+        for worker in &living {
+            self.send(*worker, &[Order::Memory as u64])?;
+        }
+        // All are read before any is judged, so that no answer is left in a stream.
+        let mut arenas = Vec::new();
+        for worker in living {
+            let mut bytes = vec![0; self.program.arena as usize];
+            if self.workers[worker].stream.read_exact(&mut bytes).is_err() {
+                return Err(Trouble::Difference(self.silence(worker)));
+            }
+            arenas.push((worker, bytes));
+        }
+        for (worker, bytes) in arenas {
+            let process = ProcessId(worker as u16);
+            self.belief
+                .holds(process, &bytes)
+                .map_err(|words| Trouble::Difference(format!("p{worker}'s memory; {words}")))?;
+        }
+        Ok(())
+    }
+
+    /// Nothing more may come, and nothing may be missing.
+    fn finish(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
+        std::thread::sleep(AFTERWARDS);
+        self.observe(coverage)?;
+        self.belief.settle().map_err(Trouble::Difference)?;
+        self.compare_memory()
+    }
+}
+
+fn describe(seen: &Seen) -> String {
+    let qp = seen
+        .qp
+        .map_or("an unknown qp".to_owned(), |qp| format!("qp{}", qp.0));
+    format!(
+        "on cq{} of {qp}: wr {} status {} opcode {} len {} flags {:#x} carried {:#x}",
+        seen.cq.0, seen.id, seen.status, seen.opcode, seen.byte_len, seen.flags, seen.carried
+    )
+}
+
+fn spawn(program: &Program, process: u16, files: &Path) -> io::Result<Worker> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // SAFETY: the conductor has one thread, so the child may go on as an ordinary program.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(ours);
+            close_others(theirs.as_raw_fd());
+            // SAFETY: the worker ends when its conductor does.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            let status = i32::from(worker::live(program, process, theirs, files).is_err());
+            // SAFETY: ends the child without what the conductor registered for its own end.
+            unsafe { libc::_exit(status) }
+        }
+        pid => Ok(Worker {
+            pid,
+            stream: ours,
+            alive: true,
+        }),
+    }
+}
+
+/// The other workers' streams are not this one's.
+fn close_others(own: i32) {
+    // SAFETY: descriptors above the standard ones belong to the conductor's other workers.
+    unsafe {
+        if own > 3 {
+            libc::close_range(3, own as u32 - 1, 0);
+        }
+        libc::close_range(own as u32 + 1, u32::MAX, 0);
+    }
+}

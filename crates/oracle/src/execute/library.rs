@@ -1,0 +1,90 @@
+//! The libibverbs that the loader finds, as a table of functions: the verbs with nothing around
+//! them, for programs that hand over wrong keys and destroy what is in use.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
+use verbena_abi as abi;
+
+macro_rules! functions {
+    ($($field:ident = $symbol:literal @ $node:literal : $type:ty;)*) => {
+        /// The functions used, each with the type of the official header.
+        #[allow(missing_docs, reason = "the names are C's without their prefix")]
+        pub struct Library { $(pub $field: $type,)* }
+
+        impl Library {
+            /// Loads the library of this name. The error is the loader's.
+            pub fn open(name: &CStr) -> Result<Library, String> {
+                // SAFETY: the name is a C string; loading runs constructors, which is asked for.
+                // The handle is never closed: providers keep threads in it.
+                let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+                let handle = NonNull::new(handle).ok_or_else(loader_error)?;
+                Ok(Library { $($field: {
+                    let address = symbol(handle, $symbol, $node)?;
+                    // SAFETY: the symbol of this name and version node has this type in every
+                    // libibverbs; public nodes never change (rdma-core's ABI rules).
+                    unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address) }
+                },)* })
+            }
+        }
+    };
+}
+
+type Context = *mut abi::ibv_context;
+
+functions! {
+    get_device_list = c"ibv_get_device_list" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut c_int) -> *mut *mut abi::ibv_device;
+    open_device = c"ibv_open_device" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_device) -> Context;
+    query_port = c"ibv_query_port" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context, u8, *mut abi::ibv_port_attr) -> c_int;
+    alloc_pd = c"ibv_alloc_pd" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context) -> *mut abi::ibv_pd;
+    dealloc_pd = c"ibv_dealloc_pd" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_pd) -> c_int;
+    reg_mr = c"ibv_reg_mr" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_pd, *mut c_void, usize, c_int) -> *mut abi::ibv_mr;
+    rereg_mr = c"ibv_rereg_mr" @ c"IBVERBS_1.1": unsafe extern "C" fn(
+        *mut abi::ibv_mr, c_int, *mut abi::ibv_pd, *mut c_void, usize, c_int) -> c_int;
+    dereg_mr = c"ibv_dereg_mr" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_mr) -> c_int;
+    create_cq = c"ibv_create_cq" @ c"IBVERBS_1.1": unsafe extern "C" fn(
+        Context, c_int, *mut c_void, *mut abi::ibv_comp_channel, c_int) -> *mut abi::ibv_cq;
+    destroy_cq = c"ibv_destroy_cq" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_cq) -> c_int;
+    create_srq = c"ibv_create_srq" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_srq_init_attr) -> *mut abi::ibv_srq;
+    modify_srq = c"ibv_modify_srq" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_srq, *mut abi::ibv_srq_attr, c_int) -> c_int;
+    destroy_srq = c"ibv_destroy_srq" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_srq) -> c_int;
+    create_qp = c"ibv_create_qp" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_qp_init_attr) -> *mut abi::ibv_qp;
+    modify_qp = c"ibv_modify_qp" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_qp, *mut abi::ibv_qp_attr, c_int) -> c_int;
+    destroy_qp = c"ibv_destroy_qp" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_qp) -> c_int;
+    create_ah = c"ibv_create_ah" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_ah_attr) -> *mut abi::ibv_ah;
+    destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_ah) -> c_int;
+    get_async_event = c"ibv_get_async_event" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(Context, *mut abi::ibv_async_event) -> c_int;
+    create_comp_channel = c"ibv_create_comp_channel" @ c"IBVERBS_1.0":
+        unsafe extern "C" fn(Context) -> *mut abi::ibv_comp_channel;
+    get_cq_event = c"ibv_get_cq_event" @ c"IBVERBS_1.1": unsafe extern "C" fn(
+        *mut abi::ibv_comp_channel, *mut *mut abi::ibv_cq, *mut *mut c_void) -> c_int;
+    ack_cq_events = c"ibv_ack_cq_events" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_cq, std::ffi::c_uint);
+    ack_async_event = c"ibv_ack_async_event" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_async_event);
+}
+
+fn loader_error() -> String {
+    // SAFETY: dlerror returns NULL or a C string that lives until this thread's next dl call.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "unknown reason".to_owned();
+    }
+    // SAFETY: not null, see above.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn symbol(handle: NonNull<c_void>, name: &CStr, node: &CStr) -> Result<NonNull<c_void>, String> {
+    // SAFETY: the handle is open; name and node are C strings.
+    let address = unsafe { libc::dlvsym(handle.as_ptr(), name.as_ptr(), node.as_ptr()) };
+    NonNull::new(address)
+        .ok_or_else(|| format!("no {}@{}", name.to_string_lossy(), node.to_string_lossy()))
+}

@@ -1,0 +1,11 @@
+//! Running a program on the real library: a conductor, and a process for each of the program's.
+
+mod calls;
+pub mod conductor;
+mod library;
+mod message;
+mod modify;
+mod objects;
+mod observe;
+mod post;
+mod worker;

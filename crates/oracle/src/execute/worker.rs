@@ -1,0 +1,149 @@
+//! A process of the program: makes its calls when it is told to, and tells what it sees.
+
+use super::message::{self, Fact, Order};
+use super::objects::Objects;
+use crate::program::{Action, CqId, Operation, Program, RecvWr};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a worker says when it has not made a call because an object is not there.
+pub const NOT_MADE: i32 = -1;
+/// How long a worker looks for something new before it says that there is nothing.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// A worker's whole life. Returns when the conductor's end is closed.
+pub fn live(
+    program: &Program,
+    process: u16,
+    mut stream: UnixStream,
+    files: &Path,
+) -> io::Result<()> {
+    let mut worker = match Objects::open(process, program.arena as usize, program.waits) {
+        Ok(objects) => Worker {
+            armed: HashSet::new(),
+            messages: Messages::of(program),
+            objects,
+            process,
+            files,
+        },
+        Err(error) => {
+            eprintln!("p{process}: {error}");
+            return Err(io::Error::other(error));
+        }
+    };
+    message::send(&mut stream, &[])?;
+    loop {
+        let words = match message::receive(&mut stream) {
+            Ok(words) => words,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match words.first().copied().and_then(Order::from_word) {
+            Some(Order::Step) => {
+                let reply = worker.step(program, &words[1..]);
+                message::send(&mut stream, &reply)?;
+            }
+            Some(Order::Observe) => {
+                let long = match words.get(1) {
+                    Some(0) | None => Duration::ZERO,
+                    Some(1) => LOOK,
+                    Some(_) => WATCH,
+                };
+                let reply = worker.observe(long);
+                message::send(&mut stream, &reply)?;
+            }
+            Some(Order::Memory) => {
+                use std::io::Write;
+                stream.write_all(worker.arena())?;
+            }
+            None => return Err(io::Error::other("an order that there is not")),
+        }
+    }
+}
+
+/// Where the program's messages go.
+pub(super) struct Messages<'a> {
+    /// Receive requests by `wr_id`.
+    pub(super) receives: HashMap<u64, &'a RecvWr>,
+    /// Where writes with this immediate go.
+    pub(super) writes: HashMap<u32, u32>,
+}
+
+impl<'a> Messages<'a> {
+    fn of(program: &'a Program) -> Messages<'a> {
+        let mut messages = Messages {
+            receives: HashMap::new(),
+            writes: HashMap::new(),
+        };
+        for call in program.calls() {
+            match &call.action {
+                Action::PostRecv { wrs, .. } | Action::PostSrqRecv { wrs, .. } => {
+                    messages.receives.extend(wrs.iter().map(|wr| (wr.id, wr)));
+                }
+                Action::PostSend { wrs, .. } => {
+                    for wr in wrs {
+                        if let Operation::WriteImm { to, imm } = &wr.operation {
+                            messages.writes.insert(*imm, to.at);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        messages
+    }
+}
+
+/// A process of the program.
+pub struct Worker<'a> {
+    /// Queues that will announce what comes next.
+    pub(super) armed: HashSet<CqId>,
+    pub(super) messages: Messages<'a>,
+    pub(super) objects: Objects,
+    process: u16,
+    pub(super) files: &'a Path,
+}
+
+/// How long a worker looks that is told to watch for what is about to come.
+const WATCH: Duration = Duration::from_millis(2);
+
+impl Worker<'_> {
+    pub(super) fn arena(&self) -> &[u8] {
+        // SAFETY: the arena is mapped for as long as the process lives. Peers may change it while
+        // it is read; the bytes are only copied.
+        unsafe { std::slice::from_raw_parts(self.objects.arena, self.objects.arena_len) }
+    }
+
+    /// Makes the calls of a step. The reply: the number of codes, (index, code)..., new facts.
+    fn step(&mut self, program: &Program, words: &[u64]) -> Vec<u64> {
+        let step = &program.steps[words[0] as usize];
+        for fact in words[1..].chunks_exact(3) {
+            let kind = Fact::from_word(fact[0]).expect("a fact that there is");
+            self.objects.facts.insert((kind, fact[1] as u16), fact[2]);
+        }
+        let before = self.objects.facts.clone();
+        let mut codes = Vec::new();
+        for (index, call) in step.calls.iter().enumerate() {
+            let by_conductor = matches!(call.action, Action::Kill {} | Action::Pause {});
+            if call.by.0 == self.process && !by_conductor {
+                let code = self.call(&call.action);
+                codes.extend([index as u64, code as u32 as u64]);
+            }
+        }
+        let mut reply = vec![codes.len() as u64 / 2];
+        reply.extend(codes);
+        for ((fact, id), value) in &self.objects.facts {
+            if before.get(&(*fact, *id)) != Some(value) {
+                reply.extend([*fact as u64, u64::from(*id), *value]);
+            }
+        }
+        reply
+    }
+
+    fn call(&mut self, action: &Action) -> i32 {
+        self.try_call(action).unwrap_or(NOT_MADE)
+    }
+}

@@ -1,0 +1,282 @@
+//! `verbena-oracle`: random verbs programs, on the library and on the reference.
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use verbena_oracle::coverage::Coverage;
+use verbena_oracle::execute::conductor::{self, Conditions, Verdict};
+use verbena_oracle::generate::{self, Class, Random, Wishes};
+use verbena_oracle::program::Program;
+use verbena_oracle::shrink::shrink;
+
+/// Runs random verbs programs on the libibverbs that is loaded and compares what they see with what
+/// the verbs contract allows. Exits 1 on a difference.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Arguments {
+    /// How long to look for a difference.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Where the random numbers begin; a new place each time if it is not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run only the program of --seed, and print it.
+    #[arg(long)]
+    one: bool,
+    /// The way to peers that Verbena's adapter is to take.
+    #[arg(long, value_parser = ["mapped", "cma", "ring"])]
+    path: Option<String>,
+    /// The most processes of a program.
+    #[arg(long, default_value_t = 3)]
+    processes: u16,
+    /// The most steps of a program after everything is connected.
+    #[arg(long, default_value_t = 40)]
+    steps: u32,
+    /// Only these classes of calls, beside what there always is.
+    #[arg(long, value_delimiter = ',', value_parser = Class::named)]
+    only: Vec<Class>,
+    /// Without these classes of calls.
+    #[arg(long, value_delimiter = ',', value_parser = Class::named)]
+    without: Vec<Class>,
+    /// Run the programs in these files instead.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    replay: Vec<PathBuf>,
+    /// How often each file is run.
+    #[arg(long, default_value_t = 1)]
+    times: u32,
+    /// Seconds that a call or what must come may take.
+    #[arg(long, default_value_t = 4)]
+    patience: u64,
+    /// Seconds for making a program smaller.
+    #[arg(long, default_value_t = 30)]
+    shrink: u64,
+    /// Go on after a difference, and write each shrunk program into this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    collect: Option<PathBuf>,
+    /// Where programs get their runtime directories.
+    #[arg(long, default_value = "/dev/shm")]
+    directory: PathBuf,
+}
+
+/// After this many programs everything must have occurred.
+const ENOUGH_PROGRAMS: u64 = 1000;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("verbena-oracle: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    if let Some(path) = &arguments.path {
+        // SAFETY: there is one thread.
+        unsafe { std::env::set_var("VERBENA_PATH", path) };
+    }
+    let mut search = Search {
+        conditions: Conditions {
+            patience: Duration::from_secs(arguments.patience),
+            directory: arguments.directory.clone(),
+        },
+        coverage: Coverage::default(),
+        arguments,
+    };
+    if !arguments.replay.is_empty() {
+        return search.replay();
+    }
+    search.random()
+}
+
+struct Search<'a> {
+    conditions: Conditions,
+    coverage: Coverage,
+    arguments: &'a Arguments,
+}
+
+impl Search<'_> {
+    fn judge(&mut self, program: &Program) -> Result<Verdict, String> {
+        let verdict = conductor::run(program, &self.conditions, &mut self.coverage)
+            .map_err(|error| error.to_string())?;
+        self.coverage.programs += 1;
+        self.coverage.steps += program.steps.len() as u64;
+        self.coverage.unjudged += u64::from(verdict == Verdict::TooConcurrent);
+        Ok(verdict)
+    }
+
+    fn replay(&mut self) -> Result<bool, String> {
+        let mut good = true;
+        for file in &self.arguments.replay {
+            let name = file.display();
+            let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+            let program: Program = text.parse().map_err(|error| format!("{name}: {error}"))?;
+            for _ in 0..self.arguments.times {
+                let verdict = self.judge(&program)?;
+                if verdict != Verdict::Agreed {
+                    good = false;
+                    println!("not ok {name}: {}", words(&program, &verdict));
+                    break;
+                }
+            }
+            if good {
+                println!("ok {name}");
+            }
+        }
+        Ok(good)
+    }
+
+    fn wishes(&self) -> Wishes {
+        let arguments = self.arguments;
+        let mut classes = if arguments.only.is_empty() {
+            Class::ALL.to_vec()
+        } else {
+            arguments.only.clone()
+        };
+        classes.retain(|class| !arguments.without.contains(class));
+        Wishes {
+            processes: arguments.processes.max(1),
+            classes,
+            steps: arguments.steps.max(1),
+        }
+    }
+
+    fn random(&mut self) -> Result<bool, String> {
+        let wishes = self.wishes();
+        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let seed = self
+            .arguments
+            .seed
+            .unwrap_or(clock.map_or(1, |now| now.as_nanos() as u64));
+        println!("seed {seed}");
+        let start = Instant::now();
+        let end = start + Duration::from_secs(self.arguments.seconds);
+        let mut seeds = Random::new(seed);
+        let mut differences = 0;
+        while Instant::now() < end {
+            let this = if self.arguments.one {
+                seed
+            } else {
+                seeds.number()
+            };
+            let program = generate::program(this, &wishes);
+            if self.arguments.one {
+                println!("{program}");
+            }
+            let verdict = self.judge(&program)?;
+            if let Verdict::Differs { .. } = verdict {
+                differences += 1;
+                self.report(&program, &verdict, differences)?;
+                if self.arguments.collect.is_none() {
+                    break;
+                }
+            }
+            if self.arguments.one {
+                break;
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let rate = self.coverage.programs as f64 / seconds;
+        print!("{}", self.coverage);
+        let whole = self.arguments.only.is_empty() && self.arguments.without.is_empty();
+        let long = self.coverage.programs >= ENOUGH_PROGRAMS;
+        let missing = self.coverage.missing();
+        if whole && !missing.is_empty() {
+            println!("never reached: {}", missing.join(", "));
+        }
+        println!("{seconds:.1} s, {rate:.0} programs/s, {differences} differences");
+        Ok(differences == 0 && !(whole && long && !missing.is_empty()))
+    }
+
+    /// Prints a difference and the smallest program that shows one.
+    fn report(&mut self, program: &Program, verdict: &Verdict, number: u32) -> Result<(), String> {
+        println!("difference: {}", words(program, verdict));
+        let end = Instant::now() + Duration::from_secs(self.arguments.shrink);
+        let conditions = Conditions {
+            patience: self.conditions.patience.min(Duration::from_millis(1500)),
+            ..self.conditions.clone()
+        };
+        let mut coverage = Coverage::default();
+        let mut last = verdict.clone();
+        let kind = kind_of(verdict);
+        let small = shrink(program, end, |smaller| {
+            // What depends on luck gets a few tries.
+            (0..3).any(
+                |_| match conductor::run(smaller, &conditions, &mut coverage) {
+                    Ok(found @ Verdict::Differs { .. }) if kind_of(&found) == kind => {
+                        last = found;
+                        true
+                    }
+                    _ => false,
+                },
+            )
+        });
+        let mut small = small;
+        small.comment = format!("{}\n{}", words(&small, &last), program.comment);
+        println!("{small}");
+        if let Some(directory) = &self.arguments.collect {
+            std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+            let file = directory.join(format!("{number:03}.txt"));
+            std::fs::write(file, small.to_string()).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// What sort of difference it is: a smaller program must show the same. Names and numbers may be
+/// others, apart from statuses.
+fn kind_of(verdict: &Verdict) -> Option<String> {
+    let Verdict::Differs { words, .. } = verdict else {
+        return None;
+    };
+    if let Some((_, after)) = words.split_once("` returned ") {
+        return Some(
+            after
+                .split_once(';')
+                .map_or(after, |(code, _)| code)
+                .to_owned(),
+        );
+    }
+    for kind in ["memory", "hangs"] {
+        if words.contains(kind) {
+            return Some(kind.to_owned());
+        }
+    }
+    let first = words.split("due").next().unwrap_or_default();
+    let statuses = match first.split_once("status ") {
+        Some((_, after)) => after.split(' ').next().unwrap_or_default().to_owned(),
+        None => String::new(),
+    };
+    let sides = [
+        "Send",
+        "Receive",
+        "saw",
+        "the event",
+        "signal",
+        "no completion",
+    ];
+    let side: Vec<&str> = sides
+        .into_iter()
+        .filter(|side| first.contains(side))
+        .collect();
+    Some(format!("{side:?} {statuses}"))
+}
+
+fn words(program: &Program, verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Agreed => "agreed".to_owned(),
+        Verdict::TooConcurrent => "too concurrent to be judged".to_owned(),
+        Verdict::Differs { step, words } => match program.steps.get(*step) {
+            Some(at) => format!(
+                "step {}: {}{words}",
+                step + 1,
+                at.to_string().replace('\n', "; ")
+            ),
+            None => format!("at the end: {words}"),
+        },
+    }
+}

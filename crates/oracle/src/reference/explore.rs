@@ -1,0 +1,147 @@
+//! Every order in which the calls of a step and the work that they start can happen.
+
+use super::choice::{self, Choices};
+use super::object::World;
+use super::requester::Move;
+use crate::program::{Action, ProcessId, Step};
+use std::collections::HashSet;
+
+/// More states than this are not followed: the step is too concurrent to be judged.
+const MOST_STATES: usize = 20_000;
+
+/// A moment of a step.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Moment {
+    world: World,
+    /// How many of its calls each process has made.
+    made: Vec<usize>,
+}
+
+/// Too many orders to follow.
+#[derive(Debug)]
+pub struct TooMany;
+
+/// Every world that can be there when a step is over, from any of these.
+pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
+    let processes = worlds.first().map_or(0, |world| world.memory.len());
+    let by_process: Vec<Vec<usize>> = (0..processes)
+        .map(|process| {
+            let by = |index: &usize| usize::from(step.calls[*index].by.0) == process;
+            let mut own: Vec<usize> = (0..step.calls.len()).filter(by).collect();
+            // A process that is killed has made its calls by then.
+            own.sort_by_key(|index| matches!(step.calls[*index].action, Action::Kill {}));
+            own
+        })
+        .collect();
+    let concurrent = step.calls.len() > 1;
+    let start = |world: &World| Moment {
+        world: world.clone(),
+        made: vec![0; processes],
+    };
+    let mut open: Vec<Moment> = worlds.iter().map(start).collect();
+    let mut seen: HashSet<Moment> = open.iter().cloned().collect();
+    // In the order of discovery, so that the same seed makes the same program.
+    let (mut ends, mut ended) = (Vec::new(), HashSet::new());
+    while let Some(moment) = open.pop() {
+        let next = successors(&moment, step, &by_process, concurrent);
+        // What may happen or not makes more ends; without it this is one.
+        let optional = moment.world.optional_moves();
+        let mut next = next;
+        let over = next.is_empty();
+        for one in optional {
+            let results = choice::every(&moment.world, |world, choices: &mut Choices| {
+                world.advance(one, !concurrent, choices);
+            });
+            let made = &moment.made;
+            next.extend(results.into_iter().map(|world| Moment {
+                world,
+                made: made.clone(),
+            }));
+        }
+        if over && ended.insert(moment.world.clone()) {
+            ends.push(moment.world);
+        }
+        for moment in next {
+            if seen.len() > MOST_STATES {
+                return Err(TooMany);
+            }
+            if seen.insert(moment.clone()) {
+                open.push(moment);
+            }
+        }
+    }
+    Ok(ends)
+}
+
+fn successors(
+    moment: &Moment,
+    step: &Step,
+    by_process: &[Vec<usize>],
+    concurrent: bool,
+) -> Vec<Moment> {
+    let mut found = Vec::new();
+    let moves = moment.world.moves();
+    // What a step of one call starts is done before anything else happens, so a request may be
+    // executed in one move, and where only one queue pair can move there is only one order.
+    let only_one = !concurrent
+        && moves
+            .windows(2)
+            .all(|pair| queue_pair_of(pair[0]) == queue_pair_of(pair[1]));
+    let considered = if only_one {
+        &moves[..moves.len().min(1)]
+    } else {
+        &moves[..]
+    };
+    for next in considered {
+        let results = choice::every(&moment.world, |world, choices: &mut Choices| {
+            world.advance(*next, !concurrent, choices);
+        });
+        let made = &moment.made;
+        found.extend(results.into_iter().map(|world| Moment {
+            world,
+            made: made.clone(),
+        }));
+    }
+    for (process, calls) in by_process.iter().enumerate() {
+        let Some(index) = calls.get(moment.made[process]) else {
+            continue;
+        };
+        let mut made = moment.made.clone();
+        made[process] += 1;
+        let call = &step.calls[*index];
+        if !moment.world.applicable(call) {
+            found.push(Moment {
+                world: moment.world.clone(),
+                made,
+            });
+            continue;
+        }
+        let results = choice::every(&moment.world, |world, choices: &mut Choices| {
+            let code = world.call(call, choices);
+            world.outbox.codes.insert(*index, code);
+        });
+        found.extend(results.into_iter().map(|world| Moment {
+            world,
+            made: made.clone(),
+        }));
+    }
+    found
+}
+
+fn queue_pair_of(next: Move) -> crate::program::QpId {
+    match next {
+        Move::LoseSilent(id)
+        | Move::Begin(id)
+        | Move::Finish(id)
+        | Move::Acknowledge(id)
+        | Move::Lose(id) => id,
+    }
+}
+
+/// The processes that have calls in a step.
+pub fn actors(step: &Step) -> Vec<ProcessId> {
+    let mut actors: Vec<ProcessId> = step.calls.iter().map(|call| call.by).collect();
+    actors.sort();
+    actors.dedup();
+    actors
+}

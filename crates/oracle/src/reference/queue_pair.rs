@@ -1,0 +1,202 @@
+//! A queue pair's states and what leaving them does (10.3.1, `ibv_modify_qp(3)`).
+
+use super::choice::Choices;
+use super::memory::Bytes;
+use super::object::{Phase, Qp, State, World, Wqe};
+use super::outcome::{Carried, Completion, Event, EventKind, FLUSHED, Side, Statuses, Subject};
+use crate::program::{CqId, Operation, QpId, RecvWr, Service};
+use verbena_abi as abi;
+
+impl Operation {
+    /// The opcode of the requester's completion.
+    pub fn completion(&self) -> abi::ibv_wc_opcode {
+        match self {
+            Operation::Send {} | Operation::SendImm { .. } | Operation::SendInv { .. } => {
+                abi::IBV_WC_SEND
+            }
+            Operation::Write { .. } | Operation::WriteImm { .. } => abi::IBV_WC_RDMA_WRITE,
+            Operation::Read { .. } => abi::IBV_WC_RDMA_READ,
+            Operation::CmpSwap { .. } => abi::IBV_WC_COMP_SWAP,
+            Operation::FetchAdd { .. } => abi::IBV_WC_FETCH_ADD,
+            Operation::LocalInv { .. } => abi::IBV_WC_LOCAL_INV,
+            Operation::BindMw { .. } => abi::IBV_WC_BIND_MW,
+        }
+    }
+}
+
+impl Qp {
+    /// Whether losing a packet is noticed.
+    pub fn reliable(&self) -> bool {
+        !matches!(self.service, Service::Uc | Service::Ud)
+    }
+
+    /// Whether it takes packets from its peer (10.3.1: RTR and later, not in error).
+    pub fn receives(&self) -> bool {
+        matches!(
+            self.state,
+            State::Rtr | State::Rts | State::Sqd | State::Sqe
+        )
+    }
+}
+
+impl World {
+    /// Completes a send request.
+    pub fn complete_send(&mut self, id: QpId, wqe: &Wqe, statuses: Statuses) {
+        let Some(cq) = self.qp(id).send_cq else {
+            return;
+        };
+        let completion = Completion {
+            cq,
+            id: wqe.wr.id,
+            statuses,
+            opcode: wqe.wr.operation.completion(),
+            byte_len: None,
+            carried: Carried::Nothing,
+            datagram: false,
+            places: Vec::new(),
+            content: Bytes::default(),
+        };
+        self.complete(id, Side::Send, completion);
+    }
+
+    /// Completes a receive request with an error.
+    pub fn fail_receive(&mut self, id: QpId, cq: CqId, wr: &RecvWr, statuses: Statuses) {
+        let completion = Completion {
+            cq,
+            id: wr.id,
+            statuses,
+            opcode: abi::IBV_WC_RECV,
+            byte_len: None,
+            carried: Carried::Nothing,
+            datagram: false,
+            places: Vec::new(),
+            content: Bytes::default(),
+        };
+        self.complete(id, Side::Receive, completion);
+    }
+
+    /// The error state: what is outstanding is flushed, in order (10.3.1.7).
+    pub fn to_error(&mut self, id: QpId) {
+        let qp = self.qp(id);
+        if qp.state == State::Err {
+            return;
+        }
+        qp.state = State::Err;
+        qp.draining = None;
+        self.flush(id);
+        let qp = self.qp(id);
+        let event = Event {
+            process: qp.owner,
+            kind: EventKind::LastWqe,
+            subject: Subject::Qp(id),
+        };
+        if qp.srq.is_some() {
+            self.raise(event);
+        } else if qp.service == Service::XrcReceive {
+            self.perhaps(event);
+        }
+    }
+
+    /// Requests without a completion that the requester does not know to have ended are flushed
+    /// with the others.
+    pub fn flush_silent(&mut self, id: QpId, choices: &mut Choices) {
+        let silent = std::mem::take(&mut self.qp(id).silent);
+        if self.qp(id).state == State::Err || silent.is_empty() {
+            return;
+        }
+        let first = choices.pick(silent.len() + 1);
+        for wqe in &silent[first..] {
+            self.complete_send(id, wqe, FLUSHED);
+        }
+    }
+
+    /// Flushes both queues of a queue pair that is in error.
+    pub fn flush(&mut self, id: QpId) {
+        self.flush_sends(id);
+        let qp = self.qp(id);
+        let (current, queue) = (qp.current.take(), std::mem::take(&mut qp.rq));
+        let recv_cq = qp.recv_cq;
+        if let Some(current) = current {
+            self.fail_receive(id, current.cq, &current.wr, FLUSHED);
+        }
+        for wr in queue {
+            self.fail_receive(id, recv_cq.expect("has a receive queue"), &wr, FLUSHED);
+        }
+    }
+
+    /// Flushes the send queue.
+    pub fn flush_sends(&mut self, id: QpId) {
+        for wqe in std::mem::take(&mut self.qp(id).sq) {
+            self.complete_send(id, &wqe, FLUSHED);
+        }
+    }
+
+    /// A send request ended in an error: everything behind it is flushed. An unreliable service
+    /// goes to SQE and goes on receiving (10.3.1.6).
+    pub fn send_queue_error(&mut self, id: QpId) {
+        if self.qp(id).reliable() {
+            self.to_error(id);
+        } else {
+            self.qp(id).state = State::Sqe;
+            self.flush_sends(id);
+        }
+    }
+
+    /// The reset state: what is outstanding is forgotten, and completions that nobody has polled
+    /// may be taken back (11.2.5.3; providers remove them from the queue).
+    pub fn reset(&mut self, id: QpId, choices: &mut Choices) {
+        self.forget_completions(id, choices);
+        let qp = self.qp(id);
+        qp.state = State::Reset;
+        qp.sq.clear();
+        qp.silent.clear();
+        qp.rq.clear();
+        qp.current = None;
+        qp.peer = None;
+        qp.draining = None;
+    }
+
+    /// Completions of a queue pair that is reset or destroyed may be missing, but only from some
+    /// point on.
+    pub fn forget_completions(&mut self, id: QpId, choices: &mut Choices) {
+        for side in [Side::Send, Side::Receive] {
+            let Some(queue) = self.outbox.completions.get_mut(&(id, side)) else {
+                continue;
+            };
+            let keep = queue.len() - choices.pick(queue.len() + 1);
+            queue.truncate(keep);
+        }
+        self.outbox.completions.retain(|_, queue| !queue.is_empty());
+    }
+
+    /// The drained state begins: requests that have begun end; of those that have not, the
+    /// requester may have begun any number (10.3.1.5).
+    pub fn drain(&mut self, id: QpId, choices: &mut Choices) {
+        let qp = self.qp(id);
+        let begun = qp
+            .sq
+            .iter()
+            .take_while(|wqe| wqe.phase != Phase::Queued)
+            .count();
+        let more = qp.sq.len() - begun;
+        let may_end = begun + choices.pick(more + 1);
+        let qp = self.qp(id);
+        qp.state = State::Sqd;
+        qp.draining = Some(may_end);
+        self.drained(id);
+    }
+
+    /// Raises the drained event when nothing more is under way.
+    pub fn drained(&mut self, id: QpId) {
+        let qp = self.qp(id);
+        if qp.state == State::Sqd && qp.draining == Some(0) {
+            qp.draining = None;
+            let process = qp.owner;
+            self.raise(Event {
+                process,
+                kind: EventKind::Drained,
+                subject: Subject::Qp(id),
+            });
+        }
+    }
+}

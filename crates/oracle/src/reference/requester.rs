@@ -1,0 +1,411 @@
+//! The requester: how a work request goes from its queue to its completion (9.7.3 to 9.7.7, 9.9.2).
+
+use super::choice::Choices;
+use super::memory::{Bytes, Source};
+use super::object::{Answer, Phase, State, World, Wqe};
+use super::outcome::{FLUSHED, SUCCESS, Statuses};
+use crate::program::{Access, Flags, Key, Operation, PdId, ProcessId, QpId, SendWr, Service, Sge};
+use verbena_abi as abi;
+
+/// What the transport can do next for a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// The next request begins.
+    Begin(QpId),
+    /// An answer to a request without a completion was lost, and the responder is gone. This may
+    /// happen or not.
+    LoseSilent(QpId),
+    /// The one that has begun is answered.
+    Finish(QpId),
+    /// The oldest one's answer arrives.
+    Acknowledge(QpId),
+    /// The oldest one's answer is lost, for the responder is gone.
+    Lose(QpId),
+}
+
+/// What the local side of a request comes to.
+enum Local {
+    /// The adapter may use all of it.
+    Valid,
+    /// It may not.
+    Invalid,
+}
+
+/// Whether an operation needs a receive request at the responder.
+pub fn takes_receive(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Send {}
+            | Operation::SendImm { .. }
+            | Operation::SendInv { .. }
+            | Operation::WriteImm { .. }
+    )
+}
+
+fn is_local(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::LocalInv { .. } | Operation::BindMw { .. }
+    )
+}
+
+/// Whether an operation brings data back.
+pub fn brings_back(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Read { .. } | Operation::CmpSwap { .. } | Operation::FetchAdd { .. }
+    )
+}
+
+impl SendWr {
+    /// Bytes of its local side.
+    pub fn length(&self) -> u32 {
+        self.sges.iter().map(|sge| sge.len).sum()
+    }
+}
+
+impl World {
+    /// Everything that the transport can do next.
+    pub fn moves(&self) -> Vec<Move> {
+        self.qps.keys().flat_map(|id| self.moves_of(*id)).collect()
+    }
+
+    /// What the transport can do or leave.
+    pub fn optional_moves(&self) -> Vec<Move> {
+        let gone = |(id, qp): &(&QpId, &super::object::Qp)| {
+            let last = qp.silent.last();
+            matches!(qp.state, State::Rts | State::Sqd)
+                && last.is_some_and(|wqe| self.responder(**id, &wqe.wr).is_none())
+        };
+        self.qps
+            .iter()
+            .filter(gone)
+            .map(|(id, _)| Move::LoseSilent(*id))
+            .collect()
+    }
+
+    fn moves_of(&self, id: QpId) -> Vec<Move> {
+        let qp = &self.qps[&id];
+        let mut moves = Vec::new();
+        if !matches!(qp.state, State::Rts | State::Sqd) {
+            return moves;
+        }
+        if let Some(Wqe {
+            phase: Phase::Answered(answer),
+            ..
+        }) = qp.sq.front()
+        {
+            moves.push(Move::Acknowledge(id));
+            let executed = matches!(answer, Answer::Executed(_));
+            if executed && qp.reliable() && self.responder(id, &qp.sq[0].wr).is_none() {
+                moves.push(Move::Lose(id));
+            }
+        }
+        let next = qp
+            .sq
+            .iter()
+            .position(|wqe| !matches!(wqe.phase, Phase::Answered(_)));
+        let Some(index) = next else { return moves };
+        let failed = |wqe: &Wqe| matches!(wqe.phase, Phase::Answered(Answer::Failed(_)));
+        if qp.sq.iter().take(index).any(failed) {
+            return moves;
+        }
+        match qp.sq[index].phase {
+            Phase::Begun(_) => moves.push(Move::Finish(id)),
+            _ if self.may_begin(id, index) => moves.push(Move::Begin(id)),
+            _ => {}
+        }
+        moves
+    }
+
+    fn may_begin(&self, id: QpId, index: usize) -> bool {
+        let qp = &self.qps[&id];
+        let wqe = &qp.sq[index];
+        if qp.state == State::Sqd && qp.draining.is_none_or(|may| index >= may) {
+            return false;
+        }
+        // What the adapter may not read is never sent, so nobody has to have a receive for it.
+        let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
+        let alone = is_local(&wqe.wr.operation) || wqe.wr.flags.has(Flags::FENCE) || invalid;
+        if alone && index > 0 {
+            return false;
+        }
+        is_local(&wqe.wr.operation) || invalid || !self.waits_for_receive(id, &wqe.wr)
+    }
+
+    /// Whether the responder answers RNR and the requester asks for ever.
+    fn waits_for_receive(&self, id: QpId, wr: &SendWr) -> bool {
+        let qp = &self.qps[&id];
+        if !qp.reliable() || qp.rnr_retry < 7 || !takes_receive(&wr.operation) {
+            return false;
+        }
+        let Some(responder) = self.responder(id, wr) else {
+            return false;
+        };
+        !self.has_receive(responder, wr)
+            && self.remote_fault(responder, wr).is_none()
+            && !self.disturbs_while_waiting(responder, wr)
+    }
+
+    /// The queue pair that takes this one's packets: its peer, if it is there, in a state that
+    /// receives, and connected to this incarnation of it.
+    pub fn responder(&self, id: QpId, wr: &SendWr) -> Option<QpId> {
+        let qp = &self.qps[&id];
+        if qp.service == Service::Ud {
+            let to = wr.to?;
+            let peer = self.qps.get(&to)?;
+            return (peer.service == Service::Ud && peer.receives()).then_some(to);
+        }
+        let peer_id = qp.peer?;
+        let peer = self.qps.get(&peer_id)?;
+        let services = match qp.service {
+            Service::XrcSend => peer.service == Service::XrcReceive,
+            service => peer.service == service,
+        };
+        let connected = peer.peer == Some(id) && peer.rq_psn == qp.sq_psn;
+        (services && connected && peer.receives()).then_some(peer_id)
+    }
+
+    /// Whether the adapter may use a scatter/gather entry for this process and domain.
+    pub fn may_use(&self, owner: ProcessId, pd: PdId, sge: &Sge, write: bool) -> bool {
+        let Key::Mr(mr) = sge.key else { return false };
+        let Some(mr) = self.mrs.get(&mr) else {
+            return false;
+        };
+        mr.owner == owner
+            && mr.pd == pd
+            && mr.at <= sge.at
+            && u64::from(sge.at) + u64::from(sge.len) <= u64::from(mr.at) + u64::from(mr.len)
+            && (!write || mr.access.has(Access::LOCAL_WRITE))
+    }
+
+    fn local_side(&self, id: QpId, wqe: &Wqe) -> Local {
+        let qp = &self.qps[&id];
+        let (owner, write) = (qp.owner, brings_back(&wqe.wr.operation));
+        let Some(pd) = qp.pd else {
+            return Local::Invalid;
+        };
+        let valid = wqe.wr.flags.has(Flags::INLINE)
+            || wqe
+                .wr
+                .sges
+                .iter()
+                .all(|sge| sge.len == 0 || self.may_use(owner, pd, sge, write));
+        if valid { Local::Valid } else { Local::Invalid }
+    }
+
+    /// The bytes that a request sends: as they have been since it was posted, for the adapter may
+    /// take them at any time; behind a fence, as they are now.
+    fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
+        if wqe.wr.flags.has(Flags::INLINE) {
+            return wqe.posted.clone();
+        }
+        let memory = &self.memory[usize::from(self.qps[&id].owner.0)];
+        let mut data = Bytes::default();
+        for sge in &wqe.wr.sges {
+            data.extend(&memory.slice(sge.at..sge.at + sge.len));
+        }
+        if wqe.wr.flags.has(Flags::FENCE) {
+            data
+        } else {
+            data.where_equal(&wqe.posted)
+        }
+    }
+
+    /// Puts bytes into the entries of a scatter list, in order.
+    pub fn scatter(&mut self, owner: ProcessId, sges: &[Sge], data: &Bytes) {
+        let mut at = 0;
+        for sge in sges {
+            let part = data.slice(at..(at + sge.len).min(data.len()).max(at));
+            self.arena(owner).replace(sge.at, &part);
+            at += part.len();
+        }
+    }
+
+    /// Makes a move. `whole` lets a request that begins be answered at once.
+    pub fn advance(&mut self, next: Move, whole: bool, choices: &mut Choices) {
+        match next {
+            Move::Begin(id) => self.begin(id, whole, choices),
+            Move::Finish(id) => self.finish(id, choices),
+            Move::Acknowledge(id) => self.acknowledge(id),
+            Move::LoseSilent(id) => {
+                let silent = std::mem::take(&mut self.qp(id).silent);
+                let first = choices.pick(silent.len());
+                self.complete_send(id, &silent[first], Statuses::of(abi::IBV_WC_RETRY_EXC_ERR));
+                for wqe in &silent[first + 1..] {
+                    self.complete_send(id, wqe, FLUSHED);
+                }
+                self.send_queue_error(id);
+            }
+            Move::Lose(id) => {
+                let wqe = self.qp(id).sq.pop_front().expect("an answered request");
+                self.complete_send(id, &wqe, Statuses::of(abi::IBV_WC_RETRY_EXC_ERR));
+                self.send_queue_error(id);
+            }
+        }
+    }
+
+    fn next_index(&mut self, id: QpId) -> usize {
+        let answered = |wqe: &Wqe| matches!(wqe.phase, Phase::Answered(_));
+        self.qp(id)
+            .sq
+            .iter()
+            .position(|wqe| !answered(wqe))
+            .expect("a request that can move")
+    }
+
+    fn answer(&mut self, id: QpId, index: usize, answer: Answer) {
+        if answer == Answer::Postponed {
+            return;
+        }
+        // The responder may have been the same queue pair, or the requester have failed with it.
+        if let Some(wqe) = self.qp(id).sq.get_mut(index) {
+            wqe.phase = Phase::Answered(answer);
+        }
+    }
+
+    fn begin(&mut self, id: QpId, whole: bool, choices: &mut Choices) {
+        let index = self.next_index(id);
+        let wqe = self.qp(id).sq[index].clone();
+        if is_local(&wqe.wr.operation) {
+            return self.execute_locally(id, &wqe, choices);
+        }
+        if matches!(self.local_side(id, &wqe), Local::Invalid) {
+            return self.begin_invalid(id, &wqe, choices);
+        }
+        let data = if brings_back(&wqe.wr.operation) {
+            Bytes::default()
+        } else {
+            self.gather(id, &wqe)
+        };
+        let Some(responder) = self.responder(id, &wqe.wr) else {
+            let answer = self.unanswered(id);
+            return self.answer(id, index, answer);
+        };
+        if let Err(answer) = self.accept(id, responder, &wqe.wr, choices) {
+            return self.answer(id, index, answer);
+        }
+        if whole {
+            let answer = self.execute(id, responder, &wqe.wr, &data, choices);
+            return self.answer(id, index, answer);
+        }
+        let captured = match &wqe.wr.operation {
+            Operation::Read { from } => {
+                let unknown = Bytes::of(wqe.wr.length(), Source::Unknown);
+                let owner = self.qp(id).owner;
+                self.scatter(owner, &wqe.wr.sges, &unknown);
+                self.read_remote(responder, from, wqe.wr.length())
+            }
+            _ => data,
+        };
+        self.disturb(responder, &wqe.wr);
+        self.qp(id).sq[index].phase = Phase::Begun(captured);
+    }
+
+    /// What no answer comes to: an unreliable service does not wait for one.
+    fn unanswered(&mut self, id: QpId) -> Answer {
+        if self.qp(id).reliable() {
+            Answer::Failed(Statuses::of(abi::IBV_WC_RETRY_EXC_ERR))
+        } else {
+            Answer::Executed(None)
+        }
+    }
+
+    /// A request whose local side the adapter may not use. What a part of it did at the responder
+    /// before that was found is open (10.6.3.? and 9.9.2.3: the memory's content is undefined).
+    fn begin_invalid(&mut self, id: QpId, wqe: &Wqe, choices: &mut Choices) {
+        let mut statuses = Statuses::of(abi::IBV_WC_LOC_PROT_ERR);
+        if let Some(responder) = self.responder(id, &wqe.wr) {
+            let fault = self.remote_fault(responder, &wqe.wr);
+            let atomic = matches!(
+                wqe.wr.operation,
+                Operation::CmpSwap { .. } | Operation::FetchAdd { .. }
+            );
+            match fault {
+                // The data comes back before the adapter finds that it cannot place it.
+                Some(fault) if brings_back(&wqe.wr.operation) && choices.pick(2) == 1 => {
+                    self.responder_error(responder, &fault, None);
+                    statuses = fault.statuses;
+                }
+                Some(_) => {}
+                None if atomic && choices.pick(2) == 1 => {
+                    self.execute(id, responder, &wqe.wr, &Bytes::default(), choices);
+                }
+                None if wqe.wr.sges.len() > 1 => self.disturb_memory(responder, &wqe.wr),
+                None => {}
+            }
+        }
+        self.qp(id).sq.pop_front();
+        self.complete_send(id, wqe, statuses);
+        self.send_queue_error(id);
+    }
+
+    fn finish(&mut self, id: QpId, choices: &mut Choices) {
+        let index = self.next_index(id);
+        let wqe = self.qp(id).sq[index].clone();
+        let Phase::Begun(captured) = &wqe.phase else {
+            unreachable!("it has begun")
+        };
+        if matches!(self.local_side(id, &wqe), Local::Invalid) && !brings_back(&wqe.wr.operation) {
+            if index == 0 {
+                self.qp(id).sq.pop_front();
+                self.complete_send(id, &wqe, Statuses::of(abi::IBV_WC_LOC_PROT_ERR));
+                return self.send_queue_error(id);
+            }
+            return self.answer(
+                id,
+                index,
+                Answer::Failed(Statuses::of(abi::IBV_WC_LOC_PROT_ERR)),
+            );
+        }
+        let Some(responder) = self.responder(id, &wqe.wr) else {
+            let answer = self.unanswered(id);
+            return self.answer(id, index, answer);
+        };
+        let now = match &wqe.wr.operation {
+            Operation::Read { from } => self.read_remote(responder, from, wqe.wr.length()),
+            operation if brings_back(operation) => Bytes::default(),
+            _ => self.gather(id, &wqe),
+        };
+        let data = now.where_equal(captured);
+        let answer = self.execute(id, responder, &wqe.wr, &data, choices);
+        self.answer(id, index, answer);
+    }
+
+    fn acknowledge(&mut self, id: QpId) {
+        let wqe = self.qp(id).sq.pop_front().expect("an answered request");
+        let Phase::Answered(answer) = &wqe.phase else {
+            unreachable!("it is answered")
+        };
+        if let Some(may) = &mut self.qp(id).draining {
+            *may = may.saturating_sub(1);
+        }
+        match answer {
+            Answer::Failed(statuses) => {
+                let statuses = *statuses;
+                self.complete_send(id, &wqe, statuses);
+                return self.send_queue_error(id);
+            }
+            Answer::Postponed => unreachable!("it is not answered"),
+            Answer::Executed(back) => {
+                if let Some(data) = back {
+                    if matches!(self.local_side(id, &wqe), Local::Invalid) {
+                        self.complete_send(id, &wqe, Statuses::of(abi::IBV_WC_LOC_PROT_ERR));
+                        return self.send_queue_error(id);
+                    }
+                    let owner = self.qp(id).owner;
+                    self.scatter(owner, &wqe.wr.sges, data);
+                }
+                if wqe.signaled {
+                    self.qp(id).silent.clear();
+                    self.complete_send(id, &wqe, SUCCESS);
+                } else if self.qp(id).reliable() {
+                    self.qp(id).silent.push(wqe.clone());
+                }
+                // An unreliable service's completion says that it was sent, not that it came.
+                self.outbox.silent |= !wqe.signaled || !self.qp(id).reliable();
+            }
+        }
+        self.drained(id);
+    }
+}

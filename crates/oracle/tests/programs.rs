@@ -1,0 +1,91 @@
+//! Programs are the same after being written and read, and after being generated again.
+
+use verbena_oracle::generate::{self, Class, Wishes};
+use verbena_oracle::program::Program;
+use verbena_oracle::reference::belief::Belief;
+
+fn wishes() -> Wishes {
+    Wishes {
+        processes: 4,
+        classes: Class::ALL.to_vec(),
+        steps: 40,
+    }
+}
+
+#[test]
+fn a_program_is_read_as_it_was_written() {
+    for seed in 0..60 {
+        let program = generate::program(seed, &wishes());
+        let text = program.to_string();
+        let read: Program = text
+            .parse()
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(read.steps, program.steps, "seed {seed}");
+        assert_eq!(read.to_string(), text, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_always_makes_the_same_program() {
+    for seed in 0..20 {
+        assert_eq!(
+            generate::program(seed, &wishes()),
+            generate::program(seed, &wishes())
+        );
+    }
+}
+
+/// The reference allows something for whatever is generated: no step leaves it without a world.
+#[test]
+fn the_reference_has_an_outcome_for_every_program() {
+    for seed in 0..60 {
+        let program = generate::program(seed, &wishes());
+        let mut belief = Belief::new(&program);
+        for step in &program.steps {
+            if belief.step(step).is_err() {
+                break;
+            }
+            assert!(!belief.worlds().is_empty(), "seed {seed}: {step}");
+            belief.forget_all_but_one();
+        }
+    }
+}
+
+/// The programs that are kept are programs.
+#[test]
+fn the_kept_programs_can_be_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "txt") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a file");
+        text.parse::<Program>()
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+#[test]
+fn what_is_no_program_is_refused_with_its_line() {
+    for (text, line) in [
+        (
+            "program processes=1 arena=4096\np0 alloc_pd(pd=pd1",
+            "line 2",
+        ),
+        (
+            "program processes=1 arena=4096\np1 alloc_pd(pd=pd1)",
+            "line 2",
+        ),
+        ("program processes=0 arena=4096", "line 1"),
+        ("program processes=1 arena=4096\ntogether", "without `end`"),
+        ("program processes=1 arena=4096\np0 launch()", "line 2"),
+        (
+            "program processes=1 arena=4096\np0 fill(at=4000,len=200,tag=1)",
+            "line 2",
+        ),
+    ] {
+        let error = text.parse::<Program>().expect_err(text);
+        assert!(error.contains(line), "{text}: {error}");
+    }
+}
