@@ -1,8 +1,8 @@
 //! How often the adapter did what, for `verbena run --stats` and `verbena info`.
 
-use std::cell::Cell;
+use crate::thread_number;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -76,13 +76,6 @@ pub struct Counters {
     shards: Box<[Shard]>,
 }
 
-static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
-
-thread_local! {
-    /// 0 until the thread counts first: so there is nothing to set up when it is looked at.
-    static THREAD: Cell<u32> = const { Cell::new(0) };
-}
-
 impl Default for Counters {
     fn default() -> Counters {
         let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::default()).collect();
@@ -97,23 +90,9 @@ impl Counters {
     /// Where the calling thread counts.
     #[inline]
     pub fn shard(&self) -> &Shard {
-        let thread = match THREAD.get() {
-            0 => number_thread(),
-            known => known,
-        };
-        &self.shards[(thread - 1).min(SHARDS - 1) as usize]
+        let thread = thread_number::current();
+        &self.shards[thread.min(SHARDS - 1) as usize]
     }
-}
-
-#[cold]
-fn number_thread() -> u32 {
-    // Far below the number's end all further threads share a shard anyway.
-    let next = |number: u32| (number < u32::MAX).then_some(number + 1);
-    let number = NEXT_THREAD
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-        .unwrap_or(u32::MAX);
-    THREAD.set(number);
-    number
 }
 
 /// A counter. The highest bit says that threads share it.

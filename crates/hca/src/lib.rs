@@ -26,4 +26,5 @@ pub mod receive;
 pub mod shm;
 mod sync;
 pub mod sys;
+mod thread_number;
 pub mod xrcd;

@@ -58,7 +58,11 @@ impl<T> Lock<T> {
         // A look first: an exchange would take the line from the holder for nothing.
         let is_taken =
             self.taken.load(Ordering::Relaxed) || self.taken.swap(true, Ordering::Acquire);
-        (!is_taken).then_some(Guard { lock: self })
+        if is_taken {
+            return None;
+        }
+        // Made only now: a guard gives the lock back when it is dropped.
+        Some(Guard { lock: self })
     }
 
     #[cold]
@@ -146,6 +150,7 @@ mod tests {
         let lock = Lock::new(5);
         let guard = lock.lock();
         assert!(lock.try_lock().is_none());
+        assert!(lock.try_lock().is_none(), "trying does not give it back");
         drop(guard);
         assert_eq!(lock.try_lock().map(|guard| *guard), Some(5));
         assert_eq!(*lock.lock(), 5);

@@ -60,6 +60,26 @@ impl SgeList {
         list
     }
 
+    /// Becomes a copy of the application's list.
+    #[inline]
+    pub fn set(&mut self, sges: &[ibv_sge]) {
+        self.count = sges.len() as u32;
+        match (sges, self.few.get_mut(..sges.len())) {
+            ([one], _) => {
+                self.few[0] = *one;
+                self.many.clear();
+            }
+            (_, Some(few)) => {
+                few.copy_from_slice(sges);
+                self.many.clear();
+            }
+            (_, None) => {
+                self.many.clear();
+                self.many.extend_from_slice(sges);
+            }
+        }
+    }
+
     /// The entries.
     #[inline]
     pub fn as_slice(&self) -> &[ibv_sge] {
@@ -71,11 +91,12 @@ impl SgeList {
     }
 
     /// Bytes in all.
+    #[inline]
     pub fn length(&self) -> u64 {
-        self.as_slice()
-            .iter()
-            .map(|sge| u64::from(sge.length))
-            .sum()
+        match self.as_slice() {
+            [one] => one.length.into(),
+            several => several.iter().map(|sge| u64::from(sge.length)).sum(),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::errno::{Errno, Result};
 use crate::event::{AsyncEvent, CompletionChannel};
 use crate::lock::{Guard, Lock};
 use crate::moderation::{Moderation, Verdict};
+use crate::process::SeenChannels;
 use crate::qp::Qp;
 use crate::quota;
 use crate::sys::clock;
@@ -90,6 +91,8 @@ pub struct Cq {
     polled: Polled,
     context: Arc<Context>,
     poll: Lock<Arc<Entries>>,
+    /// For whoever finds the queue empty and lets the adapter make progress.
+    channels: Lock<SeenChannels>,
     push: Lock<Filling>,
     channel: Option<Arc<CompletionChannel>>,
     cookie: AtomicUsize,
@@ -176,6 +179,7 @@ impl Cq {
             polled: init.polled,
             context: context.clone(),
             poll: Lock::new(entries.clone()),
+            channels: Lock::default(),
             push: Lock::new(Filling {
                 entries,
                 capacity,
@@ -297,10 +301,37 @@ impl Cq {
     #[inline]
     fn has_some(&self) -> bool {
         if self.is_empty() {
-            self.context.process.poll_progress();
+            self.make_progress();
             return !self.is_empty();
         }
         true
+    }
+
+    #[inline]
+    fn make_progress(&self) {
+        let process = &self.context.process;
+        match self.polled {
+            Polled::ByAny => match self.channels.try_lock() {
+                Some(mut seen) => process.poll_progress(&mut seen),
+                // Another thread is at it, perhaps for long.
+                None => process.poll_progress(&mut SeenChannels::default()),
+            },
+            Polled::ByOne => {
+                // SAFETY: the program promises that no other thread polls meanwhile.
+                let seen = unsafe { self.channels.of_one_thread() };
+                process.poll_progress(seen);
+            }
+        }
+    }
+
+    /// Peers have died: their memory is not to be kept by a queue that nobody polls. One that is polled by a single
+    /// thread forgets them when it is polled next.
+    pub(crate) fn forget_channels(&self) {
+        if self.polled == Polled::ByAny
+            && let Some(mut seen) = self.channels.try_lock()
+        {
+            *seen = SeenChannels::default();
+        }
     }
 
     #[inline]
@@ -494,6 +525,7 @@ impl Cq {
         if let Some(number) = self.number.get() {
             self.context.process.moderated.remove(*number);
         }
+        self.forget_channels();
         let cookie = self.cookie.load(Ordering::Acquire);
         if let Some(channel) = &self.channel {
             channel.forget(|of| *of == cookie);

@@ -1,6 +1,7 @@
 //! The two ends of a channel: what the requester and the responder keep to themselves about it.
 
 use crate::errno::Result;
+use crate::lock::{Guard, Lock};
 use crate::path::Peer;
 use crate::process::flight::Flight;
 use crate::qp::Qp;
@@ -9,14 +10,17 @@ use crate::shm::channel::{Channel, MAX_PAYLOAD};
 use crate::shm::ring::{self, Consumer, Header, Producer};
 use crate::shm::section::{OwnMarks, Section};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A request on its way: when the responder's position passes `end`, work request `index` of `queue_pair` is
 /// acknowledged, unless the queue pair has gone back since (`epoch`).
 pub struct InFlight {
     end: u64,
-    /// Whose it is.
-    pub queue_pair: Arc<Qp>,
+    /// Number of the queue pair whose it is.
+    pub number: u32,
+    /// Which life of that queue pair sent it.
+    pub incarnation: u32,
     /// Which of its work requests.
     pub index: u64,
     /// Its count of go-backs when the request was sent.
@@ -31,9 +35,9 @@ pub struct Outbound {
     pub can_pull: u32,
     /// The shared memory.
     pub channel: Channel,
-    sending: Mutex<Sending>,
+    sending: Lock<Sending>,
     /// Who completes what comes back; only one thread does at a time, so order is kept.
-    pub(crate) completing: Mutex<Completing>,
+    pub(crate) completing: Lock<Completing>,
     flight: Flight,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
@@ -66,6 +70,8 @@ pub enum Pushed {
 pub(crate) struct Completing {
     /// Position in the answers.
     pub answers: Consumer,
+    /// The queue pair whose request was acknowledged last.
+    pub known: Known,
     /// Room to gather what is acknowledged, kept so that nothing is allocated each time.
     pub done: Vec<InFlight>,
 }
@@ -86,8 +92,8 @@ impl Outbound {
             peer,
             can_pull,
             channel,
-            sending: Mutex::default(),
-            completing: Mutex::default(),
+            sending: Lock::default(),
+            completing: Lock::default(),
             flight: Flight::default(),
             private: OwnMarks::default(),
         }
@@ -126,10 +132,10 @@ impl Outbound {
             return Pushed::Unreadable;
         }
         if let Some(Acknowledge { index, epoch }) = acknowledge {
-            let queue_pair = queue_pair.clone();
             sending.in_flight.push_back(InFlight {
                 end,
-                queue_pair,
+                number: queue_pair.number(),
+                incarnation: queue_pair.incarnation(),
                 index,
                 epoch,
             });
@@ -220,8 +226,9 @@ impl Outbound {
         (all, starving)
     }
 
-    fn sending(&self) -> MutexGuard<'_, Sending> {
-        self.sending.lock().unwrap_or_else(|e| e.into_inner())
+    #[inline]
+    fn sending(&self) -> Guard<'_, Sending> {
+        self.sending.lock()
     }
 }
 
@@ -232,7 +239,11 @@ pub struct Inbound {
     /// The shared memory.
     pub channel: Channel,
     /// Who serves requests; only one thread does at a time, so order is kept.
-    pub(crate) serving: Mutex<Serving>,
+    pub(crate) serving: Lock<Serving>,
+    /// Where the next request will be and how it will be marked, as a hint for whoever looks whether there is one
+    /// ([`Inbound::has_request`]).
+    next_stamp: AtomicPtr<AtomicU32>,
+    next_mark: AtomicU32,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
@@ -255,13 +266,37 @@ pub struct Serving {
 impl Inbound {
     /// The end of a channel that a requester handed over.
     pub fn new(peer: Arc<Peer>, channel: Channel) -> Inbound {
-        Inbound {
+        let inbound = Inbound {
             peer,
             channel,
-            serving: Mutex::default(),
+            serving: Lock::default(),
+            next_stamp: AtomicPtr::default(),
+            next_mark: AtomicU32::new(0),
             reverse: OnceLock::new(),
             private: OwnMarks::default(),
-        }
+        };
+        inbound.note_position(&inbound.serving.lock());
+        inbound
+    }
+
+    /// Whether a request is published, by one look and without becoming who serves. Another thread may be serving: then
+    /// the answer is of a moment ago, and that thread looks again before it stops.
+    #[inline]
+    pub fn has_request(&self) -> bool {
+        let stamp = self.next_stamp.load(Ordering::Relaxed);
+        // SAFETY: `note_position` stored the address of a stamp in the channel's mapping, which is ours.
+        let found = unsafe { (*stamp).load(Ordering::Acquire) };
+        found == self.next_mark.load(Ordering::Relaxed)
+    }
+
+    /// Who serves has got so far.
+    #[inline]
+    pub fn note_position(&self, serving: &Serving) {
+        let requests = self.channel.requests();
+        let (stamp, mark) = serving.requests.next(&requests);
+        self.next_mark.store(mark, Ordering::Relaxed);
+        self.next_stamp
+            .store(std::ptr::from_ref(stamp).cast_mut(), Ordering::Relaxed);
     }
 
     /// Opens a section to touch memory of the requester, and our own memory for this channel.

@@ -130,13 +130,15 @@ pub struct Process {
     joining: Mutex<()>,
     numbers: Mutex<Numbers>,
     pub(crate) channels: RwLock<Arc<Channels>>,
+    /// Changes with `channels`.
+    channels_version: AtomicU64,
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
     pub(crate) seekers: Seekers,
     pub(crate) handshakes: Handshakes,
     /// Completion queues armed for an event: then the progress thread must not stay away.
     pub(crate) armed_queues: AtomicUsize,
-    /// How often somebody polled; the progress thread stays away while this grows.
-    pub(crate) polls: AtomicU64,
+    /// Somebody has polled since the progress thread looked; it stays away while that happens.
+    pub(crate) is_polled: AtomicBool,
     pub(crate) probe: Box<AtomicU64>,
     fork_generation: u64,
     pub(crate) stopping: AtomicBool,
@@ -150,6 +152,13 @@ pub struct Member {
     pub identity: Identity,
     /// Where peers connect.
     pub listener: crate::sys::socket::Socket,
+}
+
+/// The channels as somebody saw them who looks often, and need not count a reference each time.
+#[derive(Default)]
+pub(crate) struct SeenChannels {
+    version: u64,
+    pub channels: Arc<Channels>,
 }
 
 /// The channels of the moment.
@@ -206,11 +215,12 @@ impl Process {
             joining: Mutex::default(),
             numbers: Mutex::default(),
             channels: RwLock::default(),
+            channels_version: AtomicU64::new(1),
             outbound: RwLock::default(),
             seekers: Seekers::default(),
             handshakes: Handshakes::default(),
             armed_queues: AtomicUsize::new(0),
-            polls: AtomicU64::new(0),
+            is_polled: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
             stopping: AtomicBool::new(false),
@@ -323,11 +333,31 @@ impl Process {
             .clone()
     }
 
-    pub(crate) fn add_inbound(&self, inbound: Arc<Inbound>) {
+    /// Brings what was seen of the channels up to date: as a rule by one look that finds nothing new.
+    #[inline]
+    pub(crate) fn look_at_channels(&self, seen: &mut SeenChannels) {
+        if seen.version != self.channels_version.load(Ordering::Acquire) {
+            self.look_again(seen);
+        }
+    }
+
+    #[cold]
+    fn look_again(&self, seen: &mut SeenChannels) {
+        let channels = self.channels.read().unwrap_or_else(|e| e.into_inner());
+        seen.version = self.channels_version.load(Ordering::Acquire);
+        seen.channels = channels.clone();
+    }
+
+    fn change_channels(&self, change: impl FnOnce(&mut Channels)) {
         let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
         let mut next = Channels::clone(&channels);
-        next.inbound.push(inbound);
+        change(&mut next);
         *channels = Arc::new(next);
+        self.channels_version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn add_inbound(&self, inbound: Arc<Inbound>) {
+        self.change_channels(|channels| channels.inbound.push(inbound));
     }
 
     pub(crate) fn add_outbound(&self, identity: Identity, outbound: Arc<Outbound>) {
@@ -335,10 +365,7 @@ impl Process {
             .write()
             .unwrap_or_else(|e| e.into_inner())
             .insert(identity, outbound.clone());
-        let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
-        let mut next = Channels::clone(&channels);
-        next.outbound.push(outbound);
-        *channels = Arc::new(next);
+        self.change_channels(|channels| channels.outbound.push(outbound));
     }
 
     /// Drops the channels to and from a dead peer.
@@ -347,11 +374,13 @@ impl Process {
             .write()
             .unwrap_or_else(|e| e.into_inner())
             .retain(|_, outbound| !outbound.peer.is_dead());
-        let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
-        let mut next = Channels::clone(&channels);
-        next.inbound.retain(|inbound| !inbound.peer.is_dead());
-        next.outbound.retain(|outbound| !outbound.peer.is_dead());
-        *channels = Arc::new(next);
+        self.change_channels(|channels| {
+            channels.inbound.retain(|inbound| !inbound.peer.is_dead());
+            channels
+                .outbound
+                .retain(|outbound| !outbound.peer.is_dead());
+        });
+        self.moderated.for_each(|queue| queue.forget_channels());
     }
 
     /// The channel to a process, if there is one.

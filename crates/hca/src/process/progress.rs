@@ -1,12 +1,14 @@
 //! Moving things on: serving what peers request, completing what they answered, waking what waited long enough.
 
-use crate::process::Process;
+use crate::lock::Guard;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::tables::ModeratedQueues;
-use crate::qp::responder::{self, Progress};
+use crate::process::{Channels, Process, SeenChannels};
+use crate::qp::Qp;
+use crate::qp::responder::{self, Known, Progress};
 use crate::sys::clock;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 
 /// Requests served before others get their turn.
 const BATCH: usize = 64;
@@ -14,17 +16,22 @@ const BATCH: usize = 64;
 impl Process {
     /// What a thread does that polled an empty completion queue.
     #[inline]
-    pub fn poll_progress(&self) {
-        self.polls.store(
-            self.polls.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
-        self.progress();
+    pub(crate) fn poll_progress(&self, seen: &mut SeenChannels) {
+        // Threads that poll share the word, and only the progress thread takes it away from them.
+        if !self.is_polled.load(Ordering::Relaxed) {
+            self.is_polled.store(true, Ordering::Relaxed);
+        }
+        self.look_at_channels(seen);
+        self.progress_on(&seen.channels);
     }
 
     /// Serves, completes and wakes once. Returns whether there was anything to do.
     pub fn progress(&self) -> bool {
-        let channels = self.channels();
+        self.progress_on(&self.channels())
+    }
+
+    #[inline]
+    fn progress_on(&self, channels: &Channels) -> bool {
         let mut worked = false;
         for inbound in &channels.inbound {
             worked |= self.serve(inbound);
@@ -42,25 +49,22 @@ impl Process {
         let channels = self.channels();
         let mut worked = false;
         for inbound in &channels.inbound {
-            let serving = inbound.serving.lock().unwrap_or_else(|e| e.into_inner());
-            worked |= self.serve_with(inbound, serving);
+            worked |= self.serve_with(inbound, inbound.serving.lock());
         }
         for outbound in &channels.outbound {
             if !outbound.is_idle() {
-                let completing = outbound
-                    .completing
-                    .lock()
-                    .unwrap_or_else(|e| e.into_inner());
-                worked |= self.complete_with(outbound, completing);
+                worked |= self.complete_with(outbound, outbound.completing.lock());
             }
         }
         worked | self.wake_due()
     }
 
+    #[inline]
     fn wake_due(&self) -> bool {
-        if self.timers.next() == u64::MAX {
-            return false;
-        }
+        self.timers.next() != u64::MAX && self.wake_those_due()
+    }
+
+    fn wake_those_due(&self) -> bool {
         let due = self.timers.take_due(clock::now());
         for number in &due {
             if ModeratedQueues::is_queue(*number) {
@@ -74,15 +78,19 @@ impl Process {
         !due.is_empty()
     }
 
+    #[inline]
     fn serve(&self, inbound: &Arc<Inbound>) -> bool {
+        if !inbound.has_request() {
+            return false;
+        }
         // Another thread that serves the same peer does it for us.
         match inbound.serving.try_lock() {
-            Ok(serving) => self.serve_with(inbound, serving),
-            Err(_) => false,
+            Some(serving) => self.serve_with(inbound, serving),
+            None => false,
         }
     }
 
-    fn serve_with(&self, inbound: &Arc<Inbound>, mut serving: MutexGuard<'_, Serving>) -> bool {
+    fn serve_with(&self, inbound: &Arc<Inbound>, mut serving: Guard<'_, Serving>) -> bool {
         let serving: &mut Serving = &mut serving;
         let requests = inbound.channel.requests();
         let answered = serving.answers.tail();
@@ -116,6 +124,7 @@ impl Process {
             }
         }
         serving.known = known;
+        inbound.note_position(serving);
         published |= serving.requests.publish(&requests);
         // A long read fills the answering ring before it is served: the requester must come and empty it.
         let answered = serving.answers.tail() != answered;
@@ -133,28 +142,25 @@ impl Process {
             let _ = inbound.reverse.set(outbound);
         }
         if let Some(outbound) = inbound.reverse.get().filter(|outbound| !outbound.is_idle()) {
-            let completing = outbound
-                .completing
-                .lock()
-                .unwrap_or_else(|e| e.into_inner());
-            self.complete_with(outbound, completing);
+            self.complete_with(outbound, outbound.completing.lock());
         }
     }
 
+    #[inline]
     fn complete(&self, outbound: &Arc<Outbound>) -> bool {
         if outbound.is_idle() {
             return false;
         }
         match outbound.completing.try_lock() {
-            Ok(completing) => self.complete_with(outbound, completing),
-            Err(_) => false,
+            Some(completing) => self.complete_with(outbound, completing),
+            None => false,
         }
     }
 
     fn complete_with(
         &self,
         outbound: &Arc<Outbound>,
-        mut completing: MutexGuard<'_, Completing>,
+        mut completing: Guard<'_, Completing>,
     ) -> bool {
         let requests = outbound.channel.requests();
         // SYNC POINT answers: the responder answers a request before its position passes it. So the position is loaded
@@ -187,14 +193,10 @@ impl Process {
                 self.cut_off(&outbound.peer, crate::shm::ring::Corrupt);
                 return worked;
             };
-            for InFlight {
-                queue_pair,
-                index,
-                epoch,
-                ..
-            } in done.drain(..)
-            {
-                queue_pair.acknowledged(index, epoch);
+            for one in done.drain(..) {
+                if let Some(queue_pair) = self.sender(&mut completing.known, &one) {
+                    queue_pair.acknowledged(one.index, one.epoch);
+                }
             }
             completing.done = done;
             for queue_pair in starving {
@@ -203,6 +205,13 @@ impl Process {
             worked = true;
         }
         worked
+    }
+
+    /// Whose request it is, if that queue pair is still in the life in which it sent it.
+    #[inline]
+    fn sender<'a>(&self, known: &'a mut Known, one: &InFlight) -> Option<&'a Arc<Qp>> {
+        let queue_pair = known.find(self, one.number)?;
+        (queue_pair.incarnation() == one.incarnation).then_some(queue_pair)
     }
 
     /// Treats a peer that breaks the protocol as dead.
@@ -233,13 +242,12 @@ impl Process {
         {
             // What it still answered counts.
             self.complete(outbound);
-            let _completing = outbound
-                .completing
-                .lock()
-                .unwrap_or_else(|e| e.into_inner());
+            let mut completing = outbound.completing.lock();
             let (in_flight, starving) = outbound.take_all();
             for lost in in_flight {
-                lost.queue_pair.peer_died(lost.index, lost.epoch);
+                if let Some(queue_pair) = self.sender(&mut completing.known, &lost) {
+                    queue_pair.peer_died(lost.index, lost.epoch);
+                }
             }
             for queue_pair in starving {
                 queue_pair.wake();

@@ -55,6 +55,14 @@ impl<T> Directory<T> {
             .any(|object| is_so(&object))
     }
 
+    /// All objects.
+    pub fn for_each(&self, action: impl Fn(&T)) {
+        let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
+        let all: Vec<Arc<T>> = entries.values().filter_map(Weak::upgrade).collect();
+        drop(entries);
+        all.iter().for_each(|object| action(object));
+    }
+
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<u32, Weak<T>>> {
         self.entries.write().unwrap_or_else(|e| e.into_inner())
     }
@@ -80,6 +88,11 @@ impl ModeratedQueues {
     /// Takes a number away.
     pub fn remove(&self, number: u32) {
         self.queues.remove(number);
+    }
+
+    /// All queues.
+    pub fn for_each(&self, action: impl Fn(&Cq)) {
+        self.queues.for_each(action);
     }
 
     /// The queue with a number.

@@ -55,12 +55,10 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
-    let mut polls = 0;
     while !process.stopping.load(Ordering::Relaxed) {
         process.progress();
         process.bury_dead();
-        let polls_now = process.polls.load(Ordering::Relaxed);
-        let is_polled = std::mem::replace(&mut polls, polls_now) != polls_now;
+        let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
         let timeout = if is_polled && !waits_for_event {
             LURK_MS

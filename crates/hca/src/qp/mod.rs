@@ -22,6 +22,7 @@ use crate::cq::{Completion, Cq};
 use crate::device;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
+use crate::lock::{Guard, Lock};
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
@@ -76,8 +77,8 @@ pub struct Qp {
     /// Its place among those that the device has room for, until it is destroyed.
     place: Mutex<Option<quota::Place>>,
     attributes: Mutex<ibv_qp_attr>,
-    send: Mutex<SendQueue>,
-    receive: Mutex<ReceiveQueue>,
+    send: Lock<SendQueue>,
+    receive: Lock<ReceiveQueue>,
 }
 
 /// The responder's side.
@@ -120,8 +121,8 @@ impl Qp {
                 cap,
                 ..ibv_qp_attr::default()
             }),
-            send: Mutex::new(SendQueue::new(cap.max_send_wr)),
-            receive: Mutex::new(ReceiveQueue {
+            send: Lock::new(SendQueue::new(cap.max_send_wr)),
+            receive: Lock::new(ReceiveQueue {
                 ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
                 arrival: Arrival::default(),
                 qkey: 0,
@@ -518,12 +519,14 @@ impl Qp {
         self.attributes.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn lock_send(&self) -> MutexGuard<'_, SendQueue> {
-        self.send.lock().unwrap_or_else(|e| e.into_inner())
+    #[inline]
+    fn lock_send(&self) -> Guard<'_, SendQueue> {
+        self.send.lock()
     }
 
-    fn lock_receive(&self) -> MutexGuard<'_, ReceiveQueue> {
-        self.receive.lock().unwrap_or_else(|e| e.into_inner())
+    #[inline]
+    fn lock_receive(&self) -> Guard<'_, ReceiveQueue> {
+        self.receive.lock()
     }
 }
 

@@ -264,8 +264,18 @@ impl Consumer {
     /// Whether a record is published, by one look at the cell that it would be in.
     #[inline]
     pub fn has_record(&self, store: &impl Store) -> bool {
+        let (stamp, published) = self.next(store);
+        stamp.load(Ordering::Acquire) == published
+    }
+
+    /// The stamp of the next record, and what it says when the record is published.
+    #[inline]
+    pub fn next<'a>(&self, store: &'a impl Store) -> (&'a AtomicU32, u32) {
         let cells = store.cells();
-        store.stamp(self.head & (cells - 1)).load(Ordering::Acquire) == stamp_of(self.head, cells)
+        (
+            store.stamp(self.head & (cells - 1)),
+            stamp_of(self.head, cells),
+        )
     }
 
     /// Index and header of the record at our position, if it is published.

@@ -12,8 +12,8 @@
 use crate::shm::access;
 use crate::shm::ring::CELL;
 use crate::sys::mapping::Mapping;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::thread_number;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The mark of one thread at a time: a counter that is odd inside a section, and the key of the memory it is about.
@@ -96,12 +96,6 @@ fn rest(attempt: u32) {
     }
 }
 
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static THREAD: Cell<usize> = Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
-}
-
 impl<'a> Sections<'a> {
     pub(super) fn in_mapping(mapping: &'a Mapping, offset: usize, count: usize) -> Sections<'a> {
         assert!(offset.is_multiple_of(CELL) && offset + count * CELL <= mapping.length());
@@ -115,7 +109,7 @@ impl<'a> Sections<'a> {
     /// threads of this process that have them: the other process may write to marks that it shares.
     #[inline]
     pub fn enter(&self, key: u32) -> Option<Section<'a>> {
-        let mut index = THREAD.with(Cell::get);
+        let mut index = thread_number::current() as usize;
         for attempt in 0..ATTEMPTS {
             let mark = &self.marks[index % self.marks.len()];
             if let Some(entered) = access::enter(&mark.counter) {

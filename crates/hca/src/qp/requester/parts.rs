@@ -6,7 +6,9 @@ use crate::qp::Qp;
 use crate::qp::message::{Part, Request};
 use crate::qp::send::{Advance, SendQueue};
 use crate::shm::channel::MAX_PAYLOAD;
+use crate::sys::copy;
 use std::sync::Arc;
+use verbena_abi::ibv_sge;
 
 impl Qp {
     /// Copies a request's bytes into the channel, from where it was left. `request` says what the record of a part that
@@ -32,21 +34,50 @@ impl Qp {
                 index: job.index,
                 epoch: send.epoch,
             });
-            let section = via.section(0);
-            let runs = match self.runs(&section, job.request, 0) {
-                Ok(runs) => runs,
-                Err(outcome) => return outcome,
-            };
             let header = request(part, offset).emit(&route);
-            let pushed = via.push(self, header, length as usize, acknowledge, |target| {
-                // SAFETY: the ring gave room for `length` bytes.
-                unsafe { runs.gather(offset as usize, target, length as usize) }
-            });
-            drop(section);
+            let pushed = if job.request.is_inline() {
+                // The application vouches for inline data while it posts, and we for our copy of it later.
+                via.push(self, header, length as usize, acknowledge, |target| {
+                    let sges = job.request.sges;
+                    // SAFETY: the ring gave room for `length` bytes.
+                    unsafe { gather_inline(sges, offset as usize, target, length as usize) };
+                    Ok(())
+                })
+            } else {
+                let section = via.section(0);
+                let runs = match self.runs(&section, job.request, 0) {
+                    Ok(runs) => runs,
+                    Err(outcome) => return outcome,
+                };
+                via.push(self, header, length as usize, acknowledge, |target| {
+                    // SAFETY: the ring gave room for `length` bytes.
+                    unsafe { runs.gather(offset as usize, target, length as usize) }
+                })
+            };
             match self.pushed(via, pushed, length) {
                 Outcome::Sent if !part.is_last => advance.bytes += length,
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// Copies part of inline data.
+///
+/// # Safety
+/// The buffers hold `offset + length` readable bytes, and `target` has room for `length`.
+#[inline]
+unsafe fn gather_inline(sges: &[ibv_sge], offset: usize, target: *mut u8, length: usize) {
+    let (mut skip, mut copied) = (offset, 0);
+    for sge in sges {
+        let skipped = skip.min(sge.length as usize);
+        skip -= skipped;
+        let part = (sge.length as usize - skipped).min(length - copied);
+        // SAFETY: inside the buffer, and inside what is left of the room.
+        unsafe {
+            let from = (sge.addr as *const u8).wrapping_add(skipped);
+            copy::copy(from, target.add(copied), part);
+        }
+        copied += part;
     }
 }

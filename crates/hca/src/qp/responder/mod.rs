@@ -19,6 +19,7 @@ mod write;
 pub use arrival::{Arrival, XrcArrivals};
 
 use crate::cq::{Completion, Cq};
+use crate::lock::Guard;
 use crate::memory::place::{Claim, Place, grant};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
@@ -61,7 +62,7 @@ enum Completing<'a> {
 
 /// What is locked until a completion is in its queue.
 enum Order<'a> {
-    QueuePair(#[expect(dead_code, reason = "held")] MutexGuard<'a, ReceiveQueue>),
+    QueuePair(#[expect(dead_code, reason = "held")] Guard<'a, ReceiveQueue>),
     Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcArrivals>),
 }
 
@@ -83,7 +84,9 @@ impl Delivered<'_> {
 pub struct Known(Option<Arc<Qp>>);
 
 impl Known {
-    fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
+    /// The queue pair with a number.
+    #[inline]
+    pub fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
         let is_it = |known: &Arc<Qp>| known.number == number && !known.is_destroyed();
         if !self.0.as_ref().is_some_and(is_it) {
             self.0 = process.queue_pairs.find(number);

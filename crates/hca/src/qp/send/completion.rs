@@ -10,22 +10,15 @@ use verbena_abi::*;
 impl Qp {
     /// Completes what is finished, in order.
     pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
-        while let Some(&Unfinished {
-            stage: Stage::Finished(status),
-            ..
-        }) = send.unfinished.front()
+        while let Some(one) = send.unfinished.front()
+            && let Stage::Finished(status) = one.stage
         {
-            let Some(one) = send.unfinished.pop_front() else {
-                break;
-            };
+            self.complete_send(send, one, status);
+            send.unfinished.remove_front();
             send.begun -= 1;
-            self.complete_send(send, &one, status);
             if status != IBV_WC_SUCCESS {
                 self.fail_after(send, status);
                 break;
-            }
-            if one.inline.capacity() > 0 && send.spare.len() < 4 {
-                send.spare.push(one.inline);
             }
         }
         self.check_drained(send);

@@ -8,6 +8,7 @@ mod completion;
 mod post;
 mod progress;
 mod request;
+mod slots;
 
 pub use post::Poster;
 pub use request::{Advance, Bind, SendRequest, Unfinished};
@@ -15,7 +16,7 @@ pub use request::{Advance, Bind, SendRequest, Unfinished};
 use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::shm::desk::QpRecord;
-use std::collections::VecDeque;
+use slots::Slots;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -57,7 +58,7 @@ pub struct SendQueue {
     capacity: u64,
     posted: u64,
     pub(super) retired: Arc<Retired>,
-    unfinished: VecDeque<Unfinished>,
+    unfinished: Slots,
     /// How many of `unfinished` are sent or finished.
     begun: usize,
     /// How many are sent and not answered.
@@ -85,7 +86,6 @@ pub struct SendQueue {
     lost_since: Option<u64>,
     /// Whose owner is sought.
     seeking: Option<u32>,
-    spare: Vec<Vec<u8>>,
 }
 
 impl SendQueue {
@@ -94,7 +94,7 @@ impl SendQueue {
             capacity: u64::from(capacity),
             posted: 0,
             retired: Arc::default(),
-            unfinished: VecDeque::new(),
+            unfinished: Slots::default(),
             begun: 0,
             sent: 0,
             epoch: 0,
@@ -115,7 +115,6 @@ impl SendQueue {
             pause: Pause::None,
             lost_since: None,
             seeking: None,
-            spare: Vec::new(),
         }
     }
 
@@ -162,7 +161,7 @@ impl SendQueue {
 
     pub(super) fn clear(&mut self) {
         self.forget_channel();
-        self.unfinished.clear();
+        self.unfinished.take_all();
         self.begun = 0;
         self.sent = 0;
         self.epoch = self.epoch.wrapping_add(1);
@@ -172,13 +171,13 @@ impl SendQueue {
         self.retired.forget(self.posted);
     }
 
-    pub(super) fn take_unfinished(&mut self) -> VecDeque<Unfinished> {
+    pub(super) fn take_unfinished(&mut self) -> Vec<Unfinished> {
         self.begun = 0;
         self.sent = 0;
         self.epoch = self.epoch.wrapping_add(1);
         self.reads_in_flight = 0;
         self.pause = Pause::None;
-        std::mem::take(&mut self.unfinished)
+        self.unfinished.take_all()
     }
 
     /// Whether anything is on its way.
@@ -215,8 +214,7 @@ impl SendQueue {
     fn find_by_psn(&mut self, psn: u32) -> Option<usize> {
         let begun = self.begun;
         self.unfinished
-            .iter()
-            .take(begun)
+            .range(0..begun)
             .position(|one| one.psn == psn && one.stage == Stage::Sent)
     }
 

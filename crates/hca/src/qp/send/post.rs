@@ -1,17 +1,18 @@
 //! Posting: what is allowed, and the short way of a request that can be executed at once.
 
-use super::request::{Advance, SendRequest, Unfinished};
+use super::request::{Advance, SendRequest};
 use super::{Pause, SendQueue, is_answered};
 use crate::errno::{Errno, Result};
+use crate::lock::Guard;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use verbena_abi::*;
 
 /// Posts requests one after another under one lock; what was posted is on its way when this is dropped.
 pub struct Poster<'a> {
     queue_pair: &'a Arc<Qp>,
-    send: MutexGuard<'a, SendQueue>,
+    send: Guard<'a, SendQueue>,
 }
 
 impl Qp {
@@ -95,17 +96,14 @@ impl Qp {
                 }
                 return Ok(());
             }
-            let inline = send.spare.pop().unwrap_or_default();
-            let mut one = Unfinished::of(request, index, psn, inline);
+            let one = send.unfinished.append();
+            one.fill(request, index, psn);
             one.advance = advance;
-            send.unfinished.push_back(one);
             self.note(send, 0, outcome);
             self.finish(send);
             return Ok(());
         }
-        let inline = send.spare.pop().unwrap_or_default();
-        send.unfinished
-            .push_back(Unfinished::of(request, index, psn, inline));
+        send.unfinished.append().fill(request, index, psn);
         if state == IBV_QPS_ERR {
             for flushed in send.take_unfinished() {
                 self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
@@ -134,11 +132,7 @@ impl Qp {
         let has_inline = inline && !request.sges.is_empty();
         // What brings something back needs buffers with keys.
         let carries_inline = !is_answered(request.opcode) || request.opcode == IBV_WR_ATOMIC_WRITE;
-        let inline_length: u64 = if has_inline {
-            request.sges.iter().map(|sge| u64::from(sge.length)).sum()
-        } else {
-            0
-        };
+        let inline_length: u64 = if has_inline { request.length() } else { 0 };
         if !allowed
             || inline_length > u64::from(self.cap.max_inline_data)
             || (has_inline && !carries_inline)

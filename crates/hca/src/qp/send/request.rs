@@ -45,7 +45,16 @@ impl SendRequest<'_> {
     /// Bytes of the local buffers.
     #[inline]
     pub fn length(&self) -> u64 {
-        self.sges.iter().map(|sge| u64::from(sge.length)).sum()
+        match self.sges {
+            [one] => one.length.into(),
+            several => several.iter().map(|sge| u64::from(sge.length)).sum(),
+        }
+    }
+
+    /// Whether the local buffers are the application's for the time of posting only, and need no keys.
+    #[inline]
+    pub fn is_inline(&self) -> bool {
+        self.flags & IBV_SEND_INLINE != 0
     }
 
     /// Whether the receiver's event is solicited.
@@ -117,59 +126,73 @@ struct OwnedBind {
     access: u32,
 }
 
-impl Unfinished {
-    pub(super) fn of(
-        request: &SendRequest<'_>,
-        index: u64,
-        psn: u32,
-        mut inline: Vec<u8>,
-    ) -> Unfinished {
-        let mut sges = SgeList::of(request.sges);
-        inline.clear();
-        if request.flags & IBV_SEND_INLINE != 0 {
-            for sge in request.sges.iter().filter(|sge| sge.length > 0) {
-                // SAFETY: inline data is read during the post, when the application vouches for it.
-                let bytes = unsafe {
-                    std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize)
-                };
-                inline.extend_from_slice(bytes);
-            }
-            let length = inline.len() as u32;
-            sges = SgeList::of(&[ibv_sge {
-                addr: inline.as_ptr() as u64,
-                length,
-                lkey: 0,
-            }]);
+impl OwnedBind {
+    fn of(bind: Bind<'_>) -> OwnedBind {
+        OwnedBind {
+            window: bind.window.clone(),
+            region: bind.region.cloned(),
+            key: bind.key,
+            address: bind.address,
+            length: bind.length,
+            access: bind.access,
         }
-        Unfinished {
-            wr_id: request.wr_id,
-            opcode: request.opcode,
-            flags: request.flags,
-            immediate: request.immediate,
-            sges,
-            inline,
-            remote_address: request.remote_address,
-            rkey: request.rkey,
-            compare_add: request.compare_add,
-            swap: request.swap,
-            srq: request.srq,
-            address: request.address.cloned(),
-            remote_qpn: request.remote_qpn,
-            remote_qkey: request.remote_qkey,
-            bind: request.bind.map(|bind| OwnedBind {
-                window: bind.window.clone(),
-                region: bind.region.cloned(),
-                key: bind.key,
-                address: bind.address,
-                length: bind.length,
-                access: bind.access,
-            }),
-            stage: Stage::Waiting,
-            index,
-            psn,
-            epoch: 0,
-            advance: Advance::default(),
-            is_started: false,
+    }
+}
+
+/// Inline data of more than this is not kept room for.
+const INLINE_KEPT: usize = 256;
+
+impl Unfinished {
+    /// Becomes a request that was just posted.
+    pub(super) fn fill(&mut self, request: &SendRequest<'_>, index: u64, psn: u32) {
+        self.wr_id = request.wr_id;
+        self.opcode = request.opcode;
+        self.flags = request.flags;
+        self.immediate = request.immediate;
+        self.remote_address = request.remote_address;
+        self.rkey = request.rkey;
+        self.compare_add = request.compare_add;
+        self.swap = request.swap;
+        self.srq = request.srq;
+        self.address = request.address.cloned();
+        self.remote_qpn = request.remote_qpn;
+        self.remote_qkey = request.remote_qkey;
+        self.bind = request.bind.map(OwnedBind::of);
+        self.stage = Stage::Waiting;
+        self.index = index;
+        self.psn = psn;
+        self.epoch = 0;
+        self.advance = Advance::default();
+        self.is_started = false;
+        if request.is_inline() {
+            self.keep_inline(request);
+        } else {
+            self.sges.set(request.sges);
+        }
+    }
+
+    /// Copies inline data: it is the application's again when posting returns.
+    fn keep_inline(&mut self, request: &SendRequest<'_>) {
+        self.inline.clear();
+        for sge in request.sges.iter().filter(|sge| sge.length > 0) {
+            // SAFETY: inline data is read during the post, when the application vouches for it.
+            let bytes =
+                unsafe { std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
+            self.inline.extend_from_slice(bytes);
+        }
+        self.sges.set(&[ibv_sge {
+            addr: self.inline.as_ptr() as u64,
+            length: self.inline.len() as u32,
+            lkey: 0,
+        }]);
+    }
+
+    /// Is finished: keeps nothing alive.
+    pub(super) fn release(&mut self) {
+        self.address = None;
+        self.bind = None;
+        if self.inline.capacity() > INLINE_KEPT {
+            self.inline = Vec::new();
         }
     }
 
