@@ -38,6 +38,21 @@ impl Generator {
             return;
         };
         let (awake, asleep) = (self.owner(pair.first), self.owner(pair.second));
+        // A connection without receives, so that what is sent stays on its way.
+        for qp in [pair.first, pair.second] {
+            let by = self.owner(qp);
+            self.write(
+                by,
+                Action::Modify {
+                    qp,
+                    to: Target::Reset,
+                },
+            );
+        }
+        self.connect(pair.first, pair.second);
+        if self.world.qps[&pair.first].state != State::Rts {
+            return;
+        }
         let sent = self.send_action(pair.first, Some(0));
         let received = self.receive_action(asleep, pair.second);
         let (one, two) = (self.random.below(1 << 24), self.random.below(1 << 24));
