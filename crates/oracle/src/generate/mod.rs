@@ -120,6 +120,9 @@ pub fn program(seed: u64, wishes: &Wishes) -> Program {
             generator.any_step();
         }
     }
+    if generator.allows(Class::Destroy) && generator.random.percent(30) {
+        generator.end();
+    }
     generator.program
 }
 

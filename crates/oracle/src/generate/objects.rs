@@ -47,6 +47,32 @@ impl Generator {
         self.basics.push(Basics { pd, mr, cqs });
     }
 
+    /// Destroys everything that is left, in an order in which nothing is in use.
+    pub(super) fn end(&mut self) {
+        for by in self.living() {
+            let world = self.world.clone();
+            let mut actions = Vec::new();
+            let own = |owner: &ProcessId| *owner == by;
+            let qps = world.qps.iter().filter(|(_, qp)| own(&qp.owner));
+            actions.extend(qps.map(|(qp, _)| Action::DestroyQp { qp: *qp }));
+            let srqs = world.srqs.iter().filter(|(_, srq)| own(&srq.owner));
+            actions.extend(srqs.map(|(srq, _)| Action::DestroySrq { srq: *srq }));
+            let mws = world.mws.iter().filter(|(_, mw)| own(&mw.owner));
+            actions.extend(mws.map(|(mw, _)| Action::DeallocMw { mw: *mw }));
+            let mrs = world.mrs.iter().filter(|(_, mr)| own(&mr.owner));
+            actions.extend(mrs.map(|(mr, _)| Action::DeregMr { mr: *mr }));
+            let cqs = world.cqs.iter().filter(|(_, owner)| own(owner));
+            actions.extend(cqs.map(|(cq, _)| Action::DestroyCq { cq: *cq }));
+            let xrcds = world.xrcds.iter().filter(|(_, (owner, _))| own(owner));
+            actions.extend(xrcds.map(|(xrcd, _)| Action::CloseXrcd { xrcd: *xrcd }));
+            let pds = world.pds.iter().filter(|(_, owner)| own(owner));
+            actions.extend(pds.map(|(pd, _)| Action::DeallocPd { pd: *pd }));
+            for action in actions {
+                self.write(by, action);
+            }
+        }
+    }
+
     /// Adds two queue pairs and connects them.
     pub(super) fn add_pair(&mut self) {
         let (Some(left), Some(right)) = (self.process(), self.process()) else {
