@@ -15,6 +15,8 @@ pub enum Tag {
     Datasheet,
     /// From a published measurement other than the claims that the models are held against.
     Published,
+    /// Chosen by judgement: nobody has published it, and it was not fitted to anything either.
+    Assumed,
     /// Chosen so that the models meet measurements.
     Fitted,
 }
@@ -24,6 +26,7 @@ impl Tag {
         match word {
             "datasheet" => Some(Tag::Datasheet),
             "published" => Some(Tag::Published),
+            "assumed" => Some(Tag::Assumed),
             "fitted" => Some(Tag::Fitted),
             _ => None,
         }
@@ -34,6 +37,7 @@ impl Tag {
         match self {
             Tag::Datasheet => "datasheet",
             Tag::Published => "published",
+            Tag::Assumed => "assumed",
             Tag::Fitted => "fitted",
         }
     }
@@ -298,12 +302,12 @@ impl<'a> Section<'a> {
         let value = number("value")?
             .ok_or_else(|| self.fault(&format!("{key}.value"), at, "is missing; give a number"))?;
         let unit = text("unit", "give the unit, for instance \"ns\"")?;
-        let word = text("tag", "give datasheet, published or fitted")?;
+        let word = text("tag", "give datasheet, published, assumed or fitted")?;
         let tag = Tag::from_word(&word).ok_or_else(|| {
             self.fault(
                 &format!("{key}.tag"),
                 at,
-                format!("expected datasheet, published or fitted, found \"{word}\""),
+                format!("expected datasheet, published, assumed or fitted, found \"{word}\""),
             )
         })?;
         let source = text("source", "say where the value comes from")?;
