@@ -179,3 +179,63 @@ fn congestion_spreads_on_its_lane_and_on_no_other() {
         "{same} on the crowd's lane, {other} beside it"
     );
 }
+
+/// Every node of a fat tree writes to one of three, each node being a place of the simulation: when the last byte was there,
+/// how many messages were placed and completed, and what no machine could have done.
+fn crowd_of_places(buffer: f64) -> (Time, u64, u64, Vec<String>) {
+    let system = system(
+        "connectx-ddr",
+        &[
+            ("connectx.send.buffer", buffer),
+            ("connectx.receive.buffer", buffer),
+            ("infiniscale3.buffer", buffer),
+        ],
+    );
+    let cluster = Cluster::of_places(&system, 60);
+    let (placed, completed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let last = Rc::new(Cell::new(Time::ZERO));
+    for node in 3..60 {
+        let (one, _) = cluster.connected((node, node % 3), 0, Transport::Reliable);
+        let process = cluster.process(node);
+        let (placed, completed, last) = (placed.clone(), completed.clone(), last.clone());
+        cluster.sim().start_in(node, async move {
+            for _ in 0..10 {
+                let mut request = Request::new(Kind::Write, 9000, Placement::Reference);
+                let (placed, last) = (placed.clone(), last.clone());
+                let sim = process.sim().clone();
+                request.placed = Some(Box::new(move || {
+                    placed.set(placed.get() + 1);
+                    last.set(last.get().max(sim.now()));
+                }));
+                let completed = completed.clone();
+                request.completed = Some(Box::new(move || completed.set(completed.get() + 1)));
+                process.post(&one, vec![request]).await;
+            }
+        });
+    }
+    cluster.sim().run();
+    // Places end at different times; what they carried is held against the last.
+    let mut audit = cluster.audit();
+    audit.now = audit.now.max(last.get());
+    let breaches = audit.breaches();
+    cluster.finish();
+    (last.get(), placed.get(), completed.get(), breaches)
+}
+
+#[test]
+fn credits_come_back_from_place_to_place() {
+    let narrow = crowd_of_places(3.0);
+    assert_eq!((narrow.1, narrow.2), (570, 570));
+    assert!(narrow.3.is_empty(), "{:#?}", narrow.3);
+    // 190 messages of 9,000 bytes each through a slot that carries 1.83 GB/s.
+    assert!(
+        narrow.0 >= Time::from_nanos(190.0 * 9000.0 / 1.83),
+        "{}",
+        narrow.0
+    );
+    assert_eq!(narrow, crowd_of_places(3.0), "the same twice");
+    let wide = crowd_of_places(32.0);
+    assert_eq!((wide.1, wide.2), (570, 570));
+    assert!(wide.3.is_empty(), "{:#?}", wide.3);
+    assert!(wide.0 <= narrow.0, "{} and {}", wide.0, narrow.0);
+}
