@@ -285,7 +285,7 @@ impl Process {
     }
 
     /// Hands requests to the adapter: builds the entries, copies inline data, rings the doorbell once. A single entry
-    /// that is small enough travels inside the doorbell, where the adapter can do that.
+    /// that is small enough travels inside the doorbell, where adapter and driver do that.
     pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
         let cpu = &self.node.cpu;
         // Inline data are a few lines of the first-level cache: their copy is part of building the entry.
@@ -293,9 +293,9 @@ impl Process {
         self.compute(cpu.post * requests.len() as u64).await;
         let rung = self.sim.now();
         self.span(stage::POST, start);
-        let limit = self.node.adapter.blueflame();
+        let adapter = &self.node.adapter;
         let carried = match requests.as_slice() {
-            [one] if one.entry_bytes(pair.transport()) <= limit => Carried::Entry,
+            [one] if adapter.takes_inside(one, pair.transport()) => Carried::Entry,
             _ => Carried::Address,
         };
         let arrival = match carried {

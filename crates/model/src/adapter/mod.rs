@@ -17,7 +17,7 @@ pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport
 
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
-use crate::profile::{Adapter, ContextHome, Scheduling};
+use crate::profile::{Adapter, BlueFlame, ContextHome, Scheduling};
 use crate::stage;
 use cache::{Cache, Lookup};
 use engine::Engines;
@@ -143,9 +143,15 @@ impl AdapterModel {
         }
     }
 
-    /// Largest entry that may travel inside the doorbell, 0 if none may.
-    pub fn blueflame(&self) -> u64 {
-        self.profile.send.blueflame.map_or(0, |bytes| bytes.0)
+    /// Whether a request travels inside the doorbell when it is posted alone.
+    pub fn takes_inside(&self, request: &Request, transport: Transport) -> bool {
+        let send = &self.profile.send;
+        let chosen = match send.blueflame_takes.unwrap_or_default() {
+            BlueFlame::Any => true,
+            BlueFlame::Inline => request.placement == Placement::Inline,
+        };
+        let limit = send.blueflame.map_or(0, |bytes| bytes.0);
+        chosen && request.entry_bytes(transport) <= limit
     }
 
     /// What has been counted so far.
@@ -197,11 +203,9 @@ impl AdapterModel {
         self.profile.engines.change.unwrap_or_default()
     }
 
-    /// The limit of DMA reads of one message.
+    /// The DMA reads of one message, which are limited by those of the adapter alone.
     fn window(&self) -> Window {
-        let send = &self.profile.send;
-        let reads = send.reads_message.unwrap_or(send.reads);
-        Window::new(&self.sim, reads.0 as usize)
+        Window::new(&self.sim, self.profile.send.reads.0 as usize)
     }
 
     /// Reads adapter or host memory that holds contexts.

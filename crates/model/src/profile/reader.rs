@@ -213,6 +213,18 @@ impl<'a> Section<'a> {
             })
     }
 
+    /// The same of a key that may be missing, here and in the bases.
+    pub fn choice_if_there<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, Error> {
+        match self.has(key) {
+            true => self.choice(key, choices).map(Some),
+            false => Ok(None),
+        }
+    }
+
     fn quantity<Q: Quantity>(&self, key: &str) -> Result<Option<Q>, Error> {
         let path = format!("{}.{}", self.reading.profile, self.path_of(key));
         let forced = self.reading.overrides.get(&path);

@@ -217,18 +217,37 @@ section! {
     }
 }
 
+/// Which work requests travel inside the doorbell, if they are short enough: the driver's choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlueFlame {
+    /// Any.
+    #[default]
+    Any,
+    /// Those that hold their payload.
+    Inline,
+}
+
+impl Field for Option<BlueFlame> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<BlueFlame>, Error> {
+        section.choice_if_there(
+            key,
+            &[("any", BlueFlame::Any), ("inline", BlueFlame::Inline)],
+        )
+    }
+}
+
 section! {
     /// The sending side of an adapter.
     Send {
-        /// DMA reads in flight for one message; without it only `reads` limits them.
-        reads_message: Option<Count>,
         /// Payload that has been asked for from memory and has not left a port yet, of each virtual lane. What would need
         /// more is not read.
         buffer: Bytes,
-        /// DMA reads in flight in all.
+        /// DMA reads in flight.
         reads: Count,
         /// Largest work request that may travel inside the doorbell; without it all are fetched.
         blueflame: Option<Bytes>,
+        /// Which of them do.
+        blueflame_takes: Option<BlueFlame>,
         /// What is fetched before a work request's length is known; without it the doorbell tells the length.
         first_fetch: Option<Bytes>,
     }
