@@ -1,6 +1,7 @@
 //! What holds for any machine holds for the models, whatever runs on them: nothing carries more than its rate, no byte is
 //! lost, nothing is reported as done before it is, what waits fits into the buffers that there are.
 
+use verbena_fabric::model::Fidelity;
 use verbena_measure::result::Point;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_workloads::modelled::Modelled;
@@ -65,6 +66,33 @@ fn every_benchmark_keeps_to_what_machines_can_do() {
                 benchmark.name
             );
         }
+    }
+}
+
+#[test]
+fn patterns_and_streams_keep_to_it_at_message_fidelity() {
+    let system = system("connectx-ddr", &[("bensley.pcie.lanes", 2.0)]);
+    for name in [
+        "patterns.fan-in",
+        "patterns.fan-out",
+        "patterns.ring",
+        "bandwidth.write-both",
+        "bandwidth.read",
+        "bandwidth.send",
+    ] {
+        let options = Options {
+            sizes: Some(vec![8, 1 << 20]),
+            ..Options::default()
+        };
+        let (_, audit) = Modelled {
+            options,
+            fidelity: Fidelity::Message,
+            ..Modelled::new(&system, find(name).expect("a benchmark of the suite"))
+        }
+        .audited()
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let breaches = audit.breaches();
+        assert!(breaches.is_empty(), "{name}: {breaches:#?}");
     }
 }
 
