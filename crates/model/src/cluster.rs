@@ -2,12 +2,16 @@
 //! processes that run on them.
 
 use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
+use crate::audit::{Audit, Usage};
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Server, Sim, Time};
 use crate::profile::{Adapter, Cpu, System};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+
+/// Bytes that may be before a bus or a port without having been in a buffer of packets.
+const AROUND: u64 = 64 << 10;
 
 /// A node.
 pub struct Node {
@@ -76,6 +80,7 @@ impl Cluster {
             &system.link,
             &system.cable,
             system.switch.as_ref(),
+            system.adapter.receive.buffer.0,
             (nodes, system.ports as usize),
         ));
         Rc::new(Cluster {
@@ -197,6 +202,47 @@ impl Cluster {
         (one, other)
     }
 
+    /// What has happened so far. Everything that is under way should have ended.
+    pub fn audit(&self) -> Audit {
+        let mut audit = Audit {
+            now: self.sim.now(),
+            left: self.network.taken(),
+            ..Audit::default()
+        };
+        // Headers and completion entries double the smallest messages; the rest is for what is not in these buffers:
+        // completions, contexts, acknowledgements.
+        let (send, receive) = (&self.adapter.send, &self.adapter.receive);
+        let ports = self.system.ports * self.system.link.lanes.0;
+        let held = 2 * ports * (send.buffer.0 + receive.buffer.0) + AROUND;
+        for node in self.nodes.iter().filter_map(OnceCell::get) {
+            let counters = node.adapter.counters();
+            audit.bytes_sent += counters.bytes_sent;
+            audit.bytes_placed += counters.bytes_placed;
+            audit.early += counters.early;
+            audit.left += node.adapter.sending();
+            for (what, server) in node.bus.servers() {
+                let most = node.bus.rate().time(held);
+                let what = format!("node {}, {what}", node.number);
+                audit.usage.push(Usage::of(what, server, most));
+            }
+        }
+        let buffers = self
+            .system
+            .switch
+            .as_ref()
+            .map_or(receive.buffer, |s| s.buffer);
+        let most = self
+            .system
+            .link
+            .rate
+            .time(buffers.0.max(send.buffer.0) * ports + held);
+        for (number, port) in self.network.ports().iter().enumerate() {
+            let what = format!("egress port {number}");
+            audit.usage.push(Usage::of(what, port, most));
+        }
+        audit
+    }
+
     /// Ends the simulation: what still waits is dropped. A cluster is not used after that.
     pub fn finish(&self) {
         self.sim.clear();
@@ -239,7 +285,7 @@ impl Process {
     }
 
     /// Hands requests to the adapter: builds the entries, copies inline data, rings the doorbell once. A single entry
-    /// that is small enough travels inside the doorbell, where the adapter can do that.
+    /// that is small enough travels inside the doorbell, where adapter and driver do that.
     pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
         let cpu = &self.node.cpu;
         // Inline data are a few lines of the first-level cache: their copy is part of building the entry.
@@ -247,22 +293,22 @@ impl Process {
         self.compute(cpu.post * requests.len() as u64).await;
         let rung = self.sim.now();
         self.span(stage::POST, start);
-        let limit = self.node.adapter.blueflame();
+        let adapter = &self.node.adapter;
         let carried = match requests.as_slice() {
-            [one] if one.entry_bytes(pair.transport()) <= limit => Carried::Entry,
+            [one] if adapter.takes_inside(one, pair.transport()) => Carried::Entry,
             _ => Carried::Address,
         };
         let arrival = match carried {
             Carried::Address => {
                 self.compute(cpu.doorbell).await;
-                self.node.bus.programmed(8)
+                self.node.bus.programmed(8).await
             }
             Carried::Entry => {
                 let pieces = requests[0].entry_bytes(pair.transport()).div_ceil(64);
                 let mut arrival = Time::ZERO;
                 for _ in 0..pieces {
                     self.compute(cpu.doorbell).await;
-                    arrival = self.node.bus.programmed(64);
+                    arrival = self.node.bus.programmed(64).await;
                 }
                 arrival
             }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod audit;
 pub mod cluster;
 pub mod component;
 pub mod kernel;

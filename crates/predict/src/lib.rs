@@ -11,4 +11,5 @@ pub mod sensitivity;
 pub mod suite;
 pub mod sweep;
 pub mod table;
+pub mod validation;
 mod workers;

@@ -49,8 +49,13 @@ impl<'a> Suite<'a> {
     }
 
     /// The same with a completion for every message, as the measurement programs of the papers' time ask for it.
-    pub fn every_signalled(mut self) -> Suite<'a> {
-        self.options.signal_every = Some(1);
+    pub fn every_signalled(self) -> Suite<'a> {
+        self.signal_every(1)
+    }
+
+    /// The same with a completion for every so many messages.
+    pub fn signal_every(mut self, messages: u64) -> Suite<'a> {
+        self.options.signal_every = Some(messages);
         self
     }
 

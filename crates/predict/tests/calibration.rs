@@ -177,7 +177,7 @@ fn values_that_the_system_does_not_have_are_refused() {
             "infinihost3-mem.engines.request",
             "the system does not use it",
         ),
-        ("connectx.send.reads_message", "whole number"),
+        ("bensley.pcie.read_buffer", "whole number"),
     ] {
         let error = calibrate(&Task {
             library: &library,

@@ -91,6 +91,11 @@ fn without_blueflame_the_entry_is_fetched_again() {
 
 /// Entries that the adapter reads for one inline write of a byte.
 fn fetches(system: &System) -> u64 {
+    fetches_of(system, Placement::Inline)
+}
+
+/// The same of a write however its payload travels.
+fn fetches_of(system: &System, placement: Placement) -> u64 {
     use verbena_model::adapter::{Request, Transport};
     use verbena_model::cluster::Cluster;
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
@@ -98,13 +103,50 @@ fn fetches(system: &System) -> u64 {
     let process = cluster.process(0);
     let sim = cluster.sim().clone();
     sim.start(async move {
-        let request = Request::new(Kind::Write, 1, Placement::Inline);
+        let request = Request::new(Kind::Write, 1, placement);
         process.post(&one, vec![request]).await;
     });
     sim.run();
     let fetched = cluster.node(0).adapter().counters().requests_fetched;
     cluster.finish();
     fetched
+}
+
+#[test]
+fn which_requests_the_doorbell_takes_is_the_driver_s_choice() {
+    let both = |name| {
+        let system = system(name, &Overrides::none());
+        [Placement::Inline, Placement::Reference].map(|placement| fetches_of(&system, placement))
+    };
+    assert_eq!(both("connectx-ddr"), [0, 0], "any, on Bensley");
+    assert_eq!(both("connectx-qdr"), [0, 1], "inline, with later drivers");
+    assert_eq!(both("infinihost3-ddr"), [1, 1], "none");
+}
+
+#[test]
+fn the_bandwidth_of_larger_messages_rises_and_stays() {
+    let qdr = system("connectx-qdr", &Overrides::none());
+    let mut most: f64 = 0.0;
+    for bytes in [512, 2048, 8192, 32_768, 131_072, 1 << 20] {
+        let operation = Operation::new(Kind::Write, bytes, Placement::Reference);
+        let rate = bandwidth(&qdr, Bandwidth::of(operation)).received;
+        assert!(
+            rate >= 0.95 * most,
+            "{rate} MB/s at {bytes} B, {most} before"
+        );
+        most = most.max(rate);
+    }
+}
+
+#[test]
+fn what_a_message_takes_is_not_all_the_processor_s() {
+    // A rate shows how long a message occupies the processor, a latency that and what is in flight.
+    let qdr = system("connectx-qdr", &Overrides::none());
+    let operation = Operation::new(Kind::Write, 8, Placement::Reference);
+    let rate = bandwidth(&qdr, Bandwidth::of(operation)).received / 8.0;
+    let latency = write(&qdr, 8, 1);
+    assert!(rate > 4.0, "{rate} million messages a second");
+    assert!((0.9..1.1).contains(&latency), "{latency} us");
 }
 
 #[test]

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_fabric::model::{Fidelity, Job, Traced, run_job};
+use verbena_fabric::model::{Fidelity, Job, Traced, run_audited, run_job};
 use verbena_fabric::{Fabric, Result};
 use verbena_measure::result::Point;
+use verbena_model::audit::Audit;
 use verbena_model::profile::System;
 
 /// Processes of a pattern, unless asked otherwise.
@@ -109,10 +110,15 @@ impl<'a> Modelled<'a> {
 
     /// Runs it.
     pub fn run(&self) -> Result<Ran> {
+        self.audited().map(|(ran, _)| ran)
+    }
+
+    /// Runs it and gives an account of what the system carried.
+    pub fn audited(&self) -> Result<(Ran, Audit)> {
         let records = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (records.clone(), self.options.clone());
         let (benchmark, budget) = (self.benchmark.name, self.budget);
-        let ended = run_job(&self.job(), async move |process| {
+        let (ended, audit) = run_audited(&self.job(), async move |process| {
             let emit = |record| sink.borrow_mut().push(record);
             let context = Context {
                 fabric: &process,
@@ -126,9 +132,10 @@ impl<'a> Modelled<'a> {
         })?;
         let ended = ended.into_iter().collect::<Result<Vec<u64>>>()?;
         let picoseconds = ended.into_iter().max().unwrap_or(0);
-        Ok(Ran {
+        let ran = Ran {
             records: records.take(),
             span: Duration::from_nanos(picoseconds / 1000),
-        })
+        };
+        Ok((ran, audit))
     }
 }

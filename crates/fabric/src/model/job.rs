@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use verbena_model::audit::Audit;
 use verbena_model::cluster::Cluster;
 use verbena_model::profile::System;
 
@@ -50,6 +51,15 @@ where
     T: 'static,
     F: AsyncFn(ModelProcess) -> T + 'static,
 {
+    run_audited(job, program).map(|(results, _)| results)
+}
+
+/// The same, with an account of what the system carried, taken when nothing was under way any more.
+pub fn run_audited<T, F>(job: &Job, program: F) -> Result<(Vec<T>, Audit)>
+where
+    T: 'static,
+    F: AsyncFn(ModelProcess) -> T + 'static,
+{
     let nodes = job.nodes.iter().max().map_or(1, |last| last + 1);
     let cluster = Cluster::new(&job.system, nodes, job.fidelity);
     let world = World::new(cluster.clone(), job);
@@ -74,11 +84,13 @@ where
         }
     }
     let waited = Duration::from_nanos(sim.now().0 / 1000);
+    let audit = cluster.audit();
     cluster.finish();
     let results = std::mem::take(&mut *results.borrow_mut());
     results
         .into_iter()
         .collect::<Option<Vec<T>>>()
+        .map(|results| (results, audit))
         .ok_or(Error::Stalled {
             what: "the end of the job",
             waited,

@@ -29,7 +29,7 @@ mod world;
 
 pub use completions::ModelCompletions;
 pub use group::ModelGroup;
-pub use job::{Fidelity, Job, run_job};
+pub use job::{Fidelity, Job, run_audited, run_job};
 pub use memory::{ModelBuffer, ModelRegion};
 pub use pair::{ModelAddress, ModelPair};
 pub use process::{ModelProcess, Traced};

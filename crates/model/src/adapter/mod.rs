@@ -15,12 +15,13 @@ mod send;
 pub use pair::{Carried, Pair, ReceiveQueue};
 pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport};
 
-use crate::component::{BusModel, Flow, Load, Network, Window};
-use crate::kernel::{Semaphore, Server, Sim, Time, Watch};
-use crate::profile::{Adapter, ContextHome, Scheduling};
+use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
+use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
+use crate::profile::{Adapter, BlueFlame, ContextHome, Scheduling};
 use crate::stage;
 use cache::{Cache, Lookup};
 use engine::Engines;
+use send::Held;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -35,6 +36,44 @@ pub struct Counters {
     pub translation_misses: u64,
     /// Datagrams dropped for want of a receive request.
     pub dropped: u64,
+    /// Payload bytes that were to be sent, those of read responses included.
+    pub bytes_sent: u64,
+    /// Payload bytes placed, with those of dropped messages.
+    pub bytes_placed: u64,
+    /// Messages that were reported as done before their last byte was where it belongs: there are none.
+    pub early: u64,
+}
+
+/// What a port sends with.
+struct SendingSide {
+    /// Serial scheduling: who has it, and whose context it has.
+    turn: Semaphore,
+    present: Cell<Option<u32>>,
+    /// Packets whose payload is still being read.
+    gathering: Cell<u64>,
+    gathered: Watch,
+    /// Payload between memory and port, by virtual lane.
+    buffers: Vec<Space>,
+}
+
+impl SendingSide {
+    fn new(sim: &Sim, (lanes, buffer): (u64, u64)) -> SendingSide {
+        SendingSide {
+            turn: Semaphore::new(sim, 1),
+            present: Cell::new(None),
+            gathering: Cell::new(0),
+            gathered: Watch::new(sim),
+            buffers: (0..lanes).map(|_| Space::new(buffer)).collect(),
+        }
+    }
+}
+
+/// Where payload is between memory and port.
+#[derive(Debug, Clone, Copy)]
+struct Outgoing {
+    port: Port,
+    lane: u64,
+    bytes: u64,
 }
 
 /// One adapter in one node.
@@ -48,13 +87,11 @@ pub struct AdapterModel {
     pub(crate) fidelity: Fidelity,
     send_engines: Engines,
     receive_engines: Engines,
-    /// Serial scheduling: who has the sending side, and whose context it has.
-    turn: Semaphore,
-    present: Cell<Option<u32>>,
-    /// Packets whose payload is still being read.
-    gathering: Cell<u64>,
-    gathered: Watch,
     reads: Semaphore,
+    /// The sending side of each port.
+    sides: Vec<SendingSide>,
+    /// Packets of a train at message fidelity: two trains fit into each buffer on the way.
+    longest_train: u64,
     own_memory: Server,
     contexts: RefCell<Cache>,
     translations: RefCell<Cache>,
@@ -81,6 +118,10 @@ impl AdapterModel {
         network: Rc<Network>,
         fidelity: Fidelity,
     ) -> AdapterModel {
+        let sending = (network.link().lanes.0, profile.send.buffer.0);
+        let sides = (0..network.ports_of_adapter()).map(|_| SendingSide::new(sim, sending));
+        let sides = sides.collect();
+        let longest_train = network.longest_train(profile.send.buffer.0);
         AdapterModel {
             node,
             sim: sim.clone(),
@@ -89,11 +130,9 @@ impl AdapterModel {
             fidelity,
             send_engines: Engines::new(profile.engines.number.0),
             receive_engines: Engines::new(profile.engines.number.0),
-            turn: Semaphore::new(sim, 1),
-            present: Cell::new(None),
-            gathering: Cell::new(0),
-            gathered: Watch::new(sim),
             reads: Semaphore::new(sim, profile.send.reads.0 as usize),
+            sides,
+            longest_train,
             own_memory: Server::new(),
             contexts: RefCell::new(Cache::new(profile.caches.queue_pairs.0)),
             translations: RefCell::new(Cache::new(
@@ -104,9 +143,15 @@ impl AdapterModel {
         }
     }
 
-    /// Largest entry that may travel inside the doorbell, 0 if none may.
-    pub fn blueflame(&self) -> u64 {
-        self.profile.send.blueflame.map_or(0, |bytes| bytes.0)
+    /// Whether a request travels inside the doorbell when it is posted alone.
+    pub fn takes_inside(&self, request: &Request, transport: Transport) -> bool {
+        let send = &self.profile.send;
+        let chosen = match send.blueflame_takes.unwrap_or_default() {
+            BlueFlame::Any => true,
+            BlueFlame::Inline => request.placement == Placement::Inline,
+        };
+        let limit = send.blueflame.map_or(0, |bytes| bytes.0);
+        chosen && request.entry_bytes(transport) <= limit
     }
 
     /// What has been counted so far.
@@ -120,6 +165,35 @@ impl AdapterModel {
         self.counters.set(counters);
     }
 
+    /// Bytes of the sending buffers that are taken.
+    pub fn sending(&self) -> u64 {
+        let buffers = self.sides.iter().flat_map(|side| &side.buffers);
+        buffers.map(Space::taken).sum()
+    }
+
+    fn side(&self, port: Port) -> &SendingSide {
+        &self.sides[port.port]
+    }
+
+    /// The buffer that payload passes on its way out.
+    fn outgoing(&self, outgoing: Outgoing) -> &Space {
+        let buffers = &self.side(outgoing.port).buffers;
+        &buffers[outgoing.lane as usize % buffers.len()]
+    }
+
+    /// Waits until there is room for payload on its way out.
+    async fn make_room(&self, outgoing: Outgoing) {
+        let buffer = self.outgoing(outgoing);
+        buffer.take(&self.sim, outgoing.bytes).await;
+        self.count(|c| c.bytes_sent += outgoing.bytes);
+    }
+
+    /// Payload will have left at `instant`.
+    fn has_left(&self, outgoing: Outgoing, instant: Time) {
+        let buffer = self.outgoing(outgoing);
+        buffer.give_back(&self.sim, instant, outgoing.bytes);
+    }
+
     fn serial(&self) -> bool {
         self.profile.scheduling == Scheduling::Serial
     }
@@ -129,11 +203,9 @@ impl AdapterModel {
         self.profile.engines.change.unwrap_or_default()
     }
 
-    /// The limit of DMA reads of one message.
+    /// The DMA reads of one message, which are limited by those of the adapter alone.
     fn window(&self) -> Window {
-        let send = &self.profile.send;
-        let reads = send.reads_message.unwrap_or(send.reads);
-        Window::new(&self.sim, reads.0 as usize)
+        Window::new(&self.sim, self.profile.send.reads.0 as usize)
     }
 
     /// Reads adapter or host memory that holds contexts.
@@ -221,22 +293,34 @@ impl AdapterModel {
         }
     }
 
-    /// Writes a load to where it belongs; returns when a processor sees it.
-    fn store(&self, home: MemoryHome, load: Load, flow: Flow) -> Flow {
+    /// What a load occupied is free at `instant`.
+    fn let_go(&self, held: Held, instant: Time) {
+        let instant = instant.max(self.sim.now());
+        match held {
+            Held::Slot(slot) => self.network.release(slot, instant),
+            Held::Sending(outgoing) => self.has_left(outgoing, instant),
+        }
+    }
+
+    /// Writes a load to where it belongs.
+    fn store(&self, home: MemoryHome, load: Load, flow: Flow) -> Written {
         let stored = match (home, &self.profile.memory) {
             (MemoryHome::Adapter, Some(memory)) => {
                 let span = memory.bandwidth.time(load.bytes);
                 let turn = self
                     .own_memory
                     .reserve_train(flow.head, span, flow.tail, Time::ZERO);
-                Flow {
-                    head: turn.start + memory.bandwidth.time(load.first),
-                    tail: turn.end,
+                Written {
+                    gone: turn.end,
+                    visible: Flow {
+                        head: turn.start + memory.bandwidth.time(load.first),
+                        tail: turn.end,
+                    },
                 }
             }
             _ => self.bus.write(load, flow),
         };
-        self.span(stage::PLACEMENT, self.sim.now(), stored.tail);
+        self.span(stage::PLACEMENT, self.sim.now(), stored.visible.tail);
         stored
     }
 }

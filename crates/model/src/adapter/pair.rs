@@ -2,8 +2,9 @@
 
 use super::AdapterModel;
 use super::request::{Action, Kind, Request, Transport};
+use super::send::Held;
 use crate::component::Port;
-use crate::kernel::{Gate, JoinHandle, Semaphore, Sim, Watch};
+use crate::kernel::{Gate, JoinHandle, Semaphore, Sim, Time, Watch};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -43,17 +44,17 @@ impl ReceiveQueue {
         self.posted.get()
     }
 
-    /// Takes a request for a message that has come; false if there is none and `wait` is not asked for.
-    pub(super) async fn take(&self, transport: Transport) -> bool {
-        if self.posted.get() == 0 {
-            if transport != Transport::Reliable {
-                return false;
-            }
-            // Receiver not ready: the requester repeats until there is one.
-            self.watch.until(|| self.posted.get() > 0).await;
-        }
-        self.posted.set(self.posted.get() - 1);
-        true
+    /// Takes a request for a message that has come, if there is one.
+    pub(super) fn take(&self) -> bool {
+        let posted = self.posted.get();
+        self.posted.set(posted.saturating_sub(1));
+        posted > 0
+    }
+
+    /// Takes a request as soon as there is one.
+    pub(super) async fn take_next(&self) {
+        self.watch.until(|| self.posted.get() > 0).await;
+        self.take();
     }
 
     pub(super) fn ahead(&self) -> Option<&Semaphore> {
@@ -77,6 +78,8 @@ pub struct Pair {
     pub(super) adapter: Rc<AdapterModel>,
     pub(super) port: Port,
     pub(super) transport: Transport,
+    /// Virtual lane of what it sends.
+    pub(super) lane: Cell<u64>,
     pub(super) peer: RefCell<Weak<Pair>>,
     pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
     /// Whether the queue is being worked through.
@@ -85,6 +88,8 @@ pub struct Pair {
     pub(super) next_packet: Cell<u64>,
     pub(super) sent: Gate,
     pub(super) delivered: Gate,
+    /// Room in the port's buffer of what has come for this pair and waits for what was sent before it.
+    pub(super) early: RefCell<Vec<(u64, Held)>>,
     /// Packets of read responses to this pair's requests, and their order of arrival.
     pub(super) next_response: Cell<u64>,
     pub(super) responded: Gate,
@@ -107,12 +112,14 @@ impl Pair {
             adapter: adapter.clone(),
             port,
             transport,
+            lane: Cell::new(0),
             peer: RefCell::new(Weak::new()),
             queue: RefCell::new(VecDeque::new()),
             working: Cell::new(false),
             next_packet: Cell::new(0),
             sent: Gate::new(sim),
             delivered: Gate::new(sim),
+            early: RefCell::default(),
             next_response: Cell::new(0),
             responded: Gate::new(sim),
             responder: OnceCell::new(),
@@ -147,6 +154,11 @@ impl Pair {
         self.transport
     }
 
+    /// What it sends goes on this virtual lane from now on.
+    pub fn use_lane(&self, lane: u64) {
+        self.lane.set(lane);
+    }
+
     /// Its receive queue.
     pub fn receives(&self) -> &Rc<ReceiveQueue> {
         &self.receives
@@ -162,7 +174,7 @@ impl Pair {
         let adapter = &self.adapter;
         if adapter.serial()
             && !self.queue.borrow().is_empty()
-            && adapter.present.get() != Some(self.id)
+            && adapter.side(self.port).present.get() != Some(self.id)
         {
             adapter.sim.start(self.clone().note_more());
         }
@@ -191,8 +203,8 @@ impl Pair {
     /// Whether an entry is fetched at once: always when several queue pairs are worked on in parallel; else only behind
     /// work of the same queue pair.
     fn fetches_ahead(&self) -> bool {
-        !self.adapter.serial()
-            || (self.adapter.present.get() == Some(self.id) && !self.queue.borrow().is_empty())
+        let present = self.adapter.side(self.port).present.get();
+        !self.adapter.serial() || (present == Some(self.id) && !self.queue.borrow().is_empty())
     }
 
     /// Reads a work queue entry, in two steps if its length is not known beforehand.
@@ -234,6 +246,8 @@ pub(super) struct Message {
     pub kind: Kind,
     pub bytes: u64,
     pub remote: super::Place,
+    /// When its last byte is in the target's memory, for a processor to see.
+    pub visible: Cell<Option<Time>>,
     pub placed: RefCell<Option<Action>>,
     pub completed: RefCell<Option<Action>>,
 }

@@ -2,7 +2,7 @@
 
 use super::pair::{Message, Pair};
 use super::request::{Kind, MemoryHome, Transport};
-use super::send::{Chunk, FIRST_OF_ENTRY, Work};
+use super::send::{Chunk, FIRST_OF_ENTRY, Held, Work};
 use crate::component::{Flow, Load, Reading};
 use crate::kernel::Time;
 use crate::stage;
@@ -38,22 +38,28 @@ impl Pair {
         message: Rc<Message>,
         chunk: Chunk,
         number: u64,
-        flow: Flow,
+        (flow, held): (Flow, Held),
     ) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let (engines, receive) = (&adapter.profile.engines, &adapter.profile.receive);
         let flow = self.enter_engine(chunk.load, flow).await;
-        source.delivered.enter(number).await;
+        let mut held = self.wait_for_turn(&source, number, held).await;
         if message.kind.is_answered() {
             source.delivered.pass();
+            self.let_go(held.take(), sim.now());
             Box::pin(self.respond(source, message)).await;
             return;
         }
-        if chunk.first && message.kind.is_received() && !Box::pin(self.take_receive()).await {
-            adapter.count(|c| c.dropped += 1);
-            source.delivered.pass();
-            return;
+        if chunk.first && message.kind.is_received() {
+            let ready = Box::pin(self.take_receive(&mut held)).await;
+            if !ready {
+                adapter.count(|c| c.dropped += 1);
+                adapter.count(|c| c.bytes_placed += chunk.load.bytes);
+                self.let_go(held.take(), flow.tail);
+                source.delivered.pass();
+                return;
+            }
         }
         sim.sleep(engines.pipeline).await;
         let mut place = message.remote;
@@ -69,21 +75,26 @@ impl Pair {
         let mut load = chunk.load;
         load.bytes += global;
         load.first += global;
-        let mut visible = adapter.store(place.home, load, flow.later(delay));
+        let written = adapter.store(place.home, load, flow.later(delay));
+        adapter.count(|c| c.bytes_placed += chunk.load.bytes);
+        self.let_go(held.take(), written.gone);
         source.delivered.pass();
         if !chunk.last {
             return;
         }
+        let mut visible = written.visible;
+        message.visible.set(Some(visible.tail));
         if self.transport == Transport::Reliable {
+            // Not before the bus has taken the last byte.
             let (own, source, message) = (self.clone(), source, message.clone());
-            let tail = flow.tail.max(sim.now());
-            sim.start(async move { own.acknowledge(source, message, tail).await });
+            sim.start(async move { own.acknowledge(source, message, written.gone).await });
         }
         if message.kind.is_received() {
             sim.sleep_until(flow.tail + delay).await;
             visible = adapter
                 .bus
-                .write(Load::single(COMPLETION), Flow::at(sim.now()));
+                .write(Load::single(COMPLETION), Flow::at(sim.now()))
+                .visible;
             adapter.span(stage::COMPLETION, sim.now(), visible.tail + receive.request);
             sim.sleep_until(visible.tail + receive.request).await;
         }
@@ -93,10 +104,40 @@ impl Pair {
         }
     }
 
-    /// Takes a receive request and gets its entry; false if a message must be dropped for want of one.
-    async fn take_receive(self: &Rc<Self>) -> bool {
-        if !self.receives.take(self.transport).await {
-            return false;
+    /// Waits until everything that `source` sent before number `number` has been dealt with. Gives what the load still
+    /// occupies: nothing, if it had to leave because the receiver was not ready for an earlier one.
+    async fn wait_for_turn(&self, source: &Pair, number: u64, held: Held) -> Option<Held> {
+        if source.delivered.is_open(number) {
+            return Some(held);
+        }
+        self.early.borrow_mut().push((number, held));
+        source.delivered.enter(number).await;
+        let mut early = self.early.borrow_mut();
+        let place = early.iter().position(|(waiting, _)| *waiting == number);
+        place.map(|place| early.swap_remove(place).1)
+    }
+
+    fn let_go(&self, held: Option<Held>, instant: Time) {
+        if let Some(held) = held {
+            self.adapter.let_go(held, instant);
+        }
+    }
+
+    /// Takes a receive request and gets its entry; false if a message must be dropped for want of one. If a reliable
+    /// message finds none, it and what came behind it leave the port's buffer: the receiver is not ready, and the
+    /// requester repeats until it is. The repetition takes no time of the link.
+    async fn take_receive(self: &Rc<Self>, held: &mut Option<Held>) -> bool {
+        if !self.receives.take() {
+            if self.transport != Transport::Reliable {
+                return false;
+            }
+            let now = self.adapter.sim.now();
+            self.let_go(held.take(), now);
+            let early = self.early.take();
+            early
+                .into_iter()
+                .for_each(|(_, held)| self.adapter.let_go(held, now));
+            self.receives.take_next().await;
         }
         let adapter = &self.adapter;
         match self.receives.ahead() {
@@ -119,15 +160,18 @@ impl Pair {
         let link = self.adapter.network.link();
         let header = link.packet_overhead.0 + link.acknowledgement_header.0;
         self.adapter.sim.sleep_until(tail).await;
-        self.carry(&source, Load::single(0), header, Flow::at(tail))
+        let left = self
+            .leave(&source, Load::single(0), header, Flow::at(tail))
             .await;
+        let (_, held) = self.come(&source, left).await;
         let adapter = &source.adapter;
         let sim = &adapter.sim;
         let packet = adapter.profile.engines.packet;
         if adapter.serial() {
-            Box::pin(source.take_acknowledgement()).await;
+            Box::pin(source.take_acknowledgement(held)).await;
         } else {
             let done = adapter.receive_engines.reserve(sim.now(), packet);
+            adapter.let_go(held, done);
             sim.sleep_until(done).await;
         }
         source.complete(&message).await;
@@ -135,11 +179,14 @@ impl Pair {
 
     /// Serial scheduling: an acknowledgement comes in like a packet; taking the request off the send queue is the sending
     /// side's work.
-    async fn take_acknowledgement(&self) {
+    async fn take_acknowledgement(&self, held: Held) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         self.enter_engine(Load::single(0), Flow::at(sim.now()))
             .await;
+        // It is known by now which request is done. Were it to stay in the port's buffer until the sending side has
+        // time, two adapters could wait for each other for ever.
+        adapter.let_go(held, sim.now());
         let turn = self.take_turn(Work::Arrived).await;
         if turn.as_ref().is_some_and(|turn| turn.changed) {
             // What the request was is in its entry, which went with the change of the queue pair.
@@ -157,7 +204,12 @@ impl Pair {
         let adapter = &self.adapter;
         let visible = adapter
             .bus
-            .write(Load::single(COMPLETION), Flow::at(adapter.sim.now()));
+            .write(Load::single(COMPLETION), Flow::at(adapter.sim.now()))
+            .visible;
+        let early = |placed: Time| placed > visible.tail;
+        if self.transport == Transport::Reliable && message.visible.get().is_none_or(early) {
+            adapter.count(|c| c.early += 1);
+        }
         adapter.span(stage::COMPLETION, adapter.sim.now(), visible.tail);
         adapter.sim.sleep_until(visible.tail).await;
         completed();
@@ -174,6 +226,7 @@ impl Pair {
         adapter.translate(message.remote, message.bytes, true).await;
         let window = adapter.window();
         for chunk in adapter.chunks(message.bytes) {
+            adapter.make_room(self.outgoing(chunk.load)).await;
             let mut reading = match message.remote.home {
                 MemoryHome::Host if chunk.load.bytes > 0 => {
                     Some(adapter.bus.issue(chunk.load, &window, &adapter.reads).await)
@@ -215,9 +268,10 @@ impl Pair {
                     false => 0,
                 };
                 let header = link.packet_overhead.0 + edge;
-                let there = own
-                    .carry(&source, chunk.load, header, flow.later(pipeline))
+                let left = own
+                    .leave(&source, chunk.load, header, flow.later(pipeline))
                     .await;
+                let there = own.come(&source, left).await;
                 source.take_response(message, chunk, there).await;
             });
             if let Some(issued) = issued {
@@ -229,21 +283,24 @@ impl Pair {
     }
 
     /// A read response has come.
-    async fn take_response(&self, message: Rc<Message>, chunk: Chunk, flow: Flow) {
+    async fn take_response(&self, message: Rc<Message>, chunk: Chunk, (flow, held): (Flow, Held)) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
         let flow = self.enter_engine(chunk.load, flow).await;
         sim.sleep(engines.pipeline).await;
         let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(engines.pipeline));
+        adapter.count(|c| c.bytes_placed += chunk.load.bytes);
+        adapter.let_go(held, stored.gone);
         if !chunk.last {
             return;
         }
-        sim.sleep_until(flow.tail + engines.pipeline).await;
+        message.visible.set(Some(stored.visible.tail));
+        // The completion's entry goes behind the data, and so does the news.
+        sim.sleep_until(stored.gone).await;
         if let Some(placed) = message.placed.borrow_mut().take() {
             placed();
         }
         self.complete(&message).await;
-        sim.sleep_until(stored.tail).await;
     }
 }

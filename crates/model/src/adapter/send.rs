@@ -1,15 +1,16 @@
 //! The requester's way out: from the send queue to the wire.
 //!
 //! Parallel scheduling: each queue pair works on its own; engines, DMA reads and the port are shared. Serial scheduling:
-//! one queue pair has the turn. When it changes, the payload of the former must have been gathered, the context is changed,
+//! one queue pair of each port has the turn. When it changes, the payload of the former must have been gathered, the context is changed,
 //! and only then is the next entry fetched; behind work of the same queue pair, entries are fetched ahead.
 
+use super::Outgoing;
 use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
-use crate::component::{Flow, Load, Reading};
-use crate::kernel::Permit;
+use crate::component::{Departure, Flow, Load, Reading, Sent, Slot};
+use crate::kernel::{Permit, Time};
 use crate::stage;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Bytes of a send queue entry that say what the request is and where the next one is.
@@ -45,6 +46,34 @@ pub(super) struct Chunk {
     pub last: bool,
 }
 
+/// A load on its way to another adapter, or to the same.
+pub(super) enum Left {
+    /// Within one adapter: it stays in the sending buffer until it is placed.
+    Within(Flow, Outgoing),
+    /// On a link.
+    Over(Departure, Slot),
+}
+
+impl Left {
+    /// When its last byte has left.
+    fn end(&self) -> Time {
+        match self {
+            Left::Within(flow, _) => flow.tail,
+            Left::Over(departure, _) => departure.end,
+        }
+    }
+}
+
+/// What a load that has come occupies until it has been dealt with.
+#[must_use = "what is not let go is lost"]
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Held {
+    /// Room in the port's buffer.
+    Slot(Slot),
+    /// Room in a port's sending buffer, of a load within one adapter.
+    Sending(Outgoing),
+}
+
 impl Pair {
     /// Works through the send queue until it is empty.
     pub(super) async fn work(self: Rc<Self>) {
@@ -68,17 +97,15 @@ impl Pair {
             adapter.load_context(self.id).await;
             return None;
         }
+        let side = adapter.side(self.port);
         let permit = match work {
-            Work::Queued => adapter.turn.acquire().await,
-            Work::Arrived => adapter.turn.acquire_first().await,
+            Work::Queued => side.turn.acquire().await,
+            Work::Arrived => side.turn.acquire_first().await,
         };
-        let changed = adapter.present.replace(Some(self.id)) != Some(self.id);
+        let changed = side.present.replace(Some(self.id)) != Some(self.id);
         if changed {
             if work == Work::Queued {
-                adapter
-                    .gathered
-                    .until(|| adapter.gathering.get() == 0)
-                    .await;
+                side.gathered.until(|| side.gathering.get() == 0).await;
             }
             adapter.load_context(self.id).await;
             adapter.sim.sleep(adapter.change()).await;
@@ -118,6 +145,7 @@ impl Pair {
             kind: request.kind,
             bytes: request.bytes,
             remote: request.remote,
+            visible: Cell::new(None),
             placed: RefCell::new(request.placed),
             completed: RefCell::new(request.completed),
         });
@@ -133,6 +161,7 @@ impl Pair {
             adapter.translate(request.local, request.bytes, true).await;
             let window = adapter.window();
             for chunk in adapter.chunks(request.bytes) {
+                adapter.make_room(self.outgoing(chunk.load)).await;
                 let inline = request.placement == Placement::Inline || chunk.load.bytes == 0;
                 let mut reading = match (inline, request.local.home) {
                     (true, _) => None,
@@ -166,7 +195,8 @@ impl Pair {
         let adapter = &self.adapter;
         let number = self.next_packet.get();
         self.next_packet.set(number + 1);
-        adapter.gathering.set(adapter.gathering.get() + 1);
+        let side = adapter.side(self.port);
+        side.gathering.set(side.gathering.get() + 1);
         let (own, target, message) = (self.clone(), target.clone(), message.clone());
         adapter.sim.start(async move {
             let adapter = &own.adapter;
@@ -178,9 +208,10 @@ impl Pair {
             if flow.tail > start {
                 adapter.span(stage::PAYLOAD, start, flow.tail);
             }
-            adapter.gathering.set(adapter.gathering.get() - 1);
-            if adapter.gathering.get() == 0 {
-                adapter.gathered.changed();
+            let side = adapter.side(own.port);
+            side.gathering.set(side.gathering.get() - 1);
+            if side.gathering.get() == 0 {
+                side.gathered.changed();
             }
             own.sent.enter(number).await;
             let flow = own.pass_engine(chunk.load, flow).await;
@@ -189,17 +220,18 @@ impl Pair {
             let flow = flow.later(adapter.profile.engines.pipeline);
             let header = own.header(message.kind, chunk.first);
             let lossy = own.transport != Transport::Reliable && chunk.last;
-            let there = own.carry(&target, chunk.load, header, flow).await;
+            let left = own.leave(&target, chunk.load, header, flow).await;
             if lossy {
                 // Nobody acknowledges: done when all of it has left.
-                let (own, message) = (own.clone(), message.clone());
+                let (own, message, end) = (own.clone(), message.clone(), left.end());
                 adapter.sim.start(async move {
-                    own.adapter.sim.sleep_until(there.tail).await;
+                    own.adapter.sim.sleep_until(end).await;
                     own.complete(&message).await;
                 });
             }
+            let (there, held) = own.come(&target, left).await;
             target
-                .arrive(own.clone(), message, chunk, number, there)
+                .arrive(own.clone(), message, chunk, number, (there, held))
                 .await;
         });
     }
@@ -218,13 +250,42 @@ impl Pair {
         }
     }
 
-    /// Over the network, or not at all within one adapter.
-    pub(super) async fn carry(&self, to: &Pair, load: Load, header: u64, flow: Flow) -> Flow {
-        if self.port.node == to.port.node {
-            return flow;
+    /// Where a load is on its way out.
+    pub(super) fn outgoing(&self, load: Load) -> Outgoing {
+        Outgoing {
+            port: self.port,
+            lane: self.lane.get(),
+            bytes: load.bytes,
         }
-        let network = &self.adapter.network;
-        network.carry(self.port, to.port, load, header, flow).await
+    }
+
+    /// A load whose payload is in the sending buffer leaves for another adapter, or for the same. The future completes
+    /// when it is known when it will have left.
+    pub(super) async fn leave(&self, to: &Pair, load: Load, header: u64, flow: Flow) -> Left {
+        if self.port.node == to.port.node {
+            return Left::Within(flow, self.outgoing(load));
+        }
+        let adapter = &self.adapter;
+        let sent = Sent {
+            load,
+            header,
+            lane: self.lane.get(),
+        };
+        let (departure, slot) = adapter.network.depart(self.port, sent, flow).await;
+        adapter.has_left(self.outgoing(load), departure.end);
+        Left::Over(departure, slot)
+    }
+
+    /// It comes to its destination.
+    pub(super) async fn come(&self, to: &Pair, left: Left) -> (Flow, Held) {
+        match left {
+            Left::Within(flow, outgoing) => (flow, Held::Sending(outgoing)),
+            Left::Over(departure, slot) => {
+                let network = &self.adapter.network;
+                let (flow, slot) = network.carry(to.port, (departure, slot)).await;
+                (flow, Held::Slot(slot))
+            }
+        }
     }
 
     /// Header bytes of a packet.
@@ -245,14 +306,14 @@ impl Pair {
 }
 
 impl super::AdapterModel {
-    /// A message's packets; at message fidelity at most [`TRAINS`] trains of them, so that messages which share a bus or a
-    /// link do so side by side.
+    /// A message's packets; at message fidelity [`TRAINS`] trains of them, so that messages which share a bus or a link do so
+    /// side by side, or more where buffers are too small for such trains.
     pub(super) fn chunks(&self, bytes: u64) -> impl Iterator<Item = Chunk> + use<> {
         let mtu = self.network.link().mtu.0;
         let packets = bytes.div_ceil(mtu).max(1);
         let train = match self.fidelity {
             super::Fidelity::Packet => 1,
-            super::Fidelity::Message => packets.div_ceil(TRAINS),
+            super::Fidelity::Message => packets.div_ceil(TRAINS).min(self.longest_train),
         };
         let length = train * mtu;
         let chunks = packets.div_ceil(train);

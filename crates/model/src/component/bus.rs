@@ -2,7 +2,7 @@
 
 use super::{Flow, Load, MemoryModel, PcieModel, PcixModel};
 use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
-use crate::profile::Bus;
+use crate::profile::{Bus, Rate};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
@@ -23,19 +23,36 @@ impl BusModel {
         }
     }
 
-    /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
-    pub fn programmed(&self, bytes: u64) -> Time {
+    /// A processor's write of `bytes` to the adapter; the future completes when it is on its way, with the time when it
+    /// has arrived.
+    pub async fn programmed(&self, bytes: u64) -> Time {
         match self {
-            BusModel::Pcie(pcie) => pcie.programmed(bytes),
-            BusModel::Pcix(pcix) => pcix.programmed(bytes),
+            BusModel::Pcie(pcie) => pcie.programmed(bytes).await,
+            BusModel::Pcix(pcix) => pcix.programmed(bytes).await,
         }
     }
 
-    /// The adapter writes to memory; returns when a processor sees it.
-    pub fn write(&self, load: Load, flow: Flow) -> Flow {
+    /// The adapter writes to memory.
+    pub fn write(&self, load: Load, flow: Flow) -> Written {
         match self {
             BusModel::Pcie(pcie) => pcie.write(load, flow),
             BusModel::Pcix(pcix) => pcix.write(load, flow),
+        }
+    }
+
+    /// Everything that serves one after the other here, for accounts of what it has carried.
+    pub fn servers(&self) -> Vec<(&'static str, &Server)> {
+        match self {
+            BusModel::Pcie(pcie) => pcie.servers(),
+            BusModel::Pcix(pcix) => pcix.servers(),
+        }
+    }
+
+    /// What it carries one way, headers included.
+    pub fn rate(&self) -> Rate {
+        match self {
+            BusModel::Pcie(pcie) => Rate(pcie.rate()),
+            BusModel::Pcix(pcix) => pcix.rate(),
         }
     }
 
@@ -56,6 +73,15 @@ impl BusModel {
         };
         reading.done().await;
     }
+}
+
+/// What becomes of a write to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Bus and memory have taken the last byte: the adapter may forget it.
+    pub gone: Time,
+    /// When a processor sees its packets.
+    pub visible: Flow,
 }
 
 /// The reads that one message may have in flight.

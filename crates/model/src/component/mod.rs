@@ -11,9 +11,9 @@ mod pcie;
 mod pcix;
 mod topology;
 
-pub use bus::{BusModel, Reading, Window};
+pub use bus::{BusModel, Reading, Window, Written};
 pub use memory::MemoryModel;
-pub use network::Network;
+pub use network::{Departure, Network, Sent, Slot};
 pub use pcie::PcieModel;
 pub use pcix::PcixModel;
 pub use topology::Port;

@@ -2,12 +2,54 @@
 //!
 //! A port is a server at the link's rate. A switch forwards cut-through: a packet leaves `latency` after its first byte
 //! came in, if the port is free. Adapters store a packet until its check has been seen.
+//!
+//! Nothing is sent that the other end has no room for. Each link has at its far end a buffer for each virtual lane, and
+//! the near end its credits, in blocks of 64 bytes; a packet takes them before it leaves, and they come back a
+//! flow-control packet's way after it has left that buffer. A switch's buffers are at its inputs. From them each output
+//! takes what is for it in the order of coming; but what is for an output that cannot deliver stays, and when it fills a
+//! buffer nothing else comes over that link, on the same lane, wherever it is bound for. So congestion spreads backwards.
+//! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes, credit limits in blocks
+//! of 64 bytes).
 
 use super::topology::{Port, Topology};
 use super::{Flow, Load};
-use crate::kernel::{Server, Sim, Time};
+use crate::kernel::{Server, Sim, Space, Time};
 use crate::profile::{Cable, Link, Switch};
 use crate::stage;
+
+/// Bytes for which a credit stands.
+const BLOCK: u64 = 64;
+
+/// Where a load is in a buffer at the end of a link; it stays there until it is released ([`Network::release`]).
+#[must_use = "a slot that is not released is lost to the link"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    buffer: u32,
+    bytes: u32,
+}
+
+/// A load that leaves an adapter.
+#[derive(Debug, Clone, Copy)]
+pub struct Departure {
+    from: Port,
+    lane: u64,
+    load: Load,
+    header: u64,
+    begin: Time,
+    /// When its last byte has left.
+    pub end: Time,
+}
+
+/// What is sent: a load with `header` bytes around each packet, on a virtual lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// The load.
+    pub load: Load,
+    /// Header bytes of each packet.
+    pub header: u64,
+    /// Virtual lane; those that a link does not have are mapped to those that it has.
+    pub lane: u64,
+}
 
 /// All links of a system.
 pub struct Network {
@@ -19,24 +61,41 @@ pub struct Network {
     topology: Topology,
     /// By the topology's numbers of egress ports.
     servers: Vec<Server>,
+    lanes: u64,
+    /// At the far end of each egress port's link, by port and lane.
+    buffers: Vec<Space>,
+    /// The smallest of them.
+    smallest: u64,
 }
 
 impl Network {
-    /// Joins `nodes` adapters of `ports` ports.
+    /// Joins `nodes` adapters of `ports` ports which have a buffer of `receive` bytes for each port and lane.
     pub fn new(
         sim: &Sim,
         link: &Link,
         cable: &Cable,
         switch: Option<&Switch>,
+        receive: u64,
         (nodes, ports): (usize, usize),
     ) -> Network {
         let topology = Topology::new(nodes, ports, switch.map(|s| s.ports.0 as usize));
+        let lanes = link.lanes.0;
+        let buffers = (0..topology.egresses()).flat_map(|egress| {
+            let size = match switch {
+                Some(switch) if !topology.leads_to_adapter(egress) => switch.buffer.0,
+                _ => receive,
+            };
+            (0..lanes).map(move |_| Space::new(size))
+        });
         Network {
             sim: sim.clone(),
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
             cable: Network::passage(cable),
             servers: (0..topology.egresses()).map(|_| Server::new()).collect(),
+            lanes,
+            buffers: buffers.collect(),
+            smallest: switch.map_or(receive, |switch| switch.buffer.0.min(receive)),
             topology,
         }
     }
@@ -59,31 +118,89 @@ impl Network {
             .scaled(1.0 + self.link.control.0)
     }
 
-    /// Sends a load whose packets are ready as `flow` says (its head: now); returns when it is at the other adapter.
-    /// The future completes when the head has arrived.
-    pub async fn carry(&self, from: Port, to: Port, load: Load, header: u64, flow: Flow) -> Flow {
+    fn buffer(&self, egress: usize, lane: u64) -> usize {
+        egress * self.lanes as usize + (lane % self.lanes) as usize
+    }
+
+    /// Blocks that a load takes, in bytes.
+    fn blocks(load: Load, header: u64) -> u64 {
+        let of = |bytes: u64| (bytes + header).next_multiple_of(BLOCK);
+        (load.packets - 1) * of(load.first) + of(load.last())
+    }
+
+    /// Takes what a load needs at the far end of a link.
+    async fn enter(&self, egress: usize, sent: Sent) -> Slot {
+        let buffer = self.buffer(egress, sent.lane);
+        let bytes = Network::blocks(sent.load, sent.header);
+        self.buffers[buffer].take(&self.sim, bytes).await;
+        Slot {
+            buffer: buffer as u32,
+            bytes: u32::try_from(bytes).expect("a load is shorter than a buffer"),
+        }
+    }
+
+    /// The load in `slot` will have left its buffer at `instant`.
+    pub fn release(&self, slot: Slot, instant: Time) {
+        // The flow-control packet that says so takes the way of any packet.
+        let told = instant + self.cable + self.latency;
+        let space = &self.buffers[slot.buffer as usize];
+        space.give_back(&self.sim, told, u64::from(slot.bytes));
+    }
+
+    /// Sends a load whose packets are ready as `flow` says (its head: now), as soon as the other end of the link has
+    /// room for it and the port is free. The future completes when it is known when it leaves.
+    pub async fn depart(&self, from: Port, sent: Sent, flow: Flow) -> (Departure, Slot) {
+        let Sent { load, header, lane } = sent;
+        let own = self.topology.own(from);
+        let slot = self.enter(own, sent).await;
+        let span = self.span(load.bytes, load.packets, header);
+        let tail = self.span(load.last(), 1, header);
+        let head = flow.head.max(self.sim.now());
+        let turn = self.servers[own].reserve_train(head, span, flow.tail, tail);
+        let departure = Departure {
+            from,
+            lane,
+            load,
+            header,
+            begin: turn.start,
+            end: turn.end,
+        };
+        (departure, slot)
+    }
+
+    /// Carries what has left an adapter to another; returns when it is there, and where. The future completes when the
+    /// head has arrived.
+    pub async fn carry(&self, to: Port, (left, slot): (Departure, Slot)) -> (Flow, Slot) {
+        let Departure {
+            from, load, header, ..
+        } = left;
+        let sent = Sent {
+            load,
+            header,
+            lane: left.lane,
+        };
         let span = self.span(load.bytes, load.packets, header);
         let first = self.span(load.first, 1, header);
         let tail = self.span(load.last(), 1, header);
-        let own = &self.servers[self.topology.own(from)];
-        let turn = own.reserve_train(flow.head, span, flow.tail, tail);
         let acknowledgement = self.link.packet_overhead.0 + self.link.acknowledgement_header.0;
         let on_link = match load.bytes == 0 && header == acknowledgement {
             true => stage::ACKNOWLEDGEMENT,
             false => stage::WIRE,
         };
         let note = |name, start, end| self.sim.span(name, from.node, start, end);
-        note(on_link, turn.start, turn.end + self.cable);
-        let mut begin = turn.start;
-        let mut end = turn.end;
+        note(on_link, left.begin, left.end + self.cable);
+        let (mut begin, mut end, mut slot) = (left.begin, left.end, slot);
         let route = self.topology.route(from.node, to);
         for hop in (0..route.length()).map(|number| route.hop(number)) {
             // The first byte reaches the switch a cable later and may leave a latency after that.
             let entered = begin + self.cable;
             self.sim.travel(hop.place, entered + self.latency).await;
+            let next = self.enter(hop.egress, sent).await;
             let last = (end + self.cable + self.latency).since(tail);
             let egress = &self.servers[hop.egress];
             let turn = egress.reserve_train(self.sim.now(), span, last, tail);
+            self.release(slot, turn.end);
+            slot = next;
             if on_link == stage::WIRE {
                 note(stage::SWITCH, entered, turn.start);
             }
@@ -96,17 +213,33 @@ impl Network {
             tail: end + self.cable,
         };
         self.sim.sleep_until(arrived.head).await;
-        arrived
-    }
-
-    /// When the adapter's own port is free.
-    pub fn port_free(&self, port: Port) -> Time {
-        self.servers[self.topology.own(port)].free()
+        (arrived, slot)
     }
 
     /// The link's profile.
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// Ports of each adapter.
+    pub fn ports_of_adapter(&self) -> usize {
+        self.topology.ports()
+    }
+
+    /// Full packets of which twice as many fit into `sending` and into every buffer on a way.
+    pub fn longest_train(&self, sending: u64) -> u64 {
+        let packet = self.link.mtu.0 + self.link.packet_overhead.0 + self.link.rdma_header.0;
+        (self.smallest.min(sending) / 2 / packet.next_multiple_of(BLOCK)).max(1)
+    }
+
+    /// Bytes of buffers that are taken, over all links.
+    pub fn taken(&self) -> u64 {
+        self.buffers.iter().map(Space::taken).sum()
+    }
+
+    /// The ports, for accounts of what they have carried.
+    pub fn ports(&self) -> &[Server] {
+        &self.servers
     }
 }
 
@@ -125,6 +258,7 @@ mod tests {
             &system.link,
             &system.cable,
             system.switch.as_ref(),
+            system.adapter.receive.buffer.0,
             (nodes, 1),
         );
         (sim, network)
@@ -132,6 +266,20 @@ mod tests {
 
     fn port(node: usize) -> Port {
         Port { node, port: 0 }
+    }
+
+    /// When a load that leaves node 0 now is at node 1.
+    async fn pass(network: &Network, load: Load) -> Time {
+        let sent = Sent {
+            load,
+            header: 26,
+            lane: 0,
+        };
+        let now = network.sim.now();
+        let left = network.depart(port(0), sent, Flow::at(now)).await;
+        let (flow, slot) = network.carry(port(1), left).await;
+        network.release(slot, flow.tail);
+        flow.tail
     }
 
     #[test]
@@ -143,24 +291,14 @@ mod tests {
             .block_on(async move {
                 let mut last = Time::ZERO;
                 for _ in 0..8 {
-                    let now = own.sim.now();
-                    last = own
-                        .carry(port(0), port(1), Load::single(2048), 26, Flow::at(now))
-                        .await
-                        .tail;
+                    last = pass(&own, Load::single(2048)).await;
                 }
                 last
             })
             .expect("runs");
         let (sim, train) = network(2);
         let whole = sim
-            .block_on(async move {
-                let load = Load::message(8 * 2048, 2048);
-                train
-                    .carry(port(0), port(1), load, 26, Flow::at(Time::ZERO))
-                    .await
-                    .tail
-            })
+            .block_on(async move { pass(&train, Load::message(8 * 2048, 2048)).await })
             .expect("runs");
         // One after the other, each packet also waits for its predecessor's arrival.
         assert!(whole < each);

@@ -6,8 +6,8 @@
 //! limits the reads in flight as well. Sources: the PCI Express base specification's packet formats, the pcie-bench
 //! model (SIGCOMM 2018).
 
-use super::{Flow, Load, MemoryModel, Reading, Window};
-use crate::kernel::{Mailbox, Semaphore, Server, Sim, Time};
+use super::{Flow, Load, MemoryModel, Reading, Window, Written};
+use crate::kernel::{Mailbox, Semaphore, Server, Sim, Space, Time};
 use crate::profile::Pcie;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub struct PcieModel {
     slots: Semaphore,
     /// The slots as one server, for whole messages.
     stream: Server,
+    /// A processor's writes under way.
+    posted: Space,
 }
 
 impl PcieModel {
@@ -34,12 +36,13 @@ impl PcieModel {
             down: Server::new(),
             slots: Semaphore::new(sim, profile.read_slots() as usize),
             stream: Server::new(),
+            posted: Space::new(profile.posted.0),
             profile: profile.clone(),
         }
     }
 
     /// Bytes a second of one direction.
-    fn rate(&self) -> f64 {
+    pub(super) fn rate(&self) -> f64 {
         self.profile.lane_rate.0 * self.profile.lanes.0 as f64
     }
 
@@ -67,17 +70,29 @@ impl PcieModel {
         (packets, span)
     }
 
-    /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
-    pub fn programmed(&self, bytes: u64) -> Time {
+    /// A processor's write of `bytes` to the adapter; the future completes when it is on its way, with the time when it
+    /// has arrived.
+    pub async fn programmed(&self, bytes: u64) -> Time {
+        self.posted.take(&self.sim, bytes).await;
         let now = self.sim.now();
         let span = self.span((bytes + self.profile.request_overhead.0) as f64);
         self.up.reserve(now, self.answered(1));
-        self.down.reserve(now, span).end + self.profile.propagation
+        let turn = self.down.reserve(now, span);
+        self.posted.give_back(&self.sim, turn.end, bytes);
+        turn.end + self.profile.propagation
     }
 
-    /// The adapter writes a load to memory; `flow` says when its packets are at the bus (its head: now). Returns when a
-    /// processor sees them.
-    pub fn write(&self, load: Load, flow: Flow) -> Flow {
+    /// Both directions and the chipset's reads.
+    pub fn servers(&self) -> Vec<(&'static str, &Server)> {
+        vec![
+            ("bus up", &self.up),
+            ("bus down", &self.down),
+            ("reads", &self.stream),
+        ]
+    }
+
+    /// The adapter writes a load to memory; `flow` says when its packets are at the bus (its head: now).
+    pub fn write(&self, load: Load, flow: Flow) -> Written {
         let p = &self.profile;
         let (packets, span) = self.writes(load.bytes);
         let (_, head) = self.writes(load.first);
@@ -86,9 +101,13 @@ impl PcieModel {
         self.down.reserve(flow.head, self.answered(packets));
         let memory = self.memory.carry(flow.head, load.bytes);
         let settled = p.propagation + p.write_latency;
-        Flow {
-            head: turn.start + head + settled,
-            tail: turn.end.max(memory) + settled,
+        let gone = turn.end.max(memory);
+        Written {
+            gone,
+            visible: Flow {
+                head: turn.start + head + settled,
+                tail: gone + settled,
+            },
         }
     }
 

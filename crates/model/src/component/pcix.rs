@@ -4,9 +4,9 @@
 //! bridge's latency during which the bus is free, and its data; the bridge runs few reads at a time. Sources: the PCI-X
 //! addendum's split transactions, Myricom's published DMA rates.
 
-use super::{Flow, Load, MemoryModel, Reading};
-use crate::kernel::{Semaphore, Server, Sim, Time};
-use crate::profile::Pcix;
+use super::{Flow, Load, MemoryModel, Reading, Written};
+use crate::kernel::{Semaphore, Server, Sim, Space, Time};
+use crate::profile::{Pcix, Rate};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct PcixModel {
     memory: Rc<MemoryModel>,
     bus: Server,
     slots: Semaphore,
+    /// A processor's writes under way.
+    posted: Space,
 }
 
 impl PcixModel {
@@ -27,6 +29,7 @@ impl PcixModel {
             memory,
             bus: Server::new(),
             slots: Semaphore::new(sim, profile.read_slots.0 as usize),
+            posted: Space::new(profile.posted.0),
             profile: profile.clone(),
         }
     }
@@ -41,14 +44,26 @@ impl PcixModel {
         self.data(load.first) * (load.packets - 1) + self.data(load.last())
     }
 
-    /// A processor's write of `bytes` to the adapter, issued now; returns when it has arrived.
-    pub fn programmed(&self, bytes: u64) -> Time {
+    /// A processor's write of `bytes` to the adapter; see [`super::PcieModel::programmed`].
+    pub async fn programmed(&self, bytes: u64) -> Time {
+        self.posted.take(&self.sim, bytes).await;
         let turn = self.bus.reserve(self.sim.now(), self.data(bytes));
+        self.posted.give_back(&self.sim, turn.end, bytes);
         turn.end + self.profile.bridge
     }
 
+    /// Its peak.
+    pub(super) fn rate(&self) -> Rate {
+        self.profile.rate
+    }
+
+    /// The one bus.
+    pub fn servers(&self) -> Vec<(&'static str, &Server)> {
+        vec![("bus", &self.bus)]
+    }
+
     /// The adapter writes a load to memory; see [`super::PcieModel::write`].
-    pub fn write(&self, load: Load, flow: Flow) -> Flow {
+    pub fn write(&self, load: Load, flow: Flow) -> Written {
         let turn = self.bus.reserve_train(
             flow.head,
             self.train(load),
@@ -57,9 +72,13 @@ impl PcixModel {
         );
         let memory = self.memory.carry(flow.head, load.bytes);
         let settled = self.profile.bridge;
-        Flow {
-            head: turn.start + self.data(load.first) + settled,
-            tail: turn.end.max(memory) + settled,
+        let gone = turn.end.max(memory);
+        Written {
+            gone,
+            visible: Flow {
+                head: turn.start + self.data(load.first) + settled,
+                tail: gone + settled,
+            },
         }
     }
 

@@ -87,6 +87,11 @@ impl Topology {
         }
     }
 
+    /// Ports of an adapter.
+    pub fn ports(&self) -> usize {
+        self.ports
+    }
+
     /// Egress ports in all.
     pub fn egresses(&self) -> usize {
         self.cores_down() + self.core_links()
@@ -95,6 +100,15 @@ impl Topology {
     /// The adapter's own port.
     pub fn own(&self, port: Port) -> usize {
         port.node * self.ports + port.port
+    }
+
+    /// Whether an egress port's cable ends at an adapter.
+    pub fn leads_to_adapter(&self, egress: usize) -> bool {
+        let adapters = self.nodes * self.ports;
+        match self.levels {
+            0 => true,
+            _ => (adapters..2 * adapters).contains(&egress),
+        }
     }
 
     fn core_links(&self) -> usize {

@@ -41,6 +41,8 @@ struct Inner {
     calendar: RefCell<Calendar>,
     ready: RefCell<VecDeque<TaskId>>,
     tasks: RefCell<Vec<Option<Task>>>,
+    /// Where each task last said that it would wait for the calendar: an event of another place is not for it any more.
+    waits_in: RefCell<Vec<Place>>,
     free: RefCell<Vec<TaskId>>,
     trace: Trace,
 }
@@ -83,6 +85,7 @@ impl Sim {
             calendar: RefCell::new(calendar),
             ready: RefCell::new(VecDeque::new()),
             tasks: RefCell::new(Vec::new()),
+            waits_in: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
             trace: Trace::default(),
         }))
@@ -165,19 +168,23 @@ impl Sim {
             return self.start(future);
         }
         let id = self.add(Box::pin(future));
+        self.0.waits_in.borrow_mut()[id as usize] = self.place_of(place);
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(self.place_of(place), self.now(), id);
     }
 
     fn add(&self, task: Task) -> TaskId {
         let mut tasks = self.0.tasks.borrow_mut();
+        let mut waits_in = self.0.waits_in.borrow_mut();
         match self.0.free.borrow_mut().pop() {
             Some(id) => {
                 tasks[id as usize] = Some(task);
+                waits_in[id as usize] = self.place();
                 id
             }
             None => {
                 tasks.push(Some(task));
+                waits_in.push(self.place());
                 (tasks.len() - 1) as TaskId
             }
         }
@@ -228,6 +235,9 @@ impl Sim {
                 };
                 self.0.now.set(instant);
                 self.0.place.set(calendar.place());
+                if self.0.several && self.0.waits_in.borrow()[id as usize] != calendar.place() {
+                    return true;
+                }
                 id
             }
         };
@@ -259,7 +269,28 @@ impl Sim {
         self.0.ready.borrow_mut().push_back(task);
     }
 
+    pub(super) fn place(&self) -> Place {
+        self.0.place.get()
+    }
+
+    /// The present task waits for the calendar in `place`.
+    pub(super) fn waits_in(&self, place: Place) {
+        if self.0.several {
+            self.0.waits_in.borrow_mut()[self.current() as usize] = place;
+        }
+    }
+
+    /// Wakes a task of `place` at `instant`.
+    pub(super) fn wake_in(&self, place: Place, instant: Time, task: TaskId) {
+        if place == self.place() && instant <= self.now() {
+            return self.wake(task);
+        }
+        let mut calendar = self.0.calendar.borrow_mut();
+        calendar.schedule(place, instant, task);
+    }
+
     fn schedule(&self, place: Place, instant: Time) {
+        self.waits_in(place);
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(place, instant, self.current());
     }

@@ -8,12 +8,14 @@
 mod calendar;
 mod executor;
 mod server;
+mod space;
 mod sync;
 mod time;
 mod trace;
 
 pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread};
 pub use server::{Occupancy, Server};
+pub use space::Space;
 pub use sync::{Barrier, Gate, Latch, Mailbox, Permit, Semaphore, Watch};
 pub use time::Time;
 pub use trace::Span;

@@ -21,6 +21,8 @@ pub struct Occupancy {
 pub struct Server {
     free: Cell<Time>,
     busy: Cell<Time>,
+    /// The longest that a caller had to wait for its end.
+    ahead: Cell<Time>,
 }
 
 impl Server {
@@ -35,6 +37,7 @@ impl Server {
         let end = start + span;
         self.free.set(end);
         self.busy.set(self.busy.get() + span);
+        self.ahead.set(self.ahead.get().max(end.since(arrival)));
         Occupancy { start, end }
     }
 
@@ -45,12 +48,18 @@ impl Server {
         let end = (start + span).max(last + tail);
         self.free.set(end);
         self.busy.set(self.busy.get() + span);
+        self.ahead.set(self.ahead.get().max(end.since(arrival)));
         Occupancy { start, end }
     }
 
     /// When it is free.
     pub fn free(&self) -> Time {
         self.free.get()
+    }
+
+    /// The longest time between a caller's coming and the end of its turn: what queued here, as time.
+    pub fn longest_wait(&self) -> Time {
+        self.ahead.get()
     }
 
     /// How long it has been reserved for in all.

@@ -231,6 +231,11 @@ impl Gate {
         }
     }
 
+    /// Whether all lower numbers have passed.
+    pub fn is_open(&self, number: u64) -> bool {
+        self.next.get() == number
+    }
+
     /// Waits until all lower numbers have passed.
     pub async fn enter(&self, number: u64) {
         poll_fn(|_| {

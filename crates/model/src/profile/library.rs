@@ -66,6 +66,7 @@ shipped![
     "adapter/infinihost3-memfree",
     "adapter/infinihost",
     "adapter/connectx",
+    "adapter/connectx-2009",
     "link/4x-sdr",
     "link/4x-ddr",
     "link/4x-qdr",

@@ -15,6 +15,8 @@ pub enum Tag {
     Datasheet,
     /// From a published measurement other than the claims that the models are held against.
     Published,
+    /// Chosen by judgement: nobody has published it, and it was not fitted to anything either.
+    Assumed,
     /// Chosen so that the models meet measurements.
     Fitted,
 }
@@ -24,6 +26,7 @@ impl Tag {
         match word {
             "datasheet" => Some(Tag::Datasheet),
             "published" => Some(Tag::Published),
+            "assumed" => Some(Tag::Assumed),
             "fitted" => Some(Tag::Fitted),
             _ => None,
         }
@@ -34,6 +37,7 @@ impl Tag {
         match self {
             Tag::Datasheet => "datasheet",
             Tag::Published => "published",
+            Tag::Assumed => "assumed",
             Tag::Fitted => "fitted",
         }
     }
@@ -209,6 +213,18 @@ impl<'a> Section<'a> {
             })
     }
 
+    /// The same of a key that may be missing, here and in the bases.
+    pub fn choice_if_there<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, Error> {
+        match self.has(key) {
+            true => self.choice(key, choices).map(Some),
+            false => Ok(None),
+        }
+    }
+
     fn quantity<Q: Quantity>(&self, key: &str) -> Result<Option<Q>, Error> {
         let path = format!("{}.{}", self.reading.profile, self.path_of(key));
         let forced = self.reading.overrides.get(&path);
@@ -298,12 +314,12 @@ impl<'a> Section<'a> {
         let value = number("value")?
             .ok_or_else(|| self.fault(&format!("{key}.value"), at, "is missing; give a number"))?;
         let unit = text("unit", "give the unit, for instance \"ns\"")?;
-        let word = text("tag", "give datasheet, published or fitted")?;
+        let word = text("tag", "give datasheet, published, assumed or fitted")?;
         let tag = Tag::from_word(&word).ok_or_else(|| {
             self.fault(
                 &format!("{key}.tag"),
                 at,
-                format!("expected datasheet, published or fitted, found \"{word}\""),
+                format!("expected datasheet, published, assumed or fitted, found \"{word}\""),
             )
         })?;
         let source = text("source", "say where the value comes from")?;

@@ -101,6 +101,9 @@ section! {
         read_occupancy: Option<Time>,
         /// From a write's arrival at the chipset until a processor sees it.
         write_latency: Time,
+        /// Bytes of a processor's writes that may be on their way to the adapter: its credits for posted writes, and
+        /// what the chipset holds of them. A core that writes more waits.
+        posted: Bytes,
     }
 }
 
@@ -122,6 +125,8 @@ section! {
         /// Through the bridge and the chipset, either way: from the end of a write on the bus until a processor sees
         /// it, from a core's write until it is on the bus.
         bridge: Time,
+        /// Bytes of a processor's writes that the bridge holds. A core that writes more waits.
+        posted: Bytes,
     }
 }
 
@@ -212,15 +217,37 @@ section! {
     }
 }
 
+/// Which work requests travel inside the doorbell, if they are short enough: the driver's choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlueFlame {
+    /// Any.
+    #[default]
+    Any,
+    /// Those that hold their payload.
+    Inline,
+}
+
+impl Field for Option<BlueFlame> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<BlueFlame>, Error> {
+        section.choice_if_there(
+            key,
+            &[("any", BlueFlame::Any), ("inline", BlueFlame::Inline)],
+        )
+    }
+}
+
 section! {
     /// The sending side of an adapter.
     Send {
-        /// DMA reads in flight for one message; without it only `reads` limits them.
-        reads_message: Option<Count>,
-        /// DMA reads in flight in all.
+        /// Payload that has been asked for from memory and has not left a port yet, of each virtual lane. What would need
+        /// more is not read.
+        buffer: Bytes,
+        /// DMA reads in flight.
         reads: Count,
         /// Largest work request that may travel inside the doorbell; without it all are fetched.
         blueflame: Option<Bytes>,
+        /// Which of them do.
+        blueflame_takes: Option<BlueFlame>,
         /// What is fetched before a work request's length is known; without it the doorbell tells the length.
         first_fetch: Option<Bytes>,
     }
@@ -229,6 +256,9 @@ section! {
 section! {
     /// The receiving side of an adapter.
     Receive {
+        /// Room for packets at each port, of each virtual lane: the credits that the link's other end has. A packet
+        /// leaves it when the bus has taken its data.
+        buffer: Bytes,
         /// Taking a receive request and reporting its completion, beyond what a write costs.
         request: Time,
         /// Receive requests that are fetched ahead; without it each is fetched when its message comes.
@@ -361,6 +391,8 @@ section! {
         global_header: Bytes,
         /// Share of the link that link-level control packets take.
         control: Ratio,
+        /// Virtual lanes for data, each with buffers of its own.
+        lanes: Count,
     }
 }
 
@@ -387,6 +419,8 @@ section! {
         ports: Ports,
         /// From a packet's first byte in to its first byte out.
         latency: Time,
+        /// Room for packets at each input, of each virtual lane.
+        buffer: Bytes,
     }
 }
 

@@ -17,6 +17,7 @@ pub use observation::{Observation, Quantity};
 pub use overlay::{Overlay, overlay};
 pub use table::text;
 
+use crate::validation::{self, ValidationError};
 use std::collections::HashMap;
 use verbena_model::profile::{Error, Library, Overrides, Recorded, System, Tag};
 
@@ -71,6 +72,14 @@ pub enum Unfit {
     /// Measurements of message passing on a system that has none.
     #[error("the system {0} names no mpi, and there are measurements of message passing")]
     NoMessagePassing(String),
+    /// The measurements are data that validate the models.
+    #[error(
+        "the measurements are the validation curve {0} of papers/validation: nothing may be fitted to it"
+    )]
+    Validation(String),
+    /// The validation data cannot be read.
+    #[error(transparent)]
+    ValidationData(#[from] ValidationError),
     /// Fewer measurements than parameters.
     #[error(
         "{observations} measurements cannot fix {parameters} values; name fewer with --fit, or measure more sizes"
@@ -85,6 +94,7 @@ pub enum Unfit {
 
 /// Fits.
 pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
+    refuse_validation(task.observations)?;
     let chosen = chosen(task)?;
     let passing = task.observations.iter().any(Observation::passes_messages);
     if passing && task.library.system(task.system)?.mpi.is_none() {
@@ -138,6 +148,20 @@ pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
         fit,
         predicted,
     })
+}
+
+/// Measurements to fit to must not be those that the models are judged by.
+fn refuse_validation(observations: &[Observation]) -> Result<(), Unfit> {
+    let sources = validation::shipped()?;
+    let curves: Vec<_> = sources.into_iter().flat_map(|s| s.curves).collect();
+    for unit in ["us", "MB/s"] {
+        let measured = observations.iter().filter(|o| o.unit() == unit);
+        let measured: Vec<_> = measured.map(|o| (o.bytes, o.figure)).collect();
+        if let Some(curve) = validation::is_validation(&curves, unit, &measured) {
+            return Err(Unfit::Validation(curve.id.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// What the system gives for each observation; the same question is asked once.

@@ -1,4 +1,4 @@
-//! Reads `papers/claims.toml`, and beside it `papers/misses.toml`.
+//! Reads `papers/claims.toml`, and beside it `papers/misses.toml` and `papers/information.toml`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,6 +47,9 @@ pub struct Claim {
     /// Why the shipped models miss it, if they do.
     #[serde(skip_deserializing)]
     pub miss: Option<String>,
+    /// Why it says nothing about the models, if it does not.
+    #[serde(skip_deserializing)]
+    pub without: Option<String>,
 }
 
 impl Claim {
@@ -75,6 +78,19 @@ struct Miss {
     why: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Information {
+    without: Vec<Without>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Without {
+    claim: String,
+    why: String,
+}
+
 /// The claims cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
@@ -86,9 +102,14 @@ pub enum ClaimError {
         /// What is wrong.
         source: toml::de::Error,
     },
-    /// A miss of no claim.
-    #[error("papers/misses.toml: there is no claim {0:?}")]
-    Unknown(String),
+    /// A note on no claim.
+    #[error("papers/{file}: there is no claim {claim:?}")]
+    Unknown {
+        /// Where the note is.
+        file: &'static str,
+        /// What it names.
+        claim: String,
+    },
 }
 
 macro_rules! paper {
@@ -109,12 +130,18 @@ macro_rules! paper {
 pub fn shipped() -> Result<Vec<Claim>, ClaimError> {
     let Claims { claim: mut claims } = paper!("claims.toml")?;
     let Misses { miss: misses } = paper!("misses.toml")?;
+    let Information { without } = paper!("information.toml")?;
+    let find = |claims: &mut [Claim], file, name: String| {
+        let place = claims.iter().position(|claim| claim.id == name);
+        place.ok_or(ClaimError::Unknown { file, claim: name })
+    };
     for miss in misses {
-        let claim = claims.iter_mut().find(|claim| claim.id == miss.claim);
-        match claim {
-            Some(claim) => claim.miss = Some(miss.why),
-            None => return Err(ClaimError::Unknown(miss.claim)),
-        }
+        let place = find(&mut claims, "misses.toml", miss.claim)?;
+        claims[place].miss = Some(miss.why);
+    }
+    for note in without {
+        let place = find(&mut claims, "information.toml", note.claim)?;
+        claims[place].without = Some(note.why);
     }
     Ok(claims)
 }

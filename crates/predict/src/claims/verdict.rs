@@ -106,6 +106,7 @@ mod tests {
             unit: "us".into(),
             check: None,
             miss: None,
+            without: None,
         }
     }
 

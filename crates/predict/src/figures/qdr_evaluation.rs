@@ -68,8 +68,8 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
             [SIZE, LATENCY],
         )
         .curve("QDR", &SMALL, of(&qdr, "latency.write", INLINE))
-        .curve("DDR", &SMALL, of(&ddr, "latency.send", 0))
-        .curve("SDR", &SMALL, of(&sdr, "latency.send", INLINE))
+        .curve("DDR", &SMALL, of(&ddr, "latency.write", INLINE))
+        .curve("SDR", &SMALL, of(&sdr, "latency.write", INLINE))
         .claim("latency_qdr_switched", "QDR", At(1.0))
         .claim("latency_ddr_switched", "DDR", At(1.0))
         .claim("latency_sdr_switched", "SDR", At(1.0)),

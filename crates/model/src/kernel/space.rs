@@ -1,0 +1,164 @@
+//! Finite space: buffers, credits, the head of a queue.
+//!
+//! Amounts are taken in the order of asking and given back at instants that are known beforehand, as soon as whoever has
+//! them knows when it will be done. Nothing happens when an amount becomes free that nobody waits for, so space that does
+//! not run out costs no events. A space belongs to one place of the simulation: only there is taken from it; what is given
+//! back from another place becomes free a lookahead later at the earliest.
+
+use super::executor::{Sim, TaskId};
+use super::time::Time;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// Somebody who waits.
+struct Waiting {
+    ticket: u64,
+    task: TaskId,
+}
+
+/// Finite space.
+pub struct Space {
+    size: u64,
+    free: Cell<u64>,
+    /// What will be free again, and when.
+    returns: RefCell<BinaryHeap<Reverse<(Time, u64)>>>,
+    queue: RefCell<VecDeque<Waiting>>,
+    next_ticket: Cell<u64>,
+    /// Where those who wait are.
+    place: Cell<u32>,
+}
+
+impl Space {
+    /// All of it free.
+    pub fn new(size: u64) -> Space {
+        Space {
+            size,
+            free: Cell::new(size),
+            returns: RefCell::default(),
+            queue: RefCell::default(),
+            next_ticket: Cell::new(0),
+            place: Cell::new(0),
+        }
+    }
+
+    /// What an amount takes of it: all of it, if it is larger.
+    fn of(&self, amount: u64) -> u64 {
+        amount.min(self.size)
+    }
+
+    /// Waits until `amount` is free, behind all who wait already, and takes it. More than the whole takes the whole.
+    pub async fn take(&self, sim: &Sim, amount: u64) {
+        let amount = self.of(amount);
+        if self.queue.borrow().is_empty() && self.try_take(sim.now(), amount) {
+            return;
+        }
+        let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
+        self.place.set(sim.place());
+        sim.waits_in(sim.place());
+        self.queue.borrow_mut().push_back(Waiting {
+            ticket,
+            task: sim.current(),
+        });
+        poll_fn(|_| {
+            if self.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
+                return Poll::Pending;
+            }
+            if !self.try_take(sim.now(), amount) {
+                self.look_again(sim);
+                return Poll::Pending;
+            }
+            self.queue.borrow_mut().pop_front();
+            if let Some(next) = self.queue.borrow().front() {
+                sim.wake(next.task);
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn try_take(&self, now: Time, amount: u64) -> bool {
+        let mut returns = self.returns.borrow_mut();
+        while let Some(Reverse((_, returned))) = returns.peek().filter(|r| r.0.0 <= now) {
+            self.free.set(self.free.get() + returned);
+            returns.pop();
+        }
+        let enough = self.free.get() >= amount;
+        if enough {
+            self.free.set(self.free.get() - amount);
+        }
+        enough
+    }
+
+    /// Who is first looks again when the next amount is free, if it is known when that will be.
+    fn look_again(&self, sim: &Sim) {
+        let queue = self.queue.borrow();
+        let returns = self.returns.borrow();
+        if let (Some(first), Some(Reverse((instant, _)))) = (queue.front(), returns.peek()) {
+            sim.wake_in(self.place.get(), (*instant).max(sim.now()), first.task);
+        }
+    }
+
+    /// Gives an amount back that was taken; it is free from `instant` on, which is not in the past.
+    pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
+        let amount = self.of(amount);
+        self.returns.borrow_mut().push(Reverse((instant, amount)));
+        if let Some(first) = self.queue.borrow().front() {
+            sim.wake_in(self.place.get(), instant, first.task);
+        }
+    }
+
+    /// How much of it is taken at `now` and later, and not to be given back at a known instant.
+    pub fn taken(&self) -> u64 {
+        let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
+        self.size - self.free.get() - returned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn what_is_taken_is_there_again_when_it_was_said_to_be() {
+        let sim = Sim::new();
+        let space = Rc::new(Space::new(10));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for (name, amount) in [(0, 6), (1, 6), (2, 3), (3, 40), (4, 1)] {
+            let (own, space, log) = (sim.clone(), space.clone(), log.clone());
+            sim.start(async move {
+                space.take(&own, amount).await;
+                log.borrow_mut().push((name, own.now()));
+                space.give_back(&own, own.now() + Time(100), amount);
+            });
+        }
+        sim.run();
+        // 1 waits for 0; 2 fits beside 1 but may not overtake it; 3 takes all of it.
+        let expected = [(0, 0), (1, 100), (2, 100), (3, 200), (4, 300)];
+        assert_eq!(*log.borrow(), expected.map(|(n, t)| (n, Time(t))));
+        assert_eq!(space.taken(), 0);
+    }
+
+    #[test]
+    fn who_waits_while_nobody_knows_how_long_goes_on_when_it_is_told() {
+        let sim = Sim::new();
+        let space = Rc::new(Space::new(1));
+        let (own, held) = (sim.clone(), space.clone());
+        sim.start(async move {
+            held.take(&own, 1).await;
+            own.sleep(Time(70)).await;
+            held.give_back(&own, Time(90), 1);
+        });
+        let (own, wanted) = (sim.clone(), space.clone());
+        let got = sim.block_on(async move {
+            own.sleep(Time(10)).await;
+            wanted.take(&own, 1).await;
+            own.now()
+        });
+        assert_eq!(got, Ok(Time(90)));
+        assert_eq!(space.taken(), 1);
+    }
+}

@@ -1,0 +1,98 @@
+//! Reads `papers/validation/`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files that come with the program.
+const FILES: [(&str, &str); 2] = [
+    (
+        "perftest-qdr.toml",
+        include_str!("../../../../papers/validation/perftest-qdr.toml"),
+    ),
+    (
+        "netpipe-adonis.toml",
+        include_str!("../../../../papers/validation/netpipe-adonis.toml"),
+    ),
+];
+
+/// What one author measured on one machine.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Name of the adapter's profile.
+    pub adapter: String,
+    /// Who measured.
+    pub author: String,
+    /// Where it was published, with which tool and options.
+    pub source: String,
+    /// The curves.
+    #[serde(rename = "curve")]
+    pub curves: Vec<Curve>,
+}
+
+/// A published curve, and how to measure the same on a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// `<source>.<what>`.
+    pub id: String,
+    /// Which table.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The system that it is computed on.
+    pub system: String,
+    /// A benchmark of the suite, or `mpi.latency`.
+    pub benchmark: String,
+    /// Largest message posted inline.
+    pub inline: Option<u32>,
+    /// Service.
+    pub transport: Option<String>,
+    /// Messages for which one completion is asked.
+    pub signal_every: Option<u64>,
+    /// Values of profiles that the source gives, in the profiles' units.
+    #[serde(default)]
+    pub profile: BTreeMap<String, f64>,
+    /// us or MB/s (10^6).
+    pub unit: String,
+    /// Bytes of a message, and the figure.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// The validation data cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidationError {
+    /// A file is not as it should be.
+    #[error("papers/validation/{file}: {source}")]
+    File {
+        /// Its name.
+        file: &'static str,
+        /// What is wrong.
+        source: toml::de::Error,
+    },
+    /// Two curves have one name.
+    #[error("papers/validation: there are two curves {0:?}")]
+    Twice(String),
+    /// A curve has nothing to hold a model against.
+    #[error("papers/validation: {0:?} has no points, or one that is not above zero")]
+    Empty(String),
+}
+
+/// The sources that come with the program.
+pub fn shipped() -> Result<Vec<Source>, ValidationError> {
+    let mut sources = Vec::new();
+    let mut names = BTreeSet::new();
+    for (file, text) in FILES {
+        let source: Source =
+            toml::from_str(text).map_err(|source| ValidationError::File { file, source })?;
+        for curve in &source.curves {
+            if !names.insert(curve.id.clone()) {
+                return Err(ValidationError::Twice(curve.id.clone()));
+            }
+            if curve.points.is_empty() || curve.points.iter().any(|(_, figure)| *figure <= 0.0) {
+                return Err(ValidationError::Empty(curve.id.clone()));
+            }
+        }
+        sources.push(source);
+    }
+    Ok(sources)
+}

@@ -1,0 +1,154 @@
+//! Published curves that no value was fitted to, computed from the profiles: how good the models' predictions are.
+//!
+//! A curve is data (`papers/validation/`, with the rule by which it is there): system, benchmark, options and figures. The
+//! relative error of a point is model over published, less one; of a curve the mean of its points' absolute errors counts.
+
+mod load;
+
+pub use load::{Curve, Source, ValidationError, shipped};
+
+use crate::bench::{Ranks, mpi_latency};
+use crate::suite::Suite;
+use crate::workers::in_order;
+use serde::Serialize;
+use std::fmt::Write;
+use verbena_model::profile::{Error, Library, Overrides, System};
+
+/// Points of one curve that make measurements the curve itself, and no coincidence.
+const SAME: usize = 3;
+
+/// A curve as computed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Validated {
+    /// The published curve.
+    pub curve: Curve,
+    /// The model's figure for each point.
+    pub model: Vec<f64>,
+}
+
+impl Validated {
+    /// The relative error of each point.
+    pub fn errors(&self) -> Vec<f64> {
+        let pairs = self.model.iter().zip(&self.curve.points);
+        pairs
+            .map(|(model, (_, published))| model / published - 1.0)
+            .collect()
+    }
+
+    /// The mean of the absolute errors.
+    pub fn mean(&self) -> f64 {
+        let errors = self.errors();
+        errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64
+    }
+
+    /// The point that is furthest off: bytes and error.
+    pub fn worst(&self) -> (u64, f64) {
+        let points = self.curve.points.iter().map(|(bytes, _)| *bytes);
+        let worst = points.zip(self.errors());
+        worst
+            .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+            .unwrap_or((0, f64::NAN))
+    }
+}
+
+/// A curve's figure on a system. Panics if the suite has no such benchmark: the data come with the program.
+fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
+    if curve.benchmark == "mpi.latency" {
+        return mpi_latency(system, Ranks::Apart, bytes);
+    }
+    let name = verbena_workloads::find(&curve.benchmark).map(|benchmark| benchmark.name);
+    let name = name.unwrap_or_else(|| panic!("the suite has a benchmark {}", curve.benchmark));
+    let mut suite = Suite::new(system, name).size(bytes);
+    if let Some(inline) = curve.inline {
+        suite = suite.inline(inline);
+    }
+    if let Some(transport) = &curve.transport {
+        suite = suite.transport(transport);
+    }
+    if let Some(every) = curve.signal_every {
+        suite = suite.signal_every(every);
+    }
+    suite.figure()
+}
+
+/// Computes curves on `threads` threads; the result does not depend on their number.
+pub fn validate(
+    library: &Library,
+    curves: &[Curve],
+    threads: usize,
+) -> Result<Vec<Validated>, Error> {
+    let systems = curves.iter().map(|curve| {
+        let settings = curve.profile.iter();
+        let overrides = settings.fold(Overrides::none(), |all, (path, value)| {
+            all.with(path, *value)
+        });
+        library.with(&overrides)?.system(&curve.system)
+    });
+    let systems = systems.collect::<Result<Vec<_>, Error>>()?;
+    let points: Vec<(usize, u64)> = curves
+        .iter()
+        .enumerate()
+        .flat_map(|(number, curve)| curve.points.iter().map(move |(bytes, _)| (number, *bytes)))
+        .collect();
+    let figures = in_order(threads, points.len(), |index| {
+        let (number, bytes) = points[index];
+        figure(&systems[number], &curves[number], bytes)
+    });
+    let mut figures = figures.into_iter();
+    Ok(curves
+        .iter()
+        .map(|curve| Validated {
+            curve: curve.clone(),
+            model: figures.by_ref().take(curve.points.len()).collect(),
+        })
+        .collect())
+}
+
+/// The validation curve that measurements are, if they are one: `(bytes, figure)` in `unit`.
+pub fn is_validation<'a>(
+    curves: &'a [Curve],
+    unit: &str,
+    measured: &[(u64, f64)],
+) -> Option<&'a Curve> {
+    curves.iter().find(|curve| {
+        let among = |point: &&(u64, f64)| {
+            let same = |m: &(u64, f64)| m.0 == point.0 && (m.1 / point.1 - 1.0).abs() < 1e-3;
+            measured.iter().any(same)
+        };
+        curve.unit == unit && curve.points.iter().filter(among).count() >= SAME
+    })
+}
+
+/// The errors of each curve, and what they come to.
+pub fn text(validated: &[Validated]) -> String {
+    let mut out = String::new();
+    for result in validated {
+        let (bytes, worst) = result.worst();
+        let _ = writeln!(
+            out,
+            "{:<32} {:<16} {:>3} points, mean error {:>5.1} %, worst {:+.1} % at {bytes} B",
+            result.curve.id,
+            result.curve.system,
+            result.curve.points.len(),
+            result.mean() * 100.0,
+            worst * 100.0
+        );
+    }
+    let _ = writeln!(out, "{}", summary(validated));
+    out
+}
+
+/// What they come to, in a sentence.
+pub fn summary(validated: &[Validated]) -> String {
+    let mean = validated.iter().map(Validated::mean).sum::<f64>() / validated.len().max(1) as f64;
+    let worst = validated
+        .iter()
+        .map(Validated::worst)
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    format!(
+        "Validation: {} curves that nothing was fitted to, mean error {:.1} %, worst point {:+.1} %.",
+        validated.len(),
+        mean * 100.0,
+        worst.map_or(f64::NAN, |(_, error)| error * 100.0)
+    )
+}

@@ -1,0 +1,118 @@
+//! Validation data stay what they are: no value comes from them, nothing is fitted to them, and all can be computed.
+
+use verbena_model::adapter::Kind;
+use verbena_model::profile::{Library, Overrides};
+use verbena_predict::calibrate::{Observation, Quantity, Task, Unfit, calibrate};
+use verbena_predict::claims;
+use verbena_predict::validation::{Curve, shipped, validate};
+
+fn library() -> Library {
+    Library::shipped(&Overrides::none()).expect("shipped profiles are sound")
+}
+
+fn curves() -> Vec<Curve> {
+    let sources = shipped().expect("the data are sound");
+    sources.into_iter().flat_map(|s| s.curves).collect()
+}
+
+/// What a source is called where somebody might name it: the first part of its curves' names, in words.
+fn names() -> Vec<String> {
+    let first = |curve: Curve| curve.id.split('.').next().map(str::to_owned);
+    let mut names: Vec<_> = curves().into_iter().filter_map(first).collect();
+    names.dedup();
+    let spoken: Vec<_> = names.iter().map(|name| name.replace('_', " ")).collect();
+    names.into_iter().chain(spoken).collect()
+}
+
+#[test]
+fn no_value_comes_from_validation_data() {
+    let files = ["papers/validation", "adonis", "perftest 包"].map(str::to_owned);
+    let names: Vec<_> = names().into_iter().chain(files).collect();
+    for value in library().recorded() {
+        let source = value.source.to_lowercase();
+        for name in &names {
+            assert!(
+                !source.contains(&name.to_lowercase()),
+                "{}: its source is validation data: {}",
+                value.path,
+                value.source
+            );
+        }
+    }
+}
+
+#[test]
+fn no_claim_is_also_validation() {
+    let claims = claims::shipped().expect("the claims are sound");
+    for curve in curves() {
+        let source = curve.id.split('.').next().expect("a first part");
+        assert!(claims.iter().all(|claim| claim.paper() != source));
+    }
+}
+
+fn fit(observations: &[Observation]) -> Result<(), Unfit> {
+    let library = library();
+    calibrate(&Task {
+        library: &library,
+        system: "connectx-qdr",
+        free: vec!["pcie2.pcie.read_latency".to_owned()],
+        observations,
+        noise: 0.03,
+        steps: 1,
+        threads: 1,
+    })
+    .map(|_| ())
+}
+
+#[test]
+fn a_fit_to_validation_data_is_refused() {
+    let all = curves();
+    let curve = all
+        .iter()
+        .find(|curve| curve.id == "perftest_qdr.write_latency")
+        .expect("is shipped");
+    let observed = |(bytes, figure): &(u64, f64), factor: f64| Observation {
+        quantity: Quantity::Latency(Kind::Write),
+        bytes: *bytes,
+        pairs: 1,
+        figure: figure * factor,
+    };
+    let same: Vec<_> = curve.points[..6].iter().map(|p| observed(p, 1.0)).collect();
+    let refused = fit(&same).expect_err("is validation data");
+    assert!(
+        refused.to_string().contains("perftest_qdr.write_latency"),
+        "{refused}"
+    );
+    // Somebody else's measurements of the same are not.
+    let other: Vec<_> = curve.points[..6]
+        .iter()
+        .map(|p| observed(p, 1.04))
+        .collect();
+    fit(&other).expect("may be fitted to");
+}
+
+#[test]
+fn every_curve_can_be_computed() {
+    // The ends of each, for the time that it takes.
+    let ends = |curve: Curve| {
+        let points = [curve.points[0], curve.points[curve.points.len() - 1]];
+        Curve {
+            points: points.to_vec(),
+            ..curve
+        }
+    };
+    let curves: Vec<_> = curves().into_iter().map(ends).collect();
+    let validated = validate(&library(), &curves, 1).expect("systems and values are there");
+    for result in &validated {
+        assert!(
+            result.model.iter().all(|figure| *figure > 0.0),
+            "{result:?}"
+        );
+        // Off by a factor of two nowhere: units and operations are the published ones.
+        assert!(result.worst().1.abs() < 1.0, "{result:?}");
+    }
+    assert_eq!(
+        validated,
+        validate(&library(), &curves, 3).expect("the same")
+    );
+}

@@ -1,0 +1,130 @@
+//! What holds for any machine holds for the models, whatever runs on them: nothing carries more than its rate, no byte is
+//! lost, nothing is reported as done before it is, what waits fits into the buffers that there are.
+
+use verbena_fabric::model::Fidelity;
+use verbena_measure::result::Point;
+use verbena_model::profile::{Library, Overrides, System};
+use verbena_workloads::modelled::Modelled;
+use verbena_workloads::registry::ALL;
+use verbena_workloads::{Options, Record, find};
+
+fn system(name: &str, settings: &[(&str, f64)]) -> System {
+    let overrides = settings
+        .iter()
+        .fold(Overrides::none(), |all, (path, value)| {
+            all.with(path, *value)
+        });
+    Library::shipped(&overrides)
+        .and_then(|library| library.system(name))
+        .expect("shipped profiles are sound")
+}
+
+fn points(records: Vec<Record>) -> Vec<Point> {
+    let points = records.into_iter().filter_map(|record| match record {
+        Record::Point(point) => Some(*point),
+        _ => None,
+    });
+    points.collect()
+}
+
+/// Systems in which something is narrow: as shipped, a bus of one lane, buffers of a packet or two.
+const SYSTEMS: [(&str, &[(&str, f64)]); 5] = [
+    ("connectx-ddr", &[("bensley.pcie.lanes", 1.0)]),
+    (
+        "connectx-qdr",
+        &[
+            ("connectx.send.buffer", 4.0),
+            ("connectx.receive.buffer", 4.0),
+            ("infiniscale4.buffer", 4.0),
+        ],
+    ),
+    ("infinihost3-ddr", &[]),
+    ("infinihost3-mem-sdr-2port", &[]),
+    ("infinihost-pcix", &[]),
+];
+
+#[test]
+fn every_benchmark_keeps_to_what_machines_can_do() {
+    for (name, settings) in SYSTEMS {
+        let system = system(name, settings);
+        for benchmark in ALL {
+            let options = Options {
+                sizes: Some(vec![8, 16_384]),
+                pairs: Some(vec![1, 4]),
+                ..Options::default()
+            };
+            let (_, audit) = Modelled {
+                options,
+                ..Modelled::new(&system, benchmark)
+            }
+            .audited()
+            .unwrap_or_else(|error| panic!("{} on {name}: {error}", benchmark.name));
+            let breaches = audit.breaches();
+            assert!(
+                breaches.is_empty(),
+                "{} on {name}: {breaches:#?}",
+                benchmark.name
+            );
+        }
+    }
+}
+
+#[test]
+fn patterns_and_streams_keep_to_it_at_message_fidelity() {
+    let system = system("connectx-ddr", &[("bensley.pcie.lanes", 2.0)]);
+    for name in [
+        "patterns.fan-in",
+        "patterns.fan-out",
+        "patterns.ring",
+        "bandwidth.write-both",
+        "bandwidth.read",
+        "bandwidth.send",
+    ] {
+        let options = Options {
+            sizes: Some(vec![8, 1 << 20]),
+            ..Options::default()
+        };
+        let (_, audit) = Modelled {
+            options,
+            fidelity: Fidelity::Message,
+            ..Modelled::new(&system, find(name).expect("a benchmark of the suite"))
+        }
+        .audited()
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let breaches = audit.breaches();
+        assert!(breaches.is_empty(), "{name}: {breaches:#?}");
+    }
+}
+
+/// 10^6 bytes a second that a benchmark's senders together are done with.
+fn rate(system: &System, benchmark: &str, size: usize) -> f64 {
+    let options = Options {
+        sizes: Some(vec![size]),
+        ..Options::default()
+    };
+    let ran = Modelled {
+        options,
+        ..Modelled::new(system, find(benchmark).expect("a benchmark of the suite"))
+    }
+    .run()
+    .expect("it ends");
+    let point = points(ran.records).pop().expect("a point");
+    point.metrics[0].value / 1e6
+}
+
+/// What a slot of the older PCI Express carries to memory: of 2 GB/s, 256 bytes in 280.
+const SLOT: f64 = 2000.0 * 256.0 / 280.0;
+
+#[test]
+fn not_more_comes_in_than_the_bus_carries() {
+    let full = rate(&system("connectx-ddr", &[]), "patterns.fan-in", 65_536);
+    assert!(full <= SLOT, "{full} MB/s through a slot of {SLOT}");
+    let narrow = system("connectx-ddr", &[("bensley.pcie.lanes", 1.0)]);
+    let narrow = rate(&narrow, "patterns.fan-in", 65_536);
+    assert!(narrow <= SLOT / 8.0, "{narrow} MB/s through a lane");
+    // It is the bus that holds them up, and not much less than all of it.
+    assert!(
+        full > 0.85 * SLOT && narrow > 0.85 * SLOT / 8.0,
+        "{full}, {narrow}"
+    );
+}
