@@ -7,7 +7,8 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import copies, encrypted, fabric_intruders, faults, hoarders, installed, intruders, libraries, resuming
+from . import (copies, encrypted, fabric_intruders, faults, hoarders, installed, intruders, libraries, promises, resuming,
+               traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -38,6 +39,19 @@ def cases() -> Iterator[Case]:
                        partial(libraries.c_program, fabric=fabric, library=library))
         for needs in ("fsspec", "pandas"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
+        yield Case("the path is said", fabric, partial(promises.said_path, fabric=fabric))
+    for direction in ("download", "upload"):
+        for kind in ("file", "tree"):
+            yield Case(f"power cut after a {kind} with --sync", direction,
+                       partial(promises.power_cut, direction=direction, kind=kind))
+        for name, function in {
+                "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
+                "continued trees": promises.continued_trees}.items():
+            yield Case(name, direction, partial(function, direction=direction))
+    yield Case("between services", "copy", promises.between_services)
+    yield Case("a lost server", "copy", promises.lost_server)
+    yield Case("links that become directories", "trap", traps.links_that_become_directories)
+    yield Case("names listed twice", "trap", traps.names_listed_twice)
     # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.
     yield Case("10,000 half-open connections", "verbs", partial(faults.half_open, fabric="verbs"))
     for path in PATHS:

@@ -108,9 +108,12 @@ pub struct Copy {
     /// Sessions that share the work
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub parallel: u16,
-    /// Put the data on stable storage before the copy gets its name
+    /// Put the data on stable storage before the copy gets its name, and the name before the end
     #[arg(long)]
     pub sync: bool,
+    /// Copy extended attributes of the users' name space as well
+    #[arg(long)]
+    pub xattrs: bool,
     /// Summary as one JSON object on standard output (standard error when copying to '-')
     #[arg(long)]
     pub json: bool,

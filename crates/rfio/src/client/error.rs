@@ -44,7 +44,7 @@ pub enum Error {
         found: u32,
     },
     /// The file is not what it was when it was opened.
-    #[error("the file was changed on the server while it was read")]
+    #[error("the file was changed while it was copied")]
     Changed,
     /// Something here failed.
     #[error("{0}: {1}")]

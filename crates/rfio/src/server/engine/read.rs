@@ -14,7 +14,7 @@ use verbena_rfio_protocol::request::{Checksum, OpenFlags, Read, ReadVector};
 use verbena_rfio_protocol::types::Attributes;
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::attributes::{attributes, file_version, is_settled};
+use super::attributes::{attributes, file_version};
 use super::handles::{Body, OpenFile};
 use super::{Engine, Failure, MEAGRE, Outcome, Patience, Segment, plain};
 use crate::checksum;
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         }
         let attributes = current(&file.body)?;
         let mut key = file_version(&attributes);
-        if matches!(file.body, Body::File(_)) && !is_settled(&attributes) {
+        if matches!(file.body, Body::File(_)) && !attributes.settled {
             // A change in the same tick of the clock would not show: such blocks must never be found again.
             static UNSETTLED: AtomicU64 = AtomicU64::new(0);
             key.device = u64::MAX;
@@ -167,6 +167,7 @@ pub(super) fn unfilled_attributes(size: u64) -> Attributes {
         modified: 0,
         changed: 0,
         version: size,
+        settled: true,
     }
 }
 
