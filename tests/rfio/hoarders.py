@@ -16,9 +16,9 @@ from harness.place import Place
 from .encrypted import certificate
 from .intruders import alive
 from .service import SECRET, USER, Service, noise, same
-from .wire import HEADER, MAGIC, OPEN, Peer, text
+from .wire import ANONYMOUS, HEADER, MAGIC, OPEN, Closed, Peer, text
 
-CLOSE, WRITE, LIST = 11, 14, 42
+CLOSE, WRITE, CHECKSUM, LIST = 11, 14, 21, 42
 EMFILE = 24
 #: Open for reading; for writing, made if missing.
 READING, WRITING = struct.pack(">II", 1, 0), struct.pack(">II", 2 | 4, 0o600)
@@ -194,3 +194,47 @@ def half_a_handshake(place: Place) -> Outcome:
         turned_away = service.metric("rfio_connections_turned_away_total")
         idle.close()
         return passed() if turned_away >= 3 and alive(service) else failed(f"{turned_away} turned away")
+
+
+def checksums_of_nothing(place: Place) -> Outcome:
+    """Sixteen sessions of one user ask for checksums of a huge sparse file, as many as they may: another user's light
+    requests are answered all the same."""
+    with Service(place, "tcp", "--anonymous", "read") as service:
+        with open(service.export / "huge", "wb") as file:
+            file.truncate(1 << 40)
+        stop = threading.Event()
+
+        def hog(number: int) -> None:
+            peer = Peer(service.port, 60)
+            assert peer.log_in(b"", None, ANONYMOUS) == 0
+            status, body, _ = peer.ask(OPEN, text(b"/huge") + READING)
+            assert status == 0
+            request = body[:8] + struct.pack(">QII", number << 30, 256 << 10, 1024)
+            try:
+                for _ in range(32):
+                    peer.send(CHECKSUM, request)
+                while not stop.is_set():
+                    peer.receive()
+                    peer.send(CHECKSUM, request)
+            except (OSError, Closed):
+                pass
+            peer.close()
+
+        threads = [threading.Thread(target=hog, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        honest, took = session(service), []
+        for _ in range(40):
+            begun = time.monotonic()
+            status, _, _ = honest.ask(30, text(b"/huge"))
+            took.append(time.monotonic() - begun)
+            if status:
+                return failed("a light request is refused")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        took.sort()
+        figures = f"{took[20] * 1e3:.0f} ms in the middle, {took[-1] * 1e3:.0f} ms at most"
+        # With 256 MiB a request, each took the workers a tenth of a second, and sixteen of them stood in line.
+        return passed(figures) if took[20] < 0.1 else failed(f"light requests take {figures}")

@@ -336,31 +336,3 @@ def said_path(place: Place, fabric: str) -> Outcome:
         ended = service.tool("rfcp", "--json", service.at("f"), "/dev/null")
         report = json.loads(ended.output)
         return passed() if report.get("path") == fabric else failed("--json does not say how", ended.evidence())
-
-
-def growing_files(place: Place, fabric: str) -> Outcome:
-    """A file that is written at its end: what was there before is read by anybody, and rfcat takes what it finds."""
-    with Service(place, fabric) as service:
-        file = service.export / "log"
-        front = noise(2_000_000)
-        file.write_bytes(front)
-        stop = threading.Event()
-
-        def grow() -> None:
-            with open(file, "ab", buffering=0) as end:
-                while not stop.is_set():
-                    end.write(b"another line\n" * 10)
-
-        thread = threading.Thread(target=grow)
-        thread.start()
-        try:
-            for number in range(8):
-                cat = service.begin("rfcat", service.at("log"))
-                ended = cat.finish(time.monotonic() + 30)
-                data = cat.log.read_bytes()
-                if not ended.succeeded or not data.startswith(front):
-                    return failed(f"rfcat number {number} failed", ended.evidence()[-2000:])
-        finally:
-            stop.set()
-            thread.join()
-        return passed()

@@ -7,8 +7,8 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (copies, encrypted, fabric_intruders, faults, hoarders, installed, intruders, libraries, promises, resuming,
-               traps)
+from . import (copies, encrypted, fabric_intruders, faults, freshness, hoarders, installed, intruders, libraries, promises,
+               resuming, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -39,6 +39,8 @@ def cases() -> Iterator[Case]:
                        partial(libraries.c_program, fabric=fabric, library=library))
         for needs in ("fsspec", "pandas"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
+        yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
+        yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
         yield Case("the path is said", fabric, partial(promises.said_path, fabric=fabric))
     for direction in ("download", "upload"):
         for kind in ("file", "tree"):
@@ -48,6 +50,7 @@ def cases() -> Iterator[Case]:
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
                 "continued trees": promises.continued_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))
+    yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
     yield Case("links that become directories", "trap", traps.links_that_become_directories)
@@ -76,7 +79,8 @@ def cases() -> Iterator[Case]:
             "replies that nobody takes": hoarders.replies_that_nobody_takes,
             "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
             "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
-            "half a handshake": hoarders.half_a_handshake}.items():
+            "half a handshake": hoarders.half_a_handshake,
+            "checksums of nothing": hoarders.checksums_of_nothing}.items():
         yield Case(name, "hoarder", function)
 
 

@@ -4,7 +4,7 @@
 //! comes), readers that take nothing (their data are bounded, and after a long stall the session ends), sessions that
 //! wait for memory (tried again a little later), and a stop (what is under way is finished, within a deadline).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -96,6 +96,9 @@ const WAKE: u64 = u64::MAX;
 /// How soon a session that waits for memory is tried again.
 const STARVED_RETRY: Duration = Duration::from_millis(5);
 
+/// How long the sessions of one user together keep the loop from those of another.
+const TURN: Duration = Duration::from_millis(1);
+
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -178,9 +181,7 @@ impl Shard {
                     token => due.push(token),
                 }
             }
-            for token in due {
-                self.pump(token, now);
-            }
+            self.take_turns(due, now);
             if now.duration_since(checked) >= TICK || self.stopping.is_some() {
                 checked = now;
                 self.enforce_deadlines(now);
@@ -189,6 +190,30 @@ impl Shard {
                 return Ok(());
             }
         }
+    }
+
+    /// Gives each user a turn; what a user's turn is too short for comes again after the others and after new events.
+    fn take_turns(&mut self, due: Vec<u64>, now: Instant) {
+        let mut seen = HashSet::new();
+        let mut users: HashMap<usize, VecDeque<u64>> = HashMap::new();
+        for token in due {
+            if let Some(entry) = self.entries.get(&token)
+                && seen.insert(token)
+            {
+                let payer = entry.conversation.payer();
+                users.entry(payer).or_default().push_back(token);
+            }
+        }
+        for tokens in users.values_mut() {
+            let begun = Instant::now();
+            while let Some(token) = tokens.pop_front() {
+                self.pump(token, now);
+                if begun.elapsed() >= TURN {
+                    break;
+                }
+            }
+        }
+        self.again.extend(users.into_values().flatten());
     }
 
     fn patience(&self) -> Duration {
@@ -298,10 +323,12 @@ impl Shard {
                 self.want(token, Interest::default());
             }
             Next::Work(job) => {
+                let user = entry.conversation.who().user.clone();
                 self.want(token, Interest::default());
                 let inbox = Arc::clone(&self.inbox);
-                self.workers
-                    .run(move || inbox.post(Message::Finished(token, Box::new(job.run()))));
+                self.workers.run(&user, move || {
+                    inbox.post(Message::Finished(token, Box::new(job.run())))
+                });
             }
             Next::End => {
                 self.entries.remove(&token);

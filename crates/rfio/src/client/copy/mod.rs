@@ -140,8 +140,8 @@ pub fn copy_file(
     }
 }
 
-/// Writes a file to a stream as it is read, as cat(1) does: what is appended meanwhile is read as well, and other changes
-/// are nobody's error.
+/// Writes a file to a stream as it is read, as cat(1) does: changes meanwhile are nobody's error. What is appended after
+/// the open is not waited for: a file may grow as fast as it is read.
 pub fn stream_file(
     from: &Location,
     sink: &mut dyn Write,
@@ -158,10 +158,12 @@ pub fn stream_file(
     let name = || format!("{address}{path}");
     let session = connect(address, options).about(name())?;
     let file = RemoteFile::open(&session, path, OpenFlags::READ, 0).about(name())?;
-    let mut buffer = vec![0; 8 * CHUNK as usize];
+    let size = file.attributes().size;
+    let mut buffer = vec![0; size.min(8 * u64::from(CHUNK)) as usize];
     let mut offset = 0;
-    loop {
-        let read = file.read_at(offset, &mut buffer).about(name())?;
+    while offset < size {
+        let wanted = (size - offset).min(buffer.len() as u64) as usize;
+        let read = file.read_at(offset, &mut buffer[..wanted]).about(name())?;
         if read == 0 {
             break;
         }

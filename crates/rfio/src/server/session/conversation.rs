@@ -189,6 +189,11 @@ impl Conversation {
         &self.who
     }
 
+    /// Tells users apart, strangers each for themselves: sessions of one user share what one gets.
+    pub fn payer(&self) -> usize {
+        self.account.identity()
+    }
+
     /// The number and the descriptor of the data queue pair, whose events the conversation wants to be called for.
     pub fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
         match &self.stage {
