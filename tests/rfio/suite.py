@@ -7,7 +7,7 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (copies, encrypted, fabric_intruders, faults, freshness, hoarders, installed, intruders, libraries, promises,
+from . import (copies, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries, promises,
                resuming, traps)
 from .service import FABRICS, PATHS
 
@@ -41,6 +41,7 @@ def cases() -> Iterator[Case]:
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
+        yield Case("readers after a fork", fabric, partial(forks.readers_after_a_fork, fabric=fabric))
         yield Case("the path is said", fabric, partial(promises.said_path, fabric=fabric))
     for direction in ("download", "upload"):
         for kind in ("file", "tree"):
@@ -80,7 +81,10 @@ def cases() -> Iterator[Case]:
             "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
             "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
             "half a handshake": hoarders.half_a_handshake,
-            "checksums of nothing": hoarders.checksums_of_nothing}.items():
+            "checksums of nothing": hoarders.checksums_of_nothing,
+            "bodies that do not come": hoarders.bodies_that_do_not_come, "idle strangers": hoarders.idle_strangers,
+            "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
+            "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
 
 

@@ -313,6 +313,9 @@ pub struct Daemon {
     /// Seconds after which a client that takes no data is let go
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub stall_timeout: u64,
+    /// Seconds after which a client is let go whose host does not answer any more
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..))]
+    pub vanish_timeout: u64,
     /// Event loops [default: one per core, at most 8]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,

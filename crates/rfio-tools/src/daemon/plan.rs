@@ -173,6 +173,7 @@ fn layout(arguments: &Daemon) -> Layout {
     layout.deadlines = Deadlines {
         greeting: Duration::from_secs(arguments.greeting_timeout),
         stall: Duration::from_secs(arguments.stall_timeout),
+        vanish: Duration::from_secs(arguments.vanish_timeout),
         ..Deadlines::default()
     };
     layout

@@ -7,6 +7,7 @@ use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::error::Error;
+use super::lineage;
 use super::pull::read_fully;
 use super::push::write_fully;
 use super::session::{Session, unexpected};
@@ -22,6 +23,8 @@ pub struct RemoteFile {
     handle: Handle,
     attributes: Attributes,
     open: bool,
+    /// The process that opened it.
+    process: u64,
 }
 
 /// Takes the session; a panic of another thread leaves it marked broken at worst.
@@ -48,6 +51,7 @@ impl RemoteFile {
                 handle: opened.handle,
                 attributes: opened.attributes,
                 open: true,
+                process: lineage::mark(),
             }),
             other => Err(unexpected(&other)),
         }
@@ -184,6 +188,10 @@ impl RemoteFile {
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
+        // In a forked process a thread that is not there may hold the session.
+        if self.process != lineage::mark() {
+            return;
+        }
         let mut session = lock(&self.session);
         // With requests under way the session is about to go, and the server closes its files.
         if self.open && !session.is_broken() && session.pending() == 0 {

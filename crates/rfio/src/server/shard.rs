@@ -28,6 +28,8 @@ pub struct Deadlines {
     pub greeting: Duration,
     /// For a client that has data waiting and takes none, or has begun to send some and does not go on.
     pub stall: Duration,
+    /// For a client whose host does not answer any more.
+    pub vanish: Duration,
     /// For what is under way when the server stops.
     pub stop: Duration,
 }
@@ -37,6 +39,7 @@ impl Default for Deadlines {
         Self {
             greeting: Duration::from_secs(10),
             stall: Duration::from_secs(120),
+            vanish: Duration::from_secs(60),
             stop: Duration::from_secs(10),
         }
     }
@@ -95,6 +98,9 @@ const WAKE: u64 = u64::MAX;
 
 /// How soon a session that waits for memory is tried again.
 const STARVED_RETRY: Duration = Duration::from_millis(5);
+
+/// How long a session has done nothing before another may take its place.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// How long the sessions of one user together keep the loop from those of another.
 const TURN: Duration = Duration::from_millis(1);
@@ -350,7 +356,31 @@ impl Shard {
         }
     }
 
+    /// Lets sessions go that do nothing and hold nothing, the longest idle first, for those who wait to be let in.
+    fn make_room(&mut self, now: Instant) {
+        for wish in self.context.service.room.wishes() {
+            let idlest = self
+                .entries
+                .iter()
+                .filter(|(_, entry)| wish.is_of(&entry.conversation.who().user))
+                .filter_map(|(&token, entry)| Some((entry.conversation.idle_since()?, token)))
+                .filter(|&(since, _)| now.duration_since(since) > IDLE)
+                .min();
+            if let Some((_, token)) = idlest
+                && let Some(entry) = self.entries.remove(&token)
+            {
+                let service = &self.context.service;
+                count(&service.metrics.made_room, 1);
+                let who = entry.conversation.who();
+                service
+                    .audit
+                    .record(who, "idle", json!({ "what": "let go for another session" }));
+            }
+        }
+    }
+
     fn enforce_deadlines(&mut self, now: Instant) {
+        self.make_room(now);
         let deadlines = self.deadlines;
         let mut late = Vec::new();
         for (&token, entry) in &self.entries {

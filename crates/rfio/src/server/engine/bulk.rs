@@ -21,7 +21,7 @@ impl Engine {
         let file = self
             .service
             .exports
-            .open(&fetch.path, flags, Mode::empty())?;
+            .open_file(&fetch.path, flags, Mode::empty())?;
         let about = attributes_of(&file)?;
         match FileType::from_raw_mode(about.mode) {
             FileType::RegularFile => {}

@@ -187,6 +187,11 @@ impl Engine {
         }
     }
 
+    /// Whether no file is open.
+    pub fn holds_nothing(&self) -> bool {
+        self.handles.is_empty()
+    }
+
     /// Who is served.
     pub fn who(&self) -> &Who {
         &self.who

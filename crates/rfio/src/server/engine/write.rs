@@ -108,7 +108,7 @@ impl Engine {
         } else {
             Mode::empty()
         };
-        let file = self.service.exports.open(&open.path, system, mode)?;
+        let file = self.service.exports.open_file(&open.path, system, mode)?;
         let stat = rustix::fs::fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}

@@ -20,7 +20,7 @@ use verbena_rfio_protocol::types::Range;
 use verbena_rfio_protocol::{Header, Request};
 
 use super::channel::Channel;
-use super::greeting::{Authenticator, Origin, Pending};
+use super::greeting::{Authenticator, Known, Origin, Pending};
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
 use super::serving::{Finished, Job, Standing};
@@ -94,6 +94,8 @@ pub(super) enum Stage {
     Unknown,
     Greeting,
     Proving(Pending),
+    /// Known, and waiting for room.
+    Waiting(Box<Known>, Header, Instant),
     Standing(Box<Standing>),
     /// The engine is at a worker.
     Away,
@@ -118,6 +120,8 @@ pub struct Conversation {
     begun: Instant,
     /// When bytes last moved towards a client that has some waiting.
     moved: Instant,
+    /// When it last asked for something.
+    asked: Instant,
     /// Data queue pairs that this session has had.
     pub(super) pairs: u64,
     /// Since when memory is held for a payload that the client has begun to send, and how long that is.
@@ -148,6 +152,7 @@ impl Conversation {
             origin,
             begun: now,
             moved: now,
+            asked: now,
             pairs: 0,
             owed: None,
             unanswered: None,
@@ -158,7 +163,7 @@ impl Conversation {
     pub fn is_stranger(&self) -> bool {
         matches!(
             self.stage,
-            Stage::Unknown | Stage::Greeting | Stage::Proving(_)
+            Stage::Unknown | Stage::Greeting | Stage::Proving(_) | Stage::Waiting(..)
         )
     }
 
@@ -182,6 +187,16 @@ impl Conversation {
     pub fn is_idle(&self) -> bool {
         let busy = matches!(self.stage, Stage::Away) || self.is_transferring();
         self.output.waiting() == 0 && self.held.is_none() && !busy
+    }
+
+    /// Since when the session does nothing and holds nothing, if it stands.
+    pub fn idle_since(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Standing(standing) if self.is_idle() && standing.holds_nothing() => {
+                Some(self.asked)
+            }
+            _ => None,
+        }
     }
 
     /// Who this is, for logs.
@@ -260,14 +275,18 @@ impl Conversation {
                 other => other.map(|()| None),
             };
         }
+        if matches!(self.stage, Stage::Waiting(..)) {
+            return Ok(self.wait_for_room(context, now));
+        }
         if let Some((frame, request)) = self.held.take() {
             return self.serve(context, frame, request, now);
         }
         let frame = self.next_frame(context);
-        self.owed = match (self.input.owed(), self.owed) {
-            (Some(length), None) => Some((now, length)),
-            (Some(_), before) => before,
-            (None, _) => None,
+        // What has come and was not looked at yet is nobody's debt.
+        self.owed = match (&frame, self.input.owed(), self.owed) {
+            (Err(NoFrame::Later), Some(length), None) => Some((now, length)),
+            (Err(NoFrame::Later), Some(_), before) => before,
+            _ => None,
         };
         let frame = match frame {
             Ok(frame) => frame,
@@ -276,6 +295,7 @@ impl Conversation {
             Err(other) => return Err(other),
         };
         let whole = Instant::now();
+        self.asked = whole;
         let request = Request::decode(frame.header.kind.operation(), &frame.body);
         if let Ok(request) = &request {
             self.unanswered = Some((Timed::of(request), whole));

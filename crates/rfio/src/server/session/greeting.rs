@@ -22,6 +22,9 @@ pub enum LocalUsers {
     All,
 }
 
+/// The name of nobody in particular.
+pub const ANONYMOUS: &str = "anonymous";
+
 /// Who is let in.
 #[derive(Debug)]
 pub struct Authenticator {
@@ -165,7 +168,7 @@ impl Authenticator {
             Methods::ANONYMOUS => {
                 let rights = self.anonymous.ok_or_else(denied)?;
                 Ok(Known {
-                    user: "anonymous".into(),
+                    user: ANONYMOUS.into(),
                     rights,
                     proof: [0; 32],
                     taggers: None,
