@@ -96,6 +96,7 @@ def growing_files(place: Place, fabric: str) -> Outcome:
             with open(file, "ab", buffering=0) as end:
                 while not stop.is_set():
                     end.write(b"another line\n" * 10)
+                    time.sleep(0.0003)
 
         thread = threading.Thread(target=grow)
         thread.start()

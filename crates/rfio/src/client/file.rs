@@ -114,11 +114,21 @@ impl RemoteFile {
         // Most lists are one request; the parts of a longer one are put together.
         let mut whole: Option<Vec<u8>> = None;
         while let Some(first) = rest.first() {
+            // A range longer than a request may carry is read by itself, as several.
             if first.length as usize > most {
-                return Err(Error::Setup(format!(
-                    "a range of {} bytes is more than one request may carry",
-                    first.length
-                )));
+                let parts = whole.get_or_insert_default();
+                let before = parts.len();
+                parts.resize(before + first.length as usize, 0);
+                let read = read_fully(
+                    &mut session,
+                    self.handle,
+                    first.offset,
+                    &mut parts[before..],
+                )?;
+                parts.truncate(before + read);
+                lengths.push(read as u32);
+                rest = &rest[1..];
+                continue;
             }
             let (mut sum, mut count) = (0usize, 0);
             for range in rest.iter().take(most_ranges) {

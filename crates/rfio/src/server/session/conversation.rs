@@ -8,7 +8,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -58,9 +58,27 @@ pub struct Context {
     /// Who is let in.
     pub authenticator: Authenticator,
     /// TLS, if it is configured.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: RwLock<Option<Arc<ServerConfig>>>,
     /// Whether connections without TLS are refused.
     pub tls_only: bool,
+}
+
+impl Context {
+    /// The certificate that new connections are shown.
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls
+            .read()
+            .unwrap_or_else(|poison| poison.into_inner())
+            .clone()
+    }
+
+    /// New connections are shown this certificate from now on.
+    pub fn replace_tls(&self, tls: Option<Arc<ServerConfig>>) {
+        *self
+            .tls
+            .write()
+            .unwrap_or_else(|poison| poison.into_inner()) = tls;
+    }
 }
 
 /// What a conversation wants.
@@ -346,7 +364,8 @@ impl Conversation {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(NoFrame::Later),
             Err(error) => return Err(NoFrame::Broken(error)),
         };
-        match (first, &context.tls, &self.origin) {
+        let tls = context.tls();
+        match (first, &tls, &self.origin) {
             (TLS_HANDSHAKE, None, _) => {
                 return Err(NoFrame::Violation(
                     "client wants TLS, which is not configured".into(),
