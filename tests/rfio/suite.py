@@ -7,7 +7,7 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (copies, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries, promises,
+from . import (copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries, promises,
                resuming, traps)
 from .service import FABRICS, PATHS
 
@@ -52,6 +52,7 @@ def cases() -> Iterator[Case]:
                 "continued trees": promises.continued_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
+    yield Case("READAHEAD and STREAM at 20 ms", "library", distance.read_options)
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)

@@ -9,9 +9,9 @@ use super::error::Error;
 use super::session::Session;
 use super::transfer::{WriteTicket, send_write, take_written};
 
-/// Writes of one file under way on one session. Nobody else uses the session before [`Push::finish`].
+/// Writes of one file under way on one session. Nobody else uses the session before [`Writes::finish`].
 #[derive(Debug)]
-pub struct Push {
+pub struct Writes {
     handle: Handle,
     due: VecDeque<WriteTicket>,
     most: usize,
@@ -19,7 +19,7 @@ pub struct Push {
     part: usize,
 }
 
-impl Push {
+impl Writes {
     /// Writes to `handle`, with what the session allows.
     pub fn new(session: &Session, handle: Handle) -> Self {
         Self {
@@ -64,6 +64,36 @@ impl Push {
     }
 }
 
+/// The same, for somebody who has the session to itself.
+#[derive(Debug)]
+pub struct Push<'a> {
+    session: &'a mut Session,
+    writes: Writes,
+}
+
+impl<'a> Push<'a> {
+    /// Writes to `handle`.
+    pub fn new(session: &'a mut Session, handle: Handle) -> Self {
+        let writes = Writes::new(session, handle);
+        Self { session, writes }
+    }
+
+    /// Largest single write, in bytes.
+    pub fn most(&self) -> u32 {
+        self.writes.most as u32
+    }
+
+    /// Starts a write; waits for an earlier one first if too many are under way.
+    pub fn start(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.writes.start(self.session, offset, bytes)
+    }
+
+    /// Waits for all of them; the first error, if any.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.writes.finish(self.session)
+    }
+}
+
 /// Writes everything at an offset.
 pub fn write_fully(
     session: &mut Session,
@@ -71,9 +101,9 @@ pub fn write_fully(
     offset: u64,
     bytes: &[u8],
 ) -> Result<(), Error> {
-    let mut push = Push::new(session, handle);
-    let started = push.start(session, offset, bytes);
+    let mut writes = Writes::new(session, handle);
+    let started = writes.start(session, offset, bytes);
     // What is under way is taken in any case, so that the session stays in step.
-    let finished = push.finish(session);
+    let finished = writes.finish(session);
     started.and(finished)
 }

@@ -21,7 +21,7 @@ use crate::client::error::Error;
 use crate::client::file::{RemoteFile, SharedSession, lock};
 use crate::client::options::Options;
 use crate::client::pull::Pull;
-use crate::client::push::Push;
+use crate::client::push::Writes;
 use crate::client::session::{Session, unexpected};
 
 /// Where something is on a service, and how to get there.
@@ -357,7 +357,7 @@ impl Sink for RemoteSink<'_> {
             }
         };
         let (session, file) = lane.as_ref().unwrap_or(&self.own);
-        let push = Push::new(&lock(session), file.handle());
+        let push = Writes::new(&lock(session), file.handle());
         Ok(Box::new(RemoteWriter {
             sink: self,
             lane,
@@ -407,7 +407,7 @@ pub(crate) fn synchronise_directory(session: &mut Session, path: &Path) -> Resul
 struct RemoteWriter<'a> {
     sink: &'a RemoteSink<'a>,
     lane: Option<Lane>,
-    push: Push,
+    push: Writes,
 }
 
 impl RemoteWriter<'_> {
