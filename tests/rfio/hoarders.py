@@ -303,6 +303,8 @@ def vanished_writer(place: Place) -> Outcome:
         gone, other = session(service), session(service)
         if gone.ask(OPEN, sole)[0] != 0 or other.ask(OPEN, sole)[0] != 16:
             return failed("there is no sole writer")
+        # Until everything is acknowledged: a repetition would be answered by a reset.
+        time.sleep(0.7)
         # In repair mode (TCP_REPAIR) a socket is closed without telling the other side.
         gone.socket.setsockopt(socket.IPPROTO_TCP, 19, 1)
         gone.close()
