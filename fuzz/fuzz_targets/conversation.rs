@@ -61,7 +61,7 @@ fn context() -> Context {
             LocalUsers::Own,
             Some(Access::ReadWrite),
         ),
-        tls: None,
+        tls: None.into(),
         tls_only: false,
     }
 }

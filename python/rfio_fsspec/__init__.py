@@ -11,6 +11,7 @@ the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_FABRIC
 from __future__ import annotations
 
 import os
+import secrets
 import stat as modes
 from typing import Any, Optional
 
@@ -27,6 +28,15 @@ class RfioFileSystem(AbstractFileSystem):
 
     protocol = "rfio"
     root_marker = ""
+    #: What fsspec itself gives to every filesystem.
+    _GENERAL = {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths",
+                "skip_instance_cache", "auto_mkdir"}
+
+    def __init__(self, *arguments: Any, **options: Any):
+        if unknown := sorted(set(options) - self._GENERAL):
+            raise TypeError(f"rfio:// takes no option {', '.join(unknown)}: who connects and how comes from the environment "
+                            "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_TIMEOUT)")
+        super().__init__(*arguments, **options)
 
     def _url(self, path: str) -> str:
         host, _, rest = self._strip_protocol(path).partition("/")
@@ -47,7 +57,14 @@ class RfioFileSystem(AbstractFileSystem):
         if own["type"] == "file":
             return [own] if detail else [path]
         found = [f"{path}/{name}" for name in sorted(library.names(self._url(path)))]
-        return [self.info(each) for each in found] if detail else found
+        return [self._entry(each) for each in found] if detail else found
+
+    def _entry(self, path: str) -> dict[str, Any]:
+        """What a name in a directory is. One that leads to nothing is listed all the same, as ls(1) does."""
+        try:
+            return self.info(path)
+        except FileNotFoundError:
+            return {"name": path, "size": None, "type": "other"}
 
     def modified(self, path: str):
         """When a file was last changed."""
@@ -85,6 +102,12 @@ class RfioFileSystem(AbstractFileSystem):
     def mv(self, path1: str, path2: str, **_: Any) -> None:
         """Renames on one server."""
         library.rename(self._url(path1), self._url(path2))
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        """Copies a file, through here."""
+        with self.open(path1, "rb") as source, self.open(path2, "wb") as sink:
+            while data := source.read(8 << 20):
+                sink.write(data)
 
     def cat_ranges(self, paths: list, starts: Any, ends: Any, max_gap: Optional[int] = None,
                    on_error: str = "return", **kwargs: Any) -> list:
@@ -139,8 +162,9 @@ class RfioFile(AbstractBufferedFile):
             self._file = library.File(self.fs._url(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             return
         directory, _, name = self.path.rpartition("/")
-        self._partial = f"{directory}/.{name}.rfpart"
-        self._file = library.File(self.fs._url(self._partial), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        # Each writer has a name of its own: who is whole last wins, and nobody mixes.
+        self._partial = f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
+        self._file = library.File(self.fs._url(self._partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def _upload_chunk(self, final: bool = False) -> bool:
         self._file.write(self.buffer.getvalue())

@@ -64,6 +64,7 @@ def _load() -> ctypes.CDLL:
         "rfio_closedir": (integer, [ctypes.c_void_p]),
         "rfio_serror": (text, []),
         "rfio_serrno": (integer, []),
+        "rfiosetopt": (integer, [integer, ctypes.POINTER(integer), integer]),
     }
     for function, (result, arguments) in signatures.items():
         getattr(library, function).restype = result

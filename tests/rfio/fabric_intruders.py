@@ -200,7 +200,7 @@ class HostileServer:
 
     def attributes(self) -> bytes:
         """Of a regular file."""
-        return struct.pack(">QQIQIIQQqqqQ", 1, 2, 0o100644, 1, 0, 0, self.size, 8, 0, 0, 0, 7)
+        return struct.pack(">QQIQIIQQqqqQB", 1, 2, 0o100644, 1, 0, 0, self.size, self.size // 512, 0, 0, 0, 7, 1)
 
     def serve_until_reads(self, count: int) -> list[tuple[int, int, int, int, int, int]]:
         """Greets, lets in, connects, opens; then so many reads: (number, offset, length, address, key, window)."""

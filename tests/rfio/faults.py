@@ -144,6 +144,36 @@ def server_restarted(place: Place, fabric: str) -> Outcome:
         return passed() if ended.succeeded else failed("not served again", ended.evidence())
 
 
+def reloaded(place: Place) -> Outcome:
+    """SIGHUP: new secrets are in force for new sessions, those that stand go on, and a bad file changes nothing."""
+    with Service(place, "tcp") as service:
+        standing = Peer(service.port)
+        assert standing.log_in(USER, SECRET) == 0
+
+        def hang_up(words: str) -> bool:
+            before = service.daemon.output().count(words)
+            os.kill(service.daemon.pid, 1)
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and service.daemon.output().count(words) == before:
+                time.sleep(0.01)
+            return service.daemon.output().count(words) > before
+
+        old = service.secrets.read_bytes()
+        service.secrets.write_bytes(b"other:" + SECRET[::-1] + b"\n")
+        if not hang_up("read again"):
+            return failed("SIGHUP does nothing", service.daemon.output())
+        fresh = Peer(service.port)
+        if fresh.log_in(b"other", SECRET[::-1]) != 0 or Peer(service.port).log_in(USER, SECRET) == 0:
+            return failed("the new secrets are not in force")
+        if standing.ask(30, text(b"/"))[0] != 0:
+            return failed("a session that stood has ended")
+        service.secrets.write_bytes(b"no secret at all\n")
+        if not hang_up("nothing is reloaded") or Peer(service.port).log_in(b"other", SECRET[::-1]) != 0:
+            return failed("a bad file is taken", service.daemon.output())
+        service.secrets.write_bytes(old)
+        return passed()
+
+
 def two_writers(place: Place, fabric: str) -> Outcome:
     """A second copy to the same place is told that it is busy: exit code 16."""
     with Service(place, fabric) as service:

@@ -16,9 +16,9 @@ from harness.place import Place
 from .encrypted import certificate
 from .intruders import alive
 from .service import SECRET, USER, Service, noise, same
-from .wire import HEADER, MAGIC, OPEN, Peer, text
+from .wire import ANONYMOUS, HEADER, MAGIC, OPEN, Closed, Peer, text
 
-CLOSE, WRITE, LIST = 11, 14, 42
+CLOSE, WRITE, CHECKSUM, LIST = 11, 14, 21, 42
 EMFILE = 24
 #: Open for reading; for writing, made if missing.
 READING, WRITING = struct.pack(">II", 1, 0), struct.pack(">II", 2 | 4, 0o600)
@@ -194,3 +194,167 @@ def half_a_handshake(place: Place) -> Outcome:
         turned_away = service.metric("rfio_connections_turned_away_total")
         idle.close()
         return passed() if turned_away >= 3 and alive(service) else failed(f"{turned_away} turned away")
+
+
+def checksums_of_nothing(place: Place) -> Outcome:
+    """Sixteen sessions of one user ask for checksums of a huge sparse file, as many as they may: another user's light
+    requests are answered all the same."""
+    with Service(place, "tcp", "--anonymous", "read") as service:
+        with open(service.export / "huge", "wb") as file:
+            file.truncate(1 << 40)
+        stop = threading.Event()
+
+        def hog(number: int) -> None:
+            peer = Peer(service.port, 60)
+            assert peer.log_in(b"", None, ANONYMOUS) == 0
+            status, body, _ = peer.ask(OPEN, text(b"/huge") + READING)
+            assert status == 0
+            request = body[:8] + struct.pack(">QII", number << 30, 256 << 10, 1024)
+            try:
+                for _ in range(32):
+                    peer.send(CHECKSUM, request)
+                while not stop.is_set():
+                    peer.receive()
+                    peer.send(CHECKSUM, request)
+            except (OSError, Closed):
+                pass
+            peer.close()
+
+        threads = [threading.Thread(target=hog, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        honest, took = session(service), []
+        for _ in range(40):
+            begun = time.monotonic()
+            status, _, _ = honest.ask(30, text(b"/huge"))
+            took.append(time.monotonic() - begun)
+            if status:
+                return failed("a light request is refused")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        took.sort()
+        figures = f"{took[20] * 1e3:.0f} ms in the middle, {took[-1] * 1e3:.0f} ms at most"
+        # With 256 MiB a request, each took the workers a tenth of a second, and sixteen of them stood in line.
+        return passed(figures) if took[20] < 0.1 else failed(f"light requests take {figures}")
+
+
+def bodies_that_do_not_come(place: Place) -> Outcome:
+    """Long bodies are announced and come a byte at a time: their memory counts, and in the end they are given up."""
+    with Service(place, "tcp", "--stall-timeout", "2", "--buffers-per-user", "1M") as service:
+        hoarders = [session(service) for _ in range(40)]
+        for peer in hoarders:
+            peer.send(13, b"x" * 50_000, body_length=100_000)
+        time.sleep(0.5)
+        used = service.metric("rfio_buffer_bytes")
+        if not 200_000 <= used <= 1 << 20:
+            return failed(f"40 bodies of 100,000 bytes hold {used} bytes of 1 MiB")
+        for peer in hoarders:
+            peer.socket.settimeout(30)
+        ended = sum(peer.closed() for peer in hoarders[:5])
+        if ended != 5 or service.metric("rfio_stalls_total") < 5:
+            return failed(f"{ended} of 5 unfinished bodies were given up")
+        # Half a header is no better.
+        slow = session(service)
+        slow.socket.sendall(HEADER.pack(MAGIC, 4, 0, 0, 9)[:7])
+        slow.socket.settimeout(30)
+        if not slow.closed():
+            return failed("half a header is waited for")
+        return passed() if alive(service) else failed("an honest client is not served")
+
+
+def idle_strangers(place: Place) -> Outcome:
+    """As many idle anonymous sessions as there may be: the next one is let in, and one that has a file open stays."""
+    with Service(place, "tcp", "--anonymous", "read", "--sessions-per-user", "12") as service:
+        (service.export / "f").write_bytes(b"x")
+
+        def stranger() -> Peer:
+            peer = Peer(service.port)
+            status = peer.log_in(b"", None, ANONYMOUS)
+            assert status == 0, status
+            return peer
+
+        busy = stranger()
+        status, body, _ = busy.ask(OPEN, text(b"/f") + READING)
+        assert status == 0
+        idle = [stranger() for _ in range(11)]
+        time.sleep(2.5)
+        try:
+            fresh = stranger()
+        except AssertionError as error:
+            return failed(f"nobody else is let in: status {error}")
+        if fresh.ask(30, text(b"/f"))[0] != 0 or busy.ask(12, body[:8] + struct.pack(">QIBB", 0, 1, 0, 0))[2] != b"x":
+            return failed("who is let in, or has a file open, is not served")
+        if service.metric("rfio_idle_sessions_ended_total") < 1:
+            return failed("it is not counted")
+        # And from another address there is room of its own.
+        for peer in idle:
+            peer.close()
+        return passed()
+
+
+def vanished_writer(place: Place) -> Outcome:
+    """A host that vanishes without a word has the sole right to write a file: it is free again soon."""
+    if os.geteuid() != 0:
+        return skipped("needs root, to let a connection vanish")
+    with Service(place, "tcp", "--vanish-timeout", "3") as service:
+        sole = text(b"/f") + struct.pack(">II", 1 | 2 | 4 | 64, 0o600)
+        gone, other = session(service), session(service)
+        if gone.ask(OPEN, sole)[0] != 0 or other.ask(OPEN, sole)[0] != 16:
+            return failed("there is no sole writer")
+        # Until everything is acknowledged: a repetition would be answered by a reset.
+        time.sleep(0.7)
+        # In repair mode (TCP_REPAIR) a socket is closed without telling the other side.
+        gone.socket.setsockopt(socket.IPPROTO_TCP, 19, 1)
+        gone.close()
+        begun = time.monotonic()
+        while time.monotonic() < begun + 15:
+            if other.ask(OPEN, sole)[0] == 0:
+                return passed(f"free after {time.monotonic() - begun:.1f} s")
+            time.sleep(0.1)
+        return failed("the vanished host's right lasts")
+
+
+def idle_scrapers(place: Place) -> Outcome:
+    """Connections to the metrics that say nothing do not delay a scrape."""
+    with Service(place, "tcp") as service:
+        service.metric("rfio_sessions")
+        idle = [socket.create_connection(("127.0.0.1", service.metrics_port), 20) for _ in range(100)]
+        for connection in idle[50:]:
+            connection.sendall(b"GET /met")
+        begun = time.monotonic()
+        service.metric("rfio_sessions")
+        took = time.monotonic() - begun
+        for connection in idle:
+            connection.close()
+        return passed(f"{took * 1e3:.0f} ms") if took < 1 else failed(f"a scrape takes {took:.1f} s")
+
+
+def fifos_and_devices(place: Place) -> Outcome:
+    """What is no regular file is refused without being opened: who waits at the other end of a FIFO sees nobody."""
+    with Service(place, "tcp") as service:
+        os.mkfifo(service.export / "fifo")
+        os.mkfifo(service.export / "back")
+        reader = os.open(service.export / "back", os.O_RDONLY | os.O_NONBLOCK)
+        opened = threading.Event()
+
+        def write() -> None:
+            os.close(os.open(service.export / "fifo", os.O_WRONLY))
+            opened.set()
+
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        peer = session(service)
+        for name, flags in ((b"/fifo", READING), (b"/back", WRITING), (b"/fifo", struct.pack(">II", 1 | 128, 0))):
+            if peer.ask(OPEN, text(name) + flags)[0] == 0:
+                return failed(f"{name!r} is opened")
+        if peer.ask(43, text(b"/fifo") + struct.pack(">I", 1000))[0] == 0:
+            return failed("a FIFO is fetched")
+        came = opened.wait(1)
+        if not came:
+            # Somebody must take the writer out of its wait.
+            os.close(os.open(service.export / "fifo", os.O_RDONLY | os.O_NONBLOCK))
+            thread.join()
+        os.close(reader)
+        return failed("the service opened a FIFO") if came else passed()

@@ -45,6 +45,8 @@ def everything(place: Place) -> Outcome:
     unit = (at / "lib/systemd/system/rfiod.service").read_text()
     if not re.search(rf"^ExecStart={prefix}/bin/rfiod ", unit, re.M):
         return failed("the unit starts another rfiod", unit)
+    if "ProtectSystem=strict" in unit and "ReadWritePaths" not in unit:
+        return failed("the unit makes every export read-only", unit)
     if not (at / "share/verbena/python/rfio_fsspec/__init__.py").is_file():
         return failed("the Python package is not there")
     source = place.directory / "program.c"

@@ -59,7 +59,7 @@ def nothing_before_the_proof(place: Place) -> Outcome:
 def commands(place: Place) -> Outcome:
     """No request runs a command: every operation number that is not defined ends the session."""
     with Service(place, "tcp") as service:
-        defined = {1, 2, 3, 4, *range(10, 23), *range(30, 45)}
+        defined = {1, 2, 3, 4, *range(10, 24), *range(30, 50)}
         for operation in [number for number in range(0, 200) if number not in defined] + [0x7fff]:
             peer = Peer(service.port)
             assert peer.log_in(USER, SECRET) == 0
@@ -183,9 +183,12 @@ def no_process_per_connection(place: Place) -> Outcome:
     with Service(place, "tcp", "--sessions-per-user", "50") as service:
         before = service.status()["Threads"]
         sessions = []
+        (service.export / "f").write_bytes(b"x")
         for _ in range(50):
             sessions.append(Peer(service.port))
             assert sessions[-1].log_in(USER, SECRET) == 0
+            # One that holds nothing would make room.
+            assert sessions[-1].ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))[0] == 0
         if service.status()["Threads"] != before:
             return failed("sessions cost threads")
         if Peer(service.port).log_in(USER, SECRET) != EBUSY:

@@ -76,6 +76,23 @@ fs.makedirs(base + "/x/y"); fs.mv(base + "/d.bin", base + "/x/y/e.bin")
 assert fs.find(base) == [fs._strip_protocol(base) + "/x/y/e.bin"], fs.find(base)
 fs.rm(base + "/x", recursive=True)
 assert fs.ls(base) == []
+big = bytes(range(256)) * (6 << 12)
+fs.pipe_file(base + "/big", big)
+assert fs.cat_ranges([base + "/big"] * 3, [5, 0, 100], [10, len(big), 200]) == [big[5:10], big, big[100:200]]
+fs.copy(base + "/big", base + "/copy"); assert fs.cat_file(base + "/copy") == big
+one, other = fs.open(base + "/w", "wb"), fs.open(base + "/w", "wb")
+for part in range(3):
+    one.write(b"1" * (6 << 20)); other.write(b"2" * (6 << 20))
+one.close(); other.close()
+assert set(fs.cat_file(base + "/w")) == {ord("2")}, "two writers mix"
+import os
+os.symlink("nowhere", sys.argv[2] + "/dangling")
+assert len(fs.ls(base)) == 4, fs.ls(base)
+try:
+    fsspec.filesystem("rfio", user="somebody")
+    raise AssertionError("an option is ignored")
+except TypeError:
+    pass
 try:
     fs.info(base + "/nothing")
 except FileNotFoundError:
@@ -91,7 +108,7 @@ def python(place: Place, fabric: str, needs: str) -> Outcome:
     with Service(place, fabric) as service:
         script = place.directory / "script.py"
         script.write_text(PANDAS if needs == "pandas" else PLAIN)
-        plain = [str(PYTHON), str(script), f"rfio://127.0.0.1:{service.port}"]
+        plain = [str(PYTHON), str(script), f"rfio://127.0.0.1:{service.port}", str(service.export)]
         ended = place.run("python", run(*plain) if fabric == "verbs" else plain, 120,
                           RFIO_FABRIC=fabric, RFIO_LIBRARY=str(LIBRARIES / "librfio.so.2"),
                           PYTHONPATH=str(ROOT / "python"), **service.environment())

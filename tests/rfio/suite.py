@@ -7,7 +7,8 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import copies, encrypted, fabric_intruders, faults, hoarders, installed, intruders, libraries, resuming
+from . import (copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries, promises,
+               resuming, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -38,6 +39,25 @@ def cases() -> Iterator[Case]:
                        partial(libraries.c_program, fabric=fabric, library=library))
         for needs in ("fsspec", "pandas"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
+        yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
+        yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
+        yield Case("readers after a fork", fabric, partial(forks.readers_after_a_fork, fabric=fabric))
+        yield Case("the path is said", fabric, partial(promises.said_path, fabric=fabric))
+    for direction in ("download", "upload"):
+        for kind in ("file", "tree"):
+            yield Case(f"power cut after a {kind} with --sync", direction,
+                       partial(promises.power_cut, direction=direction, kind=kind))
+        for name, function in {
+                "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
+                "continued trees": promises.continued_trees}.items():
+            yield Case(name, direction, partial(function, direction=direction))
+    yield Case("times of whole seconds", "copy", freshness.whole_second_times)
+    yield Case("READAHEAD and STREAM at 20 ms", "library", distance.read_options)
+    yield Case("secrets reloaded", "server", faults.reloaded)
+    yield Case("between services", "copy", promises.between_services)
+    yield Case("a lost server", "copy", promises.lost_server)
+    yield Case("links that become directories", "trap", traps.links_that_become_directories)
+    yield Case("names listed twice", "trap", traps.names_listed_twice)
     # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.
     yield Case("10,000 half-open connections", "verbs", partial(faults.half_open, fabric="verbs"))
     for path in PATHS:
@@ -62,7 +82,11 @@ def cases() -> Iterator[Case]:
             "replies that nobody takes": hoarders.replies_that_nobody_takes,
             "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
             "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
-            "half a handshake": hoarders.half_a_handshake}.items():
+            "half a handshake": hoarders.half_a_handshake,
+            "checksums of nothing": hoarders.checksums_of_nothing,
+            "bodies that do not come": hoarders.bodies_that_do_not_come, "idle strangers": hoarders.idle_strangers,
+            "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
+            "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
 
 

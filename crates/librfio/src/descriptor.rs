@@ -8,7 +8,7 @@ use verbena_rfio_protocol::types::{Attributes, Range};
 
 use crate::core::file::OpenFile;
 use crate::core::place::{self, Place};
-use crate::core::{sessions, table};
+use crate::core::table::{self, Removed};
 use crate::door;
 
 /// The system's `struct stat` of attributes.
@@ -52,14 +52,8 @@ const _: () = assert!(size_of::<iovec64>() == 16);
 pub fn open(path: &str, flags: c_int, mode: u32) -> Result<c_int, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
-            let session = sessions::own(&address)?;
-            table::insert(OpenFile::open(
-                &session,
-                &path,
-                flags,
-                mode,
-                table::reading(),
-            )?)
+            let file = OpenFile::open(&address, &path, flags, mode, table::reading())?;
+            table::insert(file)
         }
         Place::Here(path) => {
             use std::os::unix::ffi::OsStrExt;
@@ -128,7 +122,8 @@ pub unsafe extern "C" fn rfio_open64(
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_close(descriptor: c_int) -> c_int {
     match table::remove(descriptor) {
-        Some(file) => door::status(file.close()),
+        Some(Removed::Own(file)) => door::status(file.close()),
+        Some(Removed::Inherited) => 0,
         // SAFETY: an integer.
         None => unsafe { libc::close(descriptor) },
     }

@@ -3,7 +3,7 @@
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
 use crate::status::Status;
-use crate::types::{Attributes, Endpoint, Entry, Handle, Path, Text};
+use crate::types::{Attributes, Endpoint, Entry, Extended, Extent, Handle, Path, Text};
 
 message! {
     /// The answer to a greeting.
@@ -149,6 +149,23 @@ message! {
     }
 }
 
+message! {
+    /// Parts of a file that hold data, in order.
+    Data {
+        /// The parts.
+        extents: Vec<Extent>,
+        /// Where to ask on; zero when no data follow.
+        next: u64,
+    }
+}
+message! {
+    /// A file's extended attributes of the `user.` name space.
+    ExtendedAttributes {
+        /// All of them.
+        entries: Vec<Extended>,
+    }
+}
+
 catalogue! {
     /// The successful answer, by the request's operation.
     Reply {
@@ -186,6 +203,8 @@ catalogue! {
         21 Checksums(Checksums),
         /// To SetTimes.
         22 TimesSet(Done),
+        /// To Extents.
+        23 Data(Data),
         /// To Status.
         30 Status(About),
         /// To LinkStatus.
@@ -216,6 +235,16 @@ catalogue! {
         43 Fetched(Fetched),
         /// To Store.
         44 Stored(About),
+        /// To SynchroniseDirectory.
+        45 DirectorySynchronised(Done),
+        /// To ChangeTimes.
+        46 TimesChanged(Done),
+        /// To MakeHardLink.
+        47 HardLinkMade(Done),
+        /// To Extended.
+        48 Extended(ExtendedAttributes),
+        /// To SetExtended.
+        49 ExtendedSet(Done),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
-use crate::types::{Endpoint, Handle, Path, Range, Text, Window};
+use crate::types::{Endpoint, Extended, Handle, Path, Range, Text, Window};
 
 message! {
     /// The greeting: the first frame of every session.
@@ -239,6 +239,39 @@ message! {
         modified: i64,
         /// CRC32C of the data that follow.
         checksum: u32,
+        /// Bits of [`StoreCare`].
+        care: u32,
+    }
+}
+message! {
+    /// Asks which parts of a file hold data.
+    Extents {
+        /// The file.
+        handle: Handle,
+        /// From this byte on.
+        offset: u64,
+        /// At most so many extents.
+        count: u32,
+    }
+}
+message! {
+    /// Sets times by name; a final symbolic link is not followed.
+    PathTimes {
+        /// The path.
+        path: Path,
+        /// Last access, nanoseconds since 1970.
+        accessed: i64,
+        /// Last change.
+        modified: i64,
+    }
+}
+message! {
+    /// Gives a file extended attributes.
+    SetExtended {
+        /// The path; a final symbolic link is not followed.
+        path: Path,
+        /// What is set; other attributes stay.
+        entries: Vec<Extended>,
     }
 }
 
@@ -279,6 +312,8 @@ catalogue! {
         21 Checksum(Checksum),
         /// Times.
         22 SetTimes(SetTimes),
+        /// Where the data are, and where holes.
+        23 Extents(Extents),
         /// Attributes, following a symbolic link.
         30 Status(OnPath),
         /// Attributes of the link itself.
@@ -309,6 +344,16 @@ catalogue! {
         43 Fetch(Fetch),
         /// A small file, whole, to the server.
         44 Store(Store),
+        /// A directory's names to stable storage.
+        45 SynchroniseDirectory(OnPath),
+        /// Times, by name.
+        46 ChangeTimes(PathTimes),
+        /// A second name for a file.
+        47 MakeHardLink(TwoPaths),
+        /// Extended attributes.
+        48 Extended(OnPath),
+        /// Sets extended attributes.
+        49 SetExtended(SetExtended),
     }
 }
 
@@ -348,6 +393,9 @@ impl Request {
             | Self::ReadLink(_)
             | Self::Space(_)
             | Self::List(_)
+            | Self::Extents(_)
+            | Self::Extended(_)
+            | Self::SynchroniseDirectory(_)
             | Self::Fetch(_) => false,
             // What is not known to be harmless is a change.
             _ => true,
@@ -380,6 +428,28 @@ impl Request {
             | Self::Write(Write { window, .. }) => window.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// What a Store does beyond writing the data, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreCare(pub u32);
+
+impl StoreCare {
+    /// The data are on stable storage before the file gets its name.
+    pub const STABLE: u32 = 1;
+    /// The data are read back and compared before the file gets its name.
+    pub const READ_BACK: u32 = 2;
+    const KNOWN: u32 = 3;
+
+    /// The bits, unless one is undefined.
+    pub fn checked(bits: u32) -> Option<Self> {
+        (bits & !Self::KNOWN == 0).then_some(Self(bits))
+    }
+
+    /// Whether every bit of `bits` is set.
+    pub fn has(self, bits: u32) -> bool {
+        self.0 & bits == bits
     }
 }
 

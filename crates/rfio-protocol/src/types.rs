@@ -53,6 +53,38 @@ impl Field for Path {
     }
 }
 
+/// Longest value of an extended attribute: Linux's XATTR_SIZE_MAX.
+pub const MOST_VALUE: usize = 65_536;
+
+/// Bytes without a meaning to the protocol, limited.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Bytes(Vec<u8>);
+
+impl Bytes {
+    /// The bytes, unless they are too many.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
+        let bytes = bytes.into();
+        (bytes.len() <= MOST_VALUE).then_some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Field for Bytes {
+    const SMALLEST: usize = 4;
+    fn put(&self, writer: &mut Writer) {
+        writer.put_count(self.0.len());
+        writer.put(&self.0);
+    }
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let count = reader.take_count(MOST_VALUE, 1, "value")?;
+        Ok(Self(reader.take(count, "value")?.to_vec()))
+    }
+}
+
 /// Text for people and names of users: UTF-8, limited.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Text(String);
@@ -172,7 +204,40 @@ message! {
         changed: i64,
         /// Changes whenever the data may have changed.
         version: u64,
+        /// Whether any further change must show in the version: false as long as the file's times may stay equal when it
+        /// is written again.
+        settled: bool,
     }
+}
+
+message! {
+    /// Part of a file that holds data; what no extent covers is a hole.
+    Extent {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    }
+}
+
+impl Element for Extent {
+    const MOST: usize = 65_536;
+    const LIST: &'static str = "list of extents";
+}
+
+message! {
+    /// An extended attribute of the `user.` name space (xattr(7)).
+    Extended {
+        /// The name, with its name space.
+        name: Path,
+        /// The value.
+        value: Bytes,
+    }
+}
+
+impl Element for Extended {
+    const MOST: usize = 1024;
+    const LIST: &'static str = "list of extended attributes";
 }
 
 message! {
@@ -231,6 +296,14 @@ pub mod arbitrary {
         fn any() -> BoxedStrategy<Self> {
             proptest::collection::vec(1u8.., 0..64)
                 .prop_map(|bytes| Path::new(bytes).unwrap())
+                .boxed()
+        }
+    }
+
+    impl Any for Bytes {
+        fn any() -> BoxedStrategy<Self> {
+            proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)
+                .prop_map(|bytes| Bytes::new(bytes).unwrap())
                 .boxed()
         }
     }

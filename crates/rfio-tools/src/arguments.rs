@@ -108,9 +108,12 @@ pub struct Copy {
     /// Sessions that share the work
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub parallel: u16,
-    /// Put the data on stable storage before the copy gets its name
+    /// Put the data on stable storage before the copy gets its name, and the name before the end
     #[arg(long)]
     pub sync: bool,
+    /// Copy extended attributes of the users' name space as well
+    #[arg(long)]
+    pub xattrs: bool,
     /// Summary as one JSON object on standard output (standard error when copying to '-')
     #[arg(long)]
     pub json: bool,
@@ -310,6 +313,9 @@ pub struct Daemon {
     /// Seconds after which a client that takes no data is let go
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub stall_timeout: u64,
+    /// Seconds after which a client is let go whose host does not answer any more
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..))]
+    pub vanish_timeout: u64,
     /// Event loops [default: one per core, at most 8]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,

@@ -13,7 +13,9 @@ pub mod checksum;
 pub mod client;
 pub mod fabric;
 pub mod server;
+mod settled;
 pub mod socket;
+mod writers;
 
 #[doc(hidden)]
 pub mod scratch;

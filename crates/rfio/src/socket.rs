@@ -25,6 +25,18 @@ impl Socket {
         Self(stream.into())
     }
 
+    /// Notices within about `patience` that the peer's host has vanished: what is silent is asked whether it is there, and
+    /// what is sent must be acknowledged. No concern of a Unix socket.
+    pub fn notice_vanished(&self, patience: Duration) -> io::Result<()> {
+        // The first question after half the time, then three more.
+        let second = Duration::from_secs(1);
+        sockopt::set_tcp_keepidle(&self.0, (patience / 2).max(second))?;
+        sockopt::set_tcp_keepintvl(&self.0, (patience / 6).max(second))?;
+        sockopt::set_tcp_keepcnt(&self.0, 3)?;
+        let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        Ok(sockopt::set_tcp_user_timeout(&self.0, milliseconds)?)
+    }
+
     /// Whether calls wait.
     pub fn set_blocking(&self, blocking: Blocking) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(

@@ -5,15 +5,19 @@
 
 use std::collections::VecDeque;
 
-use verbena_rfio::client::file::SharedSession;
-use verbena_rfio::client::{Error, RemoteFile};
+use verbena_rfio::client::{Address, Error, RemoteFile};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
+use super::sessions;
 use crate::door::invalid;
 
 /// Bytes read ahead of small reads.
 const AHEAD: usize = 128 << 10;
+
+/// Bytes read ahead at most. They come as many requests under way at once, so over a long way a window costs one round trip
+/// beyond the time that its bytes take.
+const MOST_AHEAD: usize = 16 << 20;
 
 /// What was read ahead.
 struct Piece {
@@ -66,6 +70,33 @@ pub enum Reading {
     Direct,
     /// Through a buffer.
     Buffered,
+    /// Through a buffer that grows as long as reads follow each other.
+    Ahead,
+    /// Through a large buffer from the first read on.
+    Streamed,
+}
+
+impl Reading {
+    /// Bytes that are fetched for a read, if the one before fetched so many and this one follows it.
+    fn window(self, before: Option<usize>) -> usize {
+        match (self, before) {
+            (Self::Direct, _) => 0,
+            (Self::Buffered, _) | (Self::Ahead, None) => AHEAD,
+            (Self::Ahead, Some(before)) => (2 * before).clamp(AHEAD, MOST_AHEAD),
+            (Self::Streamed, _) => MOST_AHEAD,
+        }
+    }
+}
+
+/// Where an open file came from: enough to open it again.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    address: Address,
+    path: Path,
+    flags: i32,
+    reading: Reading,
+    /// Device and inode on the server.
+    identity: (u64, u64),
 }
 
 /// An open file.
@@ -76,20 +107,30 @@ pub struct OpenFile {
     reading: Reading,
     ahead: Option<Piece>,
     announced: Announced,
+    origin: Origin,
 }
 
 impl OpenFile {
     /// Opens a remote file with the system's open flags.
     pub fn open(
-        session: &SharedSession,
+        address: &Address,
         path: &Path,
         flags: i32,
         mode: u32,
         reading: Reading,
     ) -> Result<Self, Error> {
         let wanted = protocol_flags(flags)?;
-        let remote = RemoteFile::open(session, path, wanted, mode)?;
+        let session = sessions::own(address)?;
+        let remote = RemoteFile::open(&session, path, wanted, mode)?;
         let appends = flags & libc::O_APPEND != 0;
+        let about = remote.attributes();
+        let origin = Origin {
+            address: address.clone(),
+            path: path.clone(),
+            flags,
+            reading,
+            identity: (about.device, about.inode),
+        };
         Ok(Self {
             remote,
             position: 0,
@@ -97,7 +138,24 @@ impl OpenFile {
             reading,
             ahead: None,
             announced: Announced::default(),
+            origin,
         })
+    }
+
+    /// Opens the same file once more, in a session of its own, with this position. It must still be the same file.
+    pub fn again(origin: &Origin, position: u64) -> Result<Self, Error> {
+        let flags = origin.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
+        let mut file = Self::open(&origin.address, &origin.path, flags, 0, origin.reading)?;
+        if file.origin.identity != origin.identity {
+            return Err(Error::Changed);
+        }
+        file.position = position;
+        Ok(file)
+    }
+
+    /// Where it came from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// Reads at the position and moves it.
@@ -120,10 +178,17 @@ impl OpenFile {
             bytes.copy_from_slice(found);
             return Ok(bytes.len());
         }
-        if self.reading == Reading::Direct || bytes.len() >= AHEAD {
+        // A read that begins in what was fetched, or right behind it, goes on with it.
+        let follows = self.ahead.as_ref().filter(|piece| {
+            let end = piece.offset + piece.bytes.len() as u64;
+            (piece.offset..=end).contains(&offset)
+        });
+        let window = self.reading.window(follows.map(|piece| piece.bytes.len()));
+        if bytes.len() >= window {
             return self.remote.read_at(offset, bytes);
         }
-        let mut buffer = vec![0; AHEAD];
+        let mut buffer = self.ahead.take().map_or_else(Vec::new, |piece| piece.bytes);
+        buffer.resize(window, 0);
         let read = self.remote.read_at(offset, &mut buffer)?;
         buffer.truncate(read);
         let length = bytes.len().min(read);

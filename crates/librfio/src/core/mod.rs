@@ -1,6 +1,7 @@
 //! What the functions mean, without C.
 
 pub mod file;
+pub mod forks;
 pub mod place;
 pub mod sessions;
 pub mod table;

@@ -1,7 +1,7 @@
 //! Where a path leads: here, or to a server; and the directory that `rfio_chdir` chose.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use verbena_rfio::client::{Address, Error, Location};
 use verbena_rfio_protocol::types::Path;
@@ -10,6 +10,16 @@ use crate::door::invalid;
 
 /// The remote directory for paths that name no host, as the process's working directory is for the system's calls.
 static REMOTE_DIRECTORY: Mutex<Option<(Address, Path)>> = Mutex::new(None);
+
+/// The table, locked.
+pub type Guard = MutexGuard<'static, Option<(Address, Path)>>;
+
+/// Locks it, for the time of a fork.
+pub fn hold() -> Guard {
+    REMOTE_DIRECTORY
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+}
 
 /// Where a path leads.
 pub enum Place {

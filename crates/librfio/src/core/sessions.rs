@@ -2,38 +2,48 @@
 //! other.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use verbena_rfio::client::file::{SharedSession, lock};
-use verbena_rfio::client::{Address, Error, Options, Session};
+use verbena_rfio::client::{Address, Error, Options, Session, lineage};
 use verbena_rfio_protocol::{Reply, Request};
 
-fn kept() -> &'static Mutex<HashMap<Address, SharedSession>> {
-    static KEPT: OnceLock<Mutex<HashMap<Address, SharedSession>>> = OnceLock::new();
+use super::forks;
+
+/// A session, and the process that opened it.
+type Kept = HashMap<Address, (u64, SharedSession)>;
+
+/// The table, locked.
+pub type Guard = MutexGuard<'static, Kept>;
+
+/// Locks it, for a look or for the time of a fork.
+pub fn hold() -> Guard {
+    static KEPT: OnceLock<Mutex<Kept>> = OnceLock::new();
     KEPT.get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
 }
 
 /// A connection of its own.
 pub fn own(address: &Address) -> Result<SharedSession, Error> {
+    forks::prepare();
     Ok(Arc::new(Mutex::new(Session::connect(
         address,
         &Options::from_environment()?,
     )?)))
 }
 
-/// The kept connection, made if it is missing or broken.
+/// The kept connection, made if it is missing, broken, or a parent's.
 pub fn shared(address: &Address) -> Result<SharedSession, Error> {
-    let found = kept()
-        .lock()
-        .unwrap_or_else(|poison| poison.into_inner())
-        .get(address)
-        .cloned();
+    let found = hold().get(address).cloned();
     match found {
-        Some(session) if !lock(&session).is_broken() => Ok(session),
+        Some((process, session)) if process == lineage::mark() && !lock(&session).is_broken() => {
+            Ok(session)
+        }
         _ => {
             let session = own(address)?;
-            let mut kept = kept().lock().unwrap_or_else(|poison| poison.into_inner());
-            kept.insert(address.clone(), Arc::clone(&session));
+            let entry = (lineage::mark(), Arc::clone(&session));
+            forget_if_inherited(hold().insert(address.clone(), entry));
             Ok(session)
         }
     }
@@ -41,10 +51,18 @@ pub fn shared(address: &Address) -> Result<SharedSession, Error> {
 
 /// Closes the kept connections.
 pub fn close_all() {
-    kept()
-        .lock()
-        .unwrap_or_else(|poison| poison.into_inner())
-        .clear();
+    for entry in std::mem::take(&mut *hold()).into_values() {
+        forget_if_inherited(Some(entry));
+    }
+}
+
+/// A parent's session may be locked by a thread that is not in this process: it is left alone.
+fn forget_if_inherited(entry: Option<(u64, SharedSession)>) {
+    if let Some((process, session)) = entry
+        && process != lineage::mark()
+    {
+        std::mem::forget(session);
+    }
 }
 
 /// A request by name. A kept connection may have been closed by a server that was started anew; requests that change

@@ -5,17 +5,24 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use verbena_rfio::client::Error;
+use verbena_rfio::client::{Error, lineage};
 
-use super::file::{OpenFile, Reading};
+use super::file::{OpenFile, Origin, Reading};
+use super::forks;
 
 /// An open remote file and the descriptor that it takes.
 pub struct Entry {
     file: Mutex<Option<OpenFile>>,
-    _placeholder: OwnedFd,
+    /// How a forked process gets at the same file.
+    origin: Origin,
+    /// Where the file's position is, for a process that may not wait for the file.
+    position: AtomicU64,
+    /// The process that opened it.
+    process: u64,
+    placeholder: OwnedFd,
 }
 
 /// What `rfiosetopt` chose: requests per read, buffer (the default), read ahead, stream.
@@ -33,14 +40,20 @@ pub fn set_read_option(option: i32) {
 
 /// How files that are opened now read.
 pub fn reading() -> Reading {
-    if read_option() == 0 {
-        Reading::Direct
-    } else {
-        Reading::Buffered
+    // RFIO_READBUF 1, RFIO_READAHEAD 2 and RFIO_STREAM 16 may be given together.
+    match read_option() {
+        0 => Reading::Direct,
+        option if option & 16 != 0 => Reading::Streamed,
+        option if option & 2 != 0 => Reading::Ahead,
+        _ => Reading::Buffered,
     }
 }
 
-fn table() -> MutexGuard<'static, HashMap<i32, Arc<Entry>>> {
+/// The table, locked.
+pub type Guard = MutexGuard<'static, HashMap<i32, Arc<Entry>>>;
+
+/// Locks it, for a look or for the time of a fork.
+pub fn hold() -> Guard {
     static TABLE: OnceLock<Mutex<HashMap<i32, Arc<Entry>>>> = OnceLock::new();
     TABLE
         .get_or_init(Mutex::default)
@@ -50,6 +63,7 @@ fn table() -> MutexGuard<'static, HashMap<i32, Arc<Entry>>> {
 
 /// Gives a file a descriptor.
 pub fn insert(file: OpenFile) -> Result<i32, Error> {
+    forks::prepare();
     // SAFETY: a constant name and a flag; the result is checked.
     let number = unsafe { libc::memfd_create(c"rfio".as_ptr(), libc::MFD_CLOEXEC) };
     if number < 0 {
@@ -61,14 +75,48 @@ pub fn insert(file: OpenFile) -> Result<i32, Error> {
     // SAFETY: just made, owned by nobody else.
     let placeholder = unsafe { OwnedFd::from_raw_fd(number) };
     let number = placeholder.as_raw_fd();
-    table().insert(
-        number,
-        Arc::new(Entry {
-            file: Mutex::new(Some(file)),
-            _placeholder: placeholder,
-        }),
-    );
+    hold().insert(number, Arc::new(Entry::new(file, placeholder)));
     Ok(number)
+}
+
+impl Entry {
+    fn new(file: OpenFile, placeholder: OwnedFd) -> Self {
+        Self {
+            origin: file.origin().clone(),
+            position: AtomicU64::new(file.position()),
+            file: Mutex::new(Some(file)),
+            process: lineage::mark(),
+            placeholder,
+        }
+    }
+}
+
+/// The entry of a descriptor, if it is a remote file's. In a forked process the file is opened anew first: with a session
+/// and a position of its own, which begins where the parent's was.
+fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
+    let found = hold().get(&descriptor).cloned()?;
+    if found.process == lineage::mark() {
+        return Some(Ok(found));
+    }
+    let position = found.position.load(Ordering::Acquire);
+    let opened = OpenFile::again(&found.origin, position);
+    Some(opened.map(|file| {
+        let mut table = hold();
+        // Another thread may have been faster.
+        if let Some(there) = table.get(&descriptor)
+            && there.process == lineage::mark()
+        {
+            return Arc::clone(there);
+        }
+        // SAFETY: the number is the inherited entry's, which is never dropped, so it has one owner in this process.
+        let placeholder = unsafe { OwnedFd::from_raw_fd(found.placeholder.as_raw_fd()) };
+        let fresh = Arc::new(Entry::new(file, placeholder));
+        if let Some(inherited) = table.insert(descriptor, Arc::clone(&fresh)) {
+            std::mem::forget(inherited);
+        }
+        std::mem::forget(found);
+        fresh
+    }))
 }
 
 /// Acts on the remote file of a descriptor; `None` if the descriptor is not of a remote file.
@@ -76,13 +124,20 @@ pub fn with<T>(
     descriptor: i32,
     act: impl FnOnce(&mut OpenFile) -> Result<T, Error>,
 ) -> Option<Result<T, Error>> {
-    let entry = table().get(&descriptor).cloned()?;
+    let entry = match entry(descriptor)? {
+        Ok(entry) => entry,
+        Err(error) => return Some(Err(error)),
+    };
     let mut file = entry
         .file
         .lock()
         .unwrap_or_else(|poison| poison.into_inner());
     Some(match &mut *file {
-        Some(file) => act(file),
+        Some(file) => {
+            let result = act(file);
+            entry.position.store(file.position(), Ordering::Release);
+            result
+        }
         None => Err(Error::Local(
             "descriptor".into(),
             std::io::Error::from_raw_os_error(libc::EBADF),
@@ -90,12 +145,27 @@ pub fn with<T>(
     })
 }
 
+/// What is closed.
+pub enum Removed {
+    /// A file of this process.
+    Own(Box<OpenFile>),
+    /// A file that a parent opened and this process never used: nothing is to be said to the server.
+    Inherited,
+}
+
 /// Takes a descriptor's file out; calls that are under way on it end first.
-pub fn remove(descriptor: i32) -> Option<OpenFile> {
-    let entry = table().remove(&descriptor)?;
+pub fn remove(descriptor: i32) -> Option<Removed> {
+    let entry = hold().remove(&descriptor)?;
+    if entry.process != lineage::mark() {
+        // SAFETY: the number is the inherited entry's, which is never dropped; it is closed here.
+        drop(unsafe { OwnedFd::from_raw_fd(entry.placeholder.as_raw_fd()) });
+        std::mem::forget(entry);
+        return Some(Removed::Inherited);
+    }
     entry
         .file
         .lock()
         .unwrap_or_else(|poison| poison.into_inner())
         .take()
+        .map(|file| Removed::Own(Box::new(file)))
 }

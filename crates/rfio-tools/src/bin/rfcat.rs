@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use verbena_rfio::client::copy::{Earlier, Manner, Progress, Stable, Verification, copy_file};
+use verbena_rfio::client::copy::stream_file;
 use verbena_rfio::client::{Error, Location, Options};
 use verbena_rfio_tools::arguments::{self, Concatenate};
 use verbena_rfio_tools::exit;
@@ -30,17 +30,6 @@ fn main() -> ExitCode {
 
 fn write(place: &str, options: Options) -> Result<(), Error> {
     let from = Location::parse(place).map_err(|bad| Error::Setup(bad.to_string()))?;
-    let manner = Manner {
-        options,
-        earlier: Earlier::Discard,
-        verification: Verification::Blocks,
-        parallel: 1,
-        most: None,
-        stable: Stable::Later,
-    };
-    let to = match from {
-        Location::Remote(..) => Location::Local("-".into()),
-        Location::Local(_) => Location::Local("/dev/stdout".into()),
-    };
-    copy_file(&from, &to, &manner, &Progress::default()).map_err(|error| error.error)
+    let mut output = std::io::stdout().lock();
+    stream_file(&from, &mut output, &options).map_err(|error| error.error)
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Manner, Progress, Stable, Verification, copy_file, copy_tree,
+    CopyError, Earlier, Extras, Manner, Progress, Report, Stable, Verification, copy_file,
+    copy_tree,
 };
 use verbena_rfio::client::{Error, Location};
 use verbena_rfio_tools::arguments::{self, Copy};
@@ -101,6 +102,11 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
         } else {
             Stable::Later
         },
+        extras: if arguments.xattrs {
+            Extras::Extended
+        } else {
+            Extras::None
+        },
     })
 }
 
@@ -111,8 +117,14 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .places
         .split_last()
         .expect("the command line has two places at least");
-    let destination = parse(last)?;
+    let mut destination = parse(last)?;
     let into = is_directory(&destination, manner);
+    // The way to the directory is the user's, with its links; what is below is the copy's, which follows none.
+    if let (true, Location::Local(path)) = (into, &mut destination) {
+        *path = path
+            .canonicalize()
+            .map_err(|error| Error::Local(last.clone(), error))?;
+    }
     if sources.len() > 1 && !into {
         return Err(Error::Setup(format!(
             "several sources need a directory as destination, which '{last}' is not"
@@ -134,6 +146,10 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
 
 fn inside(directory: &Location, source: &Location, text: &str) -> Result<Location, Error> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let last = text.rsplit('/').find(|part| !part.is_empty());
+    if matches!(last, Some("." | "..")) {
+        return Ok(directory.clone());
+    }
     let name = match source {
         Location::Local(path) => path.file_name().map(|name| name.as_bytes().to_vec()),
         Location::Remote(_, path) => path
@@ -143,7 +159,7 @@ fn inside(directory: &Location, source: &Location, text: &str) -> Result<Locatio
             .map(<[u8]>::to_vec),
     };
     match (directory, name) {
-        // The root of a service, or `..`: its content goes into the directory itself.
+        // The root of a service: its content goes into the directory itself.
         (directory, None) => Ok(directory.clone()),
         (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => Err(
             Error::Setup(format!("'{text}' has no name to use in a directory")),
@@ -213,6 +229,16 @@ fn cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
+/// How the data travelled.
+fn path(report: &Report) -> &'static str {
+    match report.routes {
+        [false, false] => "no network",
+        [true, false] => "TCP",
+        [false, true] => "verbs",
+        [true, true] => "verbs and TCP",
+    }
+}
+
 fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
     if arguments.quiet {
         return;
@@ -230,6 +256,7 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
             "seconds": seconds,
             "bytes_per_second": rate,
             "cpu_seconds": cpu,
+            "path": path(&report).replace(" and ", "+").to_lowercase(),
             "exit_code": code,
         })
         .to_string()
@@ -240,9 +267,10 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
             String::new()
         };
         format!(
-            "{} bytes in {seconds:.3} s ({}/s), CPU {cpu:.3} s{kept}",
+            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}",
             report.moved,
-            display::bytes(rate as u64)
+            display::bytes(rate as u64),
+            path(&report)
         )
     };
     // Standard output may be the copy itself.

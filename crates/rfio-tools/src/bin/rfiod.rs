@@ -63,8 +63,12 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
         say!("rfiod: serving on {}", path.display());
     }
     ready::notify("READY=1");
-    // SIGHUP means nothing here; it must not end the service when a terminal goes away.
-    while signals.forever().next() == Some(SIGHUP) {}
+    while signals.forever().next() == Some(SIGHUP) {
+        match plan::reload(arguments, server.context()) {
+            Ok(()) => say!("rfiod: secrets and certificate read again"),
+            Err(what) => exit::report("rfiod", format_args!("nothing is reloaded: {what}")),
+        }
+    }
     ready::notify("STOPPING=1");
     say!("rfiod: stopping");
     server.stop();

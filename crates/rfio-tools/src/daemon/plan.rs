@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -50,10 +50,6 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
     };
     service.unfilled = arguments.unfilled;
-    let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
-        (Some(chain), Some(key)) => Some(tls::server(chain, key).map_err(|bad| bad.to_string())?),
-        _ => None,
-    };
     let context = Context {
         service: Arc::new(service),
         authenticator: Authenticator::new(
@@ -61,13 +57,32 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             local_users(arguments),
             anonymous(arguments),
         ),
-        tls,
+        tls: RwLock::new(certificate(arguments)?),
         tls_only: arguments.tls_only,
     };
     Ok(Plan {
         context,
         layout: layout(arguments),
     })
+}
+
+/// Reads again what may be replaced while the service runs: secrets, certificate and key. Sessions that stand go on; if
+/// anything is wrong, everything stays as it was.
+pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
+    let (secrets, tls) = (secrets(arguments)?, certificate(arguments)?);
+    context.authenticator.replace_secrets(secrets);
+    context.replace_tls(tls);
+    Ok(())
+}
+
+fn certificate(arguments: &Daemon) -> Result<Option<tls::Certificate>, String> {
+    match (&arguments.tls_certificate, &arguments.tls_key) {
+        (Some(chain), Some(key)) => {
+            let config = tls::server(chain, key).map_err(|bad| bad.to_string())?;
+            Ok(Some(config))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The adapter that data are to travel by, if any.
@@ -173,6 +188,7 @@ fn layout(arguments: &Daemon) -> Layout {
     layout.deadlines = Deadlines {
         greeting: Duration::from_secs(arguments.greeting_timeout),
         stall: Duration::from_secs(arguments.stall_timeout),
+        vanish: Duration::from_secs(arguments.vanish_timeout),
         ..Deadlines::default()
     };
     layout

@@ -36,8 +36,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadTls> {
     Ok(list)
 }
 
+/// What a server shows.
+pub type Certificate = Arc<ServerConfig>;
+
 /// A server's configuration: its certificate chain and key, in PEM.
-pub fn server(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, BadTls> {
+pub fn server(chain: &Path, key: &Path) -> Result<Certificate, BadTls> {
     let key_der = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| BadTls::Pem(key.to_owned(), error.to_string()))?;
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))

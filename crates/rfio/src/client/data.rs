@@ -6,7 +6,8 @@
 //!
 //! Each request lends its part of an area, and the right ends with the request ([`super::area`]).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use verbena_rfio_protocol::request::Connect;
@@ -16,6 +17,7 @@ use verbena_verbs::{AccessFlags, Backing, Buffer, Opcode, Region};
 
 use super::area::{Area, Right};
 use super::error::Error;
+use super::lineage;
 use super::session::{Session, unexpected};
 use crate::fabric::{Adapter, FabricError, Outcome, Pair, Purpose};
 
@@ -58,11 +60,37 @@ impl From<verbena_verbs::Error> for Error {
     }
 }
 
-/// The adapter of this process; opened once.
+/// What came of opening the adapter, and in which process.
+struct Opened {
+    process: u64,
+    adapter: Result<Arc<Adapter>, String>,
+}
+
+/// The adapter of this process; opened once. A forked process opens its own: what it inherits is its parent's, down to the
+/// mappings. No lock is involved that a thread of the parent could have held at the fork.
+#[allow(unsafe_code, reason = "a pointer that forks can be told apart by")]
 fn adapter() -> Result<Arc<Adapter>, Error> {
-    static ADAPTER: OnceLock<Result<Arc<Adapter>, String>> = OnceLock::new();
-    let opened = ADAPTER.get_or_init(|| Adapter::open().map_err(|error| error.to_string()));
-    opened.clone().map_err(Error::Fabric)
+    static CURRENT: AtomicPtr<Opened> = AtomicPtr::new(std::ptr::null_mut());
+    let process = lineage::mark();
+    let current = CURRENT.load(Ordering::Acquire);
+    // SAFETY: null, or made below and never freed.
+    if let Some(opened) = unsafe { current.as_ref() }
+        && opened.process == process
+    {
+        return opened.adapter.clone().map_err(Error::Fabric);
+    }
+    let adapter = Adapter::open().map_err(|error| error.to_string());
+    let fresh = Box::into_raw(Box::new(Opened {
+        process,
+        adapter: adapter.clone(),
+    }));
+    let stored = CURRENT.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire);
+    if stored.is_err() {
+        // Another thread was faster; this one's adapter lasts as long as its session.
+        // SAFETY: made above and given to nobody.
+        drop(unsafe { Box::from_raw(fresh) });
+    }
+    adapter.map_err(Error::Fabric)
 }
 
 impl DataPath {

@@ -44,8 +44,13 @@ pub enum Error {
         found: u32,
     },
     /// The file is not what it was when it was opened.
-    #[error("the file was changed on the server while it was read")]
+    #[error("the file was changed while it was copied")]
     Changed,
+    /// The session is the parent's.
+    #[error(
+        "the connection belongs to the process that opened it, and this one was forked from it"
+    )]
+    Forked,
     /// Something here failed.
     #[error("{0}: {1}")]
     Local(String, io::Error),
@@ -68,7 +73,7 @@ impl Error {
             Self::Connection(error) => of_io(error, Status::COMMUNICATION),
             Self::Dropped(_) => Status::CONNECTION_DROPPED,
             Self::TimedOut => Status::TIMED_OUT,
-            Self::Protocol(_) | Self::Fabric(_) => Status::COMMUNICATION,
+            Self::Protocol(_) | Self::Fabric(_) | Self::Forked => Status::COMMUNICATION,
             Self::Impostor => Status::errno(libc::EACCES),
             Self::Damaged { .. } => Status::CHECKSUM,
             Self::Changed => Status::errno(libc::ESTALE),

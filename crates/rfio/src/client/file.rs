@@ -7,6 +7,7 @@ use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::error::Error;
+use super::lineage;
 use super::pull::read_fully;
 use super::push::write_fully;
 use super::session::{Session, unexpected};
@@ -22,6 +23,8 @@ pub struct RemoteFile {
     handle: Handle,
     attributes: Attributes,
     open: bool,
+    /// The process that opened it.
+    process: u64,
 }
 
 /// Takes the session; a panic of another thread leaves it marked broken at worst.
@@ -48,6 +51,7 @@ impl RemoteFile {
                 handle: opened.handle,
                 attributes: opened.attributes,
                 open: true,
+                process: lineage::mark(),
             }),
             other => Err(unexpected(&other)),
         }
@@ -110,11 +114,21 @@ impl RemoteFile {
         // Most lists are one request; the parts of a longer one are put together.
         let mut whole: Option<Vec<u8>> = None;
         while let Some(first) = rest.first() {
+            // A range longer than a request may carry is read by itself, as several.
             if first.length as usize > most {
-                return Err(Error::Setup(format!(
-                    "a range of {} bytes is more than one request may carry",
-                    first.length
-                )));
+                let parts = whole.get_or_insert_default();
+                let before = parts.len();
+                parts.resize(before + first.length as usize, 0);
+                let read = read_fully(
+                    &mut session,
+                    self.handle,
+                    first.offset,
+                    &mut parts[before..],
+                )?;
+                parts.truncate(before + read);
+                lengths.push(read as u32);
+                rest = &rest[1..];
+                continue;
             }
             let (mut sum, mut count) = (0usize, 0);
             for range in rest.iter().take(most_ranges) {
@@ -184,6 +198,10 @@ impl RemoteFile {
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
+        // In a forked process a thread that is not there may hold the session.
+        if self.process != lineage::mark() {
+            return;
+        }
         let mut session = lock(&self.session);
         // With requests under way the session is about to go, and the server closes its files.
         if self.open && !session.is_broken() && session.pending() == 0 {

@@ -6,6 +6,7 @@ pub mod copy;
 mod data;
 pub mod error;
 pub mod file;
+pub mod lineage;
 pub mod options;
 pub mod pull;
 pub mod push;

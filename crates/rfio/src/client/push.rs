@@ -9,63 +9,88 @@ use super::error::Error;
 use super::session::Session;
 use super::transfer::{WriteTicket, send_write, take_written};
 
-/// Writes of one file under way on one session.
+/// Writes of one file under way on one session. Nobody else uses the session before [`Writes::finish`].
 #[derive(Debug)]
-pub struct Push<'a> {
-    session: &'a mut Session,
+pub struct Writes {
     handle: Handle,
     due: VecDeque<WriteTicket>,
-    most: u32,
+    most: usize,
     /// The part of the offering area that the next write takes.
     part: usize,
 }
 
-impl<'a> Push<'a> {
-    /// Writes to `handle`.
-    pub fn new(session: &'a mut Session, handle: Handle) -> Self {
-        let most = (session.terms().most_payload / PARTS as u32).max(1);
+impl Writes {
+    /// Writes to `handle`, with what the session allows.
+    pub fn new(session: &Session, handle: Handle) -> Self {
         Self {
-            session,
             handle,
             due: VecDeque::new(),
-            most,
+            most: (session.terms().most_payload as usize / PARTS).max(1),
             part: 0,
         }
     }
 
-    /// Largest single write.
-    pub fn most(&self) -> u32 {
-        self.most
-    }
-
-    /// Starts a write; waits for an earlier one first if too many are under way.
-    pub fn start(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        while self.due.len() >= PARTS.min(self.session.terms().most_requests as usize) {
-            self.take()?;
+    /// Starts to write everything at an offset; waits for earlier writes first if too many are under way.
+    pub fn start(&mut self, session: &mut Session, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        for (index, chunk) in bytes.chunks(self.most).enumerate() {
+            while self.due.len() >= PARTS.min(session.terms().most_requests as usize) {
+                self.take(session)?;
+            }
+            let part = self.part;
+            self.part = (part + 1) % PARTS;
+            let at = offset + (index * self.most) as u64;
+            let ticket = send_write(session, self.handle, at, chunk, part)?;
+            self.due.push_back(ticket);
         }
-        let part = self.part;
-        self.part = (part + 1) % PARTS;
-        let ticket = send_write(self.session, self.handle, offset, bytes, part)?;
-        self.due.push_back(ticket);
         Ok(())
     }
 
     /// Waits for all of them; the first error, if any.
-    pub fn finish(mut self) -> Result<(), Error> {
+    pub fn finish(&mut self, session: &mut Session) -> Result<(), Error> {
         let mut first = None;
         while !self.due.is_empty() {
-            if let Err(error) = self.take() {
+            if let Err(error) = self.take(session) {
                 first.get_or_insert(error);
             }
         }
         first.map_or(Ok(()), Err)
     }
 
-    fn take(&mut self) -> Result<(), Error> {
+    fn take(&mut self, session: &mut Session) -> Result<(), Error> {
         match self.due.pop_front() {
-            Some(ticket) => take_written(self.session, ticket),
+            Some(ticket) => take_written(session, ticket),
             None => Ok(()),
         }
+    }
+}
+
+/// The same, for somebody who has the session to itself.
+#[derive(Debug)]
+pub struct Push<'a> {
+    session: &'a mut Session,
+    writes: Writes,
+}
+
+impl<'a> Push<'a> {
+    /// Writes to `handle`.
+    pub fn new(session: &'a mut Session, handle: Handle) -> Self {
+        let writes = Writes::new(session, handle);
+        Self { session, writes }
+    }
+
+    /// Largest single write, in bytes.
+    pub fn most(&self) -> u32 {
+        self.writes.most as u32
+    }
+
+    /// Starts a write; waits for an earlier one first if too many are under way.
+    pub fn start(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.writes.start(self.session, offset, bytes)
+    }
+
+    /// Waits for all of them; the first error, if any.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.writes.finish(self.session)
     }
 }
 
@@ -76,14 +101,9 @@ pub fn write_fully(
     offset: u64,
     bytes: &[u8],
 ) -> Result<(), Error> {
-    let mut push = Push::new(session, handle);
-    let most = push.most() as usize;
-    for (index, chunk) in bytes.chunks(most).enumerate() {
-        if let Err(error) = push.start(offset + (index * most) as u64, chunk) {
-            // What is under way is taken, so that the session stays in step.
-            let _ = push.finish();
-            return Err(error);
-        }
-    }
-    push.finish()
+    let mut writes = Writes::new(session, handle);
+    let started = writes.start(session, offset, bytes);
+    // What is under way is taken in any case, so that the session stays in step.
+    let finished = writes.finish(session);
+    started.and(finished)
 }

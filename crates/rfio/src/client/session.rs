@@ -17,6 +17,7 @@ use verbena_rfio_protocol::{Header, Reply, Request, VERSION};
 use super::address::Address;
 use super::data::DataPath;
 use super::error::Error;
+use super::lineage;
 use super::options::{Checksums, Fabric, Options};
 use super::stream::Stream;
 use crate::auth::proof::{Handshake, random};
@@ -35,6 +36,8 @@ pub struct Session {
     next: u64,
     broken: bool,
     route: Route,
+    /// The process that opened it.
+    process: u64,
 }
 
 /// How data travel.
@@ -73,6 +76,7 @@ impl Session {
             next: 1,
             broken: false,
             route: Route::Undecided(options.fabric, options.patience),
+            process: lineage::mark(),
         };
         session.greet(options)?;
         Ok(session)
@@ -160,7 +164,12 @@ impl Session {
 
     /// Whether the session can still be used.
     pub fn is_broken(&self) -> bool {
-        self.broken
+        self.broken || self.is_inherited()
+    }
+
+    /// Whether this process was forked from the one that opened it. Nothing is sent or received then.
+    fn is_inherited(&self) -> bool {
+        self.process != lineage::mark()
     }
 
     /// Requests that are on their way.
@@ -288,7 +297,9 @@ impl Session {
     }
 
     fn whole(&self) -> Result<(), Error> {
-        if self.broken {
+        if self.is_inherited() {
+            Err(Error::Forked)
+        } else if self.broken {
             Err(Error::Dropped("earlier"))
         } else {
             Ok(())
@@ -303,6 +314,11 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.is_inherited() {
+            // The parent goes on with both: nothing is said on the stream, and its adapter's objects stay.
+            std::mem::forget(std::mem::replace(&mut self.route, Route::Stream));
+            return;
+        }
         self.stream.close();
     }
 }

@@ -130,6 +130,11 @@ impl Account {
         })
     }
 
+    /// Tells accounts of different users apart.
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.user).addr()
+    }
+
     /// Whether more blocks are on their way to the user than one may have: then no further block is pinned.
     pub fn has_too_much_pinned(&self) -> bool {
         self.user.pinned.load(Ordering::Acquire) > self.budget.bounds.pinned_per_user

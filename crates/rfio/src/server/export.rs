@@ -7,11 +7,11 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path as LocalPath, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use verbena_rfio_protocol::types::Path;
 
@@ -207,6 +207,55 @@ impl Exports {
         export.open_beneath(&beneath, flags, mode)
     }
 
+    /// Opens a regular file. What else a path names is refused without being opened: to open a FIFO or a device is to do
+    /// something to it.
+    pub fn open_file(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let (export, beneath) = self.within(path)?;
+        let changes =
+            OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
+        if flags.intersects(changes) {
+            export.must_be_writable()?;
+        }
+        // A file that must not be there is not opened but made.
+        if flags.contains(OFlags::CREATE | OFlags::EXCL) {
+            return export.open_beneath(&beneath, flags, mode);
+        }
+        // Made or removed in between: tried again.
+        for _ in 0..64 {
+            let look = OFlags::PATH | (flags & OFlags::NOFOLLOW);
+            match export.open_beneath(&beneath, look, Mode::empty()) {
+                Ok(seen) => {
+                    let kind = rustix::fs::fstat(&seen)?.st_mode;
+                    return match FileType::from_raw_mode(kind) {
+                        FileType::RegularFile => {
+                            // The descriptor's name in /proc leads to exactly the file that was looked at.
+                            let name = format!("/proc/self/fd/{}", seen.as_raw_fd());
+                            let again =
+                                (flags - OFlags::CREATE - OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+                            Ok(rustix::fs::open(name, again, Mode::empty())?)
+                        }
+                        FileType::Directory => Err(Errno::ISDIR.into()),
+                        FileType::Symlink => Err(Errno::LOOP.into()),
+                        _ => Err(Errno::INVAL.into()),
+                    };
+                }
+                Err(error)
+                    if flags.contains(OFlags::CREATE)
+                        && error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) =>
+                {
+                    match export.open_beneath(&beneath, flags | OFlags::EXCL, mode) {
+                        Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {
+                        }
+                        other => return other,
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // A link that leads to nothing is there and is not.
+        Err(Errno::NOENT.into())
+    }
+
     /// Opens what a path names without the right to do anything but ask about it. A final symbolic link is not followed
     /// when `flags` has `NOFOLLOW`.
     pub fn look(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
@@ -296,6 +345,48 @@ mod tests {
         for name in ["/sub/file", "sub/file", "//sub/./file", "/sub/../sub/file"] {
             assert_eq!(read(&exports, name).unwrap(), "inside", "{name}");
         }
+    }
+
+    #[test]
+    fn nothing_but_a_regular_file_is_opened() {
+        let scratch = Scratch::new();
+        let exports = exports(&scratch, Access::ReadWrite);
+        let fifo = scratch.path("root/fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        // A writer without a reader is refused (fifo(7)), unless somebody opens the other end: inotify tells.
+        let watch = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::NONBLOCK).unwrap();
+        rustix::fs::inotify::add_watch(&watch, &fifo, rustix::fs::inotify::WatchFlags::OPEN)
+            .unwrap();
+        let create = OFlags::RDWR | OFlags::CREATE;
+        for flags in [OFlags::RDONLY, OFlags::WRONLY, create] {
+            let flags = flags | OFlags::NONBLOCK;
+            let mode = Mode::from_raw_mode(0o600);
+            assert!(exports.open_file(&path("/fifo"), flags, mode).is_err());
+        }
+        let seen = rustix::io::read(&watch, &mut [0u8; 256]);
+        assert_eq!(seen.unwrap_err(), Errno::AGAIN, "the FIFO was opened");
+        assert!(
+            exports
+                .open_file(&path("/sub"), OFlags::RDONLY, Mode::empty())
+                .is_err()
+        );
+        for name in ["/new", "/sub/file", "/new"] {
+            let mode = Mode::from_raw_mode(0o600);
+            exports.open_file(&path(name), create, mode).unwrap();
+        }
+        symlink("nowhere", scratch.path("root/dangling")).unwrap();
+        assert!(
+            exports
+                .open_file(&path("/dangling"), create, Mode::empty())
+                .is_err()
+        );
     }
 
     #[test]

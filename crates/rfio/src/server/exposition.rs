@@ -3,44 +3,126 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::service::Service;
 
+/// Connections at once; the oldest goes when one more comes.
+const MOST: usize = 64;
+
+/// How long a request and the taking of its answer may last together.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest request that is looked at.
+const LONGEST: usize = 1024;
+
 /// Serves the metrics from a thread of their own; the address, with the port that the system chose.
 ///
-/// The thread lives as long as the process. One request at a time, each with a deadline: whoever is slow to ask makes
-/// only other scrapers wait, and never the service.
+/// The thread lives as long as the process. It waits for all connections together: whoever is slow to ask, or says nothing,
+/// makes nobody else wait.
 pub fn start(service: Arc<Service>, address: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     std::thread::Builder::new()
         .name("rfio-metrics".into())
-        .spawn(move || {
-            for connection in listener.incoming().flatten() {
-                // A scraper that fails asks again.
-                let _ = answer(connection, &service);
-            }
-        })?;
+        .spawn(move || serve(&listener, &service))?;
     Ok(address)
 }
 
-fn answer(mut connection: TcpStream, service: &Service) -> io::Result<()> {
-    let patience = Some(Duration::from_secs(1));
-    connection.set_read_timeout(patience)?;
-    connection.set_write_timeout(patience)?;
-    let mut request = [0; 1024];
-    let read = connection.read(&mut request)?;
-    let wanted =
-        request[..read].starts_with(b"GET /metrics") || request[..read].starts_with(b"GET / ");
+/// A scraper.
+struct Scraper {
+    stream: TcpStream,
+    since: Instant,
+    request: Vec<u8>,
+    /// What is still to be sent, once the request is whole.
+    answer: Option<Vec<u8>>,
+}
+
+fn serve(listener: &TcpListener, service: &Service) {
+    let mut scrapers: Vec<Scraper> = Vec::new();
+    loop {
+        let mut waited = vec![PollFd::new(listener, PollFlags::IN)];
+        waited.extend(scrapers.iter().map(|scraper| {
+            let wanted = match scraper.answer {
+                Some(_) => PollFlags::OUT,
+                None => PollFlags::IN,
+            };
+            PollFd::new(&scraper.stream, wanted)
+        }));
+        let timeout = (!scrapers.is_empty()).then_some(Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        });
+        // An error is an interruption, and the state is looked at anyway.
+        let _ = poll(&mut waited, timeout.as_ref());
+        let ready: Vec<bool> = waited.iter().map(|one| !one.revents().is_empty()).collect();
+        let mut index = 0;
+        scrapers.retain_mut(|scraper| {
+            index += 1;
+            scraper.since.elapsed() < PATIENCE
+                && (!ready[index] || scraper.go_on(service).unwrap_or(false))
+        });
+        // A scraper that cannot be taken asks again.
+        while let Ok((stream, _)) = listener.accept() {
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if scrapers.len() >= MOST {
+                scrapers.remove(0);
+            }
+            scrapers.push(Scraper {
+                stream,
+                since: Instant::now(),
+                request: Vec::new(),
+                answer: None,
+            });
+        }
+    }
+}
+
+impl Scraper {
+    /// Does what can be done now; whether there is more to do.
+    fn go_on(&mut self, service: &Service) -> io::Result<bool> {
+        if self.answer.is_none() {
+            let mut bytes = [0; LONGEST];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Ok(false),
+                Ok(read) => self.request.extend_from_slice(&bytes[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+            let is_whole = self.request.windows(4).any(|four| four == b"\r\n\r\n");
+            if !is_whole && self.request.len() < LONGEST {
+                return Ok(true);
+            }
+            self.answer = Some(answer(&self.request, service));
+        }
+        let Some(answer) = &mut self.answer else {
+            return Ok(true);
+        };
+        while !answer.is_empty() {
+            match self.stream.write(answer) {
+                Ok(sent) => drop(answer.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn answer(request: &[u8], service: &Service) -> Vec<u8> {
+    let wanted = request.starts_with(b"GET /metrics") || request.starts_with(b"GET / ");
     let (status, body) = match wanted {
         true => ("200 OK", service.render_metrics()),
         false => ("404 Not Found", "the page is /metrics\n".to_owned()),
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
-    );
-    connection.write_all(head.as_bytes())?;
-    connection.write_all(body.as_bytes())
+    )
+    .into_bytes()
 }

@@ -81,6 +81,8 @@ counters! {
     cache_bypasses = "rfio_cache_bypasses_total", "Reads that went past the cache.";
     /// Requests that found no memory.
     scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
+    /// Idle sessions that made room.
+    made_room = "rfio_idle_sessions_ended_total", "Idle sessions ended because others waited to be let in.";
     /// Clients that took no data.
     stalls = "rfio_stalls_total", "Sessions ended because the client took no data for too long.";
     /// Sessions and queue pairs that a cap refused.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +43,59 @@ struct Counts {
 pub struct Quotas {
     caps: Caps,
     counts: Mutex<Counts>,
+}
+
+/// Whose session has to go for another one to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// One of this user's.
+    Of(String),
+    /// Anybody's.
+    Anybodys,
+}
+
+impl Wish {
+    /// Whether a session of this user would do.
+    pub fn is_of(&self, user: &str) -> bool {
+        match self {
+            Self::Of(wanted) => wanted == user,
+            Self::Anybodys => true,
+        }
+    }
+}
+
+/// Who waits to be let in, for those who can make room.
+#[derive(Debug, Default)]
+pub struct Room(Mutex<HashMap<u64, (Instant, Wish)>>);
+
+/// How long a wish lasts that is not repeated: whoever made it has gone.
+const FORGOTTEN: Duration = Duration::from_secs(1);
+
+impl Room {
+    /// A session waits, since this cap is reached.
+    pub fn ask(&self, session: u64, user: &str, exhausted: Exhausted) {
+        let wish = match exhausted {
+            Exhausted::User(_) => Wish::Of(user.to_owned()),
+            Exhausted::Service(_) => Wish::Anybodys,
+        };
+        self.lock().insert(session, (Instant::now(), wish));
+    }
+
+    /// It waits no more.
+    pub fn withdraw(&self, session: u64) {
+        self.lock().remove(&session);
+    }
+
+    /// What is wished for now.
+    pub fn wishes(&self) -> Vec<Wish> {
+        let mut wishes = self.lock();
+        wishes.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);
+        wishes.values().map(|(_, wish)| wish.clone()).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, (Instant, Wish)>> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
 }
 
 /// One unit, until it is dropped.

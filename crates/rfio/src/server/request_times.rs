@@ -59,6 +59,7 @@ impl Kind {
             | Request::Synchronise(_)
             | Request::Lock(_)
             | Request::Checksum(_)
+            | Request::Extents(_)
             | Request::SetTimes(_) => Self::File,
             Request::Status(_)
             | Request::LinkStatus(_)
@@ -72,6 +73,11 @@ impl Kind {
             | Request::ChangeMode(_)
             | Request::ChangeOwner(_)
             | Request::Space(_)
+            | Request::SynchroniseDirectory(_)
+            | Request::ChangeTimes(_)
+            | Request::MakeHardLink(_)
+            | Request::Extended(_)
+            | Request::SetExtended(_)
             | Request::List(_) => Self::Name,
         }
     }

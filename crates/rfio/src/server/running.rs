@@ -52,11 +52,13 @@ enum Listener {
 }
 
 impl Listener {
-    fn accept(&self) -> io::Result<(Socket, Origin)> {
+    fn accept(&self, vanish: Duration) -> io::Result<(Socket, Origin)> {
         let (socket, origin) = match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                (Socket::tcp(stream)?, Origin::Remote(address))
+                let socket = Socket::tcp(stream)?;
+                socket.notice_vanished(vanish)?;
+                (socket, Origin::Remote(address))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
@@ -146,6 +148,7 @@ impl Server {
             listeners,
             inboxes: inboxes.clone(),
             stop: Arc::clone(&stop),
+            vanish: layout.deadlines.vanish,
         };
         threads.push(
             std::thread::Builder::new()
@@ -225,6 +228,7 @@ struct Accept {
     listeners: Vec<Listener>,
     inboxes: Vec<Arc<Inbox>>,
     stop: Arc<OwnedFd>,
+    vanish: Duration,
 }
 
 impl Accept {
@@ -249,7 +253,7 @@ impl Accept {
             for listener in &self.listeners {
                 // A burst is dealt out before the next look at the stop.
                 for _ in 0..64 {
-                    match listener.accept() {
+                    match listener.accept(self.vanish) {
                         Ok((socket, origin)) => {
                             self.inboxes[turn % self.inboxes.len()]
                                 .post(Message::New(socket, origin));

@@ -11,7 +11,7 @@ use super::cache::Cache;
 use super::export::Exports;
 use super::fabric::{ServerFabric, registered};
 use super::metrics::{Gauge, Metrics};
-use super::quota::{Caps, Quotas, Resource};
+use super::quota::{Caps, Quotas, Resource, Room};
 use crate::fabric::{Adapter, FabricError};
 
 /// Sizes and caps, all from the configuration.
@@ -77,6 +77,8 @@ pub struct Service {
     pub buffers: Arc<Budget>,
     /// Caps per user.
     pub quotas: Arc<Quotas>,
+    /// Who waits to be let in.
+    pub room: Room,
     /// Who did what.
     pub audit: Audit,
     /// Counters.
@@ -144,6 +146,7 @@ impl Service {
                 pinned_per_user: limits.in_flight_per_user,
             }),
             quotas: Quotas::new(limits.caps),
+            room: Room::default(),
             audit,
             metrics: Metrics::default(),
             unfilled: None,

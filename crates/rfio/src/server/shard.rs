@@ -4,7 +4,7 @@
 //! comes), readers that take nothing (their data are bounded, and after a long stall the session ends), sessions that
 //! wait for memory (tried again a little later), and a stop (what is under way is finished, within a deadline).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -28,6 +28,8 @@ pub struct Deadlines {
     pub greeting: Duration,
     /// For a client that has data waiting and takes none, or has begun to send some and does not go on.
     pub stall: Duration,
+    /// For a client whose host does not answer any more.
+    pub vanish: Duration,
     /// For what is under way when the server stops.
     pub stop: Duration,
 }
@@ -37,6 +39,7 @@ impl Default for Deadlines {
         Self {
             greeting: Duration::from_secs(10),
             stall: Duration::from_secs(120),
+            vanish: Duration::from_secs(60),
             stop: Duration::from_secs(10),
         }
     }
@@ -95,6 +98,12 @@ const WAKE: u64 = u64::MAX;
 
 /// How soon a session that waits for memory is tried again.
 const STARVED_RETRY: Duration = Duration::from_millis(5);
+
+/// How long a session has done nothing before another may take its place.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// How long the sessions of one user together keep the loop from those of another.
+const TURN: Duration = Duration::from_millis(1);
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -178,9 +187,7 @@ impl Shard {
                     token => due.push(token),
                 }
             }
-            for token in due {
-                self.pump(token, now);
-            }
+            self.take_turns(due, now);
             if now.duration_since(checked) >= TICK || self.stopping.is_some() {
                 checked = now;
                 self.enforce_deadlines(now);
@@ -189,6 +196,30 @@ impl Shard {
                 return Ok(());
             }
         }
+    }
+
+    /// Gives each user a turn; what a user's turn is too short for comes again after the others and after new events.
+    fn take_turns(&mut self, due: Vec<u64>, now: Instant) {
+        let mut seen = HashSet::new();
+        let mut users: HashMap<usize, VecDeque<u64>> = HashMap::new();
+        for token in due {
+            if let Some(entry) = self.entries.get(&token)
+                && seen.insert(token)
+            {
+                let payer = entry.conversation.payer();
+                users.entry(payer).or_default().push_back(token);
+            }
+        }
+        for tokens in users.values_mut() {
+            let begun = Instant::now();
+            while let Some(token) = tokens.pop_front() {
+                self.pump(token, now);
+                if begun.elapsed() >= TURN {
+                    break;
+                }
+            }
+        }
+        self.again.extend(users.into_values().flatten());
     }
 
     fn patience(&self) -> Duration {
@@ -298,10 +329,12 @@ impl Shard {
                 self.want(token, Interest::default());
             }
             Next::Work(job) => {
+                let user = entry.conversation.who().user.clone();
                 self.want(token, Interest::default());
                 let inbox = Arc::clone(&self.inbox);
-                self.workers
-                    .run(move || inbox.post(Message::Finished(token, Box::new(job.run()))));
+                self.workers.run(&user, move || {
+                    inbox.post(Message::Finished(token, Box::new(job.run())))
+                });
             }
             Next::End => {
                 self.entries.remove(&token);
@@ -323,7 +356,31 @@ impl Shard {
         }
     }
 
+    /// Lets sessions go that do nothing and hold nothing, the longest idle first, for those who wait to be let in.
+    fn make_room(&mut self, now: Instant) {
+        for wish in self.context.service.room.wishes() {
+            let idlest = self
+                .entries
+                .iter()
+                .filter(|(_, entry)| wish.is_of(&entry.conversation.who().user))
+                .filter_map(|(&token, entry)| Some((entry.conversation.idle_since()?, token)))
+                .filter(|&(since, _)| now.duration_since(since) > IDLE)
+                .min();
+            if let Some((_, token)) = idlest
+                && let Some(entry) = self.entries.remove(&token)
+            {
+                let service = &self.context.service;
+                count(&service.metrics.made_room, 1);
+                let who = entry.conversation.who();
+                service
+                    .audit
+                    .record(who, "idle", json!({ "what": "let go for another session" }));
+            }
+        }
+    }
+
     fn enforce_deadlines(&mut self, now: Instant) {
+        self.make_room(now);
         let deadlines = self.deadlines;
         let mut late = Vec::new();
         for (&token, entry) in &self.entries {

@@ -1,21 +1,81 @@
-//! Threads that may wait for storage, so that event loops do not.
+//! Threads that may wait for storage, so that event loops do not; shared fairly among users.
+//!
+//! # The law
+//!
+//! - The next task is that of the user who has had the least time of the workers so far. What a task costs is what it took,
+//!   not what it said. A user who was idle starts where the others are: nobody saves up.
+//! - All but one of the workers may be busy for one user. The last one is for somebody else, so a user whose every task
+//!   waits for a slow disk keeps nobody out.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 type Task = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Queue {
+struct User {
     tasks: VecDeque<Task>,
+    running: usize,
+    /// Time of the workers, counted from where the others were when this user came.
+    spent: Duration,
+}
+
+#[derive(Default)]
+struct Queue {
+    users: HashMap<String, User>,
+    /// What the user had spent whose turn was last.
+    clock: Duration,
     closed: bool,
+}
+
+impl Queue {
+    /// The next task and whose it is, if there is one that may run.
+    fn next(&mut self, most: usize) -> Option<(String, Task)> {
+        let name = self
+            .users
+            .iter()
+            .filter(|(_, user)| !user.tasks.is_empty() && user.running < most)
+            .min_by_key(|(_, user)| user.spent)
+            .map(|(name, _)| name.clone())?;
+        let user = self.users.get_mut(&name)?;
+        let task = user.tasks.pop_front()?;
+        user.running += 1;
+        self.clock = self.clock.max(user.spent);
+        Some((name, task))
+    }
+
+    fn add(&mut self, name: &str, task: Task) {
+        let clock = self.clock;
+        let user = self.users.entry(name.to_owned()).or_insert_with(|| User {
+            spent: clock,
+            ..User::default()
+        });
+        user.tasks.push_back(task);
+    }
+
+    fn done(&mut self, name: &str, took: Duration) {
+        if let Some(user) = self.users.get_mut(name) {
+            user.running -= 1;
+            user.spent += took;
+            if user.running == 0 && user.tasks.is_empty() {
+                self.users.remove(name);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.users.values().all(|user| user.tasks.is_empty())
+    }
 }
 
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Workers that may be busy for one user.
+    most_per_user: usize,
 }
 
 /// The workers.
@@ -25,10 +85,14 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads.
+    /// Starts `count` threads for each user, and one more.
     pub fn start(count: usize) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let threads = (0..count.max(1))
+        let most_per_user = count.max(1);
+        let shared = Arc::new(Shared {
+            most_per_user,
+            ..Shared::default()
+        });
+        let threads = (0..=most_per_user)
             .map(|number| {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
@@ -39,51 +103,49 @@ impl Workers {
         Ok(Self { shared, threads })
     }
 
-    /// Hands a task to the next free thread. The queue holds at most one task per session, so it is bounded by them.
-    pub fn run(&self, task: impl FnOnce() + Send + 'static) {
-        let mut queue = self
-            .shared
-            .queue
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
-        queue.tasks.push_back(Box::new(task));
-        drop(queue);
+    /// Hands a user's task to the workers. The queue holds at most one task per session, so it is bounded by them.
+    pub fn run(&self, user: &str, task: impl FnOnce() + Send + 'static) {
+        self.shared.lock().add(user, Box::new(task));
         self.shared.changed.notify_one();
     }
 }
 
 impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
     fn work(&self) {
+        let mut queue = self.lock();
         loop {
-            let mut queue = self
-                .queue
-                .lock()
-                .unwrap_or_else(|poison| poison.into_inner());
-            let task = loop {
-                if let Some(task) = queue.tasks.pop_front() {
-                    break task;
-                }
-                if queue.closed {
+            let Some((user, task)) = queue.next(self.most_per_user) else {
+                if queue.closed && queue.is_empty() {
                     return;
                 }
                 queue = self
                     .changed
                     .wait(queue)
                     .unwrap_or_else(|poison| poison.into_inner());
+                continue;
             };
             drop(queue);
+            let begun = Instant::now();
             task();
+            queue = self.lock();
+            queue.done(&user, begun.elapsed());
+            // A task that had to wait for this user's share may run now, perhaps by another worker.
+            if !queue.is_empty() || queue.closed {
+                self.changed.notify_all();
+            }
         }
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared
-            .queue
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
-            .closed = true;
+        self.shared.lock().closed = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -94,5 +156,62 @@ impl Drop for Workers {
 impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} workers", self.threads.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn nothing() -> Task {
+        Box::new(|| {})
+    }
+
+    #[test]
+    fn the_user_who_had_least_is_next_and_nobody_saves_up() {
+        let mut queue = Queue::default();
+        for _ in 0..4 {
+            queue.add("hog", nothing());
+        }
+        for _ in 0..3 {
+            let (user, _) = queue.next(8).unwrap();
+            assert_eq!(user, "hog");
+            queue.done("hog", Duration::from_secs(10));
+        }
+        queue.add("light", nothing());
+        queue.add("light", nothing());
+        let order: Vec<String> = (0..3)
+            .map(|_| {
+                let (user, _) = queue.next(8).unwrap();
+                queue.done(&user, Duration::from_millis(1));
+                user
+            })
+            .collect();
+        assert_eq!(order, ["light", "light", "hog"]);
+        assert!(queue.users.is_empty() && queue.next(8).is_none());
+        // Who was away for long has no credit: its turns alternate with those of the one who worked.
+        queue.add("late", nothing());
+        assert!(queue.users["late"].spent >= Duration::from_secs(20));
+    }
+
+    #[test]
+    fn one_worker_is_always_for_somebody_else() {
+        let workers = Workers::start(2).unwrap();
+        let (release, gate) = channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        for _ in 0..5 {
+            let gate = Arc::clone(&gate);
+            // As from a disk that does not answer.
+            workers.run("hog", move || {
+                let _ = gate.lock().unwrap().recv();
+            });
+        }
+        let (done, finished) = channel();
+        workers.run("light", move || done.send(()).unwrap());
+        finished
+            .recv_timeout(Duration::from_secs(20))
+            .expect("the other user's task runs while all of the hog's wait");
+        drop(release);
     }
 }

@@ -1,47 +1,28 @@
-//! The local side of a copy: the partial file, its lock, its rename.
+//! This host's end of a copy: a file that is read, and a partial file that gets its name in the end.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::FlockOperation;
-use verbena_rfio_protocol::Status;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
+use rustix::io::Errno;
 
-use super::progress::Progress;
-use super::{Earlier, Manner, Stable};
+use super::directory::Directory;
+use super::failure::here;
+use super::pipeline::{Ending, ExtendedAttributes, Facts, Put, Reader, Sink, Source, Writer};
+use super::resume::{Work, block_checksums};
+use super::{CHUNK, Earlier, Extras, Stable};
 use crate::client::error::Error;
+use crate::{settled, writers};
 
-/// Why a copy failed: which file, and what.
-#[derive(Debug, thiserror::Error)]
-#[error("{subject}: {error}")]
-pub struct CopyError {
-    /// The file.
-    pub subject: String,
-    /// What happened.
-    pub error: Error,
-}
+/// Bytes of a block where both ends are here.
+const BLOCK: u32 = 1 << 20;
 
-/// Says which file an error is about.
-pub(crate) trait About<T> {
-    fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError>;
-}
-
-impl<T> About<T> for Result<T, Error> {
-    fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
-        self.map_err(|error| CopyError {
-            subject: subject.to_string(),
-            error,
-        })
-    }
-}
-
-impl<T> About<T> for io::Result<T> {
-    fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
-        self.map_err(|error| Error::Local("local file".into(), error))
-            .about(subject)
-    }
-}
+/// How long a copy waits for a source that is just being written.
+pub(crate) const SETTLING: Duration = settled::LONGEST.saturating_add(Duration::from_secs(1));
 
 /// The name of the partial file beside `destination`.
 pub fn partial_name(name: &[u8]) -> Vec<u8> {
@@ -50,87 +31,15 @@ pub fn partial_name(name: &[u8]) -> Vec<u8> {
     [b".", kept, b".rfpart"].concat()
 }
 
-fn partial_path(destination: &Path) -> io::Result<PathBuf> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let name = destination
-        .file_name()
-        .ok_or(io::Error::from_raw_os_error(libc::EISDIR))?;
-    Ok(destination.with_file_name(std::ffi::OsString::from_vec(partial_name(name.as_bytes()))))
-}
-
-/// A partial file, locked.
-#[derive(Debug)]
-pub struct Partial {
-    file: File,
-    path: PathBuf,
-    destination: PathBuf,
-}
-
-impl Partial {
-    /// Opens or makes the partial file of a destination and becomes its only writer.
-    pub fn open(destination: &Path, earlier: Earlier, mode: u32) -> io::Result<Self> {
-        let path = partial_path(destination)?;
-        loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            let file = options
-                .mode(mode & 0o777)
-                .custom_flags(libc::O_NOFOLLOW)
-                .open(&path)?;
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(io::Error::from_raw_os_error(libc::EBUSY));
-                }
-                other => other?,
-            }
-            // Another copy may have renamed it between the open and the lock.
-            match fs::symlink_metadata(&path) {
-                Ok(now)
-                    if (now.dev(), now.ino()) == {
-                        let mine = file.metadata()?;
-                        (mine.dev(), mine.ino())
-                    } => {}
-                _ => continue,
-            }
-            if earlier == Earlier::Discard {
-                file.set_len(0)?;
-            }
-            return Ok(Self {
-                file,
-                path,
-                destination: destination.to_owned(),
-            });
-        }
-    }
-
-    /// Bytes that are there.
-    pub fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    /// The file.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Gives the file its length, its times and its name.
-    pub fn complete(self, length: u64, modified: Option<i64>, stable: Stable) -> io::Result<()> {
-        self.file.set_len(length)?;
-        if let Some(modified) = modified {
-            let since = std::time::Duration::from_nanos(modified.max(0) as u64);
-            self.file.set_modified(std::time::UNIX_EPOCH + since)?;
-        }
-        if stable == Stable::First {
-            self.file.sync_all()?;
-        }
-        fs::rename(&self.path, &self.destination)
-    }
-}
-
-/// A special file, such as `/dev/null` or a FIFO, is written to as it is: it has no name to protect.
+/// A special file, such as `/dev/null` or a FIFO, is written to as it is: it has no name to protect. One behind a link
+/// counts only where the system's own links are: any other may have come with an earlier copy.
 pub fn is_special(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
-    fs::metadata(path).is_ok_and(|about| {
+    let about = match path.starts_with("/dev") || path.starts_with("/proc") {
+        true => fs::metadata(path),
+        false => fs::symlink_metadata(path),
+    };
+    about.is_ok_and(|about| {
         let kind = about.file_type();
         kind.is_char_device() || kind.is_fifo() || kind.is_socket() || kind.is_block_device()
     })
@@ -153,82 +62,330 @@ pub fn read_fully_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<u
 /// A file that is copied must stay what it is while that lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Bytes.
-    pub size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    size: u64,
+    modified: i64,
+    changed: i64,
 }
 
 impl Identity {
-    /// What a file is now.
-    pub fn of(file: &File) -> io::Result<Self> {
-        let about = file.metadata()?;
-        Ok(Self {
+    /// What a file was when it was asked.
+    pub fn of(about: &fs::Metadata) -> Self {
+        Self {
             size: about.len(),
-            modified: (about.mtime(), about.mtime_nsec()),
-            changed: (about.ctime(), about.ctime_nsec()),
+            modified: nanoseconds(about.mtime(), about.mtime_nsec()),
+            changed: nanoseconds(about.ctime(), about.ctime_nsec()),
+        }
+    }
+
+    /// What a file is, once any further change must show: it is waited for, but not for ever.
+    pub fn settled(file: &File) -> Result<(Self, fs::Metadata), Error> {
+        let begun = Instant::now();
+        loop {
+            let about = file.metadata().map_err(here)?;
+            let identity = Self::of(&about);
+            if identity.is_settled(file) {
+                return Ok((identity, about));
+            }
+            if begun.elapsed() > SETTLING {
+                return Err(Error::Changed);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The time of the last change of the data, nanoseconds since 1970.
+    pub fn modified(&self) -> i64 {
+        self.modified
+    }
+
+    /// Whether any further change of the file, which was this when it was asked, must show.
+    pub fn is_settled(&self, file: &File) -> bool {
+        let writers = writers::of(file.as_fd());
+        settled::is_settled_among(self.changed, SystemTime::now(), writers)
+    }
+
+    /// Fails unless the file is still this.
+    pub fn must_be_that_of(&self, file: &File) -> Result<(), Error> {
+        match Self::of(&file.metadata().map_err(here)?) == *self {
+            true => Ok(()),
+            false => Err(Error::Changed),
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+/// A local file that is read.
+#[derive(Debug)]
+pub struct LocalSource {
+    file: File,
+    name: String,
+    identity: Identity,
+    facts: Facts,
+}
+
+impl LocalSource {
+    /// The source that an open regular file is.
+    pub fn new(file: File, name: String, extras: Extras) -> Result<Self, Error> {
+        let (identity, about) = Identity::settled(&file)?;
+        let extended = match extras {
+            Extras::Extended => extended_of(&file).map_err(here)?,
+            Extras::None => Vec::new(),
+        };
+        let facts = Facts {
+            size: identity.size,
+            mode: about.permissions().mode() & 0o777,
+            modified: identity.modified,
+            allocated: about.blocks().saturating_mul(512),
+            extended,
+        };
+        Ok(Self {
+            file,
+            name,
+            identity,
+            facts,
         })
     }
 
-    /// The time of the last change, nanoseconds since 1970.
-    pub fn modified(&self) -> i64 {
-        self.modified
-            .0
-            .saturating_mul(1_000_000_000)
-            .saturating_add(self.modified.1)
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        read_fully_at(&self.file, offset, bytes).map_err(here)
     }
 }
 
-/// Opens a local source; what it is, and its permission bits.
-pub fn open_source(path: &Path) -> io::Result<(File, Identity, u32)> {
-    let file = File::open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
-        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+impl Source for LocalSource {
+    fn name(&self) -> String {
+        self.name.clone()
     }
-    let identity = Identity::of(&file)?;
-    Ok((file, identity, about.permissions().mode() & 0o777))
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn block(&self) -> u32 {
+        BLOCK
+    }
+
+    fn data(&self) -> Result<Vec<(u64, u64)>, Error> {
+        extents(&self.file).map_err(here)
+    }
+
+    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+        block_checksums(block, size, |offset, bytes| self.read_at(offset, bytes))
+    }
+
+    fn reader(&self, _: usize) -> Result<Box<dyn Reader + '_>, Error> {
+        Ok(Box::new(self))
+    }
+
+    fn unchanged(&self) -> Result<(), Error> {
+        self.identity.must_be_that_of(&self.file)
+    }
 }
 
-/// A copy without any server, with the same promises.
-pub fn between_files(
-    from: &Path,
-    to: &Path,
-    manner: &Manner,
-    progress: &Progress,
-) -> Result<(), CopyError> {
-    let (file, identity, mode) = open_source(from).about(from.display())?;
-    let most = manner.most.unwrap_or(u64::MAX);
-    progress.expect(identity.size.min(most));
-    let mut source = file.take(most);
-    if is_special(to) {
-        let mut sink = OpenOptions::new()
-            .write(true)
-            .open(to)
-            .about(to.display())?;
-        progress.moved(io::copy(&mut source, &mut sink).about(to.display())?);
-        progress.file();
-        return Ok(());
+impl Reader for &LocalSource {
+    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
+        let mut buffer = vec![0; CHUNK as usize];
+        while let Some((offset, length)) = work.take() {
+            let bytes = &mut buffer[..length as usize];
+            if self.read_at(offset, bytes)? < bytes.len() {
+                return Err(Error::Changed);
+            }
+            put(offset, bytes)?;
+        }
+        Ok(())
     }
-    let partial = Partial::open(to, Earlier::Discard, mode).about(to.display())?;
-    let copied = io::copy(&mut source, &mut partial.file()).about(to.display())?;
-    progress.moved(copied);
-    if Identity::of(source.get_ref()).about(from.display())? != identity {
-        return Err(CopyError {
-            subject: from.display().to_string(),
-            error: Error::Changed,
-        });
-    }
-    partial
-        .complete(copied, None, manner.stable)
-        .about(to.display())?;
-    progress.file();
-    Ok(())
 }
 
-impl CopyError {
-    /// RFIO's number for it.
-    pub fn status(&self) -> Status {
-        self.error.status()
+/// Where the data of a file are (lseek(2)).
+fn extents(file: &File) -> io::Result<Vec<(u64, u64)>> {
+    let seek = |from| match rustix::fs::seek(file, from) {
+        Ok(at) => Ok(Some(at)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(start) = seek(SeekFrom::Data(at))? {
+        let Some(end) = seek(SeekFrom::Hole(start))?.filter(|&end| end > start) else {
+            break;
+        };
+        found.push((start, end - start));
+        at = end;
+    }
+    Ok(found)
+}
+
+/// The extended attributes of the users' name space; none where the file system has none.
+pub(crate) fn extended_of(file: &File) -> io::Result<ExtendedAttributes> {
+    let mut list = vec![0; 64 << 10];
+    let length = match rustix::fs::flistxattr(file, &mut list[..]) {
+        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for name in list[..length].split(|&byte| byte == 0) {
+        if !name.starts_with(b"user.") {
+            continue;
+        }
+        let mut value = vec![0; 64 << 10];
+        match rustix::fs::fgetxattr(file, name, &mut value[..]) {
+            Err(Errno::NODATA) => continue,
+            other => value.truncate(other?),
+        }
+        found.push((name.to_vec(), value));
+    }
+    Ok(found)
+}
+
+/// A partial file, locked: its copy is its only writer.
+#[derive(Debug)]
+pub struct LocalSink {
+    file: File,
+    directory: Directory,
+    partial: Vec<u8>,
+    destination: Vec<u8>,
+    name: String,
+}
+
+impl LocalSink {
+    /// Opens or makes the partial file for a name in a directory.
+    pub fn open(
+        directory: Directory,
+        destination: &[u8],
+        name: String,
+        earlier: Earlier,
+    ) -> io::Result<Self> {
+        let partial = partial_name(destination);
+        let flags = OFlags::RDWR
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY
+            | OFlags::CLOEXEC;
+        loop {
+            // Nobody else reads half a file; its own bits come with its name.
+            let mode = Mode::from_raw_mode(0o600);
+            let file = File::from(rustix::fs::openat(&directory, &partial[..], flags, mode)?);
+            let mine = file.metadata()?;
+            // What somebody else put there could be a second name for a file that must not be written to.
+            let own = mine.uid() == rustix::process::geteuid().as_raw();
+            if !mine.is_file() || mine.nlink() > 1 || !own {
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    format!(
+                        "'{}' is not a partial file of ours; remove it",
+                        String::from_utf8_lossy(&partial)
+                    ),
+                ));
+            }
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(io::Error::from_raw_os_error(libc::EBUSY));
+                }
+                other => other?,
+            }
+            // Another copy may have renamed it between the open and the lock.
+            let now = rustix::fs::statat(&directory, &partial[..], AtFlags::SYMLINK_NOFOLLOW);
+            if !now.is_ok_and(|now| (now.st_dev, now.st_ino) == (mine.dev(), mine.ino())) {
+                continue;
+            }
+            if earlier == Earlier::Discard {
+                file.set_len(0)?;
+            }
+            return Ok(Self {
+                file,
+                directory,
+                partial,
+                destination: destination.to_vec(),
+                name,
+            });
+        }
+    }
+
+    /// Removes the partial file: what is in it is of no use.
+    pub fn discard(&self) {
+        let _ = rustix::fs::unlinkat(&self.directory, &self.partial[..], AtFlags::empty());
+    }
+
+    fn finish(&self, ending: &Ending<'_>) -> io::Result<()> {
+        for (name, value) in ending.extended {
+            rustix::fs::fsetxattr(&self.file, &name[..], value, XattrFlags::empty())?;
+        }
+        self.file
+            .set_permissions(fs::Permissions::from_mode(ending.mode & 0o777))?;
+        if let Some(modified) = ending.modified {
+            let time = timespec(modified);
+            let times = rustix::fs::Timestamps {
+                last_access: time,
+                last_modification: time,
+            };
+            rustix::fs::futimens(&self.file, &times)?;
+        }
+        if ending.stable == Stable::First {
+            self.file.sync_all()?;
+        }
+        let directory = &self.directory;
+        rustix::fs::renameat(
+            directory,
+            &self.partial[..],
+            directory,
+            &self.destination[..],
+        )?;
+        if ending.stable == Stable::First {
+            directory.synchronise()?;
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds since 1970 as the system takes them.
+pub(crate) fn timespec(nanoseconds: i64) -> rustix::fs::Timespec {
+    rustix::fs::Timespec {
+        tv_sec: nanoseconds.div_euclid(1_000_000_000),
+        tv_nsec: nanoseconds.rem_euclid(1_000_000_000) as _,
+    }
+}
+
+impl Sink for LocalSink {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn length(&self) -> Result<u64, Error> {
+        Ok(self.file.metadata().map_err(here)?.len())
+    }
+
+    fn block(&self) -> u32 {
+        BLOCK
+    }
+
+    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+        block_checksums(block, size, |offset, bytes| {
+            read_fully_at(&self.file, offset, bytes).map_err(here)
+        })
+    }
+
+    fn writer(&self, _: usize) -> Result<Box<dyn Writer + '_>, Error> {
+        Ok(Box::new(self))
+    }
+
+    fn resize(&self, length: u64) -> Result<(), Error> {
+        self.file.set_len(length).map_err(here)
+    }
+
+    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
+        self.finish(ending).map_err(here)
+    }
+}
+
+impl Writer for &LocalSink {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all_at(bytes, offset).map_err(here)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
     }
 }

@@ -1,31 +1,47 @@
 //! Copying files to and from a service.
 //!
-//! What holds for every copy:
+//! What holds for every copy, of whatever size, in whatever direction:
 //! - Data go to a partial file beside the destination, `.NAME.rfpart`; the destination's name appears by a rename when
 //!   everything is there. Nobody ever sees half a file under its name.
 //! - A partial file has one writer at a time; a second copy to the same place fails with "busy".
 //! - To continue, the blocks of the partial file are compared with the source's by checksum and only those that differ
 //!   or are missing are moved. So it does not matter how the copy ended, nor whether the source changed since.
-//! - A source that changes while it is copied is an error.
+//! - A source that changes while it is copied is an error, and so is one that changes too fast to be read.
+//! - Below the place that was named, nothing is written through a symbolic link.
+//! - Permission bits, times, holes and (in a tree) hard links are kept.
+//!
+//! [`pipeline`] is the one copy of one file; [`tree`] moves many of them, small ones whole.
 
-mod download;
+mod directory;
+mod failure;
 mod local;
+mod pipe;
+mod pipeline;
 pub mod progress;
+mod remote;
 mod resume;
 mod tree;
-mod upload;
 
+use std::io::Write;
+use std::path::Path as LocalPath;
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use verbena_rfio_protocol::request::OpenFlags;
+
 use super::address::{Address, Location};
 use super::error::Error;
-use super::file::SharedSession;
+use super::file::{RemoteFile, SharedSession};
 use super::options::Options;
 use super::session::Session;
+use directory::Directory;
+use failure::{About, here};
+use local::{LocalSink, LocalSource, is_special};
+use pipeline::{Sink, Source};
+use remote::{RemoteSink, RemoteSource, There};
 
-pub use local::CopyError;
-pub use progress::{Progress, Report};
+pub use failure::CopyError;
+pub use progress::{Progress, Report, Route};
 pub use tree::{copy_tree, list};
 
 /// Bytes of one request of a copy.
@@ -49,6 +65,15 @@ pub enum Verification {
     Written,
 }
 
+/// What is copied beside data, permission bits and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extras {
+    /// Nothing.
+    None,
+    /// Extended attributes of the users' name space.
+    Extended,
+}
+
 /// How to copy.
 #[derive(Debug, Clone)]
 pub struct Manner {
@@ -62,8 +87,10 @@ pub struct Manner {
     pub parallel: usize,
     /// Copy only so many bytes from the front.
     pub most: Option<u64>,
-    /// Whether the data must be on stable storage before the rename.
+    /// Whether data and names must be on stable storage.
     pub stable: Stable,
+    /// What else is copied.
+    pub extras: Extras,
 }
 
 /// Whether data are forced to stable storage.
@@ -71,7 +98,7 @@ pub struct Manner {
 pub enum Stable {
     /// The system writes them when it likes.
     Later,
-    /// Before the rename.
+    /// The data before the rename, and the name before the copy is done.
     First,
 }
 
@@ -82,36 +109,149 @@ pub fn copy_file(
     manner: &Manner,
     progress: &Progress,
 ) -> Result<(), CopyError> {
-    match (from, to) {
-        (Location::Remote(address, path), Location::Local(local)) if local.as_os_str() == "-" => {
-            download::to_pipe(
+    let stream = match from {
+        Location::Local(path) => stream_of(path)?,
+        Location::Remote(..) => None,
+    };
+    if let Some((mut stream, mode)) = stream {
+        // What came through a pipe cannot come again, so nothing of an earlier attempt is of use.
+        let manner = Manner {
+            earlier: Earlier::Discard,
+            ..manner.clone()
+        };
+        return match special(to)? {
+            Some(mut sink) => {
+                let moved = std::io::copy(&mut stream, &mut sink).about("write")?;
+                progress.expect(moved);
+                progress.moved(moved);
+                progress.file();
+                Ok(())
+            }
+            None => {
+                let sink = sink(to, &manner, progress)?;
+                pipe::from_stream(&mut stream, &*sink, mode, &manner, progress)
+            }
+        };
+    }
+    let source = source(from, manner, progress)?;
+    match special(to)? {
+        Some(mut stream) => pipe::to_stream(&*source, &mut stream, manner, progress),
+        None => pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress),
+    }
+}
+
+/// Writes a file to a stream as it is read, as cat(1) does: changes meanwhile are nobody's error. What is appended after
+/// the open is not waited for: a file may grow as fast as it is read.
+pub fn stream_file(
+    from: &Location,
+    sink: &mut dyn Write,
+    options: &Options,
+) -> Result<(), CopyError> {
+    let (address, path) = match from {
+        Location::Remote(address, path) => (address, path),
+        Location::Local(path) => {
+            let mut file = std::fs::File::open(path).about(path.display())?;
+            std::io::copy(&mut file, sink).about(path.display())?;
+            return sink.flush().about("standard output");
+        }
+    };
+    let name = || format!("{address}{path}");
+    let session = connect(address, options).about(name())?;
+    let file = RemoteFile::open(&session, path, OpenFlags::READ, 0).about(name())?;
+    let size = file.attributes().size;
+    let mut buffer = vec![0; size.min(8 * u64::from(CHUNK)) as usize];
+    let mut offset = 0;
+    while offset < size {
+        let wanted = (size - offset).min(buffer.len() as u64) as usize;
+        let read = file.read_at(offset, &mut buffer[..wanted]).about(name())?;
+        if read == 0 {
+            break;
+        }
+        sink.write_all(&buffer[..read]).about("standard output")?;
+        offset += read as u64;
+    }
+    sink.flush().about("standard output")
+}
+
+/// What is read once, in order; and the permission bits of what is made of it.
+type Stream = (Box<dyn std::io::Read>, u32);
+
+/// The stream that a source is if it is no regular file.
+fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
+    use std::os::unix::fs::PermissionsExt;
+    if path.as_os_str() == "-" {
+        return Ok(Some((Box::new(std::io::stdin()), 0o644)));
+    }
+    let about = std::fs::metadata(path).about(path.display())?;
+    if about.is_file() || about.is_dir() {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).about(path.display())?;
+    Ok(Some((Box::new(file), about.permissions().mode() & 0o777)))
+}
+
+/// A destination that is no regular file: written to in order.
+fn special(to: &Location) -> Result<Option<Box<dyn Write>>, CopyError> {
+    match to {
+        Location::Local(path) if path.as_os_str() == "-" => Ok(Some(Box::new(std::io::stdout()))),
+        Location::Local(path) if is_special(path) => {
+            let file = std::fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .about(path.display())?;
+            Ok(Some(Box::new(file)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn source<'a>(
+    from: &'a Location,
+    manner: &'a Manner,
+    progress: &'a Progress,
+) -> Result<Box<dyn Source + 'a>, CopyError> {
+    match from {
+        Location::Local(path) => {
+            let name = path.display().to_string();
+            let file = std::fs::File::open(path).about(&name)?;
+            if file.metadata().about(&name)?.is_dir() {
+                return Err(here(std::io::Error::from_raw_os_error(libc::EISDIR))).about(&name);
+            }
+            let source = LocalSource::new(file, name.clone(), manner.extras).about(&name)?;
+            Ok(Box::new(source))
+        }
+        Location::Remote(address, path) => {
+            let there = There {
                 address,
-                path,
-                &mut std::io::stdout().lock(),
-                manner,
+                options: &manner.options,
                 progress,
-            )
+            };
+            let source = RemoteSource::open(there, path, manner.extras);
+            Ok(Box::new(source.about(format!("{address}{path}"))?))
         }
-        (Location::Local(local), Location::Remote(address, path)) if local.as_os_str() == "-" => {
-            upload::from_pipe(
-                &mut std::io::stdin().lock(),
+    }
+}
+
+fn sink<'a>(
+    to: &'a Location,
+    manner: &'a Manner,
+    progress: &'a Progress,
+) -> Result<Box<dyn Sink + 'a>, CopyError> {
+    match to {
+        Location::Local(path) => {
+            let name = path.display().to_string();
+            let (directory, last) = Directory::above(path).about(&name)?;
+            let sink = LocalSink::open(directory, &last, name.clone(), manner.earlier);
+            Ok(Box::new(sink.about(&name)?))
+        }
+        Location::Remote(address, path) => {
+            let there = There {
                 address,
-                path,
-                manner,
+                options: &manner.options,
                 progress,
-            )
-        }
-        (Location::Remote(address, path), Location::Local(local)) => {
-            download::to_file(address, path, local, manner, progress)
-        }
-        (Location::Local(local), Location::Remote(address, path)) => {
-            upload::from_file(local, address, path, manner, progress)
-        }
-        (Location::Local(from), Location::Local(to)) => {
-            local::between_files(from, to, manner, progress)
-        }
-        (Location::Remote(from, source), Location::Remote(to, path)) => {
-            upload::from_remote(from, source, to, path, manner, progress)
+            };
+            let sink = RemoteSink::open(there, path, manner.earlier);
+            Ok(Box::new(sink.about(format!("{address}{path}"))?))
         }
     }
 }

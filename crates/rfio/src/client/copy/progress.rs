@@ -1,6 +1,8 @@
 //! How far a copy is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::client::session::Session;
 
 /// Counts while a copy runs; another thread may look.
 #[derive(Debug, Default)]
@@ -9,6 +11,27 @@ pub struct Progress {
     moved: AtomicU64,
     kept: AtomicU64,
     files: AtomicU64,
+    streamed: AtomicBool,
+    by_rdma: AtomicBool,
+}
+
+/// How data travelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// With requests and replies, over TCP or a Unix socket.
+    Stream,
+    /// By RDMA, through the verbs.
+    Verbs,
+}
+
+impl Route {
+    /// How the data of a session travel.
+    pub fn of(session: &Session) -> Self {
+        match session.uses_fabric() {
+            true => Self::Verbs,
+            false => Self::Stream,
+        }
+    }
 }
 
 /// The counts at one moment.
@@ -22,6 +45,8 @@ pub struct Report {
     pub kept: u64,
     /// Files that are complete.
     pub files: u64,
+    /// Ways that data travelled, in the order of [`Route`].
+    pub routes: [bool; 2],
 }
 
 impl Progress {
@@ -45,6 +70,15 @@ impl Progress {
         self.files.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Data travelled this way.
+    pub fn went(&self, route: Route) {
+        match route {
+            Route::Stream => &self.streamed,
+            Route::Verbs => &self.by_rdma,
+        }
+        .store(true, Ordering::Relaxed);
+    }
+
     /// The counts now.
     pub fn report(&self) -> Report {
         Report {
@@ -52,6 +86,10 @@ impl Progress {
             moved: self.moved.load(Ordering::Relaxed),
             kept: self.kept.load(Ordering::Relaxed),
             files: self.files.load(Ordering::Relaxed),
+            routes: [
+                self.streamed.load(Ordering::Relaxed),
+                self.by_rdma.load(Ordering::Relaxed),
+            ],
         }
     }
 }

@@ -2,15 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use verbena_rfio_protocol::Reply;
-use verbena_rfio_protocol::request::{Checksum, Request};
-use verbena_rfio_protocol::types::Handle;
-
 use super::{CHUNK, Manner};
 use crate::checksum;
 use crate::client::error::Error;
-use crate::client::file::{RemoteFile, SharedSession};
-use crate::client::session::{Session, unexpected};
 
 /// Ranges to move, dealt out to whoever asks, in order.
 #[derive(Debug)]
@@ -22,31 +16,52 @@ pub struct Work {
 impl Work {
     /// Everything up to `size`.
     pub fn whole(size: u64) -> Self {
-        Self::missing(size, u64::from(CHUNK), |_| false)
+        Self::of(size, CHUNK.into(), &[(0, size)], 0, |_| false)
     }
 
-    /// The blocks of `block` bytes for which `is_right` says no, joined to ranges of at most a chunk.
-    pub fn missing(size: u64, block: u64, is_right: impl Fn(u64) -> bool) -> Self {
-        let mut ranges: Vec<(u64, u32)> = Vec::new();
-        for number in 0..size.div_ceil(block) {
-            if is_right(number) {
-                continue;
-            }
-            let offset = number * block;
-            let length = block.min(size - offset) as u32;
-            match ranges.last_mut() {
-                Some((start, so_far))
-                    if *start + u64::from(*so_far) == offset
-                        && *so_far + length <= CHUNK.max(length) =>
-                {
-                    *so_far += length;
+    /// What is to be moved of a file of `size` bytes whose `data` lie there, in order: the blocks of `block` bytes for which
+    /// `is_right` says no, joined to ranges of at most a chunk. Holes are left out, but not below `earlier`, where something
+    /// else may be.
+    pub fn of(
+        size: u64,
+        block: u64,
+        data: &[(u64, u64)],
+        earlier: u64,
+        is_right: impl Fn(u64) -> bool,
+    ) -> Self {
+        let mut work = Self {
+            ranges: Vec::new(),
+            next: AtomicUsize::new(0),
+        };
+        let covered = earlier.div_ceil(block) * block;
+        let below = std::iter::once((0, covered.min(size)));
+        let behind = data.iter().map(|&(start, length)| {
+            let end = start.saturating_add(length).min(size);
+            (start.max(covered), end)
+        });
+        for (start, end) in below.chain(behind) {
+            let mut at = start;
+            while at < end {
+                let number = at / block;
+                let until = ((number + 1) * block).min(end);
+                if !is_right(number) {
+                    work.add(at, (until - at) as u32);
                 }
-                _ => ranges.push((offset, length)),
+                at = until;
             }
         }
-        Self {
-            ranges,
-            next: AtomicUsize::new(0),
+        work
+    }
+
+    fn add(&mut self, offset: u64, length: u32) {
+        match self.ranges.last_mut() {
+            Some((start, so_far))
+                if *start + u64::from(*so_far) == offset
+                    && *so_far + length <= CHUNK.max(length) =>
+            {
+                *so_far += length;
+            }
+            _ => self.ranges.push((offset, length)),
         }
     }
 
@@ -57,8 +72,8 @@ impl Work {
             .copied()
     }
 
-    /// Sessions that are worth having for it: one for less than a few chunks costs more than it brings.
-    pub fn sessions(&self, manner: &Manner) -> usize {
+    /// Lanes that are worth having for it: one for less than a few chunks costs more than it brings.
+    pub fn lanes(&self, manner: &Manner) -> usize {
         let useful = (self.total() / u64::from(4 * CHUNK)) as usize;
         manner.parallel.min(useful.max(1))
     }
@@ -72,15 +87,15 @@ impl Work {
     }
 }
 
-/// Does the work with several sessions at once, each on a thread of its own; the first error, if any.
-pub fn share<'a>(
-    sessions: impl Iterator<Item = (&'a SharedSession, &'a RemoteFile)>,
-    work: impl Fn(&SharedSession, &RemoteFile) -> Result<(), Error> + Sync,
-) -> Result<(), Error> {
+/// Does the work in several lanes at once, each on a thread of its own; the first error, if any.
+pub fn share(lanes: usize, work: impl Fn(usize) -> Result<(), Error> + Sync) -> Result<(), Error> {
+    if lanes <= 1 {
+        return work(0);
+    }
     let work = &work;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = sessions
-            .map(|(session, file)| scope.spawn(move || work(session, file)))
+        let threads: Vec<_> = (0..lanes)
+            .map(|lane| scope.spawn(move || work(lane)))
             .collect();
         let ended = threads.into_iter().map(|thread| {
             let panicked = |_| Err(Error::Setup("a copying thread panicked".into()));
@@ -91,54 +106,29 @@ pub fn share<'a>(
     })
 }
 
-/// Checksums of the blocks of a remote file, from the front to `size`.
-pub fn remote_checksums(
-    session: &mut Session,
-    handle: Handle,
-    size: u64,
-) -> Result<Vec<u32>, Error> {
-    const BATCH: u32 = 256;
-    let block = session.terms().block;
-    let count = size.div_ceil(u64::from(block)) as usize;
-    let mut all = Vec::with_capacity(count);
-    while all.len() < count {
-        let offset = all.len() as u64 * u64::from(block);
-        let wanted = BATCH.min((count - all.len()) as u32);
-        let request = Request::Checksum(Checksum {
-            handle,
-            offset,
-            block,
-            count: wanted,
-        });
-        match session.call(&request)? {
-            Reply::Checksums(reply) if reply.checksums.len() > wanted as usize => {
-                return Err(Error::Protocol("more checksums than were asked for".into()));
-            }
-            // The file is shorter than it was.
-            Reply::Checksums(reply) if reply.checksums.is_empty() => break,
-            Reply::Checksums(reply) => all.extend(reply.checksums),
-            other => return Err(unexpected(&other)),
-        }
-    }
-    Ok(all)
-}
-
-/// Which blocks of something readable have these checksums. `read` fills a buffer at an offset and says how much it got.
-pub fn right_blocks(
-    size: u64,
+/// Checksums of the blocks of something readable, up to `size` or its end. `read` fills a buffer at an offset and says how
+/// much it got.
+pub fn block_checksums(
     block: u32,
-    expected: &[u32],
+    size: u64,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Error>,
-) -> Result<Vec<bool>, Error> {
+) -> Result<Vec<u32>, Error> {
     let mut buffer = vec![0; block as usize];
-    let mut right = Vec::with_capacity(expected.len());
-    for (number, &expected) in expected.iter().enumerate() {
-        let offset = number as u64 * u64::from(block);
-        let length = u64::from(block).min(size.saturating_sub(offset)) as usize;
+    let mut checksums = Vec::new();
+    let mut offset = 0;
+    while offset < size {
+        let length = u64::from(block).min(size - offset) as usize;
         let got = read(offset, &mut buffer[..length])?;
-        right.push(got == length && checksum::crc32c(&buffer[..length]) == expected);
+        if got == 0 {
+            break;
+        }
+        checksums.push(checksum::crc32c(&buffer[..got]));
+        if got < length {
+            break;
+        }
+        offset += length as u64;
     }
-    Ok(right)
+    Ok(checksums)
 }
 
 #[cfg(test)]
@@ -150,7 +140,8 @@ mod tests {
         #[test]
         fn work_is_exactly_the_missing_blocks(size in 0u64..40_000_000, right in proptest::collection::vec(any::<bool>(), 160)) {
             let block = 256 << 10;
-            let work = Work::missing(size, block, |number| right.get(number as usize).copied().unwrap_or(false));
+            let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
+            let work = Work::of(size, block, &[(0, size)], 0, is_right);
             let mut moved = vec![0u8; size.div_ceil(block) as usize];
             let mut total = 0;
             while let Some((offset, length)) = work.take() {
@@ -162,34 +153,60 @@ mod tests {
             }
             prop_assert_eq!(total, work.total());
             for (number, &times) in moved.iter().enumerate() {
-                prop_assert_eq!(times, u8::from(!right.get(number).copied().unwrap_or(false)));
+                prop_assert_eq!(times, u8::from(!is_right(number as u64)));
+            }
+        }
+
+        /// Byte by byte: what is moved is what is wrong, less the holes where nothing was before.
+        #[test]
+        fn holes_are_left_out_where_nothing_was(
+            size in 0u64..400,
+            earlier in 0u64..400,
+            gaps in proptest::collection::vec((1u64..60, 1u64..60), 0..8),
+            right in proptest::collection::vec(any::<bool>(), 60),
+        ) {
+            let block = 7;
+            let earlier = earlier.min(size);
+            let (mut data, mut at) = (Vec::new(), 0);
+            for (hole, length) in gaps {
+                data.push((at + hole, length));
+                at += hole + length;
+            }
+            let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
+            let work = Work::of(size, block, &data, earlier, is_right);
+            let mut moved = vec![0u8; size as usize];
+            while let Some((offset, length)) = work.take() {
+                for byte in offset..offset + u64::from(length) {
+                    moved[byte as usize] += 1;
+                }
+            }
+            for byte in 0..size {
+                let is_data = data.iter().any(|&(start, length)| (start..start + length).contains(&byte));
+                let was_there = byte < earlier.div_ceil(block) * block;
+                let wanted = !is_right(byte / block) && (is_data || was_there);
+                prop_assert_eq!(moved[byte as usize], u8::from(wanted), "byte {}", byte);
             }
         }
     }
 
     #[test]
-    fn a_block_is_right_only_with_its_checksum_and_length() {
+    fn checksums_end_where_the_data_do() {
         let data = [7u8; 25];
-        let expected: Vec<u32> = data.chunks(10).map(checksum::crc32c).collect();
-        let read = |have: usize| {
-            move |offset: u64, bytes: &mut [u8]| {
-                let end = (offset as usize + bytes.len()).min(have);
-                let got = end.saturating_sub(offset as usize);
-                bytes[..got].fill(7);
-                Ok(got)
-            }
+        let read = |offset: u64, bytes: &mut [u8]| {
+            let rest = &data[(offset as usize).min(25)..];
+            let got = rest.len().min(bytes.len());
+            bytes[..got].copy_from_slice(&rest[..got]);
+            Ok(got)
         };
-        assert_eq!(
-            right_blocks(25, 10, &expected, read(25)).unwrap(),
-            [true, true, true]
-        );
-        assert_eq!(
-            right_blocks(25, 10, &expected, read(24)).unwrap(),
-            [true, true, false]
-        );
-        assert_eq!(
-            right_blocks(25, 10, &[0, expected[1]], read(25)).unwrap(),
-            [false, true]
-        );
+        let of = |pieces: &[usize]| -> Vec<u32> {
+            pieces
+                .iter()
+                .map(|&n| checksum::crc32c(&data[..n]))
+                .collect()
+        };
+        assert_eq!(block_checksums(10, 25, read).unwrap(), of(&[10, 10, 5]));
+        assert_eq!(block_checksums(10, 24, read).unwrap(), of(&[10, 10, 4]));
+        assert_eq!(block_checksums(10, 100, read).unwrap(), of(&[10, 10, 5]));
+        assert_eq!(block_checksums(10, 0, read).unwrap(), of(&[]));
     }
 }

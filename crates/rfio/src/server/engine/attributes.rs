@@ -1,15 +1,14 @@
 //! From the system's `stat` to the protocol's attributes, and the version that tells changed data apart.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::os::fd::AsFd;
+use std::time::SystemTime;
 
 use rustix::fs::Stat;
 use verbena_rfio_protocol::types::Attributes;
 
 use crate::server::cache::FileVersion;
-
-/// Times of a changed file may stay equal for one tick of the kernel's clock; twice the longest tick (10 ms at 100 Hz)
-/// is safe.
-const TICK: Duration = Duration::from_millis(20);
+use crate::settled::{is_settled, is_settled_among};
+use crate::writers;
 
 /// The protocol's attributes.
 pub fn attributes(stat: &Stat) -> Attributes {
@@ -31,7 +30,15 @@ pub fn attributes(stat: &Stat) -> Attributes {
         modified,
         changed,
         version: digest([size, modified as u64, changed as u64]),
+        settled: is_settled(changed, SystemTime::now()),
     }
+}
+
+/// The attributes of a file that is open for reading; whether it has settled takes those into account who can write to it.
+pub(crate) fn attributes_of(file: impl AsFd) -> rustix::io::Result<Attributes> {
+    let mut about = attributes(&rustix::fs::fstat(&file)?);
+    about.settled &= is_settled_among(about.changed, SystemTime::now(), writers::of(file.as_fd()));
+    Ok(about)
 }
 
 /// The key of a file's blocks in the cache.
@@ -41,14 +48,6 @@ pub(crate) fn file_version(attributes: &Attributes) -> FileVersion {
         inode: attributes.inode,
         version: attributes.version,
     }
-}
-
-/// Whether the file's times are old enough that a further change must show in them.
-pub(crate) fn is_settled(attributes: &Attributes) -> bool {
-    let changed = UNIX_EPOCH + Duration::from_nanos(attributes.changed.max(0) as u64);
-    SystemTime::now()
-        .duration_since(changed)
-        .is_ok_and(|age| age > TICK)
 }
 
 /// Mixes words so that versions that differ in one bit differ in about half of theirs (the finaliser of SplitMix64).

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 use verbena_rfio_protocol::reply::{About, Fetched};
-use verbena_rfio_protocol::request::{Fetch, Store};
+use verbena_rfio_protocol::request::{Fetch, Store, StoreCare};
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::attributes::attributes;
+use super::attributes::{attributes, attributes_of};
 use super::read::read_fully;
 use super::write::{settable, timespec, write_fully};
 use super::{Engine, Failure, Outcome, Segment, plain};
@@ -21,8 +21,8 @@ impl Engine {
         let file = self
             .service
             .exports
-            .open(&fetch.path, flags, Mode::empty())?;
-        let about = attributes(&rustix::fs::fstat(&file)?);
+            .open_file(&fetch.path, flags, Mode::empty())?;
+        let about = attributes_of(&file)?;
         match FileType::from_raw_mode(about.mode) {
             FileType::RegularFile => {}
             FileType::Directory => return Err(Errno::ISDIR.into()),
@@ -45,7 +45,8 @@ impl Engine {
         let mut bytes = vec![0; about.size as usize];
         let read = read_fully(file.as_fd(), 0, &mut bytes)?;
         let after = attributes(&rustix::fs::fstat(&file)?);
-        if read < bytes.len() || after.version != about.version {
+        // Times that may stay equal when the file is written again prove nothing.
+        if read < bytes.len() || after.version != about.version || !about.settled {
             let fetched = Fetched {
                 attributes: after,
                 whole: false,
@@ -67,6 +68,7 @@ impl Engine {
     }
 
     pub(super) fn store(&mut self, store: &Store, incoming: &[u8]) -> Outcome {
+        let care = StoreCare::checked(store.care).ok_or(Failure::from(Errno::INVAL))?;
         if checksum::crc32c(incoming) != store.checksum {
             count(&self.service.metrics.checksum_failures, 1);
             return Err(Failure::Refused(
@@ -84,10 +86,12 @@ impl Engine {
             format!(".rfio-{:x}-{:x}", std::process::id(), self.who.session).as_bytes(),
         );
         let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&named.parent, &temporary[..], flags, settable(store.mode))?;
         let written = (|| -> Result<_, Failure> {
             write_fully(file.as_fd(), 0, incoming)?;
+            // The service's own mask must not take away what the client gives.
+            rustix::fs::fchmod(&file, settable(store.mode))?;
             if store.modified != i64::MIN {
                 let time = timespec(store.modified);
                 rustix::fs::futimens(
@@ -97,6 +101,19 @@ impl Engine {
                         last_modification: time,
                     },
                 )?;
+            }
+            if care.has(StoreCare::READ_BACK) {
+                let mut written = vec![0; incoming.len()];
+                let read = read_fully(file.as_fd(), 0, &mut written)?;
+                if checksum::crc32c(&written[..read]) != store.checksum {
+                    return Err(Failure::Refused(
+                        Status::CHECKSUM,
+                        "what was written reads back differently",
+                    ));
+                }
+            }
+            if care.has(StoreCare::STABLE) {
+                rustix::fs::fsync(&file)?;
             }
             let about = attributes(&rustix::fs::fstat(&file)?);
             rustix::fs::renameat(&named.parent, &temporary[..], &named.parent, &named.name)?;

@@ -61,6 +61,11 @@ impl Handles {
         }
     }
 
+    /// Whether no file is open.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Adds a file.
     pub fn insert(&mut self, file: OpenFile) -> Handle {
         let handle = self.next;

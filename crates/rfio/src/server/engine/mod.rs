@@ -8,6 +8,7 @@
 mod attributes;
 mod bulk;
 mod handles;
+mod metadata;
 mod names;
 mod read;
 mod write;
@@ -186,6 +187,11 @@ impl Engine {
         }
     }
 
+    /// Whether no file is open.
+    pub fn holds_nothing(&self) -> bool {
+        self.handles.is_empty()
+    }
+
     /// Who is served.
     pub fn who(&self) -> &Who {
         &self.who
@@ -228,6 +234,7 @@ impl Engine {
             Request::Fetch(fetch) => (fetch.most as usize).min(limits.payload),
             Request::List(list) => names::page(list.count) * names::MOST_ENTRY_BYTES,
             Request::Checksum(_) => limits.block,
+            Request::Extended(_) => metadata::MOST_EXTENDED,
             _ => 0,
         }
     }
@@ -278,6 +285,12 @@ impl Engine {
             Request::List(list) => self.list(list),
             Request::Fetch(fetch) => self.fetch(fetch),
             Request::Store(store) => self.store(store, incoming),
+            Request::Extents(extents) => self.extents(extents),
+            Request::SynchroniseDirectory(on) => self.synchronise_directory(&on.path),
+            Request::ChangeTimes(times) => self.change_times(times),
+            Request::MakeHardLink(two) => self.make_hard_link(two),
+            Request::Extended(on) => self.extended(&on.path),
+            Request::SetExtended(set) => self.set_extended(set),
         }
     }
 
@@ -341,11 +354,17 @@ fn subject(request: &Request) -> String {
         | Request::RemoveDirectory(on)
         | Request::Unlink(on)
         | Request::ReadLink(on)
+        | Request::SynchroniseDirectory(on)
+        | Request::Extended(on)
         | Request::Space(on) => format!(" {}", on.path),
         Request::Access(access) => format!(" {}", access.path),
         Request::MakeDirectory(change) | Request::ChangeMode(change) => format!(" {}", change.path),
         Request::ChangeOwner(change) => format!(" {}", change.path),
-        Request::Rename(two) | Request::MakeLink(two) => format!(" {} {}", two.from, two.to),
+        Request::ChangeTimes(times) => format!(" {}", times.path),
+        Request::SetExtended(set) => format!(" {}", set.path),
+        Request::Rename(two) | Request::MakeLink(two) | Request::MakeHardLink(two) => {
+            format!(" {} {}", two.from, two.to)
+        }
         Request::List(list) => format!(" {}", list.path),
         Request::Fetch(fetch) => format!(" {}", fetch.path),
         Request::Store(store) => format!(" {}", store.path),
@@ -365,6 +384,9 @@ fn is_audited(request: &Request) -> bool {
             | Request::MakeLink(_)
             | Request::ChangeMode(_)
             | Request::ChangeOwner(_)
+            | Request::ChangeTimes(_)
+            | Request::MakeHardLink(_)
+            | Request::SetExtended(_)
             | Request::Fetch(_)
             | Request::Store(_)
     )

@@ -455,6 +455,7 @@ fn clients_cannot_make_set_user_id_files() {
         mode: 0o4755,
         modified: i64::MIN,
         checksum: checksum::crc32c(b"y"),
+        care: 0,
     };
     assert_eq!(
         status(&engine.execute(&Request::Store(store), b"y")),
@@ -520,6 +521,7 @@ fn names_change_as_asked() {
         mode: 0o600,
         modified: 1_000_000_007,
         checksum: 0,
+        care: 0,
     }));
     ok(Request::Rename(TwoPaths {
         from: path("/d/a"),

@@ -12,7 +12,7 @@ use verbena_rfio_protocol::request::{
 use verbena_rfio_protocol::types::Handle;
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::attributes::attributes;
+use super::attributes::attributes_of;
 use super::handles::{Body, OpenFile};
 use super::read::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
@@ -108,7 +108,7 @@ impl Engine {
         } else {
             Mode::empty()
         };
-        let file = self.service.exports.open(&open.path, system, mode)?;
+        let file = self.service.exports.open_file(&open.path, system, mode)?;
         let stat = rustix::fs::fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
@@ -131,7 +131,7 @@ impl Engine {
         if sole && flags.has(OpenFlags::TRUNCATE) && flags.has(OpenFlags::WRITE) {
             rustix::fs::ftruncate(&file, 0)?;
         }
-        let attributes = attributes(&rustix::fs::fstat(&file)?);
+        let attributes = attributes_of(&file)?;
         let handle = self.handles.insert(OpenFile {
             body: Body::File(file),
             flags,
@@ -183,7 +183,7 @@ impl Engine {
 
     pub(super) fn examine(&mut self, handle: Handle) -> Outcome {
         let attributes = match &self.handles.find(handle)?.body {
-            Body::File(file) => attributes(&rustix::fs::fstat(file)?),
+            Body::File(file) => attributes_of(file)?,
             Body::Unfilled(size) => unfilled_attributes(*size),
         };
         plain(Reply::Examined(About { attributes }))

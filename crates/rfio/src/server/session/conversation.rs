@@ -8,7 +8,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -20,7 +20,7 @@ use verbena_rfio_protocol::types::Range;
 use verbena_rfio_protocol::{Header, Request};
 
 use super::channel::Channel;
-use super::greeting::{Authenticator, Origin, Pending};
+use super::greeting::{Authenticator, Known, Origin, Pending};
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
 use super::serving::{Finished, Job, Standing};
@@ -58,9 +58,27 @@ pub struct Context {
     /// Who is let in.
     pub authenticator: Authenticator,
     /// TLS, if it is configured.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: RwLock<Option<Arc<ServerConfig>>>,
     /// Whether connections without TLS are refused.
     pub tls_only: bool,
+}
+
+impl Context {
+    /// The certificate that new connections are shown.
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls
+            .read()
+            .unwrap_or_else(|poison| poison.into_inner())
+            .clone()
+    }
+
+    /// New connections are shown this certificate from now on.
+    pub fn replace_tls(&self, tls: Option<Arc<ServerConfig>>) {
+        *self
+            .tls
+            .write()
+            .unwrap_or_else(|poison| poison.into_inner()) = tls;
+    }
 }
 
 /// What a conversation wants.
@@ -94,6 +112,8 @@ pub(super) enum Stage {
     Unknown,
     Greeting,
     Proving(Pending),
+    /// Known, and waiting for room.
+    Waiting(Box<Known>, Header, Instant),
     Standing(Box<Standing>),
     /// The engine is at a worker.
     Away,
@@ -118,6 +138,8 @@ pub struct Conversation {
     begun: Instant,
     /// When bytes last moved towards a client that has some waiting.
     moved: Instant,
+    /// When it last asked for something.
+    asked: Instant,
     /// Data queue pairs that this session has had.
     pub(super) pairs: u64,
     /// Since when memory is held for a payload that the client has begun to send, and how long that is.
@@ -148,6 +170,7 @@ impl Conversation {
             origin,
             begun: now,
             moved: now,
+            asked: now,
             pairs: 0,
             owed: None,
             unanswered: None,
@@ -158,7 +181,7 @@ impl Conversation {
     pub fn is_stranger(&self) -> bool {
         matches!(
             self.stage,
-            Stage::Unknown | Stage::Greeting | Stage::Proving(_)
+            Stage::Unknown | Stage::Greeting | Stage::Proving(_) | Stage::Waiting(..)
         )
     }
 
@@ -184,9 +207,24 @@ impl Conversation {
         self.output.waiting() == 0 && self.held.is_none() && !busy
     }
 
+    /// Since when the session does nothing and holds nothing, if it stands.
+    pub fn idle_since(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Standing(standing) if self.is_idle() && standing.holds_nothing() => {
+                Some(self.asked)
+            }
+            _ => None,
+        }
+    }
+
     /// Who this is, for logs.
     pub fn who(&self) -> &Who {
         &self.who
+    }
+
+    /// Tells users apart, strangers each for themselves: sessions of one user share what one gets.
+    pub fn payer(&self) -> usize {
+        self.account.identity()
     }
 
     /// The number and the descriptor of the data queue pair, whose events the conversation wants to be called for.
@@ -255,14 +293,18 @@ impl Conversation {
                 other => other.map(|()| None),
             };
         }
+        if matches!(self.stage, Stage::Waiting(..)) {
+            return Ok(self.wait_for_room(context, now));
+        }
         if let Some((frame, request)) = self.held.take() {
             return self.serve(context, frame, request, now);
         }
         let frame = self.next_frame(context);
-        self.owed = match (self.input.owed(), self.owed) {
-            (Some(length), None) => Some((now, length)),
-            (Some(_), before) => before,
-            (None, _) => None,
+        // What has come and was not looked at yet is nobody's debt.
+        self.owed = match (&frame, self.input.owed(), self.owed) {
+            (Err(NoFrame::Later), Some(length), None) => Some((now, length)),
+            (Err(NoFrame::Later), Some(_), before) => before,
+            _ => None,
         };
         let frame = match frame {
             Ok(frame) => frame,
@@ -271,6 +313,7 @@ impl Conversation {
             Err(other) => return Err(other),
         };
         let whole = Instant::now();
+        self.asked = whole;
         let request = Request::decode(frame.header.kind.operation(), &frame.body);
         if let Ok(request) = &request {
             self.unanswered = Some((Timed::of(request), whole));
@@ -321,7 +364,8 @@ impl Conversation {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(NoFrame::Later),
             Err(error) => return Err(NoFrame::Broken(error)),
         };
-        match (first, &context.tls, &self.origin) {
+        let tls = context.tls();
+        match (first, &tls, &self.origin) {
             (TLS_HANDSHAKE, None, _) => {
                 return Err(NoFrame::Violation(
                     "client wants TLS, which is not configured".into(),

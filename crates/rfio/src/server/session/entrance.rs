@@ -1,23 +1,27 @@
 //! The part of a conversation before the session stands: greeting and proof.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use verbena_rfio_protocol::reply::{Accepted, Refusal};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{Header, Reply, Request, Status};
 
-use super::conversation::{Context, Conversation, Stage};
-use super::greeting::Known;
+use super::conversation::{Context, Conversation, Next, Stage};
+use super::greeting::{ANONYMOUS, Known, Origin};
 use super::input::NoFrame;
 use super::serving::Standing;
 use crate::server::engine::{Answer, Engine};
 use crate::server::export::Access;
 use crate::server::metrics::count;
-use crate::server::quota::{Exhausted, Resource};
+use crate::server::quota::{Resource, Share};
 
 /// Requests that a client may send before it reads a reply.
 const MOST_REQUESTS: u32 = 64;
+
+/// How long somebody who is known waits for room.
+const FOR_ROOM: Duration = Duration::from_secs(3);
 
 impl Conversation {
     /// Answers a greeting or a proof. After a refusal the connection ends.
@@ -53,7 +57,13 @@ impl Conversation {
                         .audit
                         .record(&self.who, "authentication refused", details);
                 }
-                known.and_then(|known| self.accept(context, known))
+                match known {
+                    Ok(known) => {
+                        self.stage = Stage::Waiting(Box::new(known), header, Instant::now());
+                        return Ok(());
+                    }
+                    Err(refusal) => Err(refusal),
+                }
             }
             (_, other) => {
                 return Err(NoFrame::Violation(format!(
@@ -62,7 +72,12 @@ impl Conversation {
                 )));
             }
         };
-        // The reply to the proof is not tagged: its own proof is what the client checks.
+        self.reply(context, header, outcome);
+        Ok(())
+    }
+
+    /// Answers a greeting or a proof. The reply to the proof is not tagged: its own proof is what the client checks.
+    fn reply(&mut self, context: &Context, header: Header, outcome: Result<Reply, Refusal>) {
         let tags = self.outgoing_tags.take();
         self.send(
             context,
@@ -74,21 +89,50 @@ impl Conversation {
             None,
         );
         self.outgoing_tags = tags;
-        Ok(())
     }
 
-    fn accept(&mut self, context: &Context, known: Known) -> Result<Reply, Refusal> {
+    /// Lets somebody who is known in as soon as there is room. Sessions that do nothing make some; if none does, it is a
+    /// refusal.
+    pub(super) fn wait_for_room(&mut self, context: &Context, now: Instant) -> Option<Next> {
         let service = &context.service;
-        let busy = |exhausted: Exhausted| {
-            count(&service.metrics.caps, 1);
-            Refusal::new(Status::errno(libc::EBUSY), format!("sessions: {exhausted}"))
+        let Stage::Waiting(known, header, since) =
+            std::mem::replace(&mut self.stage, Stage::Ending)
+        else {
+            unreachable!("looked at by the caller")
         };
-        let share = service
-            .quotas
-            .take(&known.user, Resource::Session)
-            .map_err(busy)?;
-        self.who.user = known.user.clone();
-        self.account = service.buffers.account(&known.user);
+        let payer = self.payer_of(&known);
+        let outcome = match service.quotas.take(&payer, Resource::Session) {
+            Ok(share) => Ok(self.accept(context, *known, payer, share)),
+            Err(exhausted) if now.duration_since(since) < FOR_ROOM => {
+                service.room.ask(self.who.session, &payer, exhausted);
+                self.stage = Stage::Waiting(known, header, since);
+                return Some(Next::Starved);
+            }
+            Err(exhausted) => {
+                count(&service.metrics.caps, 1);
+                let reason = format!("sessions: {exhausted}");
+                Err(Refusal::new(Status::errno(libc::EBUSY), reason))
+            }
+        };
+        service.room.withdraw(self.who.session);
+        self.reply(context, header, outcome);
+        None
+    }
+
+    /// Whose share a session takes. Nobody in particular is many: those of one address share what one user gets.
+    fn payer_of(&self, known: &Known) -> String {
+        match (&known.taggers, &self.origin) {
+            (None, Origin::Remote(address)) if known.user == ANONYMOUS => {
+                format!("{ANONYMOUS}@{}", address.ip())
+            }
+            _ => known.user.clone(),
+        }
+    }
+
+    fn accept(&mut self, context: &Context, known: Known, payer: String, share: Share) -> Reply {
+        let service = &context.service;
+        self.account = service.buffers.account(&payer);
+        self.who.user = payer;
         count(&service.metrics.sessions, 1);
         service.audit.record(&self.who, "session", json!({}));
         if let Some((incoming, outgoing)) = known.taggers {
@@ -107,6 +151,6 @@ impl Conversation {
         };
         let engine = Engine::new(Arc::clone(service), self.who.clone());
         self.stage = Stage::Standing(Box::new(Standing::new(engine, known.rights, share)));
-        Ok(Reply::Accepted(accepted))
+        Reply::Accepted(accepted)
     }
 }

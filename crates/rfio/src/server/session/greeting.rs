@@ -1,5 +1,7 @@
 //! From a stranger to a user: which method, and whether the proof is right.
 
+use std::sync::{Arc, RwLock};
+
 use verbena_rfio_protocol::VERSION;
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{Refusal, Welcome};
@@ -22,11 +24,14 @@ pub enum LocalUsers {
     All,
 }
 
+/// The name of nobody in particular.
+pub const ANONYMOUS: &str = "anonymous";
+
 /// Who is let in.
 #[derive(Debug)]
 pub struct Authenticator {
     /// Shared secrets.
-    pub secrets: Secrets,
+    secrets: RwLock<Arc<Secrets>>,
     /// Users of this host, on a Unix socket.
     pub local: LocalUsers,
     /// What nobody in particular may do.
@@ -76,10 +81,27 @@ pub struct Known {
 }
 
 impl Authenticator {
+    /// Who is let in from now on; sessions that stand go on.
+    pub fn replace_secrets(&self, secrets: Secrets) {
+        *self
+            .secrets
+            .write()
+            .unwrap_or_else(|poison| poison.into_inner()) = Arc::new(secrets);
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::clone(
+            &self
+                .secrets
+                .read()
+                .unwrap_or_else(|poison| poison.into_inner()),
+        )
+    }
+
     /// An authenticator for these secrets.
     pub fn new(secrets: Secrets, local: LocalUsers, anonymous: Option<Access>) -> Self {
         Self {
-            secrets,
+            secrets: RwLock::new(Arc::new(secrets)),
             local,
             anonymous,
             decoy: random(),
@@ -114,7 +136,7 @@ impl Authenticator {
         };
         let method = if local_user.is_some() {
             Methods::PEER
-        } else if offered.has(Methods::SECRET) && !self.secrets.is_empty() {
+        } else if offered.has(Methods::SECRET) && !self.secrets().is_empty() {
             Methods::SECRET
         } else if offered.has(Methods::ANONYMOUS) && self.anonymous.is_some() {
             Methods::ANONYMOUS
@@ -165,7 +187,7 @@ impl Authenticator {
             Methods::ANONYMOUS => {
                 let rights = self.anonymous.ok_or_else(denied)?;
                 Ok(Known {
-                    user: "anonymous".into(),
+                    user: ANONYMOUS.into(),
                     rights,
                     proof: [0; 32],
                     taggers: None,
@@ -173,7 +195,8 @@ impl Authenticator {
             }
             _ => {
                 let user = pending.hello.user.as_str();
-                let secret = self.secrets.of(user);
+                let secrets = self.secrets();
+                let secret = secrets.of(user);
                 let handshake = Handshake {
                     secret: secret.unwrap_or(&self.decoy),
                     hello: &pending.hello,

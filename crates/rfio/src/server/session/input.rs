@@ -24,7 +24,12 @@ pub struct Frame {
     pub payload: Vec<u8>,
     /// The budget that the payload holds.
     pub grant: Option<Grant>,
+    /// The budget that a long body holds, with what it is decoded to.
+    pub body_grant: Option<Grant>,
 }
+
+/// Body that is free: what a session without any other memory needs to ask for something.
+const FREE_BODY: usize = 512;
 
 /// Why there is no frame.
 #[derive(Debug)]
@@ -50,7 +55,11 @@ impl From<BadHeader> for NoFrame {
 #[derive(Debug)]
 enum Progress {
     Header,
-    Body { raw: [u8; HEADER], header: Header },
+    Body {
+        raw: [u8; HEADER],
+        header: Header,
+        grant: Option<Grant>,
+    },
     Payload(Frame),
 }
 
@@ -97,9 +106,26 @@ impl Input {
                     raw.copy_from_slice(self.take(HEADER));
                     let header = Header::parse(&raw, limits)?;
                     self.body.clear();
-                    self.progress = Progress::Body { raw, header };
+                    self.progress = Progress::Body {
+                        raw,
+                        header,
+                        grant: None,
+                    };
                 }
-                Progress::Body { raw, header } => {
+                Progress::Body {
+                    raw,
+                    header,
+                    mut grant,
+                } => {
+                    let length = header.body as usize;
+                    if length > FREE_BODY && grant.is_none() {
+                        // The bytes, and about as much again for what they say.
+                        grant = account.take(2 * length);
+                        if grant.is_none() {
+                            self.progress = Progress::Body { raw, header, grant };
+                            return Err(NoFrame::Starved);
+                        }
+                    }
                     let needed = header.body as usize + if tagger.is_some() { TAG } else { 0 };
                     let missing = needed - self.body.len();
                     let staged = self.staged().min(missing);
@@ -107,11 +133,12 @@ impl Input {
                     self.from += staged;
                     self.body.extend_from_slice(&self.staging[range]);
                     if staged < missing {
-                        self.progress = Progress::Body { raw, header };
+                        self.progress = Progress::Body { raw, header, grant };
                         self.stage(channel)?;
                         continue;
                     }
-                    self.progress = Progress::Payload(self.finish_body(&raw, header, tagger)?);
+                    self.progress =
+                        Progress::Payload(self.finish_body(&raw, header, tagger, grant)?);
                 }
                 Progress::Payload(mut frame) => {
                     let length = frame.header.payload as usize;
@@ -133,13 +160,19 @@ impl Input {
         }
     }
 
-    /// Bytes of the payload that memory is held for and that has not come yet, if there is one.
+    /// Bytes of a frame that has begun to come and is not whole, if there is one: what the client owes. A frame that waits
+    /// for the service's memory is not the client's debt.
     pub fn owed(&self) -> Option<usize> {
         match &self.progress {
-            Progress::Payload(frame) if frame.grant.is_some() => {
-                Some(frame.header.payload as usize)
+            Progress::Header => (self.staged() > 0).then_some(HEADER),
+            Progress::Body { header, grant, .. } => {
+                let waits = header.body as usize > FREE_BODY && grant.is_none();
+                (!waits).then_some(header.body as usize)
             }
-            _ => None,
+            Progress::Payload(frame) => {
+                let waits = frame.header.payload > 0 && frame.grant.is_none();
+                (!waits).then_some(frame.header.payload as usize)
+            }
         }
     }
 
@@ -148,6 +181,7 @@ impl Input {
         raw: &[u8; HEADER],
         header: Header,
         tagger: &mut Option<Tagger>,
+        body_grant: Option<Grant>,
     ) -> Result<Frame, NoFrame> {
         let mut body = std::mem::take(&mut self.body);
         if let Some(tagger) = tagger {
@@ -163,6 +197,7 @@ impl Input {
             body,
             payload: Vec::new(),
             grant: None,
+            body_grant,
         })
     }
 

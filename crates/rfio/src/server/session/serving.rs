@@ -55,6 +55,7 @@ impl Job {
         self.arrived = None;
         self.frame.payload = Vec::new();
         self.frame.grant = None;
+        self.frame.body_grant = None;
         Finished { job: self, answer }
     }
 }
@@ -91,6 +92,10 @@ impl Standing {
             rights,
             _share: share,
         }
+    }
+
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.engine.holds_nothing()
     }
 
     pub(super) fn is_transferring(&self) -> bool {

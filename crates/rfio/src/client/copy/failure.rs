@@ -1,0 +1,61 @@
+//! Why a copy failed, and of which file.
+
+use std::io;
+
+use verbena_rfio_protocol::Status;
+
+use crate::client::error::Error;
+
+/// Why a copy failed: which file, and what.
+#[derive(Debug, thiserror::Error)]
+#[error("{subject}: {error}")]
+pub struct CopyError {
+    /// The file.
+    pub subject: String,
+    /// What happened.
+    pub error: Error,
+}
+
+impl CopyError {
+    /// RFIO's number for it.
+    pub fn status(&self) -> Status {
+        self.error.status()
+    }
+
+    /// Whether the connection is lost, so that nothing else can be copied over it.
+    pub fn is_loss(&self) -> bool {
+        matches!(
+            self.error,
+            Error::Unreachable(..)
+                | Error::Connection(_)
+                | Error::Dropped(_)
+                | Error::TimedOut
+                | Error::Impostor
+        )
+    }
+}
+
+/// Says which file an error is about.
+pub(crate) trait About<T> {
+    fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError>;
+}
+
+impl<T> About<T> for Result<T, Error> {
+    fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
+        self.map_err(|error| CopyError {
+            subject: subject.to_string(),
+            error,
+        })
+    }
+}
+
+impl<T> About<T> for io::Result<T> {
+    fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
+        self.map_err(here).about(subject)
+    }
+}
+
+/// A failure of something on this host.
+pub(crate) fn here(error: io::Error) -> Error {
+    Error::Local("local file".into(), error)
+}

@@ -1,0 +1,205 @@
+//! One copy of one file, whatever its two ends are.
+//!
+//! A [`Source`] and a [`Sink`] know this host or a service; what a copy promises is written once, here: what is moved, that
+//! it is verified, that the source stayed what it was, that holes stay holes, and only then its name.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::failure::{About, CopyError};
+use super::progress::Progress;
+use super::resume::{Work, share};
+use super::{CHUNK, Earlier, Manner, Stable, Verification};
+use crate::client::error::Error;
+
+/// Extended attributes: names with their name space, and values.
+pub type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What a copy needs to know of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Bytes.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Last change, nanoseconds since 1970.
+    pub modified: i64,
+    /// Bytes that are allocated: fewer than the size where there are holes.
+    pub allocated: u64,
+    /// Extended attributes, if they are copied.
+    pub extended: ExtendedAttributes,
+}
+
+impl Facts {
+    /// Whether the file has holes that are worth keeping.
+    pub fn is_sparse(&self) -> bool {
+        self.allocated.saturating_add(4096) <= self.size
+    }
+}
+
+/// An open file that is copied from. It is of one state, and [`Source::unchanged`] says whether it stayed in it.
+pub trait Source: Sync {
+    /// Its name, for people.
+    fn name(&self) -> String;
+    /// What it was when it was opened.
+    fn facts(&self) -> &Facts;
+    /// Largest block for which it gives checksums.
+    fn block(&self) -> u32;
+    /// Parts that hold data, in order.
+    fn data(&self) -> Result<Vec<(u64, u64)>, Error>;
+    /// Checksums of its blocks up to `size`; fewer where it ends.
+    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error>;
+    /// A way to read, beside the others that are under way.
+    fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error>;
+    /// Fails if the file is not what it was when it was opened.
+    fn unchanged(&self) -> Result<(), Error>;
+}
+
+/// What takes data as they come.
+pub type Put<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Error>;
+
+/// One of several that read a source.
+pub trait Reader: Send {
+    /// Reads until no work is left.
+    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error>;
+}
+
+/// A file that is copied to: it has no name yet.
+pub trait Sink: Sync {
+    /// Its name-to-be, for people.
+    fn name(&self) -> String;
+    /// Bytes that are there from an earlier attempt.
+    fn length(&self) -> Result<u64, Error>;
+    /// Largest block for which it gives checksums.
+    fn block(&self) -> u32;
+    /// Checksums of its blocks up to `size`; fewer where it ends.
+    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error>;
+    /// A way to write, beside the others that are under way.
+    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error>;
+    /// Sets its length: cuts off what is too much, and makes a hole of what is missing at the end.
+    fn resize(&self, length: u64) -> Result<(), Error>;
+    /// Gives the file its attributes and name.
+    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error>;
+}
+
+/// One of several that write a sink.
+pub trait Writer: Send {
+    /// Writes at an offset; may return before it is done.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+    /// Waits until everything is written.
+    fn finish(&mut self) -> Result<(), Error>;
+}
+
+/// How a file ends up.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending<'a> {
+    /// Permission bits.
+    pub mode: u32,
+    /// Last change, if it is kept.
+    pub modified: Option<i64>,
+    /// Extended attributes.
+    pub extended: &'a [(Vec<u8>, Vec<u8>)],
+    /// Whether data and name are on stable storage when this is done.
+    pub stable: Stable,
+}
+
+/// Copies a file.
+pub fn copy(
+    source: &dyn Source,
+    sink: &dyn Sink,
+    manner: &Manner,
+    progress: &Progress,
+) -> Result<(), CopyError> {
+    let facts = source.facts();
+    let size = facts.size.min(manner.most.unwrap_or(u64::MAX));
+    progress.expect(size);
+    let work = plan(source, sink, manner, size)?;
+    progress.kept(size - work.total());
+    let at_sink = AtomicBool::new(false);
+    let moved = share(work.lanes(manner), |lane| {
+        let mark = |error| {
+            at_sink.store(true, Ordering::Relaxed);
+            error
+        };
+        let mut reader = source.reader(lane)?;
+        let mut writer = sink.writer(lane).map_err(mark)?;
+        let mut put = |offset: u64, bytes: &[u8]| {
+            writer.write(offset, bytes).map_err(mark)?;
+            progress.moved(bytes.len() as u64);
+            Ok(())
+        };
+        reader.read(&work, &mut put)?;
+        writer.finish().map_err(mark)
+    });
+    match at_sink.load(Ordering::Relaxed) {
+        true => moved.about(sink.name())?,
+        false => moved.about(source.name())?,
+    }
+    sink.resize(size).about(sink.name())?;
+    if manner.verification == Verification::Written {
+        verify(source, sink, size)?;
+    }
+    source.unchanged().about(source.name())?;
+    let ending = Ending {
+        mode: facts.mode,
+        modified: Some(facts.modified),
+        extended: &facts.extended,
+        stable: manner.stable,
+    };
+    sink.complete(&ending).about(sink.name())?;
+    progress.file();
+    Ok(())
+}
+
+/// What is to be moved.
+fn plan(
+    source: &dyn Source,
+    sink: &dyn Sink,
+    manner: &Manner,
+    size: u64,
+) -> Result<Work, CopyError> {
+    let data = match source.facts().is_sparse() {
+        true => source.data().about(source.name())?,
+        false => vec![(0, size)],
+    };
+    let earlier = match manner.earlier {
+        Earlier::Discard => 0,
+        Earlier::Continue => sink.length().about(sink.name())?.min(size),
+    };
+    if earlier == 0 {
+        return Ok(Work::of(size, CHUNK.into(), &data, 0, |_| false));
+    }
+    let block = source.block().min(sink.block());
+    let theirs = source.checksums(block, size).about(source.name())?;
+    let ours = sink.checksums(block, earlier).about(sink.name())?;
+    let is_right = |number: u64| {
+        // The last block of a part that was cut off is shorter than the source's.
+        let whole = (number + 1) * u64::from(block) <= earlier || earlier == size;
+        let index = number as usize;
+        whole && ours.get(index).is_some() && ours.get(index) == theirs.get(index)
+    };
+    Ok(Work::of(size, block.into(), &data, earlier, is_right))
+}
+
+/// Reads both ends back, each where it is, and compares.
+fn verify(source: &dyn Source, sink: &dyn Sink, size: u64) -> Result<(), CopyError> {
+    let block = source.block().min(sink.block());
+    let (expected, found) = std::thread::scope(|scope| {
+        let expected = scope.spawn(|| source.checksums(block, size));
+        let found = sink.checksums(block, size);
+        let panicked = |_| Err(Error::Setup("a verifying thread panicked".into()));
+        (expected.join().unwrap_or_else(panicked), found)
+    });
+    let expected = expected.about(source.name())?;
+    let found = found.about(sink.name())?;
+    let Some(index) =
+        (0..expected.len().max(found.len())).find(|&at| expected.get(at) != found.get(at))
+    else {
+        return Ok(());
+    };
+    Err(Error::Damaged {
+        offset: index as u64 * u64::from(block),
+        expected: expected.get(index).copied().unwrap_or_default(),
+        found: found.get(index).copied().unwrap_or_default(),
+    })
+    .about(sink.name())
+}

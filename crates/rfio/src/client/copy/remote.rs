@@ -1,0 +1,439 @@
+//! A service's end of a copy: an open file there, or a partial file that gets its name in the end.
+
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use verbena_rfio_protocol::Reply;
+use verbena_rfio_protocol::request::{
+    ChangeModeOf, Checksum, Extents, OnPath, OpenFlags, Request, SetExtended, TwoPaths,
+};
+use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Handle, Path};
+
+use super::directory::split;
+use super::local::{SETTLING, partial_name};
+use super::pipeline::{Ending, ExtendedAttributes, Facts, Put, Reader, Sink, Source, Writer};
+use super::progress::{Progress, Route};
+use super::resume::Work;
+use super::{CHUNK, Earlier, Extras, Stable, connect};
+use crate::checksum;
+use crate::client::address::Address;
+use crate::client::error::Error;
+use crate::client::file::{RemoteFile, SharedSession, lock};
+use crate::client::options::Options;
+use crate::client::pull::Pull;
+use crate::client::push::Writes;
+use crate::client::session::{Session, unexpected};
+
+/// Where something is on a service, and how to get there.
+#[derive(Debug, Clone)]
+pub struct There<'a> {
+    /// The service.
+    pub address: &'a Address,
+    /// How to connect.
+    pub options: &'a Options,
+    /// Where it is told by which way the data went.
+    pub progress: &'a Progress,
+}
+
+/// An open file, and the session that it is open in.
+type Lane = (SharedSession, RemoteFile);
+
+/// A file on a service that is read.
+pub struct RemoteSource<'a> {
+    there: There<'a>,
+    path: Path,
+    own: Lane,
+    version: u64,
+    facts: Facts,
+}
+
+impl<'a> RemoteSource<'a> {
+    /// Opens a file, once any further change of it must show.
+    pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
+        let session = connect(there.address, there.options)?;
+        let file = RemoteFile::open(&session, path, OpenFlags::READ, 0)?;
+        let about = settled(&file)?;
+        let extended = match extras {
+            Extras::Extended => extended_of(&mut lock(&session), path)?,
+            Extras::None => Vec::new(),
+        };
+        let facts = Facts {
+            size: about.size,
+            mode: about.mode & 0o777,
+            modified: about.modified,
+            allocated: about.blocks.saturating_mul(512),
+            extended,
+        };
+        Ok(Self {
+            there,
+            path: path.clone(),
+            own: (session, file),
+            version: about.version,
+            facts,
+        })
+    }
+
+    fn lane(&self, lane: usize) -> Result<Option<Lane>, Error> {
+        if lane == 0 {
+            return Ok(None);
+        }
+        let session = connect(self.there.address, self.there.options)?;
+        let file = RemoteFile::open(&session, &self.path, OpenFlags::READ, 0)?;
+        Ok(Some((session, file)))
+    }
+}
+
+/// What a file is, once any further change must show in its version: it is waited for, but not for ever.
+fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
+    let begun = Instant::now();
+    let mut about = file.attributes().clone();
+    while !about.settled {
+        if begun.elapsed() > SETTLING {
+            return Err(Error::Changed);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        about = file.examine()?;
+    }
+    Ok(about)
+}
+
+/// The extended attributes of a file.
+pub(crate) fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
+    match session.call(&Request::Extended(OnPath { path: path.clone() }))? {
+        Reply::Extended(found) => Ok(found
+            .entries
+            .into_iter()
+            .map(|entry| {
+                (
+                    entry.name.as_bytes().to_vec(),
+                    entry.value.as_slice().to_vec(),
+                )
+            })
+            .collect()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Gives a file extended attributes.
+pub(crate) fn set_extended(
+    session: &mut Session,
+    path: &Path,
+    entries: &[(Vec<u8>, Vec<u8>)],
+) -> Result<(), Error> {
+    // One request each: together they may be longer than a request.
+    for (name, value) in entries {
+        let entry = Extended {
+            name: Path::new(&name[..]).ok_or_else(|| Error::Setup("name too long".into()))?,
+            value: Bytes::new(&value[..]).ok_or_else(|| Error::Setup("value too long".into()))?,
+        };
+        session.call(&Request::SetExtended(SetExtended {
+            path: path.clone(),
+            entries: vec![entry],
+        }))?;
+    }
+    Ok(())
+}
+
+impl Source for RemoteSource<'_> {
+    fn name(&self) -> String {
+        format!("{}{}", self.there.address, self.path)
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn block(&self) -> u32 {
+        lock(&self.own.0).terms().block
+    }
+
+    fn data(&self) -> Result<Vec<(u64, u64)>, Error> {
+        extents(&mut lock(&self.own.0), self.own.1.handle())
+    }
+
+    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, size)
+    }
+
+    fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
+        let lane = self.lane(lane)?;
+        Ok(Box::new(RemoteReader { source: self, lane }))
+    }
+
+    /// The last word on whether the source stayed what it was: the version covers size and times.
+    fn unchanged(&self) -> Result<(), Error> {
+        match self.own.1.examine()?.version == self.version {
+            true => Ok(()),
+            false => Err(Error::Changed),
+        }
+    }
+}
+
+struct RemoteReader<'a> {
+    source: &'a RemoteSource<'a>,
+    lane: Option<Lane>,
+}
+
+impl Reader for RemoteReader<'_> {
+    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
+        let (session, file) = self.lane.as_ref().unwrap_or(&self.source.own);
+        let mut session = lock(session);
+        let read = read_ranges(
+            &mut session,
+            file.handle(),
+            Some(self.source.version),
+            work,
+            put,
+        );
+        self.source.there.progress.went(Route::of(&session));
+        read
+    }
+}
+
+/// Reads ahead what `work` deals out.
+fn read_ranges(
+    session: &mut Session,
+    handle: Handle,
+    version: Option<u64>,
+    work: &Work,
+    put: Put<'_>,
+) -> Result<(), Error> {
+    let mut pull = Pull::new(session, handle, version);
+    let mut aside = vec![0; CHUNK.max(pull.most()) as usize];
+    let mut rest = None;
+    loop {
+        while pull.has_room()
+            && let Some((offset, length)) = rest.take().or_else(|| work.take())
+        {
+            // The server may allow less at a time than a chunk.
+            let now = length.min(pull.most());
+            pull.start(offset, now)?;
+            rest = (length > now).then(|| (offset + u64::from(now), length - now));
+        }
+        let asked = pull.oldest();
+        let Some((pulled, data)) = pull.finish_in_place(&mut aside)? else {
+            return Ok(());
+        };
+        if asked.is_some_and(|asked| pulled.length < asked as usize) {
+            return Err(Error::Changed);
+        }
+        put(pulled.offset, data)?;
+    }
+}
+
+fn extents(session: &mut Session, handle: Handle) -> Result<Vec<(u64, u64)>, Error> {
+    let (mut found, mut offset): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
+    loop {
+        let request = Request::Extents(Extents {
+            handle,
+            offset,
+            count: 4096,
+        });
+        let data = match session.call(&request)? {
+            Reply::Data(data) => data,
+            other => return Err(unexpected(&other)),
+        };
+        for extent in &data.extents {
+            let behind = found
+                .last()
+                .is_none_or(|&(at, length)| at + length <= extent.offset);
+            if !behind || extent.offset.checked_add(extent.length).is_none() {
+                return Err(Error::Protocol("extents are out of order".into()));
+            }
+            found.push((extent.offset, extent.length));
+        }
+        match data.next {
+            0 => return Ok(found),
+            next if next > offset => offset = next,
+            _ => return Err(Error::Protocol("extents without end".into())),
+        }
+    }
+}
+
+/// Checksums of the blocks of a remote file, from the front to `size` or its end.
+fn remote_checksums((session, file): &Lane, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+    const BATCH: u32 = 256;
+    // The server's last block ends with the file; one that ends before is computed here.
+    let length = file.examine()?.size;
+    let tail = if length > size {
+        size % u64::from(block)
+    } else {
+        0
+    };
+    let count = (size.min(length) - tail).div_ceil(u64::from(block)) as usize;
+    let mut all = Vec::with_capacity(count);
+    let mut locked = lock(session);
+    while all.len() < count {
+        let wanted = BATCH.min((count - all.len()) as u32);
+        let request = Request::Checksum(Checksum {
+            handle: file.handle(),
+            offset: all.len() as u64 * u64::from(block),
+            block,
+            count: wanted,
+        });
+        match locked.call(&request)? {
+            Reply::Checksums(reply) if reply.checksums.len() > wanted as usize => {
+                return Err(Error::Protocol("more checksums than were asked for".into()));
+            }
+            // The file is shorter than it was.
+            Reply::Checksums(reply) if reply.checksums.is_empty() => break,
+            Reply::Checksums(reply) => all.extend(reply.checksums),
+            other => return Err(unexpected(&other)),
+        }
+    }
+    drop(locked);
+    if tail > 0 {
+        let mut bytes = vec![0; tail as usize];
+        let read = file.read_at(size - tail, &mut bytes)?;
+        all.push(checksum::crc32c(&bytes[..read]));
+    }
+    Ok(all)
+}
+
+/// A partial file on a service.
+pub struct RemoteSink<'a> {
+    there: There<'a>,
+    own: Lane,
+    path: Path,
+    destination: Path,
+}
+
+impl<'a> RemoteSink<'a> {
+    /// Opens or makes the partial file of a destination.
+    pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
+        let session = connect(there.address, there.options)?;
+        let (parent, name) = split(destination.as_bytes());
+        let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
+            b"/"
+        } else {
+            b""
+        };
+        let path = Path::new([parent, slash, &partial_name(name)].concat())
+            .ok_or_else(|| Error::Setup("path too long".into()))?;
+        let mut flags = OpenFlags::READ
+            | OpenFlags::WRITE
+            | OpenFlags::CREATE
+            | OpenFlags::SOLE_WRITER
+            | OpenFlags::NO_FOLLOW;
+        if earlier == Earlier::Discard {
+            flags |= OpenFlags::TRUNCATE;
+        }
+        // Nobody else reads half a file; its own bits come with its name.
+        let file = RemoteFile::open(&session, &path, flags, 0o600)?;
+        Ok(Self {
+            there,
+            own: (session, file),
+            path,
+            destination: destination.clone(),
+        })
+    }
+}
+
+impl Sink for RemoteSink<'_> {
+    fn name(&self) -> String {
+        format!("{}{}", self.there.address, self.destination)
+    }
+
+    fn length(&self) -> Result<u64, Error> {
+        Ok(self.own.1.examine()?.size)
+    }
+
+    fn block(&self) -> u32 {
+        lock(&self.own.0).terms().block
+    }
+
+    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, size)
+    }
+
+    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
+        let lane = match lane {
+            0 => None,
+            _ => {
+                let session = connect(self.there.address, self.there.options)?;
+                let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
+                let file = RemoteFile::open(&session, &self.path, flags, 0)?;
+                Some((session, file))
+            }
+        };
+        let (session, file) = lane.as_ref().unwrap_or(&self.own);
+        let push = Writes::new(&lock(session), file.handle());
+        Ok(Box::new(RemoteWriter {
+            sink: self,
+            lane,
+            push,
+        }))
+    }
+
+    fn resize(&self, length: u64) -> Result<(), Error> {
+        self.own.1.truncate(length)
+    }
+
+    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
+        let file = &self.own.1;
+        if !ending.extended.is_empty() {
+            set_extended(&mut lock(&self.own.0), &self.path, ending.extended)?;
+        }
+        file.call(&Request::ChangeModeOf(ChangeModeOf {
+            handle: file.handle(),
+            mode: ending.mode & 0o777,
+        }))?;
+        if let Some(modified) = ending.modified {
+            file.set_times(modified, modified)?;
+        }
+        if ending.stable == Stable::First {
+            file.synchronise()?;
+        }
+        // Renamed while it is still open, so that nobody else becomes its writer in between.
+        file.call(&Request::Rename(TwoPaths {
+            from: self.path.clone(),
+            to: self.destination.clone(),
+        }))?;
+        if ending.stable == Stable::First {
+            let (parent, _) = split(self.destination.as_bytes());
+            let path = Path::new(parent).ok_or_else(|| Error::Setup("path too long".into()))?;
+            synchronise_directory(&mut lock(&self.own.0), &path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts a directory's names on stable storage. The directory above several exports is none.
+pub(crate) fn synchronise_directory(session: &mut Session, path: &Path) -> Result<(), Error> {
+    let request = Request::SynchroniseDirectory(OnPath { path: path.clone() });
+    session.call(&request).map(|_| ())
+}
+
+struct RemoteWriter<'a> {
+    sink: &'a RemoteSink<'a>,
+    lane: Option<Lane>,
+    push: Writes,
+}
+
+impl RemoteWriter<'_> {
+    fn session(&self) -> MutexGuard<'_, Session> {
+        lock(&self.lane.as_ref().unwrap_or(&self.sink.own).0)
+    }
+}
+
+impl Writer for RemoteWriter<'_> {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let (session, _) = self.lane.as_ref().unwrap_or(&self.sink.own);
+        self.push.start(&mut lock(session), offset, bytes)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        let (session, _) = self.lane.as_ref().unwrap_or(&self.sink.own);
+        self.push.finish(&mut lock(session))?;
+        self.sink.there.progress.went(Route::of(&self.session()));
+        Ok(())
+    }
+}
+
+impl Drop for RemoteWriter<'_> {
+    /// After an error, what is under way is taken, so that the session stays in step.
+    fn drop(&mut self) {
+        let (session, _) = self.lane.as_ref().unwrap_or(&self.sink.own);
+        let _ = self.push.finish(&mut lock(session));
+    }
+}

@@ -1,0 +1,272 @@
+//! A tree on this host.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, Stat, Timestamps};
+
+use super::super::directory::Directory;
+use super::super::failure::here;
+use super::super::local::{
+    Identity, LocalSink, LocalSource, extended_of, nanoseconds, read_fully_at, timespec,
+};
+use super::super::pipeline::{Ending, Facts, Sink, Source};
+use super::super::{Extras, Manner, Stable, Verification};
+use super::small::{Fetched, Fetcher, Storer, Whole};
+use super::{Item, Kind, Origin, SMALL, Target, local};
+use crate::checksum;
+use crate::client::error::Error;
+
+/// The tree.
+pub struct LocalTree<'a> {
+    root: Directory,
+    path: PathBuf,
+    manner: &'a Manner,
+}
+
+impl<'a> LocalTree<'a> {
+    /// The tree below a directory that the user named.
+    pub fn named(path: &Path, manner: &'a Manner) -> std::io::Result<Self> {
+        Ok(Self {
+            root: Directory::named(path)?,
+            path: path.to_owned(),
+            manner,
+        })
+    }
+
+    /// The tree at a place that is made if it is missing; whether it was. If a link stands there, it is not followed.
+    pub fn made(path: &Path, manner: &'a Manner) -> std::io::Result<(Self, bool)> {
+        let tree = |root| Self {
+            root,
+            path: path.to_owned(),
+            manner,
+        };
+        // `.`, `..` and `/` are there.
+        if path.file_name().is_none() {
+            return Ok((tree(Directory::named(path)?), false));
+        }
+        let (above, name) = Directory::above(path)?;
+        let made = above.make(&name, 0o777)?;
+        Ok((tree(above.below(&name)?), made))
+    }
+
+    fn show(&self, at: &[u8]) -> String {
+        use std::os::unix::ffi::OsStrExt;
+        let path = match at.is_empty() {
+            true => self.path.clone(),
+            false => self.path.join(std::ffi::OsStr::from_bytes(at)),
+        };
+        path.display().to_string()
+    }
+
+    fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {
+        let (parent, name) = self.root.parent_of(at)?;
+        LocalSink::open(parent, name, self.show(at), self.manner.earlier)
+    }
+}
+
+fn item(name: &[u8], stat: &Stat) -> Item {
+    Item {
+        name: name.to_vec(),
+        kind: Kind::of_mode(stat.st_mode),
+        facts: Facts {
+            size: stat.st_size.max(0) as u64,
+            mode: stat.st_mode & 0o777,
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
+            allocated: (stat.st_blocks.max(0) as u64).saturating_mul(512),
+            extended: Vec::new(),
+        },
+        identity: (stat.st_dev, stat.st_ino),
+        links: stat.st_nlink,
+    }
+}
+
+impl Origin for LocalTree<'_> {
+    fn name(&self, at: &[u8]) -> String {
+        self.show(at)
+    }
+
+    fn root(&self) -> Result<Item, Error> {
+        Ok(item(b"", &local(self.root.about())?))
+    }
+
+    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error> {
+        let found = local(self.root.list(at))?;
+        Ok(found.iter().map(|(name, stat)| item(name, stat)).collect())
+    }
+
+    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
+        local(self.root.read_link(at))
+    }
+
+    fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
+        let file = local(self.root.open_file(at))?;
+        let source = LocalSource::new(file, self.show(at), self.manner.extras)?;
+        Ok(Box::new(source))
+    }
+
+    fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error> {
+        Ok(Box::new(LocalFetcher {
+            tree: self,
+            asked: None,
+        }))
+    }
+}
+
+impl Target for LocalTree<'_> {
+    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error> {
+        local(self.root.make(at, mode))
+    }
+
+    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
+        let directory = local(self.root.below(at))?;
+        let mode = Mode::from_raw_mode(facts.mode & 0o777);
+        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
+        let time = timespec(facts.modified);
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
+        match stable {
+            Stable::First => local(directory.synchronise()),
+            Stable::Later => Ok(()),
+        }
+    }
+
+    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error> {
+        local(self.root.make_link(at, text))
+    }
+
+    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
+        local(self.root.make_hard_link(existing, at))
+    }
+
+    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error> {
+        Ok(Box::new(local(self.sink(at))?))
+    }
+
+    fn most_whole(&self) -> u64 {
+        SMALL
+    }
+
+    fn storer(&self) -> Result<Box<dyn Storer + '_>, Error> {
+        Ok(Box::new(LocalStorer {
+            tree: self,
+            outcome: None,
+        }))
+    }
+
+    fn synchronise_file(&self, at: &[u8]) -> Result<(), Error> {
+        local(self.root.open_file(at).and_then(|file| file.sync_all()))
+    }
+
+    fn synchronise_above(&self) -> Result<(), Error> {
+        local(self.root.synchronise())?;
+        match self.path.file_name() {
+            None => Ok(()),
+            Some(_) => {
+                let above = Directory::above(&self.path).and_then(|(above, _)| above.synchronise());
+                local(above)
+            }
+        }
+    }
+}
+
+struct LocalFetcher<'a> {
+    tree: &'a LocalTree<'a>,
+    asked: Option<Vec<u8>>,
+}
+
+impl LocalFetcher<'_> {
+    fn fetch(&self, at: &[u8]) -> Result<Fetched, Error> {
+        let file = local(self.tree.root.open_file(at))?;
+        let about = local(file.metadata())?;
+        let stat = Identity::of(&about);
+        // What may be written again without a trace, or is too long by now, is copied with more care.
+        if about.len() > SMALL || !stat.is_settled(&file) {
+            return Ok(Fetched::ForThePipeline);
+        }
+        let mut bytes = vec![0; about.len() as usize];
+        let read = local(read_fully_at(&file, 0, &mut bytes))?;
+        if read < bytes.len() || stat.must_be_that_of(&file).is_err() {
+            return Ok(Fetched::ForThePipeline);
+        }
+        use std::os::unix::fs::PermissionsExt;
+        Ok(Fetched::Whole(Whole {
+            checksum: checksum::crc32c(&bytes),
+            bytes,
+            mode: about.permissions().mode() & 0o777,
+            modified: stat.modified(),
+            extended: match self.tree.manner.extras {
+                Extras::Extended => local(extended_of(&file))?,
+                Extras::None => Vec::new(),
+            },
+        }))
+    }
+}
+
+impl Fetcher for LocalFetcher<'_> {
+    fn most_ahead(&self) -> usize {
+        1
+    }
+
+    fn ask(&mut self, at: &[u8]) -> Result<(), Error> {
+        self.asked = Some(at.to_vec());
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Fetched, Error> {
+        let at = self.asked.take().unwrap_or_default();
+        self.fetch(&at)
+    }
+}
+
+struct LocalStorer<'a> {
+    tree: &'a LocalTree<'a>,
+    outcome: Option<Result<(), Error>>,
+}
+
+impl LocalStorer<'_> {
+    fn store(&self, at: &[u8], whole: &Whole) -> Result<(), Error> {
+        let sink = local(self.tree.sink(at))?;
+        let written = (|| {
+            sink.writer(0)?.write(0, &whole.bytes)?;
+            sink.resize(whole.bytes.len() as u64)?;
+            if self.tree.manner.verification == Verification::Written {
+                let found = sink.checksums((SMALL as u32).max(1), SMALL)?;
+                let found = found.first().copied().unwrap_or_default();
+                if found != whole.checksum {
+                    return Err(Error::Damaged {
+                        offset: 0,
+                        expected: whole.checksum,
+                        found,
+                    });
+                }
+            }
+            sink.complete(&Ending {
+                mode: whole.mode,
+                modified: Some(whole.modified),
+                extended: &whole.extended,
+                stable: self.tree.manner.stable,
+            })
+        })();
+        // It is sent again as a whole, so a part of it is of no use.
+        written.inspect_err(|_| sink.discard())
+    }
+}
+
+impl Storer for LocalStorer<'_> {
+    fn most_ahead(&self) -> usize {
+        1
+    }
+
+    fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {
+        self.outcome = Some(self.store(at, &whole));
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<(), Error> {
+        self.outcome.take().unwrap_or(Ok(()))
+    }
+}

@@ -1,0 +1,377 @@
+//! Directories, with everything in them.
+//!
+//! The walk is one, whatever the two ends are: an [`Origin`] lists and is read, a [`Target`] is written. Small files travel
+//! whole ([`small`]), many ahead; large ones go through the pipeline one by one. An error stops one file, not the tree; a
+//! lost connection stops the tree, with one message.
+
+mod local;
+mod remote;
+mod small;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use verbena_rfio_protocol::request::List;
+use verbena_rfio_protocol::types::{Entry, Path};
+use verbena_rfio_protocol::{Reply, Request};
+
+use super::directory::{is_plain_name, join};
+use super::failure::{About, CopyError, here};
+use super::pipeline::{self, Facts, Sink, Source};
+use super::progress::Progress;
+use super::{Earlier, Manner, Stable, Verification};
+use crate::client::address::Location;
+use crate::client::error::Error;
+use crate::client::session::{Session, unexpected};
+
+use local::LocalTree;
+use remote::RemoteTree;
+use small::{Fetcher, Storer};
+
+/// Largest file that travels whole.
+const SMALL: u64 = 256 << 10;
+
+/// Small files collected before they are moved, which bounds the memory that a large tree takes.
+const BATCH: usize = 8192;
+
+/// Where errors go; a tree goes on after them.
+pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
+
+/// What a name in a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    Link,
+    File,
+    /// Devices, sockets and FIFOs are not data.
+    Other,
+}
+
+impl Kind {
+    fn of_mode(mode: u32) -> Self {
+        match mode & libc::S_IFMT {
+            libc::S_IFDIR => Self::Directory,
+            libc::S_IFLNK => Self::Link,
+            libc::S_IFREG => Self::File,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A name in a directory of a tree.
+#[derive(Debug, Clone)]
+struct Item {
+    name: Vec<u8>,
+    kind: Kind,
+    facts: Facts,
+    /// Tells files apart, for hard links.
+    identity: (u64, u64),
+    links: u64,
+}
+
+/// A tree that is read. Paths are relative to its root, which is the empty one.
+trait Origin: Sync {
+    fn name(&self, at: &[u8]) -> String;
+    fn root(&self) -> Result<Item, Error>;
+    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error>;
+    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error>;
+    fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
+    fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
+}
+
+/// A tree that is written.
+trait Target: Origin {
+    /// Makes a directory or finds one there; whether it was made.
+    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error>;
+    /// Gives a directory its permission bits and time, and puts its names on stable storage if that is wanted.
+    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error>;
+    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error>;
+    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error>;
+    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error>;
+    /// Largest file that it takes whole.
+    fn most_whole(&self) -> u64;
+    fn storer(&self) -> Result<Box<dyn Storer + '_>, Error>;
+    /// Puts a file that is there on stable storage.
+    fn synchronise_file(&self, at: &[u8]) -> Result<(), Error>;
+    /// The same for the name of the tree itself.
+    fn synchronise_above(&self) -> Result<(), Error>;
+}
+
+/// Copies a directory and everything in it.
+pub fn copy_tree(
+    from: &Location,
+    to: &Location,
+    manner: &Manner,
+    progress: &Progress,
+    on_error: OnError<'_>,
+) -> Result<(), CopyError> {
+    let origin: Box<dyn Origin + '_> = match from {
+        Location::Local(path) => Box::new(LocalTree::named(path, manner).about(path.display())?),
+        Location::Remote(address, path) => {
+            let tree = RemoteTree::connect(address, path, manner, progress);
+            Box::new(tree.about(address)?)
+        }
+    };
+    let made;
+    let target: Box<dyn Target + '_> = match to {
+        Location::Local(path) => {
+            let (tree, fresh) = LocalTree::made(path, manner).about(path.display())?;
+            made = fresh;
+            Box::new(tree)
+        }
+        Location::Remote(address, path) => {
+            let tree = RemoteTree::connect(address, path, manner, progress).about(address)?;
+            let facts = origin.root().about(origin.name(b""))?.facts;
+            made = tree
+                .make_directory(b"", facts.mode | 0o700)
+                .about(tree.name(b""))?;
+            Box::new(tree)
+        }
+    };
+    Walk {
+        origin: &*origin,
+        target: &*target,
+        manner,
+        progress,
+        on_error,
+        small: Vec::new(),
+        large: Vec::new(),
+        second_names: Vec::new(),
+        first_names: HashMap::new(),
+    }
+    .run(made)
+}
+
+/// A file that is to be copied: its path, and what it was when it was listed.
+type Wanted = Vec<u8>;
+
+struct Walk<'a> {
+    origin: &'a dyn Origin,
+    target: &'a dyn Target,
+    manner: &'a Manner,
+    progress: &'a Progress,
+    on_error: OnError<'a>,
+    small: Vec<Wanted>,
+    large: Vec<Wanted>,
+    /// Further names of files that have several: the first, and the other.
+    second_names: Vec<(Vec<u8>, Vec<u8>)>,
+    first_names: HashMap<(u64, u64), Vec<u8>>,
+}
+
+impl Walk<'_> {
+    fn run(mut self, made_root: bool) -> Result<(), CopyError> {
+        let root = self.origin.root().about(self.origin.name(b""))?;
+        let mut open = vec![Vec::new()];
+        let mut finished: Vec<(Vec<u8>, Option<Facts>)> = Vec::new();
+        // What the root was before is the user's, if it was there.
+        finished.push((Vec::new(), made_root.then_some(root.facts)));
+        while let Some(at) = open.pop() {
+            let items = match self.origin.list(&at).about(self.origin.name(&at)) {
+                Ok(items) => items,
+                Err(error) if error.is_loss() => return Err(error),
+                Err(error) => {
+                    (self.on_error)(error);
+                    continue;
+                }
+            };
+            let there = self.what_is_there(&at)?;
+            let mut seen = HashSet::new();
+            for item in items {
+                if let Err(error) = self.is_sound(&at, &item.name, &mut seen) {
+                    (self.on_error)(error);
+                    continue;
+                }
+                let path = join(&at, &item.name);
+                let done = self.take(path, item, &there, &mut open, &mut finished);
+                self.survive(done)?;
+            }
+            if self.small.len() >= BATCH {
+                self.move_small()?;
+            }
+        }
+        self.move_small()?;
+        for path in std::mem::take(&mut self.large) {
+            let moved = self.move_large(&path);
+            self.survive(moved)?;
+        }
+        for (first, second) in std::mem::take(&mut self.second_names) {
+            let made = self.target.make_hard_link(&first, &second);
+            let made = made.about(self.target.name(&second));
+            if made.is_ok() {
+                self.progress.file();
+            }
+            self.survive(made)?;
+        }
+        // The innermost first: what is done in a directory changes its time.
+        for (at, facts) in finished.into_iter().rev() {
+            let done = match facts {
+                Some(facts) => self
+                    .target
+                    .finish_directory(&at, &facts, self.manner.stable),
+                None if self.manner.stable == Stable::First => self.target.synchronise_above(),
+                None => Ok(()),
+            };
+            self.survive(done.about(self.target.name(&at)))?;
+        }
+        if self.manner.stable == Stable::First {
+            let done = self.target.synchronise_above();
+            self.survive(done.about(self.target.name(b"")))?;
+        }
+        Ok(())
+    }
+
+    /// Reports an error and goes on, unless there is nothing to go on with.
+    fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
+        match result {
+            Err(error) if error.is_loss() => Err(error),
+            Err(error) => {
+                (self.on_error)(error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// A name that leads elsewhere, or comes twice, is an attack or a bug.
+    fn is_sound(
+        &self,
+        at: &[u8],
+        name: &[u8],
+        seen: &mut HashSet<Vec<u8>>,
+    ) -> Result<(), CopyError> {
+        let what = match (is_plain_name(name), seen.insert(name.to_vec())) {
+            (true, true) => return Ok(()),
+            (false, _) => "a name that is none",
+            (true, false) => "a name twice",
+        };
+        let shown = String::from_utf8_lossy(name).escape_debug().to_string();
+        Err(Error::Protocol(format!("it lists {what}: '{shown}'"))).about(self.origin.name(at))
+    }
+
+    /// What an earlier attempt brought into a directory.
+    fn what_is_there(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
+        if self.manner.earlier == Earlier::Discard {
+            return Ok(HashMap::new());
+        }
+        let items = self.target.list(at).about(self.target.name(at))?;
+        Ok(items
+            .into_iter()
+            .map(|item| (item.name.clone(), item))
+            .collect())
+    }
+
+    fn take(
+        &mut self,
+        path: Vec<u8>,
+        item: Item,
+        there: &HashMap<Vec<u8>, Item>,
+        open: &mut Vec<Vec<u8>>,
+        finished: &mut Vec<(Vec<u8>, Option<Facts>)>,
+    ) -> Result<(), CopyError> {
+        match item.kind {
+            Kind::Directory => {
+                // Until everything is in it, its owner must be able to put it there.
+                self.target
+                    .make_directory(&path, item.facts.mode | 0o700)
+                    .about(self.target.name(&path))?;
+                finished.push((path.clone(), Some(item.facts)));
+                open.push(path);
+            }
+            Kind::Link => {
+                let text = self
+                    .origin
+                    .read_link(&path)
+                    .about(self.origin.name(&path))?;
+                self.target
+                    .make_link(&path, &text)
+                    .about(self.target.name(&path))?;
+            }
+            Kind::File => {
+                if item.links > 1 {
+                    if let Some(first) = self.first_names.get(&item.identity) {
+                        self.second_names.push((first.clone(), path));
+                        return Ok(());
+                    }
+                    self.first_names.insert(item.identity, path.clone());
+                }
+                if there
+                    .get(&item.name)
+                    .is_some_and(|have| self.is_same(&path, &item, have))
+                {
+                    if self.manner.stable == Stable::First {
+                        let done = self.target.synchronise_file(&path);
+                        done.about(self.target.name(&path))?;
+                    }
+                    self.progress.expect(item.facts.size);
+                    self.progress.kept(item.facts.size);
+                    self.progress.file();
+                } else if item.facts.size <= self.target.most_whole() && !item.facts.is_sparse() {
+                    self.small.push(path);
+                } else {
+                    self.large.push(path);
+                }
+            }
+            Kind::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Whether an earlier attempt brought this very file: by size and time, and by its bytes if what was written is to be
+    /// verified.
+    fn is_same(&self, path: &[u8], item: &Item, have: &Item) -> bool {
+        let alike = have.kind == Kind::File
+            && have.facts.size == item.facts.size
+            && have.facts.modified == item.facts.modified
+            && have.facts.mode == item.facts.mode;
+        alike
+            && (self.manner.verification == Verification::Blocks
+                || self.has_same_bytes(path).unwrap_or(false))
+    }
+
+    fn has_same_bytes(&self, path: &[u8]) -> Result<bool, Error> {
+        let (one, other) = (self.origin.open(path)?, self.target.open(path)?);
+        let (block, size) = (one.block().min(other.block()), one.facts().size);
+        let same = one.checksums(block, size)? == other.checksums(block, size)?;
+        Ok(same && one.unchanged().is_ok() && other.unchanged().is_ok())
+    }
+
+    fn move_small(&mut self) -> Result<(), CopyError> {
+        let wanted = std::mem::take(&mut self.small);
+        let mut rest = small::copy(self.origin, self.target, &wanted, self)?;
+        self.large.append(&mut rest);
+        Ok(())
+    }
+
+    fn move_large(&self, path: &[u8]) -> Result<(), CopyError> {
+        let source = self.origin.open(path).about(self.origin.name(path))?;
+        let sink = self.target.create(path).about(self.target.name(path))?;
+        pipeline::copy(&*source, &*sink, self.manner, self.progress)
+    }
+}
+
+/// Everything in a directory of a service.
+pub fn list(session: &mut Session, path: &Path) -> Result<Vec<Entry>, Error> {
+    let (mut entries, mut cookie) = (Vec::new(), 0);
+    loop {
+        let request = Request::List(List {
+            path: path.clone(),
+            cookie,
+            count: 4096,
+        });
+        match session.call(&request)? {
+            Reply::Listing(mut listing) => {
+                entries.append(&mut listing.entries);
+                if listing.cookie == 0 {
+                    return Ok(entries);
+                }
+                cookie = listing.cookie;
+            }
+            other => return Err(unexpected(&other)),
+        }
+    }
+}
+
+/// A failure here as an error of a tree.
+fn local<T>(result: io::Result<T>) -> Result<T, Error> {
+    result.map_err(here)
+}
