@@ -166,9 +166,7 @@ unsafe fn create(
     attributes.cap = qp.cap();
     let opened = Arc::new(Opened { qp: qp.clone() });
     if qp.kind() == IBV_QPT_XRC_RECV {
-        let mut queue_pairs = open_queue_pairs();
-        queue_pairs.retain(|_, opened| opened.strong_count() > 0);
-        queue_pairs.insert(qp.number(), Arc::downgrade(&opened));
+        open_queue_pairs().insert(qp.number(), Arc::downgrade(&opened));
     }
     let base = ibv_qp {
         context,

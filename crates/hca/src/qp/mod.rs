@@ -345,12 +345,14 @@ impl Qp {
 
     /// The error state: everything posted completes as flushed.
     fn enter_error(&self, send: &mut SendQueue) {
+        let was_in_error = self.state() == IBV_QPS_ERR;
         self.set_state(send, IBV_QPS_ERR);
         for flushed in send.take_unfinished() {
             self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
         }
         self.flush_receives();
-        if self.srq.is_some() || self.kind == IBV_QPT_XRC_RECV {
+        let shares_receives = self.srq.is_some() || self.kind == IBV_QPT_XRC_RECV;
+        if shares_receives && !was_in_error {
             self.raise(IBV_EVENT_QP_LAST_WQE_REACHED);
         }
     }

@@ -65,6 +65,7 @@ impl Qp {
         }
         send.go_back(place + 1);
         send.set_stage(place, Stage::Finished(status));
+        send.begun = send.begun.max(place + 1);
         self.finish(send);
     }
 

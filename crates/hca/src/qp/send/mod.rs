@@ -211,11 +211,13 @@ impl SendQueue {
         self.unfinished.get(place).map(|one| one.stage)
     }
 
+    /// The request with this PSN that is on its way, or that has been sent in part.
     fn find_by_psn(&mut self, psn: u32) -> Option<usize> {
-        let begun = self.begun;
-        self.unfinished
-            .range(0..begun)
-            .position(|one| one.psn == psn && one.stage == Stage::Sent)
+        let may_be_sent = (self.begun + 1).min(self.unfinished.len());
+        self.unfinished.range(0..may_be_sent).position(|one| {
+            let in_part = one.stage == Stage::Waiting && one.advance.bytes > 0;
+            one.psn == psn && (one.stage == Stage::Sent || in_part)
+        })
     }
 
     /// The request that was sent as number `index` after `epoch` go-backs, if it has not been sent again since.
@@ -232,9 +234,9 @@ impl SendQueue {
         for later in place..self.unfinished.len() {
             if self.stage(later) == Some(Stage::Sent) {
                 self.set_stage(later, Stage::Waiting);
-                if let Some(one) = self.unfinished.get_mut(later) {
-                    one.advance.bytes = 0;
-                }
+            }
+            if let Some(one) = self.unfinished.get_mut(later) {
+                one.advance.bytes = 0;
             }
         }
         self.begun = self.begun.min(place);

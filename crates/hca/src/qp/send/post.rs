@@ -104,7 +104,7 @@ impl Qp {
             return Ok(());
         }
         send.unfinished.append().fill(request, index, psn);
-        if state == IBV_QPS_ERR {
+        if matches!(state, IBV_QPS_ERR | IBV_QPS_SQE) {
             for flushed in send.take_unfinished() {
                 self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
             }
