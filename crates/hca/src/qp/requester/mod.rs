@@ -188,8 +188,9 @@ impl Qp {
         }
         let incarnation = record.incarnation.load(Ordering::Relaxed);
         if send.responder != Some(incarnation) {
-            // The first request of this connection: a responder drops all packets but the one that it expects.
-            if send.expected_psn(incarnation, record) != psn {
+            // The first request of this connection: a reliable responder drops all packets but the one that it expects; an
+            // unreliable one takes any that begins a message (architecture specification, 9.8.2.2).
+            if self.kind != IBV_QPT_UC && send.expected_psn(incarnation, record) != psn {
                 return None;
             }
             send.responder = Some(incarnation);

@@ -1,6 +1,7 @@
 //! How a request fails at the responder: the classes of faults of the architecture specification, 9.9.3.1.
 
 use super::Call;
+use crate::cq::Cq;
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::message::{Answer, Nak};
@@ -12,6 +13,8 @@ use verbena_abi::*;
 pub(super) struct Failure {
     nak: Option<Nak>,
     receive: Option<(u64, ibv_wc_status)>,
+    /// Where the receive completes, if not in the queue pair's completion queue: that of an XRC shared receive queue.
+    shared: Option<Arc<Cq>>,
     event: Option<ibv_event_type>,
 }
 
@@ -26,6 +29,7 @@ impl Failure {
         Failure {
             nak: Some(nak),
             receive: None,
+            shared: None,
             event: None,
         }
     }
@@ -40,6 +44,7 @@ impl Failure {
         Failure {
             nak: Some(nak),
             receive: None,
+            shared: None,
             event: Some(event),
         }
     }
@@ -58,7 +63,16 @@ impl Failure {
         Failure {
             nak: None,
             receive: Some((wr_id, status)),
+            shared: None,
             event: Some(IBV_EVENT_QP_FATAL),
+        }
+    }
+
+    /// The same failure, of a message for a shared receive queue that completes in `cq`.
+    pub(super) fn in_queue(self, cq: &Arc<Cq>) -> Failure {
+        Failure {
+            shared: Some(cq.clone()),
+            ..self
         }
     }
 
@@ -81,10 +95,13 @@ impl Call<'_> {
         failure: Failure,
     ) {
         let is_reliable = queue_pair.is_none_or(|queue_pair| queue_pair.is_reliable());
+        let own = || queue_pair.and_then(|queue_pair| queue_pair.recv_cq.as_ref());
+        if let Some((wr_id, status)) = failure.receive
+            && let Some(cq) = failure.shared.as_ref().or_else(own)
+        {
+            self.complete(cq, wr_id, status);
+        }
         if let Some(queue_pair) = queue_pair {
-            if let Some((wr_id, status)) = failure.receive {
-                self.complete(queue_pair, wr_id, status);
-            }
             if let Some(event) = failure
                 .event
                 .filter(|_| is_reliable || failure.receive.is_some())

@@ -142,7 +142,8 @@ impl<'a> Call<'a> {
         let delivered = self.deliver(&mut receiver, arrival, message);
         arrivals.tidy(process, source.number);
         let cq: Arc<Cq> = cq.clone();
-        Ok(delivered?.map(|wc| Delivered {
+        let delivered = delivered.map_err(|failure| failure.in_queue(&cq))?;
+        Ok(delivered.map(|wc| Delivered {
             cq: Completing::Shared(cq),
             wc,
             solicited: message.solicited,

@@ -254,19 +254,17 @@ impl<'a> Call<'a> {
     }
 
     /// Completes a receive that failed.
-    fn complete(&self, queue_pair: &Qp, wr_id: u64, status: ibv_wc_status) {
+    fn complete(&self, cq: &Cq, wr_id: u64, status: ibv_wc_status) {
         let wc = ibv_wc {
             wr_id,
             status,
             opcode: IBV_WC_RECV,
-            qp_num: queue_pair.number,
+            qp_num: self.route.destination.number,
             src_qp: self.route.source.number,
             vendor_err: 0x80 | status,
             ..ibv_wc::default()
         };
-        if let Some(cq) = queue_pair.recv_cq.as_ref() {
-            cq.push(Completion::received(wc), true);
-        }
+        cq.push(Completion::received(wc), true);
     }
 }
 
