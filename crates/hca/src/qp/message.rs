@@ -396,7 +396,7 @@ impl Message {
                 Extra::None
             },
             solicited: header.flags & flag::SOLICITED != 0,
-            shared: (header.flags & flag::SHARED != 0).then(|| SharedQueue {
+            shared: (header.flags & flag::SHARED != 0).then_some(SharedQueue {
                 number: (header.word >> 32) as u32,
                 domain: header.address,
             }),

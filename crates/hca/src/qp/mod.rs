@@ -390,7 +390,7 @@ impl Qp {
     /// The responder found that the queue pair cannot go on.
     pub(crate) fn fail_as_responder(&self, event: ibv_event_type) {
         let mut send = self.lock_send();
-        if !matches!(self.state(), IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD) {
+        if !self.receives() {
             return;
         }
         self.enter_error(&mut send);

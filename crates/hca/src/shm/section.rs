@@ -109,14 +109,13 @@ impl<'a> Sections<'a> {
     /// threads of this process that have them: the other process may write to marks that it shares.
     #[inline]
     pub fn enter(&self, key: u32) -> Option<Section<'a>> {
-        let mut index = thread_number::current() as usize;
+        let first = thread_number::current() as usize;
         for attempt in 0..ATTEMPTS {
-            let mark = &self.marks[index % self.marks.len()];
+            let mark = &self.marks[(first + attempt as usize) % self.marks.len()];
             if let Some(entered) = access::enter(&mark.counter) {
                 mark.key.store(key.into(), Ordering::Release);
                 return Some(Section { mark, entered });
             }
-            index += 1;
             rest(attempt);
         }
         None

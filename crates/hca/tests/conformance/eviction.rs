@@ -37,7 +37,13 @@ fn case_pages_move_under_their_keys_while_peers_write() {
         std::thread::spawn(move || {
             let mut moved = 0u64;
             while !stop.load(Ordering::SeqCst) && moved < 200 {
-                evict(&process, key, &|| process.wait_for_accesses(), &release).unwrap();
+                evict(
+                    &process,
+                    key,
+                    &|| drop(process.wait_for_sections()),
+                    &release,
+                )
+                .unwrap();
                 moved += 1;
             }
             moved

@@ -91,9 +91,10 @@ impl World {
                 return Err(Answer::Executed(None));
             }
             // A message of several packets is refused at its first one, and takes its receive
-            // request at its last.
-            let several = wr.length() > PATH_MTU;
-            let receive = (wants_receive && !lacks_receive && !(several && choices.pick(2) == 0))
+            // request at its last. The shared queue of an XRC request may be another process's,
+            // which is told when the bytes are in place: nothing says that it loses a receive before.
+            let late = wr.length() > PATH_MTU || wr.srq.is_some();
+            let receive = (wants_receive && !lacks_receive && !(late && choices.pick(2) == 0))
                 .then(|| Statuses::of(abi::IBV_WC_LOC_ACCESS_ERR));
             if receive.is_some() {
                 self.take_receive(responder, wr);

@@ -15,15 +15,12 @@ impl Qp {
             return outcome;
         }
         self.process.counters.shard().read_operations.add(1);
-        if !send.has_outstanding() {
-            match self.fetch_allowed(send, job) {
-                true => match self.transfer(send, job, IBV_ACCESS_REMOTE_READ, Direction::Load) {
-                    Direct::Done => return Outcome::Done,
-                    Direct::Lost => return Outcome::Lost,
-                    Direct::Failed(status) => return Outcome::Failed(status),
-                    Direct::ThroughChannel => (),
-                },
-                false => (),
+        if !send.has_outstanding() && self.fetch_allowed(send, job) {
+            match self.transfer(send, job, IBV_ACCESS_REMOTE_READ, Direction::Load) {
+                Direct::Done => return Outcome::Done,
+                Direct::Lost => return Outcome::Lost,
+                Direct::Failed(status) => return Outcome::Failed(status),
+                Direct::ThroughChannel => (),
             }
         }
         self.ask_remote(send, job, Request::Read, IBV_ACCESS_LOCAL_WRITE)

@@ -220,6 +220,15 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Checks that the queue pair allows an operation, on however few bytes.
+    fn check_right(&self, queue_pair: &Qp, right: u32) -> Result<(), Failure> {
+        let record = self.process.desk.queue_pair(queue_pair.number);
+        if record.access.load(Ordering::Relaxed) & right == 0 {
+            return Err(Failure::fatal(Nak::InvalidRequest));
+        }
+        Ok(())
+    }
+
     /// Checks that the queue pair and the key allow an operation on `length` bytes.
     fn grant<'s>(
         &'s self,
@@ -229,10 +238,7 @@ impl<'a> Call<'a> {
         right: u32,
         length: u64,
     ) -> Result<Place<'s>, Failure> {
-        let record = self.process.desk.queue_pair(queue_pair.number);
-        if record.access.load(Ordering::Relaxed) & right == 0 {
-            return Err(Failure::fatal(Nak::InvalidRequest));
-        }
+        self.check_right(queue_pair, right)?;
         let claim = self.claim(queue_pair, remote.key, right);
         let key = self.process.keys.record(remote.key);
         grant(section, key, claim, remote.address, length)
@@ -285,7 +291,7 @@ impl Qp {
     }
 
     /// Whether the state is one that receives.
-    fn receives(&self) -> bool {
+    pub(super) fn receives(&self) -> bool {
         matches!(
             self.state(),
             IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE

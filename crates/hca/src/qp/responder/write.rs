@@ -65,10 +65,10 @@ impl<'a> Call<'a> {
 
     fn place_write(&self, queue_pair: &Qp, write: &Write) -> Result<(), Failure> {
         let length = u64::from(self.record.header.length);
-        if length == 0 {
-            return Ok(());
-        }
         let right = IBV_ACCESS_REMOTE_WRITE;
+        if length == 0 {
+            return self.check_right(queue_pair, right);
+        }
         let section = self.inbound.section(write.remote.key);
         // All of a write is allowed, or none of it: the first part is checked for the others.
         let claimed = if write.part.is_first {
