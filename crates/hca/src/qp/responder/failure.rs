@@ -101,13 +101,9 @@ impl Call<'_> {
         {
             self.complete(cq, wr_id, status);
         }
-        if let Some(queue_pair) = queue_pair {
-            if let Some(event) = failure
-                .event
-                .filter(|_| is_reliable || failure.receive.is_some())
-            {
-                queue_pair.fail_as_responder(event);
-            }
+        let ends = is_reliable || failure.receive.is_some();
+        if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends)) {
+            queue_pair.fail_as_responder(event);
         }
         if let Some(nak) = failure.nak.filter(|_| is_reliable) {
             self.answer(serving, Answer::Nak(nak));
