@@ -26,10 +26,9 @@ pub fn adopt(arena: &Arena, mappings: &[Vma], start: u64, end: u64, limit: usize
     let first = start.next_multiple_of(PAGE);
     let last = end / PAGE * PAGE;
     let mut segments: Vec<Segment> = Vec::new();
-    for vma in mappings
-        .iter()
-        .filter(|vma| vma.start < last && vma.end > first)
-    {
+    // A range of less than a page, across a page's end, has its last whole page before its first.
+    let has_pages = |vma: &&Vma| first < last && vma.start < last && vma.end > first;
+    for vma in mappings.iter().filter(has_pages) {
         let from = vma.start.max(first);
         let to = vma.end.min(last);
         let found = if arena.is_behind(vma) {
