@@ -78,7 +78,10 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
         }
         let mut at = 0;
         while at < place.length {
-            let length = PIECE.min(place.length - at);
+            let there = shadow_of(place.offset + at);
+            let length = PIECE
+                .min(place.length - at)
+                .min(there.map_or(PIECE, |shadow| one_mapping(arena, shadow)));
             let piece = Place {
                 at: place.at + at,
                 length,
@@ -107,6 +110,14 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
         discard(done..loose.offsets.end);
         over(done..loose.offsets.end);
     }
+}
+
+/// Bytes from `at` on that are one mapping to the kernel: neighbours that differ in advice alone are several, and only one
+/// can be moved at a time.
+fn one_mapping(arena: &Arena, at: u64) -> u64 {
+    let there = arena.maps().overlapping(at, at + PAGE).ok();
+    let vma = there.as_ref().and_then(|there| there.first());
+    vma.map_or(PAGE, |vma| vma.end.saturating_sub(at).max(PAGE))
 }
 
 /// Where the application has pages of the arena mapped now, in order of offset, no page twice. They are looked for at
