@@ -14,7 +14,7 @@ use crate::memory::arena::Arena;
 use crate::memory::restore::places;
 use crate::process::CURRENT;
 use crate::sys::populate::{Use, populate};
-use crate::sys::remap;
+use crate::sys::{mm, remap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};
@@ -130,10 +130,10 @@ extern "C" fn child() {
         for (base, length) in &plan.nothing {
             // SAFETY: these ranges were not inherited (MADV_DONTFORK); what inherited objects still do to them then
             // happens to private memory of the child.
-            unsafe {
-                libc::mmap(
-                    *base as *mut _,
-                    *length,
+            let _ = unsafe {
+                mm::map(
+                    *base as u64,
+                    *length as u64,
                     libc::PROT_READ | libc::PROT_WRITE,
                     libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
                     -1,

@@ -5,6 +5,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::sys::memfd::Memfd;
+use crate::sys::mm;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -44,22 +45,19 @@ impl Mapping {
         };
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
+            mm::map(
+                0,
+                length as u64,
                 protection,
                 libc::MAP_SHARED | libc::MAP_NORESERVE,
                 fd.as_raw_fd(),
                 0,
             )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
+        }?;
         // A child that forks must neither keep our shared state alive nor write to it.
         // SAFETY: the range was just mapped by us.
-        unsafe { libc::madvise(base, length, libc::MADV_DONTFORK) };
-        let base = NonNull::new(base.cast()).ok_or(Errno::EIO)?;
+        let _ = unsafe { mm::advise(base, length as u64, libc::MADV_DONTFORK) };
+        let base = NonNull::new(base as *mut u8).ok_or(Errno::EIO)?;
         Ok(Mapping { base, length })
     }
 
@@ -97,6 +95,6 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is ours and nobody can hold a reference past the mapping's life.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+        let _ = unsafe { mm::unmap(self.base.as_ptr() as u64, self.length as u64) };
     }
 }

@@ -5,6 +5,7 @@ pub mod copy;
 pub mod doorbell;
 pub mod mapping;
 pub mod memfd;
+pub mod mm;
 pub mod own_memory;
 pub mod populate;
 pub mod process_vm;

@@ -1,6 +1,7 @@
 //! Bringing pages in before they are needed: madvise(2) with MADV_POPULATE_READ and _WRITE (Linux 5.14).
 
 use crate::errno::{Errno, Result};
+use crate::sys::mm;
 
 const PAGE: u64 = 4096;
 
@@ -29,12 +30,8 @@ pub fn populate(address: u64, length: u64, intent: Use) -> Result<()> {
         Use::Write => libc::MADV_POPULATE_WRITE,
     };
     // SAFETY: populating changes no byte of any page; the kernel checks the range.
-    let result = unsafe { libc::madvise(start as *mut _, (end - start) as usize, advice) };
-    if result == 0 {
-        return Ok(());
-    }
-    match Errno::last().0 {
-        libc::ENOMEM | libc::EFAULT => Err(Errno::EFAULT),
+    match unsafe { mm::advise(start, end - start, advice) } {
+        Err(Errno(libc::ENOMEM | libc::EFAULT)) => Err(Errno::EFAULT),
         _ => Ok(()),
     }
 }
