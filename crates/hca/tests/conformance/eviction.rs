@@ -1,13 +1,17 @@
 //! Registered pages that move to another place in the arena while they are in use.
 
 use crate::rig::*;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use verbena_abi::*;
 use verbena_hca::memory::evict::evict;
 use verbena_hca::memory::quarantine::Release;
 use verbena_hca::memory::region::{Change, Region};
 use verbena_hca::process::Process;
+use verbena_hca::qp::SendRequest;
+
+/// These tests count what is in quarantine in the whole process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn release_when(word: &Arc<AtomicBool>) -> Release {
     let word = word.clone();
@@ -24,6 +28,7 @@ fn quarantined(process: &Process) -> u64 {
 #[test]
 #[ignore = "run by path"]
 fn case_pages_move_under_their_keys_while_peers_write() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     const LENGTH: usize = 96 * 1024;
     let (a, b) = pair(IBV_QPT_RC);
     let process = Process::current().unwrap();
@@ -80,22 +85,73 @@ fn case_pages_move_under_their_keys_while_peers_write() {
     );
 }
 
+#[test]
+#[ignore = "run by path"]
+fn case_messages_arrive_whole_from_pages_that_move() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    const EACH: usize = 16_000;
+    const IN_FLIGHT: usize = 8;
+    let (a, b) = pair(IBV_QPT_RC);
+    let process = Process::current().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let release = release_when(&over);
+    let key = a.region.key();
+    let stop = Arc::new(AtomicBool::new(false));
+    let mover = {
+        let (stop, process, release) = (stop.clone(), process.clone(), release.clone());
+        std::thread::spawn(move || {
+            for _ in 0..200 {
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let fence = || drop(process.wait_for_sections());
+                evict(&process, key, &fence, &release).unwrap();
+            }
+        })
+    };
+    for round in 0..300u32 {
+        pattern(&mut a.buffer[..IN_FLIGHT * EACH], round as u8);
+        for index in 0..IN_FLIGHT {
+            b.receive(index as u64, index * EACH, EACH);
+        }
+        for index in 0..IN_FLIGHT {
+            let sges = [a.sge(index * EACH, EACH)];
+            a.post(&SendRequest {
+                wr_id: index as u64,
+                ..request(IBV_WR_SEND, &sges)
+            });
+        }
+        for index in 0..IN_FLIGHT as u64 {
+            assert_eq!(b.wait_ok().wr_id, index, "{round}");
+        }
+        for index in 0..IN_FLIGHT as u64 {
+            assert_eq!(a.wait_ok().wr_id, index, "{round}");
+        }
+        assert_eq!(
+            b.buffer[..IN_FLIGHT * EACH],
+            a.buffer[..IN_FLIGHT * EACH],
+            "{round}"
+        );
+    }
+    stop.store(true, Ordering::SeqCst);
+    mover.join().unwrap();
+    over.store(true, Ordering::SeqCst);
+    process.arena.as_ref().unwrap().sweep();
+}
+
 /// Requests to one place.
 struct SendRequestTo(u64, u32);
 
 impl SendRequestTo {
-    fn write<'a>(&self, sges: &'a [ibv_sge]) -> verbena_hca::qp::SendRequest<'a> {
+    fn write<'a>(&self, sges: &'a [ibv_sge]) -> SendRequest<'a> {
         self.to(request(IBV_WR_RDMA_WRITE, sges))
     }
 
-    fn read<'a>(&self, sges: &'a [ibv_sge]) -> verbena_hca::qp::SendRequest<'a> {
+    fn read<'a>(&self, sges: &'a [ibv_sge]) -> SendRequest<'a> {
         self.to(request(IBV_WR_RDMA_READ, sges))
     }
 
-    fn to<'a>(
-        &self,
-        request: verbena_hca::qp::SendRequest<'a>,
-    ) -> verbena_hca::qp::SendRequest<'a> {
+    fn to<'a>(&self, request: SendRequest<'a>) -> SendRequest<'a> {
         verbena_hca::qp::SendRequest {
             remote_address: self.0,
             rkey: self.1,
@@ -107,6 +163,7 @@ impl SendRequestTo {
 #[test]
 #[ignore = "run by path"]
 fn case_what_a_region_no_longer_covers_is_out_of_reach_and_private() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let (a, b) = pair(IBV_QPT_RC);
     let memory = pages(4 * 4096);
     let address = memory.as_ptr() as u64;

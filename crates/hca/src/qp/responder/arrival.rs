@@ -8,7 +8,7 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub struct Arrival {
     source: u32,
-    /// After a receiver-not-ready answer: everything is dropped until this packet comes again.
+    /// After an answer that this packet must come again: everything is dropped until it does.
     drop_until: Option<u32>,
     /// A message of which a part has come.
     pub(in crate::qp) current: Option<Arriving>,
@@ -54,7 +54,7 @@ impl Arrival {
         }
     }
 
-    /// No receive was posted for the message with this packet.
+    /// The message with this packet could not be taken now.
     pub(super) fn await_again(&mut self, psn: u32) {
         self.drop_until = Some(psn);
     }

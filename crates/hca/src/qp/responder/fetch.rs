@@ -8,14 +8,22 @@ use crate::path::Direction;
 use crate::qp::message::Source;
 use crate::shm::desk::QpRecord;
 use crate::shm::section::Section;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+
+/// Copied between two looks whether the request is still there.
+const CHUNK: u64 = 1 << 20;
+/// How often pages are looked for that have moved while they were copied.
+const MOVES: u32 = 16;
 
 /// Why a message could not be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotFetched {
     /// The requester has ended the request or is gone: as if its packets had been lost.
     Ended,
+    /// The requester's buffers are being moved: the message has to come again.
+    Moving,
     /// The requester's buffers cannot be read.
     Source,
     /// Our own buffers cannot be written, or are too short.
@@ -24,49 +32,67 @@ pub(super) enum NotFetched {
 
 impl Call<'_> {
     /// Copies the buffers that the payload lists, one after another, into `runs`.
-    ///
-    /// The requester may end the request meanwhile and use its buffers for something else; it does not wait for a
-    /// responder that is stopped. So what was copied counts only if the request is still there afterwards.
     pub(super) fn fetch(&self, section: &Section<'_>, runs: &Runs<'_>) -> Result<(), NotFetched> {
-        let peer = &self.inbound.peer;
-        let pd = self.requester().pd.load(Ordering::Relaxed);
         let mut offset = 0;
-        for source in self.sources() {
-            if source.length == 0 {
-                continue;
-            }
-            if !self.is_still_asked() {
-                return Err(NotFetched::Ended);
-            }
-            let claim = Claim {
-                key: source.key,
-                pd,
-                queue_pair: 0,
-                access: 0,
-            };
+        for source in self.sources().filter(|source| source.length > 0) {
             let length = u64::from(source.length);
-            let record = peer.desk.key(source.key);
-            let place = grant(section, record, claim, source.address, length)
-                .map_err(|_| self.unless_ended(NotFetched::Source))?;
             if offset + length > runs.total() {
                 return Err(NotFetched::Target);
             }
-            let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Source)?;
-            match runs.exchange(offset as usize, peer, granted) {
-                Ok(()) => (),
-                Err(Errno(libc::ESRCH)) => return Err(NotFetched::Ended),
-                // The kernel does not say whose page it missed.
-                Err(_) if runs.are_in_arena() => {
-                    return Err(self.unless_ended(NotFetched::Source));
-                }
-                Err(_) => return Err(NotFetched::Target),
-            }
-            if !place.has_held() || !self.is_still_asked() {
-                return Err(NotFetched::Ended);
+            let mut done = 0;
+            while done < length {
+                let part = (length - done).min(CHUNK);
+                self.fetch_part(section, &source, done..done + part, runs, offset + done)?;
+                done += part;
             }
             offset += length;
         }
         Ok(())
+    }
+
+    /// Copies a part of a buffer to `offset` in `runs`.
+    ///
+    /// The requester may end the request meanwhile and use its buffers for something else; it does not wait for a
+    /// responder that is stopped. So what was copied counts only if the request is still there afterwards. And while it
+    /// is, the pages may move under their key: then they are copied from where they are now.
+    fn fetch_part(
+        &self,
+        section: &Section<'_>,
+        source: &Source,
+        part: Range<u64>,
+        runs: &Runs<'_>,
+        offset: u64,
+    ) -> Result<(), NotFetched> {
+        let peer = &self.inbound.peer;
+        let claim = Claim {
+            key: source.key,
+            pd: self.requester().pd.load(Ordering::Relaxed),
+            queue_pair: 0,
+            access: 0,
+        };
+        let record = peer.desk.key(source.key);
+        let address = source.address.wrapping_add(part.start);
+        for _ in 0..MOVES {
+            if !self.is_still_asked() {
+                return Err(NotFetched::Ended);
+            }
+            let place = grant(section, record, claim, address, part.end - part.start)
+                .map_err(|_| self.unless_ended(NotFetched::Source))?;
+            // While pages are on their way they can be reached by their address only, which not everybody can.
+            let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Moving)?;
+            let copied = runs.exchange(offset as usize, peer, granted);
+            if copied == Err(Errno(libc::ESRCH)) || !self.is_still_asked() {
+                return Err(NotFetched::Ended);
+            }
+            match copied {
+                _ if !place.has_held() => (),
+                Ok(()) => return Ok(()),
+                // The kernel does not say whose page it missed.
+                Err(_) if runs.are_in_arena() => return Err(NotFetched::Source),
+                Err(_) => return Err(NotFetched::Target),
+            }
+        }
+        Err(NotFetched::Moving)
     }
 
     fn sources(&self) -> impl Iterator<Item = Source> + '_ {

@@ -176,6 +176,13 @@ impl<'a> Call<'a> {
                 receiver.receives.put_back(current.receive);
                 return Ok(None);
             }
+            Err(NotPlaced::Moving) => {
+                receiver.receives.put_back(current.receive);
+                if receiver.is_reliable {
+                    arrival.await_again(self.route.psn);
+                }
+                return Err(Failure::lost());
+            }
             Err(NotPlaced::Source) => {
                 receiver.receives.put_back(current.receive);
                 return Err(Failure::answered(Nak::SourceProtection));
@@ -272,6 +279,7 @@ impl<'a> Call<'a> {
         if message.body == Body::AtRequester {
             return self.fetch(&section, &runs).map_err(|reason| match reason {
                 NotFetched::Ended => NotPlaced::Ended,
+                NotFetched::Moving => NotPlaced::Moving,
                 NotFetched::Source => NotPlaced::Source,
                 NotFetched::Target => failed,
             });
@@ -327,6 +335,8 @@ enum NotPlaced {
     Failed(Nak, ibv_wc_status),
     /// The requester ended the request: as if it had never come.
     Ended,
+    /// The requester's buffers cannot be reached for the moment: as if its packet had been lost.
+    Moving,
     /// The requester's own buffers are at fault.
     Source,
 }
