@@ -94,6 +94,9 @@ impl Qp {
             return;
         };
         one.advance.bytes = offset + length;
+        let counters = self.process.counters.shard();
+        counters.operation_bytes.add(length);
+        counters.ring_path_bytes.add(length);
         if one.advance.bytes == total {
             self.answer_is_whole(send, psn);
         }

@@ -7,6 +7,7 @@ use crate::memory::transfer::Granted;
 use crate::path::{Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::send::{SendQueue, SendRequest};
+use crate::shm::channel::MAX_PAYLOAD;
 use crate::shm::desk::QpRecord;
 use crate::shm::section::Section;
 use std::sync::Arc;
@@ -116,6 +117,29 @@ impl Qp {
                 return Direct::Done;
             }
         }
+    }
+
+    /// Whether a request that may not overtake what is on its way is better kept until that is dealt with: one that we can
+    /// do by ourselves then, and so long that waiting beats copying it through the channel.
+    pub(super) fn better_waits(
+        &self,
+        send: &mut SendQueue,
+        job: &Job<'_>,
+        access: u32,
+        direction: Direction,
+    ) -> bool {
+        let total = job.request.length();
+        let peer = &job.channel.peer;
+        if total <= MAX_PAYLOAD as u64 {
+            return false;
+        }
+        let Some(responder) = self.responder(send, peer, job.psn) else {
+            return false;
+        };
+        let section = job.channel.section(job.request.rkey);
+        self.remote_domain(peer, job.request, responder)
+            .and_then(|pd| remote_place(&section, send, job, pd, access, total).ok())
+            .is_some_and(|place| Granted::of(peer, place, direction).is_some())
     }
 
     /// The right of a request to a span of the peer's memory.

@@ -14,8 +14,12 @@ impl Qp {
         if let Some(outcome) = self.hinders_fetch(send) {
             return outcome;
         }
+        let is_behind = send.has_outstanding();
+        if is_behind && self.better_waits(send, job, IBV_ACCESS_REMOTE_READ, Direction::Load) {
+            return Outcome::Order;
+        }
         self.process.counters.shard().read_operations.add(1);
-        if !send.has_outstanding() && self.fetch_allowed(send, job) {
+        if !is_behind && self.fetch_allowed(send, job) {
             match self.transfer(send, job, IBV_ACCESS_REMOTE_READ, Direction::Load) {
                 Direct::Done => return Outcome::Done,
                 Direct::Lost => return Outcome::Lost,

@@ -1,14 +1,12 @@
 //! RDMA writes, with and without immediate data.
 
-use super::direct::{Direct, remote_place};
+use super::direct::Direct;
 use super::send::Receiver;
 use super::{Job, Outcome};
-use crate::memory::transfer::Granted;
 use crate::path::Direction;
 use crate::qp::Qp;
 use crate::qp::message::{Body, Extra, Message, Part, Remote, Request, Write};
 use crate::qp::send::{Advance, SendQueue};
-use crate::shm::channel::MAX_PAYLOAD;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -23,7 +21,7 @@ impl Qp {
             return self.notice(send, job);
         }
         let ordered = send.has_outstanding() || advance.bytes > 0;
-        if ordered && advance.bytes == 0 && self.must_wait(send, job) {
+        if ordered && advance.bytes == 0 && self.write_waits(send, job) {
             return Outcome::Order;
         }
         if advance.bytes == 0 {
@@ -64,26 +62,10 @@ impl Qp {
         })
     }
 
-    /// Whether a write waits until nothing is on its way any more: one of XRC, whose messages go through another channel;
-    /// and one whose target we can reach by ourselves if it is so long that waiting beats copying it through the channel.
-    fn must_wait(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
-        if self.kind == IBV_QPT_XRC_SEND {
-            return true;
-        }
-        let total = job.request.length();
-        let peer = &job.channel.peer;
-        if total <= MAX_PAYLOAD as u64 {
-            return false;
-        }
-        let Some(responder) = self.responder(send, peer, job.psn) else {
-            return false;
-        };
-        let section = job.channel.section(job.request.rkey);
-        self.remote_domain(peer, job.request, responder)
-            .and_then(|pd| {
-                remote_place(&section, send, job, pd, IBV_ACCESS_REMOTE_WRITE, total).ok()
-            })
-            .is_some_and(|place| Granted::of(peer, place, Direction::Store).is_some())
+    /// Whether a write waits until nothing is on its way any more. One of XRC does: its messages go through another channel.
+    fn write_waits(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
+        self.kind == IBV_QPT_XRC_SEND
+            || self.better_waits(send, job, IBV_ACCESS_REMOTE_WRITE, Direction::Store)
     }
 
     /// The bytes of a write with immediate are in place: tells the receive queue.
