@@ -365,6 +365,11 @@ impl Srq {
         Ok(())
     }
 
+    /// Requests waiting.
+    pub fn waiting(&self) -> usize {
+        self.lock().ring.waiting()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, SrqState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }

@@ -42,6 +42,8 @@ pub struct QueuePair {
     pub state: String,
     /// The number of the queue pair that it is connected to; 0 for none.
     pub destination: u32,
+    /// Receives that are posted and wait.
+    pub receives: u64,
 }
 
 /// A process of the registry: what it says, or why it says nothing.
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn an_answer_is_read() {
         let text = r#"{"pid":7,"command":"a","peers":[{"pid":8,"path":"mapped"}],
-            "queue_pairs":[{"number":256,"type":"RC","state":"RTS","destination":512}],
+            "queue_pairs":[{"number":256,"type":"RC","state":"RTS","destination":512,"receives":16}],
             "queue_pairs_in_all":1,"counters":{"write_operations":3}}"#;
         let Answer::Said(said) = Answer::of::<String>(7, Ok(text.into())) else {
             panic!("silent")
@@ -92,6 +94,7 @@ mod tests {
             }]
         );
         assert_eq!(said.queue_pairs[0].transport, "RC");
+        assert_eq!(said.queue_pairs[0].receives, 16);
     }
 
     #[test]

@@ -64,8 +64,8 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
     for queue_pair in queue_pairs {
         write!(
             f,
-            "    queue pair {:#08x}  {:<8}  {:<5}",
-            queue_pair.number, queue_pair.transport, queue_pair.state
+            "    queue pair {:#08x}  {:<8}  {:<5}  {:>5} receives",
+            queue_pair.number, queue_pair.transport, queue_pair.state, queue_pair.receives
         )?;
         match queue_pair.destination {
             0 => writeln!(f)?,
@@ -136,6 +136,7 @@ mod tests {
                 transport: "RC".into(),
                 state: "RTS".into(),
                 destination: 0x200,
+                receives: 16,
             }],
             queue_pairs_in_all: 3,
             counters: BTreeMap::new(),
@@ -153,7 +154,7 @@ mod tests {
         );
         assert!(text.contains("peer 8 by the path cma\n"), "{text}");
         assert!(
-            text.contains("queue pair 0x000100  RC        RTS    to 0x000200\n"),
+            text.contains("queue pair 0x000100  RC        RTS       16 receives  to 0x000200\n"),
             "{text}"
         );
         assert!(text.contains("... and 2 more queue pairs\n"), "{text}");

@@ -439,6 +439,14 @@ impl Qp {
         receive.ring.post(wr_id, sges)
     }
 
+    /// Receives that are posted and wait; with a shared receive queue those of all its queue pairs.
+    pub fn receives_waiting(&self) -> usize {
+        match &self.srq {
+            Some(srq) => srq.waiting(),
+            None => self.lock_receive().ring.waiting(),
+        }
+    }
+
     /// Attaches to a multicast group.
     pub fn attach(self: &Arc<Qp>, group: [u8; 16]) -> Result<()> {
         if self.kind != IBV_QPT_UD {

@@ -77,14 +77,16 @@ static void a_window_moves_only_to_keys_of_its_own(void)
 	struct ibv_mw *old = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	NEED(mr && mw && old);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
-		.bind_mw = { .mw = mw, .rkey = mw->rkey + 0x100,
+		.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey) + 0x100,
 			.bind_info = { mr, (uintptr_t)pair.memory, 64, IBV_ACCESS_REMOTE_WRITE } } };
 	struct ibv_send_wr *bad;
 	uint32_t before = old->rkey;
 
-	CHECK(ibv_post_send(pair.qp[0], &wr, &bad) == EINVAL);
-	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	uint32_t next = ibv_inc_rkey(mw->rkey);
+
+	/* Only the low eight bits are the program's to choose. */
 	CHECK(!ibv_post_send(pair.qp[0], &wr, &bad));
+	CHECK(mw->rkey == next);
 	CHECK(wait_for(pair.cq).status == IBV_WC_SUCCESS);
 	struct ibv_mw_bind bind = { .wr_id = 3, .send_flags = IBV_SEND_SIGNALED,
 		.bind_info = { mr, (uintptr_t)pair.memory, 64, IBV_ACCESS_REMOTE_WRITE } };
