@@ -19,6 +19,7 @@ pub mod lock;
 pub mod memory;
 pub mod moderation;
 pub mod path;
+mod planted;
 pub mod process;
 pub mod qp;
 pub mod quota;

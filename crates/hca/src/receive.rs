@@ -5,6 +5,7 @@ use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
+use crate::planted::{self, Fault};
 use crate::quota;
 use crate::shm::desk::QpRecord;
 use crate::xrcd::Xrcd;
@@ -289,7 +290,9 @@ impl Srq {
     pub(crate) fn note_used(&self) {
         let mut state = self.lock();
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
-            state.limit = 0;
+            if !planted::is(Fault::SrqLimit) {
+                state.limit = 0;
+            }
             drop(state);
             let element = self.cookie.load(Ordering::Acquire);
             self.context.events.push(AsyncEvent {

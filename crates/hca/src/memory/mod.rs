@@ -34,6 +34,7 @@ pub mod restore;
 pub mod transfer;
 pub mod window;
 
+use crate::planted::{self, Fault};
 use crate::process::Process;
 use quarantine::Release;
 
@@ -41,6 +42,9 @@ use quarantine::Release;
 /// peer may need it. Returns when what the key named may be used by others, if that is not now: somebody who is stopped
 /// may still write there.
 fn fence(process: &Process) -> Option<Release> {
+    if planted::is(Fault::DeregFence) {
+        return None;
+    }
     let held = process.wait_for_sections();
     (!held.is_empty()).then(|| -> Release {
         std::sync::Arc::new(move || held.iter().all(crate::process::fence::Held::is_over))

@@ -1,12 +1,13 @@
 //! The two ends of a channel: what the requester and the responder keep to themselves about it.
 
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::lock::{Guard, Lock};
 use crate::path::Peer;
+use crate::planted::{self, Fault};
 use crate::process::flight::Flight;
 use crate::qp::Qp;
 use crate::qp::responder::Known;
-use crate::shm::channel::{Channel, MAX_PAYLOAD};
+use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
 use crate::shm::ring::{self, Consumer, Header, Producer};
 use crate::shm::section::{OwnMarks, Section};
 use std::collections::VecDeque;
@@ -41,6 +42,24 @@ pub struct Outbound {
     flight: Flight,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
+}
+
+/// Publishes a record before its payload is written.
+#[cold]
+fn push_early(
+    producer: &mut Producer,
+    requests: &Requests<'_>,
+    header: Header,
+    length: usize,
+    fill: impl FnOnce(*mut u8) -> Result<()>,
+) -> Result<Option<u64>> {
+    let mut target = std::ptr::null_mut();
+    let end = producer.try_push(requests, header, length, |payload| {
+        target = payload;
+        Ok::<(), Errno>(())
+    })?;
+    std::thread::yield_now();
+    fill(target).map(|()| end)
 }
 
 #[derive(Default)]
@@ -126,7 +145,11 @@ impl Outbound {
         }
         let end = sending.producer.end_of(&requests, length);
         self.flight.announce(end);
-        let pushed = sending.producer.try_push(&requests, header, length, fill);
+        let producer = &mut sending.producer;
+        let pushed = match planted::is(Fault::EarlyStamp) {
+            false => producer.try_push(&requests, header, length, fill),
+            true => push_early(producer, &requests, header, length, fill),
+        };
         if pushed.is_err() {
             self.flight.announce(sending.producer.tail());
             return Pushed::Unreadable;

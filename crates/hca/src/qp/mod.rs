@@ -23,6 +23,7 @@ use crate::device;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::lock::{Guard, Lock};
+use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
@@ -222,7 +223,8 @@ impl Qp {
             let revokes = allowed & !attributes.qp_access_flags != 0;
             self.apply(&attributes, from, to, mask);
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
-            if ends && from != IBV_QPS_RESET || revokes {
+            let fences = ends && from != IBV_QPS_RESET || revokes;
+            if fences && !planted::is(Fault::ModifyFence) {
                 self.process.fence();
             }
         }
@@ -367,6 +369,9 @@ impl Qp {
         let mut posted: Vec<Receive> = begun.into_iter().collect();
         while let Some(next) = receive.ring.take() {
             posted.push(next);
+        }
+        if planted::is(Fault::FlushOrder) {
+            posted.reverse();
         }
         for flushed in posted {
             self.complete_flushed_receive(flushed.wr_id);

@@ -21,6 +21,7 @@ pub use arrival::{Arrival, XrcArrivals};
 use crate::cq::{Completion, Cq};
 use crate::lock::Guard;
 use crate::memory::place::{Claim, Place, grant};
+use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::message::{Answer, Nak, Remote, Request, Route};
@@ -185,7 +186,8 @@ impl<'a> Call<'a> {
     fn is_from_live_requester(&self) -> bool {
         let record = self.requester();
         record.state.load(Ordering::SeqCst) & QpRecord::PRESENT != 0
-            && record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
+            && (record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
+                || planted::is(Fault::Incarnation))
     }
 
     /// The requester's queue pair as it shows it.
@@ -285,7 +287,8 @@ impl Qp {
     fn is_connected_to(&self, route: &Route) -> bool {
         let record = self.process.desk.queue_pair(self.number);
         self.receives()
-            && self.incarnation() == route.destination.incarnation
+            && (self.incarnation() == route.destination.incarnation
+                || planted::is(Fault::Incarnation))
             && record.destination.load(Ordering::Relaxed) == route.source.number
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
     }

@@ -2,6 +2,7 @@
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage, is_answered};
+use crate::planted::{self, Fault};
 use crate::qp::Qp;
 use crate::qp::message::rnr_nanoseconds;
 use crate::sys::clock;
@@ -75,7 +76,7 @@ impl Qp {
             return;
         };
         self.process.counters.shard().rnr_retries.add(1);
-        if send.rnr_retry != 7 {
+        if send.rnr_retry != 7 && !planted::is(Fault::RnrCount) {
             if send.rnr_left == 0 {
                 self.fail(send, place, IBV_WC_RNR_RETRY_EXC_ERR);
                 return;

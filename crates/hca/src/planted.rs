@@ -1,0 +1,60 @@
+//! Faults that are built in on purpose, by the feature `planted` only: that the executable specification finds them shows
+//! that it looks (`tests/oracle/planted`). VERBENA_PLANTED names the one that is turned on.
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// ibv_modify_qp returns while a peer is still writing.
+    ModifyFence,
+    /// ibv_dereg_mr returns while a peer is still writing.
+    DeregFence,
+    /// What an old connection left is served by the new one.
+    Incarnation,
+    /// A message is announced before it is there.
+    EarlyStamp,
+    /// A key reaches one byte too far.
+    Bounds,
+    /// A key is taken in any protection domain.
+    Pd,
+    /// A key grants every right.
+    Access,
+    /// Requests are flushed in another order.
+    FlushOrder,
+    /// A requester asks for ever.
+    RnrCount,
+    /// The limit event of a shared receive queue is raised twice.
+    SrqLimit,
+}
+
+/// Whether this fault is turned on. Without the feature none is, and the compiler knows.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub(crate) const fn is(_fault: Fault) -> bool {
+    false
+}
+
+/// Whether this fault is turned on.
+#[cfg(feature = "planted")]
+pub(crate) fn is(fault: Fault) -> bool {
+    static PLANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
+    *PLANTED.get_or_init(|| named(&std::env::var("VERBENA_PLANTED").unwrap_or_default()))
+        == Some(fault)
+}
+
+#[cfg(feature = "planted")]
+fn named(name: &str) -> Option<Fault> {
+    Some(match name {
+        "" => return None,
+        "modify_fence" => Fault::ModifyFence,
+        "dereg_fence" => Fault::DeregFence,
+        "incarnation" => Fault::Incarnation,
+        "early_stamp" => Fault::EarlyStamp,
+        "bounds" => Fault::Bounds,
+        "pd" => Fault::Pd,
+        "access" => Fault::Access,
+        "flush_order" => Fault::FlushOrder,
+        "rnr_count" => Fault::RnrCount,
+        "srq_limit" => Fault::SrqLimit,
+        _ => panic!("VERBENA_PLANTED: no fault is called {name:?}"),
+    })
+}
