@@ -11,7 +11,7 @@ use crate::shm::desk::QpRecord;
 use crate::xrcd::Xrcd;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 
 /// A receive work request taken from its queue: where a message goes.
@@ -288,7 +288,11 @@ impl Srq {
 
     /// A request that was taken is used: raises the limit event when too few remain.
     pub(crate) fn note_used(&self) {
-        let mut state = self.lock();
+        self.compare_with_limit(self.lock());
+    }
+
+    /// Raises the limit event, once, if fewer requests wait than the limit (architecture specification, 10.2.9.1).
+    fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
             if !planted::is(Fault::SrqLimit) {
                 state.limit = 0;
@@ -319,6 +323,8 @@ impl Srq {
         if let Some(limit) = limit {
             state.limit = limit;
         }
+        // Levels are compared, not changes: a limit that is not reached any more raises its event at once.
+        self.compare_with_limit(state);
         Ok(())
     }
 
@@ -373,7 +379,7 @@ impl Srq {
         self.lock().ring.waiting()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, SrqState> {
+    fn lock(&self) -> MutexGuard<'_, SrqState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

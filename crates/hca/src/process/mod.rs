@@ -397,6 +397,12 @@ impl Process {
         self.outbound_to(self.member.get()?.registry.owner(number)?)
     }
 
+    /// Whether a process that lives has this number to give to its queue pairs.
+    pub(crate) fn is_owned(&self, number: u32) -> bool {
+        let owner = |member: &Member| member.registry.owner(number);
+        self.member.get().and_then(owner).is_some()
+    }
+
     /// Which life a queue pair begins: another than any before, of any queue pair of this process.
     pub(crate) fn next_incarnation(&self) -> u32 {
         self.next_incarnation.fetch_add(1, Ordering::Relaxed)

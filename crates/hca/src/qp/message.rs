@@ -98,6 +98,9 @@ pub struct Remote {
     pub key: u32,
     /// Bytes; for a write those of the whole message.
     pub length: u32,
+    /// Number of the XRC shared receive queue that the request names: its protection domain is the memory's. XRC writes
+    /// carry no immediate data, because the receive may be a third process's.
+    pub shared: Option<u32>,
 }
 
 /// Part of an RDMA write, with its bytes in the payload; `remote.address` is where this part goes.
@@ -307,8 +310,9 @@ impl Request {
                 kind: kind::WRITE,
                 flags: write.part.flags()
                     | flag::when(write.immediate.is_some(), flag::IMMEDIATE)
+                    | flag::when(write.remote.shared.is_some(), flag::SHARED)
                     | flag::when(write.solicited, flag::SOLICITED),
-                immediate: write.immediate.unwrap_or(0),
+                immediate: write.immediate.or(write.remote.shared).unwrap_or(0),
                 ..write.remote.emit(header)
             },
             Request::Read(remote) => Header {
@@ -408,6 +412,8 @@ impl Remote {
     #[inline]
     fn emit(&self, header: Header) -> Header {
         Header {
+            flags: flag::when(self.shared.is_some(), flag::SHARED),
+            immediate: self.shared.unwrap_or(0),
             address: self.address,
             word: u64::from(self.key) | u64::from(self.length) << 32,
             ..header
@@ -420,6 +426,7 @@ impl Remote {
             address: header.address,
             key: header.word as u32,
             length: (header.word >> 32) as u32,
+            shared: (header.flags & flag::SHARED != 0).then_some(header.immediate),
         }
     }
 }
@@ -538,10 +545,11 @@ mod tests {
     }
 
     fn remote() -> impl Strategy<Value = Remote> {
-        any::<(u64, u32, u32)>().prop_map(|(address, key, length)| Remote {
+        any::<(u64, u32, u32, Option<u32>)>().prop_map(|(address, key, length, shared)| Remote {
             address,
             key,
             length,
+            shared,
         })
     }
 
@@ -584,7 +592,7 @@ mod tests {
             |(part, remote, (immediate, solicited))| Write {
                 part,
                 remote,
-                immediate,
+                immediate: immediate.filter(|_| remote.shared.is_none()),
                 solicited,
             },
         );

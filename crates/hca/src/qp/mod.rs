@@ -393,13 +393,15 @@ impl Qp {
     }
 
     /// The responder found that the queue pair cannot go on.
-    pub(crate) fn fail_as_responder(&self, event: ibv_event_type) {
+    /// Returns whether it still went on until now.
+    pub(crate) fn fail_as_responder(&self, event: ibv_event_type) -> bool {
         let mut send = self.lock_send();
         if !self.receives() {
-            return;
+            return false;
         }
         self.enter_error(&mut send);
         self.raise(event);
+        true
     }
 
     fn raise(&self, kind: ibv_event_type) {

@@ -66,13 +66,14 @@ impl Qp {
             return;
         };
         let request = one.request();
+        let is_read = request.opcode == IBV_WR_RDMA_READ;
         let total = match request.opcode {
             IBV_WR_RDMA_READ => request.length(),
             IBV_WR_FLUSH => 0,
             _ => 8,
         };
         // The peer's words: an answer that does not continue the last one, or is too long, is none.
-        if offset != one.advance.bytes && request.opcode == IBV_WR_RDMA_READ {
+        if offset != one.advance.bytes && is_read {
             return;
         }
         if offset.checked_add(length).is_none_or(|end| end > total) {
@@ -94,9 +95,11 @@ impl Qp {
             return;
         };
         one.advance.bytes = offset + length;
-        let counters = self.process.counters.shard();
-        counters.operation_bytes.add(length);
-        counters.ring_path_bytes.add(length);
+        if is_read {
+            let counters = self.process.counters.shard();
+            counters.operation_bytes.add(length);
+            counters.ring_path_bytes.add(length);
+        }
         if one.advance.bytes == total {
             self.answer_is_whole(send, psn);
         }

@@ -6,8 +6,9 @@ use crate::memory::place::Piece;
 use crate::path::{Direction, Peer, Way};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
-use crate::qp::message::{Remote, Request};
+use crate::qp::message::Request;
 use crate::qp::send::SendQueue;
+use crate::shm::section::Section;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -38,11 +39,7 @@ impl Qp {
             return Outcome::Lost;
         }
         send.lane = 0;
-        let remote = Remote {
-            address: request.remote_address,
-            key: request.rkey,
-            length: 8,
-        };
+        let remote = self.remote(request, 0, 8);
         let payload = operation.emit();
         self.ask(send, job, job.channel, Request::Atomic(remote), &payload, 8)
     }
@@ -96,9 +93,7 @@ impl Qp {
         };
         let found = operation.perform(target).to_ne_bytes();
         if !self.has_held(&right) {
-            // This thread was stopped in between and the word may have been moved away from under it, before or after
-            // the operation. To ask the responder might do it twice; a failure is the one answer that is true.
-            return Direct::Failed(IBV_WC_REM_OP_ERR);
+            return self.after_unheld_atomic(&section, send, job, access);
         }
         self.count_direct(8, false);
         // SAFETY: 8 readable bytes.
@@ -106,6 +101,29 @@ impl Qp {
             return Direct::Failed(IBV_WC_LOC_PROT_ERR);
         }
         Direct::Done
+    }
+}
+
+impl Qp {
+    /// The right to the word ended while we did the atomic: before or after, nobody can say.
+    #[cold]
+    fn after_unheld_atomic(
+        &self,
+        section: &Section<'_>,
+        send: &mut SendQueue,
+        job: &Job<'_>,
+        access: u32,
+    ) -> Direct {
+        let word = Span::whole(8, Direction::Store);
+        match self.right(section, send, job, access, word) {
+            // The key is as good as before, so the word was moved from under a thread that was stopped. To ask the
+            // responder might do it twice; a failure is the one answer that is true.
+            Ok(_) => Direct::Failed(IBV_WC_REM_OP_ERR),
+            // As if the acknowledgement had been lost.
+            Err(Direct::Lost) => Direct::Failed(IBV_WC_RETRY_EXC_ERR),
+            // The responder refuses it.
+            Err(direct) => direct,
+        }
     }
 }
 

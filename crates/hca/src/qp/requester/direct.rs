@@ -168,7 +168,8 @@ impl Qp {
         };
         if span.total == 0 {
             // The key of an operation on nothing is not checked (architecture specification, C9-88).
-            return Ok(right);
+            let domain = self.remote_domain(peer, job.request, record);
+            return domain.map(|_| right).ok_or(Direct::ThroughChannel);
         }
         let place = self
             .remote_domain(peer, job.request, record)

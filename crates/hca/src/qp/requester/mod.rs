@@ -20,7 +20,7 @@ use crate::memory::transfer::Runs;
 use crate::path::Peer;
 use crate::process::link::{Acknowledge, Outbound, Pushed};
 use crate::qp::Qp;
-use crate::qp::message::{Endpoint, Request, Route};
+use crate::qp::message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{Advance, SendQueue, SendRequest};
 use crate::shm::desk::QpRecord;
 use crate::shm::section::Section;
@@ -82,13 +82,14 @@ impl Qp {
         let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
         if send.channel.as_ref().is_none_or(gone) {
             if send.channel.is_some() && self.kind != IBV_QPT_UC {
-                return Outcome::Failed(IBV_WC_RETRY_EXC_ERR);
+                let unanswered = Outcome::Failed(IBV_WC_RETRY_EXC_ERR);
+                return self.unless_unreadable(request, unanswered);
             }
             send.channel = self.process.outbound_to_number(send.destination);
         }
         // Taken, not cloned: counting its users up and down costs as much as checking a key.
         let Some(channel) = send.channel.take() else {
-            return Outcome::Seek(send.destination);
+            return self.unless_unreadable(request, Outcome::Seek(send.destination));
         };
         let job = Job {
             channel: &channel,
@@ -173,6 +174,23 @@ impl Qp {
         .map_err(|_| Outcome::Failed(IBV_WC_LOC_PROT_ERR))
     }
 
+    /// What becomes of a request that cannot be sent now. Local faults come first: a request that cannot be read is never
+    /// sent.
+    #[cold]
+    fn unless_unreadable(&self, request: &SendRequest<'_>, outcome: Outcome) -> Outcome {
+        let access = match request.opcode {
+            IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                IBV_ACCESS_LOCAL_WRITE
+            }
+            _ => 0,
+        };
+        let section = self.process.own_marks.enter(0);
+        match self.runs(&section, request, access) {
+            Ok(_) => outcome,
+            Err(fault) => fault,
+        }
+    }
+
     /// Whether the peer's queue pair is in a state to answer ours, and expects the packet `psn` of us: None as if the
     /// packet were lost. Inside a section, or as a first look.
     #[inline]
@@ -239,6 +257,16 @@ impl Qp {
                 incarnation: self.incarnation(),
             },
             psn,
+        }
+    }
+
+    /// The responder's memory that a request names, from `offset` on, of a message of `length` bytes.
+    fn remote(&self, request: &SendRequest<'_>, offset: u64, length: u64) -> Remote {
+        Remote {
+            address: request.remote_address.wrapping_add(offset),
+            key: request.rkey,
+            length: length as u32,
+            shared: (self.kind == IBV_QPT_XRC_SEND).then_some(request.srq),
         }
     }
 

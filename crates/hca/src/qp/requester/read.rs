@@ -84,11 +84,7 @@ impl Qp {
             return Outcome::Lost;
         }
         send.lane = 0;
-        let remote = Remote {
-            address: job.request.remote_address,
-            key: job.request.rkey,
-            length: job.request.length() as u32,
-        };
+        let remote = self.remote(job.request, 0, job.request.length());
         self.ask(send, job, job.channel, request(remote), &[], 0)
     }
 }

@@ -29,15 +29,10 @@ impl Qp {
         job.channel.prefetch();
         let request = job.request;
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
-            // Local faults come first: a request that cannot be read is never sent.
-            let section = job.channel.section(0);
-            return match self.runs(&section, request, 0) {
-                Ok(_) => self.lost(),
-                Err(outcome) => outcome,
-            };
+            return self.unless_unreadable(request, self.lost());
         };
         let shared;
-        let via = match self.receiver(send, job, responder) {
+        let via = match self.receiver(send, job) {
             Ok(Receiver::QueuePair) => job.channel,
             Ok(Receiver::Shared(owner)) => {
                 shared = owner;
@@ -82,13 +77,18 @@ impl Qp {
         &self,
         send: &mut SendQueue,
         job: &Job<'_>,
-        _responder: &QpRecord,
     ) -> Result<Receiver, Outcome> {
         if self.kind != IBV_QPT_XRC_SEND {
             return Ok(Receiver::QueuePair);
         }
-        let Some(owner) = self.process.outbound_to_number(job.request.srq) else {
-            return Err(Outcome::Seek(job.request.srq));
+        let number = job.request.srq;
+        let owner = match self.process.outbound_to_number(number) {
+            Some(owner) => owner,
+            None if self.process.is_owned(number) => {
+                return Err(self.unless_unreadable(job.request, Outcome::Seek(number)));
+            }
+            // There is no such queue: the responder refuses the message.
+            None => job.channel.clone(),
         };
         let lane = Arc::as_ptr(&owner) as usize;
         if send.has_outstanding() && send.lane != lane {

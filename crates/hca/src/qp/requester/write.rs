@@ -5,7 +5,7 @@ use super::send::Receiver;
 use super::{Job, Outcome};
 use crate::path::Direction;
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Remote, Request, Write};
+use crate::qp::message::{Body, Extra, Message, Part, Request, Write};
 use crate::qp::send::{Advance, SendQueue};
 use std::sync::Arc;
 use verbena_abi::*;
@@ -41,7 +41,7 @@ impl Qp {
             }
         }
         if self.responder(send, &job.channel.peer, job.psn).is_none() {
-            return self.lost();
+            return self.unless_unreadable(job.request, self.lost());
         }
         send.lane = 0;
         let request = job.request;
@@ -51,11 +51,7 @@ impl Qp {
         self.send_parts(send, job, job.channel, advance, |part, offset| {
             Request::Write(Write {
                 part,
-                remote: Remote {
-                    address: request.remote_address.wrapping_add(offset),
-                    key: request.rkey,
-                    length: total as u32,
-                },
+                remote: self.remote(request, offset, total),
                 immediate,
                 solicited: request.is_solicited(),
             })
@@ -74,7 +70,7 @@ impl Qp {
             return self.lost();
         };
         let shared;
-        let via = match self.receiver(send, job, responder) {
+        let via = match self.receiver(send, job) {
             Ok(Receiver::QueuePair) => job.channel,
             Ok(Receiver::Shared(owner)) => {
                 shared = owner;

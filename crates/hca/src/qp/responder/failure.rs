@@ -102,10 +102,14 @@ impl Call<'_> {
             self.complete(cq, wr_id, status);
         }
         let ends = is_reliable || failure.receive.is_some();
-        if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends)) {
-            queue_pair.fail_as_responder(event);
+        let mut nak = failure.nak;
+        if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends))
+            && !queue_pair.fail_as_responder(event)
+        {
+            // It failed for another reason since we looked, or was reset: nobody is there to refuse.
+            nak = nak.map(|_| Nak::Lost);
         }
-        if let Some(nak) = failure.nak.filter(|_| is_reliable) {
+        if let Some(nak) = nak.filter(|_| is_reliable) {
             self.answer(serving, Answer::Nak(nak));
         }
     }

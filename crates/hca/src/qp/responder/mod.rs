@@ -202,33 +202,21 @@ impl<'a> Call<'a> {
             .push(&self.inbound.channel.answers(), header, 0, |_| ());
     }
 
-    fn claim(&self, queue_pair: &Qp, key: u32, access: u32) -> Claim {
-        let pd = match &queue_pair.xrcd {
-            None => queue_pair.pd_number(),
-            // The requester has looked at the queue that the request names; here it may be any of the XRC domain.
-            Some(xrcd) => {
-                let pd = self.process.keys.record(key).pd.load(Ordering::Relaxed);
-                let is_its = |srq: &Srq| {
-                    srq.pd() == pd && srq.xrc().is_some_and(|(own, _)| own.is_same(xrcd))
-                };
-                if self.process.srqs.any(is_its) { pd } else { 0 }
-            }
-        };
-        Claim {
-            key,
-            pd,
-            queue_pair: queue_pair.number,
-            access,
-        }
-    }
-
-    /// Checks that the queue pair allows an operation, on however few bytes.
-    fn check_right(&self, queue_pair: &Qp, right: u32) -> Result<(), Failure> {
+    /// Checks that the queue pair allows an operation, on however few bytes; gives the protection domain that its memory
+    /// must be of: the queue pair's, or for XRC, whose responder has none, that of the shared receive queue which the
+    /// request names (architecture specification, annex A14).
+    fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
+        let invalid = || Failure::fatal(Nak::InvalidRequest);
         let record = self.process.desk.queue_pair(queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
-            return Err(Failure::fatal(Nak::InvalidRequest));
+            return Err(invalid());
         }
-        Ok(())
+        let Some(xrcd) = &queue_pair.xrcd else {
+            return Ok(queue_pair.pd_number());
+        };
+        let named = remote.shared.and_then(|srq| self.process.srqs.find(srq));
+        let is_its = |srq: &Arc<Srq>| srq.xrc().is_some_and(|(own, _)| own.is_same(xrcd));
+        named.filter(is_its).map(|srq| srq.pd()).ok_or_else(invalid)
     }
 
     /// Checks that the queue pair and the key allow an operation on `length` bytes.
@@ -240,8 +228,12 @@ impl<'a> Call<'a> {
         right: u32,
         length: u64,
     ) -> Result<Place<'s>, Failure> {
-        self.check_right(queue_pair, right)?;
-        let claim = self.claim(queue_pair, remote.key, right);
+        let claim = Claim {
+            key: remote.key,
+            pd: self.check_right(queue_pair, remote, right)?,
+            queue_pair: queue_pair.number,
+            access: right,
+        };
         let key = self.process.keys.record(remote.key);
         grant(section, key, claim, remote.address, length)
             .map_err(|_| Failure::fatal(Nak::RemoteAccess))

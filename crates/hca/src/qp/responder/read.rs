@@ -34,7 +34,7 @@ impl<'a> Call<'a> {
             }
             let header = Answer::ReadData(offset).emit(&self.route.back());
             if length == 0 {
-                self.check_right(queue_pair, IBV_ACCESS_REMOTE_READ)?;
+                self.check_right(queue_pair, remote, IBV_ACCESS_REMOTE_READ)?;
                 serving.answers.push(&answers, header, 0, |_| ());
             } else {
                 let section = self.inbound.section(remote.key);

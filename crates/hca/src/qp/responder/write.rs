@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
         let length = u64::from(self.record.header.length);
         let right = IBV_ACCESS_REMOTE_WRITE;
         if length == 0 {
-            return self.check_right(queue_pair, right);
+            return self.check_right(queue_pair, &write.remote, right).map(drop);
         }
         let section = self.inbound.section(write.remote.key);
         // All of a write is allowed, or none of it: the first part is checked for the others.
