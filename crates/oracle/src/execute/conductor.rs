@@ -47,6 +47,9 @@ enum Trouble {
     TooConcurrent,
 }
 
+/// Time for a completion that need not come and explains memory that has changed.
+const EXPLANATION: Duration = Duration::from_millis(200);
+
 /// Time for what must not come, at the end of a program.
 const AFTERWARDS: Duration = Duration::from_millis(3);
 
@@ -256,13 +259,18 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Compares memory; where requests without a completion may be under way, again and again
-    /// until it is as it must become.
+    /// Compares memory. What differs may be explained by a completion that is not there yet, because it need not come
+    /// and was not waited for; where requests without a completion may be under way, it is compared again and again until
+    /// it is as it must become.
     fn compare_eventually(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
-        let end = Instant::now() + self.patience;
+        let start = Instant::now();
         loop {
+            let patience = match self.belief.silent() {
+                true => self.patience,
+                false => EXPLANATION.min(self.patience),
+            };
             match self.compare_memory() {
-                Err(Trouble::Difference(_)) if self.belief.silent() && Instant::now() < end => {
+                Err(Trouble::Difference(_)) if start.elapsed() < patience => {
                     self.observe(coverage)?;
                 }
                 result => return result,
