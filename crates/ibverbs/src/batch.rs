@@ -244,6 +244,10 @@ impl Work {
             }
             for request in &self.requests {
                 with_whole(self, request, datagram, |whole| poster.post(whole))?;
+                if request.opcode == IBV_WR_BIND_MW {
+                    let (window, key, _) = &self.binds[request.bind as usize];
+                    post::show_key(*window, *key)?;
+                }
             }
         }
         Ok(())

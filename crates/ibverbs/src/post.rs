@@ -97,12 +97,15 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
             IBV_QPT_XRC_SEND => request.srq = wr.qp_type.xrc.remote_srqn,
             _ => (),
         }
-        poster.post(&request)
+        poster.post(&request)?;
+        if wr.opcode == IBV_WR_BIND_MW {
+            show_key(wr.extra.bind_mw.mw, wr.extra.bind_mw.rkey)?;
+        }
+        Ok(())
     }
 }
 
-/// What a bind work request binds to what. The low eight bits of `key` become those of the window's key, which the
-/// program reads in `window->rkey`, as with other providers.
+/// What a bind work request binds to what. The low eight bits of `key` become those of the window's key.
 ///
 /// # Errors
 /// EINVAL for what is no window or no region, and for a type 1 window: those are bound by ibv_bind_mw.
@@ -116,11 +119,25 @@ pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -
         if object.kind() != IBV_MW_TYPE_2 {
             return Err(Errno::EINVAL);
         }
-        let key = object.key_with(key);
-        let bind = binding(window, key, info)?;
-        (&raw mut (*window).rkey).write(key);
-        Ok(bind)
+        binding(window, object.key_with(key), info)
     }
+}
+
+/// A bind has been posted: the program reads the window's new key in `window->rkey`, as with other providers. One that was
+/// refused leaves it as it is.
+///
+/// # Errors
+/// EINVAL for what is no window.
+///
+/// # Safety
+/// The window is null or a pointer from us.
+pub unsafe fn show_key(window: *mut ibv_mw, chosen: u32) -> Result<()> {
+    // SAFETY: as promised to us; the program does not use its structure while it posts.
+    unsafe {
+        let key = mw::of(window)?.key_with(chosen);
+        (&raw mut (*window).rkey).write(key);
+    }
+    Ok(())
 }
 
 unsafe fn binding<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {

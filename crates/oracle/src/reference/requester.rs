@@ -282,7 +282,7 @@ impl World {
             let answer = self.unanswered(id);
             return self.answer(id, index, answer);
         };
-        if let Err(answer) = self.accept(id, responder, &wqe.wr, choices) {
+        if let Err(answer) = self.accept(id, responder, &wqe.wr, whole, choices) {
             return self.answer(id, index, answer);
         }
         if whole {

@@ -59,12 +59,14 @@ impl World {
         }
     }
 
-    /// The first packet: what can be refused is, and a receive request is taken.
+    /// The first packet: what can be refused is, and a receive request is taken. With `alone` nothing else happens before
+    /// it is answered.
     pub fn accept(
         &mut self,
         id: QpId,
         responder: QpId,
         wr: &SendWr,
+        alone: bool,
         choices: &mut Choices,
     ) -> Result<(), Answer> {
         let reliable = self.qps[&responder].reliable();
@@ -72,6 +74,13 @@ impl World {
         let wants_receive = takes_receive(&wr.operation);
         let lacks_receive = wants_receive && !self.has_receive(responder, wr);
         let may_wait_for_ever = reliable && self.qps[&id].rnr_retry == 7;
+        let places = matches!(wr.operation, Operation::WriteImm { .. });
+        if places && fault.is_none() && !alone && choices.pick(2) == 1 {
+            // The data may be there before the last packet asks for a receive, and the responder
+            // may end between the two.
+            self.disturb_memory(responder, wr);
+            return Err(Answer::Postponed);
+        }
         let fault_first =
             fault.is_some() && (!lacks_receive || may_wait_for_ever || choices.pick(2) == 0);
         if lacks_receive && !fault_first {

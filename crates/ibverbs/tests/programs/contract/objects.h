@@ -82,8 +82,13 @@ static void a_window_moves_only_to_keys_of_its_own(void)
 	struct ibv_send_wr *bad;
 	uint32_t before = old->rkey;
 
-	uint32_t next = ibv_inc_rkey(mw->rkey);
+	uint32_t first = mw->rkey, next = ibv_inc_rkey(first);
 
+	/* What is refused changes nothing. */
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	CHECK(!ibv_modify_qp(pair.qp[1], &reset, IBV_QP_STATE));
+	CHECK(ibv_post_send(pair.qp[1], &wr, &bad) == EINVAL);
+	CHECK(mw->rkey == first);
 	/* Only the low eight bits are the program's to choose. */
 	CHECK(!ibv_post_send(pair.qp[0], &wr, &bad));
 	CHECK(mw->rkey == next);
