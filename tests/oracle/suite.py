@@ -23,8 +23,9 @@ SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "20"))
 # and nights try everything (an empty list).
 WITHOUT = os.environ.get("VERBENA_ORACLE_WITHOUT",
                          "uc,ud,xrc,immediates,invalidates,srq,races,wrong,rereg")
-# The seed of a run that is to be the same again.
-SEED = os.environ.get("VERBENA_ORACLE_SEED")
+# By day the programs are the same each time, so that a change is judged by what it changed; nights (an empty
+# seed) try new ones.
+SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")
 # For making a program smaller, and for the program that is running when the time is over.
 GRACE = 120
 # A fault that depends on luck shows itself in one of so many runs.

@@ -360,7 +360,10 @@ impl Qp {
     }
 
     fn flush_receives(&self) {
-        let mut receive = self.lock_receive();
+        self.flush_receives_of(&mut self.lock_receive());
+    }
+
+    fn flush_receives_of(&self, receive: &mut ReceiveQueue) {
         let begun = receive
             .arrival
             .current
@@ -438,6 +441,8 @@ impl Qp {
                 if sges.len() > self.cap.max_recv_sge as usize {
                     return Err(Errno::EINVAL);
                 }
+                // Who moved the queue pair there may not have flushed those before it yet.
+                self.flush_receives_of(&mut receive);
                 self.complete_flushed_receive(wr_id);
                 return Ok(());
             }

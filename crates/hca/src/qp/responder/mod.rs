@@ -182,10 +182,13 @@ impl<'a> Call<'a> {
         .map(Progress::Done)
     }
 
-    /// Whether the requester's queue pair still is in the life that it sent this in.
+    /// Whether the requester's queue pair still is in the life that it sent this in, and has not failed since: what it has
+    /// flushed is not executed, or a request could be executed whose predecessor was not.
     fn is_from_live_requester(&self) -> bool {
         let record = self.requester();
-        record.state.load(Ordering::SeqCst) & QpRecord::PRESENT != 0
+        let state = record.state.load(Ordering::SeqCst);
+        state & QpRecord::PRESENT != 0
+            && state & 0xff != IBV_QPS_ERR
             && (record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
                 || planted::is(Fault::Incarnation))
     }
