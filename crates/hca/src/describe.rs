@@ -13,8 +13,8 @@ pub const MAX_LENGTH: usize = 128 << 10;
 
 /// Every process in the registry at `directory`: its id, and its description as a JSON object or why there is none.
 ///
-/// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`, `receives` that are
-/// posted and wait),
+/// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`,
+/// `receives` that are posted and wait),
 /// `queue_pairs_in_all` and `counters`.
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
