@@ -253,7 +253,8 @@ impl<'a> Conductor<'a> {
         }
         self.quiesce(coverage)?;
         let small = self.program.arena <= SMALL_ARENA;
-        if small || step.calls.len() > 1 {
+        // What may be on its way must be there before the next step ends its right to be.
+        if small || step.calls.len() > 1 || self.belief.silent() {
             return self.compare_eventually(coverage);
         }
         Ok(())

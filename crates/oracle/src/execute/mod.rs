@@ -1,5 +1,6 @@
 //! Running a program on the real library: a conductor, and a process for each of the program's.
 
+mod binds;
 mod calls;
 pub mod conductor;
 mod library;

@@ -1,5 +1,6 @@
 //! A worker's objects: the program's names and the library's handles.
 
+use super::binds::Binds;
 use super::library::Library;
 use super::message::Fact;
 use crate::program::{CqId, Key, MrId, MwId, PdId, QpId, Service, SrqId, Waits, XrcdId};
@@ -15,6 +16,9 @@ const ARENA_ADDRESS: usize = 0x0150_0000_0000;
 pub const NOTHING: u32 = 0x00ff_fff0;
 /// The port of the adapter.
 pub const PORT: u8 = 1;
+
+/// Numbers and keys by what they are of.
+pub type Facts = HashMap<(Fact, u16), u64>;
 
 /// A queue pair and what the worker must know of it.
 pub struct QueuePair {
@@ -44,7 +48,8 @@ pub struct Objects {
     pub qps: HashMap<QpId, QueuePair>,
     pub xrcds: HashMap<XrcdId, *mut abi::ibv_xrcd>,
     pub ahs: HashMap<PdId, *mut abi::ibv_ah>,
-    pub facts: HashMap<(Fact, u16), u64>,
+    pub facts: Facts,
+    pub binds: Binds,
 }
 
 impl Objects {
@@ -106,6 +111,7 @@ impl Objects {
             xrcds: HashMap::new(),
             ahs: HashMap::new(),
             facts: HashMap::new(),
+            binds: Binds::default(),
         })
     }
 

@@ -76,6 +76,9 @@ impl Worker<'_> {
                 let carried = unsafe { entry.imm.imm_data };
                 let immediate = entry.wc_flags & abi::IBV_WC_WITH_IMM != 0;
                 let sum = self.sum_of_message(entry);
+                if entry.status != abi::IBV_WC_SUCCESS {
+                    self.objects.take_key_back(entry.wr_id);
+                }
                 reply[0] += 1;
                 reply.extend([
                     id.0.into(),

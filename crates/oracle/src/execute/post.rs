@@ -63,7 +63,15 @@ impl Objects {
             return libc::EOPNOTSUPP;
         };
         // SAFETY: the queue pair exists; the list and what it points to live until the call ends.
-        unsafe { post(self.qps[&id].handle, requests.as_mut_ptr(), &mut bad) }
+        let code = unsafe { post(self.qps[&id].handle, requests.as_mut_ptr(), &mut bad) };
+        if code != 0 {
+            let refused = |request: &abi::ibv_send_wr| ptr::from_ref(request) == bad.cast_const();
+            let first = requests.iter().position(refused).unwrap_or(0);
+            for wr in &wrs[first..] {
+                self.take_key_back(wr.id);
+            }
+        }
+        code
     }
 
     fn request(&mut self, id: QpId, wr: &SendWr, sges: &mut Vec<abi::ibv_sge>) -> abi::ibv_send_wr {
@@ -131,10 +139,7 @@ impl Objects {
                 access,
             } => {
                 let window = self.mws[mw];
-                // The next key of this window: its low byte is the program's (10.6.7.2.5).
-                let old = self.fact(Fact::MwKey, mw.0);
-                let key = old & !0xff | old.wrapping_add(1) & 0xff;
-                self.facts.insert((Fact::MwKey, mw.0), key.into());
+                let key = self.next_key(wr.id, *mw);
                 request.extra.bind_mw = abi::ibv_send_wr_bind_mw {
                     mw: window,
                     rkey: key,

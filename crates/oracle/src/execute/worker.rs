@@ -1,7 +1,7 @@
 //! A process of the program: makes its calls when it is told to, and tells what it sees.
 
 use super::message::{self, Fact, Order};
-use super::objects::Objects;
+use super::objects::{Facts, Objects};
 use crate::program::{Action, CqId, Operation, Program, RecvWr};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -25,6 +25,7 @@ pub fn live(
         Ok(objects) => Worker {
             armed: HashSet::new(),
             messages: Messages::of(program),
+            told: objects.facts.clone(),
             objects,
             process,
             files,
@@ -103,6 +104,8 @@ pub struct Worker<'a> {
     pub(super) armed: HashSet<CqId>,
     pub(super) messages: Messages<'a>,
     pub(super) objects: Objects,
+    /// The facts that the others know.
+    told: Facts,
     process: u16,
     pub(super) files: &'a Path,
 }
@@ -123,8 +126,8 @@ impl Worker<'_> {
         for fact in words[1..].chunks_exact(3) {
             let kind = Fact::from_word(fact[0]).expect("a fact that there is");
             self.objects.facts.insert((kind, fact[1] as u16), fact[2]);
+            self.told.insert((kind, fact[1] as u16), fact[2]);
         }
-        let before = self.objects.facts.clone();
         let mut codes = Vec::new();
         for (index, call) in step.calls.iter().enumerate() {
             let by_conductor = matches!(call.action, Action::Kill {} | Action::Pause {});
@@ -136,10 +139,11 @@ impl Worker<'_> {
         let mut reply = vec![codes.len() as u64 / 2];
         reply.extend(codes);
         for ((fact, id), value) in &self.objects.facts {
-            if before.get(&(*fact, *id)) != Some(value) {
+            if self.told.get(&(*fact, *id)) != Some(value) {
                 reply.extend([*fact as u64, u64::from(*id), *value]);
             }
         }
+        self.told = self.objects.facts.clone();
         reply
     }
 

@@ -128,13 +128,14 @@ fn successors(
     found
 }
 
-fn queue_pair_of(next: Move) -> crate::program::QpId {
+fn queue_pair_of(next: Move) -> Option<crate::program::QpId> {
     match next {
         Move::LoseSilent(id)
         | Move::Begin(id)
         | Move::Finish(id)
         | Move::Acknowledge(id)
-        | Move::Lose(id) => id,
+        | Move::Lose(id) => Some(id),
+        Move::Arrive(_) => None,
     }
 }
 

@@ -15,6 +15,7 @@ mod applicable;
 pub mod belief;
 pub mod choice;
 pub mod explore;
+mod late;
 pub mod memory;
 pub mod object;
 pub mod outcome;

@@ -1,5 +1,6 @@
 //! The objects of the verbs, as plain records.
 
+use super::late::Late;
 use super::memory::{Bytes, Source};
 use super::outcome::{Completion, Event, Outbox, Side, Statuses};
 use crate::program::{
@@ -84,6 +85,11 @@ pub enum State {
 pub enum Phase {
     /// Nothing was sent.
     Queued,
+    /// What was sent found no receive request, and is sent again.
+    Postponed {
+        /// The memory that it writes was changed meanwhile.
+        changed: bool,
+    },
     /// The responder has part of it. What it carries, as it was when the first packet was made.
     Begun(Bytes),
     /// The responder has executed or refused it.
@@ -181,6 +187,7 @@ pub struct World {
     pub srqs: BTreeMap<SrqId, Srq>,
     pub qps: BTreeMap<QpId, Qp>,
     pub xrcds: BTreeMap<XrcdId, (ProcessId, u32)>,
+    pub late: Vec<Late>,
     pub outbox: Outbox,
 }
 
@@ -200,6 +207,7 @@ impl World {
             srqs: BTreeMap::new(),
             qps: BTreeMap::new(),
             xrcds: BTreeMap::new(),
+            late: Vec::new(),
             outbox: Outbox::default(),
         }
     }

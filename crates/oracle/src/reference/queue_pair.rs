@@ -138,6 +138,7 @@ impl World {
             self.to_error(id);
         } else {
             self.qp(id).state = State::Sqe;
+            self.qp(id).silent.clear();
             self.flush_sends(id);
         }
     }
@@ -176,7 +177,7 @@ impl World {
         let begun = qp
             .sq
             .iter()
-            .take_while(|wqe| wqe.phase != Phase::Queued)
+            .take_while(|wqe| !matches!(wqe.phase, Phase::Queued | Phase::Postponed { .. }))
             .count();
         let more = qp.sq.len() - begun;
         let may_end = begun + choices.pick(more + 1);

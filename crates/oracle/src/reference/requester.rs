@@ -21,6 +21,8 @@ pub enum Move {
     Acknowledge(QpId),
     /// The oldest one's answer is lost, for the responder is gone.
     Lose(QpId),
+    /// A message of an unreliable service that seemed lost is there. This may happen or not.
+    Arrive(usize),
 }
 
 /// What the local side of a request comes to.
@@ -74,14 +76,14 @@ impl World {
     pub fn optional_moves(&self) -> Vec<Move> {
         let gone = |(id, qp): &(&QpId, &super::object::Qp)| {
             let last = qp.silent.last();
-            matches!(qp.state, State::Rts | State::Sqd)
+            qp.reliable()
+                && matches!(qp.state, State::Rts | State::Sqd)
                 && last.is_some_and(|wqe| self.responder(**id, &wqe.wr).is_none())
         };
-        self.qps
-            .iter()
-            .filter(gone)
-            .map(|(id, _)| Move::LoseSilent(*id))
-            .collect()
+        let lost = self.qps.iter().filter(gone);
+        let lost = lost.map(|(id, _)| Move::LoseSilent(*id));
+        let late = (0..self.late.len()).filter(|index| self.can_arrive(&self.late[*index]));
+        lost.chain(late.map(Move::Arrive)).collect()
     }
 
     fn moves_of(&self, id: QpId) -> Vec<Move> {
@@ -228,6 +230,7 @@ impl World {
             Move::Begin(id) => self.begin(id, whole, choices),
             Move::Finish(id) => self.finish(id, choices),
             Move::Acknowledge(id) => self.acknowledge(id),
+            Move::Arrive(index) => self.arrive(index, choices),
             Move::LoseSilent(id) => {
                 let silent = std::mem::take(&mut self.qp(id).silent);
                 let first = choices.pick(silent.len());
@@ -255,12 +258,13 @@ impl World {
     }
 
     fn answer(&mut self, id: QpId, index: usize, answer: Answer) {
-        if answer == Answer::Postponed {
-            return;
-        }
         // The responder may have been the same queue pair, or the requester have failed with it.
         if let Some(wqe) = self.qp(id).sq.get_mut(index) {
-            wqe.phase = Phase::Answered(answer);
+            match answer {
+                Answer::Postponed if matches!(wqe.phase, Phase::Postponed { .. }) => {}
+                Answer::Postponed => wqe.phase = Phase::Postponed { changed: false },
+                answer => wqe.phase = Phase::Answered(answer),
+            }
         }
     }
 
@@ -278,13 +282,25 @@ impl World {
         } else {
             self.gather(id, &wqe)
         };
+        let data = match self.was_changed_meanwhile(id, &wqe) {
+            true => {
+                self.qp(id).sq[index].phase = Phase::Postponed { changed: true };
+                Bytes::of(data.len(), Source::Unknown)
+            }
+            false => data,
+        };
         let Some(responder) = self.responder(id, &wqe.wr) else {
+            self.perhaps_later(id, &wqe.wr, &data);
             let answer = self.unanswered(id);
             return self.answer(id, index, answer);
         };
         if let Err(answer) = self.accept(id, responder, &wqe.wr, whole, choices) {
+            if answer != Answer::Postponed {
+                self.perhaps_later(id, &wqe.wr, &data);
+            }
             return self.answer(id, index, answer);
         }
+        self.overtake(id, responder);
         if whole {
             let answer = self.execute(id, responder, &wqe.wr, &data, choices);
             return self.answer(id, index, answer);
@@ -300,6 +316,17 @@ impl World {
         };
         self.disturb(responder, &wqe.wr);
         self.qp(id).sq[index].phase = Phase::Begun(captured);
+    }
+
+    /// Whether what a request has placed while it waits for a receive was changed since: it need not be placed again.
+    fn was_changed_meanwhile(&self, id: QpId, wqe: &Wqe) -> bool {
+        let Phase::Postponed { changed } = wqe.phase else {
+            return false;
+        };
+        changed
+            || self
+                .responder(id, &wqe.wr)
+                .is_some_and(|responder| self.disturbs_while_waiting(responder, &wqe.wr))
     }
 
     /// What no answer comes to: an unreliable service does not wait for one.
@@ -399,7 +426,7 @@ impl World {
                 if wqe.signaled {
                     self.qp(id).silent.clear();
                     self.complete_send(id, &wqe, SUCCESS);
-                } else if self.qp(id).reliable() {
+                } else {
                     self.qp(id).silent.push(wqe.clone());
                 }
                 // An unreliable service's completion says that it was sent, not that it came.

@@ -139,7 +139,8 @@ impl World {
         front.expect("a receive request is there")
     }
 
-    fn too_long(&self, responder: QpId, wr: &SendWr) -> bool {
+    /// Whether a message has no room in the receive request that it would take.
+    pub fn too_long(&self, responder: QpId, wr: &SendWr) -> bool {
         let qp = &self.qps[&responder];
         let front = if qp.service == Service::Ud {
             GRH_BYTES
@@ -332,7 +333,12 @@ impl World {
     /// Whether source and destination share bytes, which they can within one process.
     fn overlaps(&self, id: QpId, responder: QpId, wr: &SendWr) -> bool {
         let there = &self.qps[&responder];
-        if self.qps[&id].owner != there.owner {
+        // What arrives late may be of a queue pair that is gone.
+        if self
+            .qps
+            .get(&id)
+            .is_none_or(|here| here.owner != there.owner)
+        {
             return false;
         }
         let current = there.current.iter().flat_map(|current| &current.wr.sges);

@@ -1,6 +1,6 @@
 //! RDMA writes, with and without immediate data.
 
-use super::direct::Direct;
+use super::direct::{Direct, Span};
 use super::send::Receiver;
 use super::{Job, Outcome};
 use crate::path::Direction;
@@ -17,9 +17,10 @@ impl Qp {
         job: &Job<'_>,
         advance: &mut Advance,
     ) -> Outcome {
-        if advance.is_placed {
+        if advance.is_placed && self.may_still_write(send, job) {
             return self.notice(send, job);
         }
+        advance.is_placed = false;
         let ordered = send.has_outstanding() || advance.bytes > 0;
         if ordered && advance.bytes == 0 && self.write_waits(send, job) {
             return Outcome::Order;
@@ -56,6 +57,18 @@ impl Qp {
                 solicited: request.is_solicited(),
             })
         })
+    }
+
+    /// Whether the right to what a write has placed holds while its notice waits for a receive: one that is sent again is
+    /// judged again. The bytes of an XRC write are the responder's business, and have been acknowledged.
+    fn may_still_write(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
+        if self.kind == IBV_QPT_XRC_SEND {
+            return true;
+        }
+        let section = job.channel.section(job.request.rkey);
+        let span = Span::whole(job.request.length(), Direction::Store);
+        self.right(&section, send, job, IBV_ACCESS_REMOTE_WRITE, span)
+            .is_ok()
     }
 
     /// Whether a write waits until nothing is on its way any more. One of XRC does: its messages go through another channel.
