@@ -11,9 +11,11 @@ use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
+use verbena_hca::shm::registry::{self, Registry};
 
-/// What nothing here may take, even on a busy machine. A process that is held up is held up for ever.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// What nothing here may take, even on a machine that gives a crowd a hundredth of a processor. A process that is held up
+/// is held up for ever.
+pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// A runtime directory of the test's own, which the last process removes.
 pub fn scratch(name: &str) -> PathBuf {
@@ -128,11 +130,34 @@ impl Adapter {
                 if let Some(completion) = self.cq.take() {
                     break completion.wc;
                 }
-                assert!(Instant::now() < deadline, "{done} of {count} completions");
+                assert!(
+                    Instant::now() < deadline,
+                    "{done} of {count} completions; {}",
+                    self.situation()
+                );
                 std::thread::sleep(Duration::from_micros(200));
             };
             assert_eq!(wc.status, IBV_WC_SUCCESS);
         }
+    }
+}
+
+impl Adapter {
+    /// What can be said of this process when it is held up: its peers and queue pairs, how it is seen in the registry, and
+    /// where its threads are and how long they have run.
+    fn situation(&self) -> String {
+        let own = verbena_hca::describe::process(&self.context.process);
+        let all = Registry::open_existing(&registry::directory())
+            .map(|registry| registry.processes().into_iter().collect::<Vec<_>>());
+        let mut words = format!("{own}\nregistry: {all:?}\n");
+        for thread in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+            for file in ["comm", "stat", "wchan", "schedstat"] {
+                let text = std::fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+                words.push_str(&format!("{file}: {} ", text.trim()));
+            }
+            words.push('\n');
+        }
+        words
     }
 }
 

@@ -5,6 +5,7 @@ mod calls;
 mod class;
 mod objects;
 mod random;
+mod replace;
 mod together;
 mod transfer;
 

@@ -1,6 +1,6 @@
 //! Steps in which several calls are made at the same time.
 
-use super::{ARENA, Class, Generator, MOST_OUTSTANDING, Pair};
+use super::{ARENA, Class, Generator, MOST_OUTSTANDING};
 use crate::program::{
     Action, Call, Flags, Key, MrId, Operation, ProcessId, QpId, Remote, SendWr, Service, Sge, Step,
     Target,
@@ -14,89 +14,6 @@ pub const LARGE: u32 = 8 << 20;
 const LANES: u32 = 8;
 
 impl Generator {
-    /// A connection is replaced while the other end sleeps: what the old one sent must not come
-    /// out of the new one.
-    fn replace_connection(&mut self) {
-        let fits = |pair: &&Pair| {
-            let ends = (
-                self.world.qps.get(&pair.first),
-                self.world.qps.get(&pair.second),
-            );
-            let (Some(first), Some(second)) = ends else {
-                return false;
-            };
-            pair.service == Service::Rc
-                && first.owner != second.owner
-                && first.state == State::Rts
-                && second.state == State::Rts
-                && first.sq.is_empty()
-                && second.sq.is_empty()
-                && second.srq.is_none()
-        };
-        let found: Vec<Pair> = self.pairs.iter().filter(fits).copied().collect();
-        let Some(pair) = self.random.among(&found) else {
-            return;
-        };
-        let (awake, asleep) = (self.owner(pair.first), self.owner(pair.second));
-        // A connection without receives, so that what is sent stays on its way.
-        for qp in [pair.first, pair.second] {
-            let by = self.owner(qp);
-            self.write(
-                by,
-                Action::Modify {
-                    qp,
-                    to: Target::Reset,
-                },
-            );
-        }
-        self.connect(pair.first, pair.second);
-        if self.world.qps[&pair.first].state != State::Rts {
-            return;
-        }
-        let sent = self.send_action(pair.first, Some(0));
-        let received = self.receive_action(asleep, pair.second);
-        let (one, two) = (self.random.below(1 << 24), self.random.below(1 << 24));
-        let again = |by, qp, peer, receive, send| {
-            let to = Target::Reset;
-            let (rnr_timer, retry, rnr_retry) = (1, 2, 7);
-            [
-                Action::Modify { qp, to },
-                Action::Init {
-                    qp,
-                    access: super::EVERYTHING,
-                },
-                Action::Rtr {
-                    qp,
-                    peer,
-                    psn: receive,
-                    rnr_timer,
-                },
-                Action::Rts {
-                    qp,
-                    psn: send,
-                    retry,
-                    rnr_retry,
-                },
-            ]
-            .map(|action| Call { by, action })
-        };
-        let mut calls = vec![Call {
-            by: asleep,
-            action: Action::Pause {},
-        }];
-        calls.push(Call {
-            by: awake,
-            action: sent,
-        });
-        calls.extend(again(awake, pair.first, pair.second, two, one));
-        calls.extend(again(asleep, pair.second, pair.first, one, two));
-        calls.push(Call {
-            by: asleep,
-            action: received,
-        });
-        self.write_step(Step { calls });
-    }
-
     /// Two or three calls at once, on bytes of their own.
     pub(super) fn together(&mut self) {
         let sleeps = self.allows(Class::Pauses) && self.allows(Class::Resets);
@@ -193,10 +110,13 @@ impl Generator {
     pub(super) fn races(&mut self) {
         let rounds = 1 + self.random.below(4);
         for _ in 0..rounds {
-            if self.random.percent(70) {
-                self.race();
-            } else {
-                self.large_message();
+            match self.random.below(10) {
+                0..=5 => self.race(),
+                6..=7 => self.large_message(),
+                _ if self.allows(Class::Pauses) && self.allows(Class::Resets) => {
+                    self.replace_behind_a_long_message();
+                }
+                _ => {}
             }
             self.reconnect();
         }
