@@ -13,3 +13,5 @@ pub mod flight;
 pub mod ring;
 #[path = "../../hca/src/shm/sleep.rs"]
 pub mod sleep;
+#[path = "../../hca/src/shm/tombstone.rs"]
+pub mod tombstone;

@@ -14,7 +14,7 @@ pub const MAX_LENGTH: usize = 128 << 10;
 /// Every process in the registry at `directory`: its id, and its description as a JSON object or why there is none.
 ///
 /// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`,
-/// `receives` that are posted and wait),
+/// `receives` that are posted and wait, `sends` that are not complete, and what the first of them `waits_for`),
 /// `queue_pairs_in_all` and `counters`.
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
@@ -59,9 +59,11 @@ pub fn process(process: &Process) -> String {
             break;
         }
         let comma = if index == 0 { "" } else { "," };
+        let (sends, waits_for) = queue_pair.sends_waiting();
         let _ = write!(
             text,
-            "{comma}{{\"number\":{},\"type\":\"{}\",\"state\":\"{}\",\"destination\":{},\"receives\":{}}}",
+            "{comma}{{\"number\":{},\"type\":\"{}\",\"state\":\"{}\",\"destination\":{},\"receives\":{},\
+             \"sends\":{sends},\"waits_for\":\"{waits_for}\"}}",
             queue_pair.number(),
             type_name(queue_pair.kind()),
             state_name(queue_pair.state()),

@@ -459,6 +459,12 @@ impl Qp {
         }
     }
 
+    /// How many send requests are not complete, and what the first of them waits for: nothing, its turn, a channel, a
+    /// receiver that is ready, a peer that answers, an answer, its completion.
+    pub fn sends_waiting(&self) -> (usize, &'static str) {
+        self.lock_send().waiting()
+    }
+
     /// Attaches to a multicast group.
     pub fn attach(self: &Arc<Qp>, group: [u8; 16]) -> Result<()> {
         if self.kind != IBV_QPT_UD {

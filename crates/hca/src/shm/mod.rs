@@ -19,3 +19,4 @@ pub mod ring;
 mod ring_tests;
 pub mod section;
 pub mod sleep;
+pub mod tombstone;

@@ -9,18 +9,21 @@
 //! that it was granted in, so no address outlives it. Nobody waits for anything inside a section but for a channel's
 //! producer lock, whose holders never fence.
 
-use crate::shm::access;
 use crate::shm::ring::CELL;
+use crate::shm::{access, tombstone};
 use crate::sys::mapping::Mapping;
 use crate::thread_number;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The mark of one thread at a time: a counter that is odd inside a section, and the key of the memory it is about.
+/// The mark of one thread at a time: a counter that is odd inside a section, the key of the memory it is about, and what an
+/// atomic on a word of it needs ([`super::tombstone`]).
 #[repr(C, align(64))]
 pub struct Mark {
     counter: AtomicU64,
     key: AtomicU64,
+    word: AtomicU64,
+    tombstone: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Mark>() == CELL);
@@ -34,6 +37,8 @@ impl Default for Mark {
         Mark {
             counter: AtomicU64::new(0),
             key: AtomicU64::new(0),
+            word: AtomicU64::new(0),
+            tombstone: AtomicU64::new(0),
         }
     }
 }
@@ -175,6 +180,51 @@ impl<'a> Sections<'a> {
         self.marks
             .get(stuck.mark)
             .is_some_and(|mark| access::open_section(&mark.counter) == Some(stuck.entered))
+    }
+}
+
+/// A word on which an atomic is being done, by its mark.
+pub struct WordUnderWay<'a> {
+    mark: &'a Mark,
+    /// Its offset in the arena, as the other process says.
+    pub offset: u64,
+}
+
+impl WordUnderWay<'_> {
+    /// Says what the word's tombstone will be.
+    pub fn engrave(&self, nonce: u64) {
+        tombstone::engrave(&self.mark.tombstone, nonce);
+    }
+}
+
+impl<'a> Sections<'a> {
+    /// The words on which atomics are being done in open sections. A fence lies between hiding their places and this.
+    pub fn words_under_way(&self) -> impl Iterator<Item = WordUnderWay<'a>> + use<'a> {
+        self.marks.iter().filter_map(|mark| {
+            access::open_section(&mark.counter)?;
+            let offset = tombstone::announced(&mark.word)?;
+            Some(WordUnderWay { mark, offset })
+        })
+    }
+}
+
+impl Section<'_> {
+    /// An atomic is about to be done on the word at this offset of the owner's arena. The right to it must be looked at
+    /// again now, and [`Section::withdraw`] called when all is done.
+    #[inline]
+    pub fn announce(&self, offset: u64) {
+        tombstone::announce(&self.mark.word, &self.mark.tombstone, offset);
+    }
+
+    /// Whether an atomic that found this was done on a word that had been moved away.
+    pub fn was_void(&self, found: u64) -> bool {
+        tombstone::was_void(&self.mark.tombstone, found)
+    }
+
+    /// The announced atomic is done.
+    #[inline]
+    pub fn withdraw(&self) {
+        tombstone::withdraw(&self.mark.word);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Atomics: fetch-and-add, compare-and-swap, and the atomic write.
 
-use super::direct::{Direct, Span};
+use super::direct::{Direct, Right, Span};
 use super::{Job, Outcome};
 use crate::memory::place::Piece;
 use crate::path::{Direction, Peer, Way};
@@ -84,18 +84,28 @@ impl Qp {
             Err(direct) => return direct,
         };
         let peer = &job.channel.peer;
-        let target = right
+        let piece = right
             .granted
-            .and_then(|granted| granted.place.pieces().next())
-            .and_then(|piece| whole_word(peer, piece));
-        let Some(target) = target else {
+            .and_then(|granted| granted.place.pieces().next());
+        let Some((target, offset)) = piece.and_then(|piece| whole_word(peer, piece)) else {
             return Direct::ThroughChannel;
         };
-        let found = operation.perform(target).to_ne_bytes();
+        section.announce(offset);
         if !self.has_held(&right) {
-            return self.after_unheld_atomic(&section, send, job, access);
+            section.withdraw();
+            return Direct::ThroughChannel;
+        }
+        let found = operation.perform(target);
+        let outcome = match self.has_held(&right) {
+            true => Direct::Done,
+            false => self.after_unheld_atomic(&section, send, job, &right, found),
+        };
+        section.withdraw();
+        if outcome != Direct::Done {
+            return outcome;
         }
         self.count_direct(8, false);
+        let found = found.to_ne_bytes();
         // SAFETY: 8 readable bytes.
         if !writes && unsafe { runs.scatter(0, found.as_ptr(), 8) }.is_err() {
             return Direct::Failed(IBV_WC_LOC_PROT_ERR);
@@ -105,34 +115,39 @@ impl Qp {
 }
 
 impl Qp {
-    /// The right to the word ended while we did the atomic: before or after, nobody can say.
+    /// This thread was stopped while it did an atomic, and the owner has not waited for it: whether the atomic counts.
     #[cold]
     fn after_unheld_atomic(
         &self,
         section: &Section<'_>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        access: u32,
+        right: &Right<'_>,
+        found: u64,
     ) -> Direct {
-        let word = Span::whole(8, Direction::Store);
-        match self.right(section, send, job, access, word) {
-            // The key is as good as before, so the word was moved from under a thread that was stopped. To ask the
-            // responder might do it twice; a failure is the one answer that is true.
-            Ok(_) => Direct::Failed(IBV_WC_REM_OP_ERR),
+        if section.was_void(found) {
+            // Done where the word was before it was moved: as if it had not been done.
+            return Direct::ThroughChannel;
+        }
+        if self.is_still_granted(section, send, job, right) {
+            return Direct::Done;
+        }
+        match self.responder(send, &job.channel.peer, job.psn) {
+            // The right has ended, and the responder says so.
+            Some(_) => Direct::ThroughChannel,
             // As if the acknowledgement had been lost.
-            Err(Direct::Lost) => Direct::Failed(IBV_WC_RETRY_EXC_ERR),
-            // The responder refuses it.
-            Err(direct) => direct,
+            None => Direct::Failed(IBV_WC_RETRY_EXC_ERR),
         }
     }
 }
 
-/// The word behind a piece, if an atomic of this processor can be done on it.
-fn whole_word(peer: &Peer, piece: Piece) -> Option<*mut u8> {
+/// The word behind a piece and its offset in the owner's arena, if an atomic of this processor can be done on it.
+fn whole_word(peer: &Peer, piece: Piece) -> Option<(*mut u8, u64)> {
+    let Piece::Arena { offset, length: 8 } = piece else {
+        return None;
+    };
     match peer.way(piece, Direction::Store) {
-        Way::Pointer(pointer) if piece.length() == 8 && (pointer as usize).is_multiple_of(8) => {
-            Some(pointer)
-        }
+        Way::Pointer(pointer) if (pointer as usize).is_multiple_of(8) => Some((pointer, offset)),
         _ => None,
     }
 }

@@ -191,6 +191,27 @@ impl Qp {
             && right.record.access.load(Ordering::Relaxed) & right.access != 0
     }
 
+    /// Whether a right that has not held was only moved: the key and the queue pair grant it as before, though perhaps at no
+    /// place that we can reach.
+    pub(super) fn is_still_granted(
+        &self,
+        section: &Section<'_>,
+        send: &SendQueue,
+        job: &Job<'_>,
+        right: &Right<'_>,
+    ) -> bool {
+        let (record, peer) = (right.record, &job.channel.peer);
+        self.is_answered_by(record)
+            && record.incarnation.load(Ordering::Relaxed) == right.incarnation
+            && record.access.load(Ordering::Relaxed) & right.access != 0
+            && right.place.is_some_and(|place| {
+                self.remote_domain(peer, job.request, record)
+                    .is_some_and(|pd| {
+                        remote_place(section, send, job, pd, right.access, place.length()).is_ok()
+                    })
+            })
+    }
+
     /// The protection domain that the peer's keys must be of: the responder's, or for XRC, whose responder has none,
     /// that of the shared receive queue which the request names (architecture specification, annex A14). None when it
     /// names none: then the responder has to see whether the key is of any that it has.

@@ -180,6 +180,21 @@ impl SendQueue {
         self.unfinished.take_all()
     }
 
+    /// How many requests are not complete, and what the first of them waits for.
+    pub(super) fn waiting(&self) -> (usize, &'static str) {
+        let first = self.unfinished.front().map(|one| one.stage);
+        let reason = match (first, self.pause) {
+            (None, _) => "nothing",
+            (Some(Stage::Sent), _) => "answer",
+            (Some(Stage::Finished(_)), _) => "completion",
+            (Some(Stage::Waiting), Pause::None) => "turn",
+            (Some(Stage::Waiting), Pause::NotReady(_)) => "receiver",
+            (Some(Stage::Waiting), Pause::Lost(_)) => "peer",
+            (Some(Stage::Waiting), Pause::Sought) => "channel",
+        };
+        (self.unfinished.len(), reason)
+    }
+
     /// Whether anything is on its way.
     pub(super) fn has_outstanding(&self) -> bool {
         self.sent > 0
