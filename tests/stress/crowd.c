@@ -28,11 +28,14 @@
 #define RECEIVES 2
 /* What a member does to another in one turn: write, read, count, send. */
 #define CHAIN 4
-/* No stop is as long as what makes a peer give up: 2.1 s x (7 + 1). */
-#define TIMEOUT 19
+/* Neither a stop nor a busy machine lasts as long as what makes a peer give up: 8.6 s x (7 + 1). */
+#define TIMEOUT 21
 #define LONGEST_STOP (1000 * MILLISECOND)
-/* A request to a dead peer completes after 17 s; all else is slack for a busy machine. */
+/* What was begun with somebody who has died since completes at once, if they had ever met; then all
+ * else is slack for a busy machine. If they had not, nobody knows that it died, and the timeout ends it;
+ * a program that knows better takes another queue pair. */
 #define PATIENCE (120 * SECOND)
+#define COURTESY (2 * SECOND)
 
 /* One end of a connection, as its owner tells of it. */
 struct end {
@@ -273,7 +276,8 @@ static void attend(struct self *self, uint32_t index, bool is_closing)
 	if (other->under_way > 0 && now() - other->since > PATIENCE)
 		check_failed(__FILE__, __LINE__, "member %u, life %u: %u requests to member %u, life %u (now %u), do not complete",
 			     self->index, self->life, other->under_way, index, other->life, life);
-	if (life != other->life && other->under_way == 0)
+	bool never_met = other->turn == 0 && now() - other->since > COURTESY;
+	if (life != other->life && (other->under_way == 0 || never_met))
 		begin(self, index, life);
 	if (other->life == 0)
 		return;

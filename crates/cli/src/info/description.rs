@@ -44,6 +44,12 @@ pub struct QueuePair {
     pub destination: u32,
     /// Receives that are posted and wait.
     pub receives: u64,
+    /// Sends that are not complete.
+    #[serde(default)]
+    pub sends: u64,
+    /// What the first of them waits for.
+    #[serde(default)]
+    pub waits_for: String,
 }
 
 /// A process of the registry: what it says, or why it says nothing.
@@ -81,7 +87,8 @@ mod tests {
     #[test]
     fn an_answer_is_read() {
         let text = r#"{"pid":7,"command":"a","peers":[{"pid":8,"path":"mapped"}],
-            "queue_pairs":[{"number":256,"type":"RC","state":"RTS","destination":512,"receives":16}],
+            "queue_pairs":[{"number":256,"type":"RC","state":"RTS","destination":512,"receives":16,
+            "sends":2,"waits_for":"receiver"}],
             "queue_pairs_in_all":1,"counters":{"write_operations":3}}"#;
         let Answer::Said(said) = Answer::of::<String>(7, Ok(text.into())) else {
             panic!("silent")
@@ -95,6 +102,7 @@ mod tests {
         );
         assert_eq!(said.queue_pairs[0].transport, "RC");
         assert_eq!(said.queue_pairs[0].receives, 16);
+        assert_eq!(said.queue_pairs[0].waits_for, "receiver");
     }
 
     #[test]

@@ -68,8 +68,12 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
             queue_pair.number, queue_pair.transport, queue_pair.state, queue_pair.receives
         )?;
         match queue_pair.destination {
+            0 => (),
+            destination => write!(f, "  to {destination:#08x}")?,
+        }
+        match queue_pair.sends {
             0 => writeln!(f)?,
-            destination => writeln!(f, "  to {destination:#08x}")?,
+            sends => writeln!(f, "  {sends} sends, waiting for: {}", queue_pair.waits_for)?,
         }
     }
     let shown = queue_pairs.len() as u64;
@@ -137,6 +141,8 @@ mod tests {
                 state: "RTS".into(),
                 destination: 0x200,
                 receives: 16,
+                sends: 2,
+                waits_for: "receiver".into(),
             }],
             queue_pairs_in_all: 3,
             counters: BTreeMap::new(),
@@ -154,7 +160,10 @@ mod tests {
         );
         assert!(text.contains("peer 8 by the path cma\n"), "{text}");
         assert!(
-            text.contains("queue pair 0x000100  RC        RTS       16 receives  to 0x000200\n"),
+            text.contains(
+                "queue pair 0x000100  RC        RTS       16 receives  to 0x000200  \
+                 2 sends, waiting for: receiver\n"
+            ),
             "{text}"
         );
         assert!(text.contains("... and 2 more queue pairs\n"), "{text}");

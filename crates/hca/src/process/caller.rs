@@ -12,8 +12,10 @@ use crate::sys::clock;
 use crate::sys::socket::Socket;
 use std::sync::Arc;
 
-/// Nanoseconds that a caller may take until it is a peer. One that was stopped meanwhile calls again.
-const PATIENCE: u64 = 5_000_000_000;
+/// Nanoseconds that a caller may take until it is a peer. One that was stopped meanwhile calls again. Long, for on a machine
+/// that has no processor left for a crowd all callers would be dropped, and call again, without end; and cheap, for there
+/// are never more than there are processes, and those who die hang up.
+const PATIENCE: u64 = 120_000_000_000;
 
 /// Somebody who calls.
 pub(super) struct Caller {
@@ -94,7 +96,6 @@ impl Caller {
         let socket = peer.socket().ok_or(Errno::EIO)?;
         if let Err(error) = ready.send(socket, &[]) {
             peer.declare_dead();
-            process.remove_dead();
             return Err(error);
         }
         Ok(peer)

@@ -46,6 +46,7 @@ use handshakes::Handshakes;
 use link::{Inbound, Outbound};
 use numbers::Numbers;
 use poller::Poller;
+use progress::Dead;
 use seek::Seekers;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
@@ -368,17 +369,25 @@ impl Process {
         self.change_channels(|channels| channels.outbound.push(outbound));
     }
 
-    /// Drops the channels to and from a dead peer.
-    pub(crate) fn remove_dead(&self) {
+    /// Drops the channels to and from dead peers, on which nothing is under way any more.
+    fn forget(&self, dead: &Dead) {
+        let is_dead = |outbound: &Arc<Outbound>| {
+            dead.outbound
+                .iter()
+                .any(|buried| Arc::ptr_eq(buried, outbound))
+        };
         self.outbound
             .write()
             .unwrap_or_else(|e| e.into_inner())
-            .retain(|_, outbound| !outbound.peer.is_dead());
+            .retain(|_, outbound| !is_dead(outbound));
         self.change_channels(|channels| {
-            channels.inbound.retain(|inbound| !inbound.peer.is_dead());
-            channels
-                .outbound
-                .retain(|outbound| !outbound.peer.is_dead());
+            channels.inbound.retain(|inbound| {
+                !dead
+                    .inbound
+                    .iter()
+                    .any(|buried| Arc::ptr_eq(buried, inbound))
+            });
+            channels.outbound.retain(|outbound| !is_dead(outbound));
         });
         self.moderated.for_each(|queue| queue.forget_channels());
     }

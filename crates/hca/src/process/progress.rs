@@ -1,6 +1,7 @@
 //! Moving things on: serving what peers request, completing what they answered, waking what waited long enough.
 
 use crate::lock::Guard;
+use crate::path::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::tables::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
@@ -215,31 +216,19 @@ impl Process {
     }
 
     /// Treats a peer that breaks the protocol as dead.
-    fn cut_off(&self, peer: &crate::path::Peer, _reason: crate::shm::ring::Corrupt) {
+    fn cut_off(&self, peer: &Peer, _reason: crate::shm::ring::Corrupt) {
         peer.declare_dead();
         self.doorbell.ring();
     }
 
     /// Completes everything that a dead peer will not, and forgets it.
     pub(crate) fn bury_dead(&self) {
-        let channels = self.channels();
-        let is_dead = |peer: &crate::path::Peer| peer.is_dead();
-        if !channels
-            .outbound
-            .iter()
-            .any(|outbound| is_dead(&outbound.peer))
-            && !channels
-                .inbound
-                .iter()
-                .any(|inbound| is_dead(&inbound.peer))
-        {
+        // Once and for all: who dies from here on is buried the next time, and forgotten no sooner.
+        let dead = Dead::among(&self.channels());
+        if dead.is_empty() {
             return;
         }
-        for outbound in channels
-            .outbound
-            .iter()
-            .filter(|outbound| is_dead(&outbound.peer))
-        {
+        for outbound in &dead.outbound {
             // What it still answered counts.
             self.complete(outbound);
             let mut completing = outbound.completing.lock();
@@ -253,21 +242,41 @@ impl Process {
                 queue_pair.wake();
             }
         }
-        self.remove_dead();
-        let gone = channels
-            .inbound
-            .iter()
-            .filter(|inbound| is_dead(&inbound.peer));
-        for inbound in gone {
+        self.forget(&dead);
+        for inbound in &dead.inbound {
             let mut arrivals = self.xrc_arrivals.lock().unwrap_or_else(|e| e.into_inner());
             arrivals.forget(inbound.peer.identity);
         }
         if let Some(member) = self.member.get() {
-            let dead = channels.outbound.iter().map(|outbound| &outbound.peer);
-            let dead = dead.chain(channels.inbound.iter().map(|inbound| &inbound.peer));
-            for peer in dead.filter(|peer| is_dead(peer)) {
+            for peer in dead.peers() {
                 member.registry.reclaim(peer.identity);
             }
         }
+    }
+}
+
+/// The channels to and from dead peers, as they were at one moment.
+pub(super) struct Dead {
+    pub(super) outbound: Vec<Arc<Outbound>>,
+    pub(super) inbound: Vec<Arc<Inbound>>,
+}
+
+impl Dead {
+    fn among(channels: &Channels) -> Dead {
+        let outbound = channels.outbound.iter();
+        let inbound = channels.inbound.iter();
+        Dead {
+            outbound: outbound.filter(|one| one.peer.is_dead()).cloned().collect(),
+            inbound: inbound.filter(|one| one.peer.is_dead()).cloned().collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.outbound.is_empty() && self.inbound.is_empty()
+    }
+
+    fn peers(&self) -> impl Iterator<Item = &Peer> {
+        let outbound = self.outbound.iter().map(|one| &*one.peer);
+        outbound.chain(self.inbound.iter().map(|one| &*one.peer))
     }
 }
