@@ -345,7 +345,7 @@ static void be_a_member(uint32_t index, uint32_t life)
 			CHECK_CALL(ibv_destroy_qp(self.others[other].endpoint.qp));
 	CHECK_CALL(ibv_dereg_mr(self.mr));
 	endpoint_close(&self.first);
-	_exit(0);
+	exit(0);
 }
 
 /* --- the parent ------------------------------------------------------------------------------ */
