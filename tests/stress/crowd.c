@@ -4,8 +4,8 @@
  * overtaken. Nobody but the dead and those who talk to them may see an error, everything that was
  * posted completes, and in the end each has had an answer from each once more.
  *
- *   VERBENA_CROWD_SECONDS   how long (15)
- *   VERBENA_CROWD_SEED      what is done to whom (of the clock) */
+ *   CROWD_SECONDS   how long (15)
+ *   CROWD_SEED      what is done to whom (of the clock) */
 
 #include <errno.h>
 #include <signal.h>
@@ -399,8 +399,8 @@ static void stops_and_kills(void)
 {
 	crowd = mmap(NULL, sizeof *crowd, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(crowd != MAP_FAILED);
-	uint64_t random = setting("VERBENA_CROWD_SEED", now() | 1);
-	uint64_t duration = setting("VERBENA_CROWD_SECONDS", 15) * SECOND;
+	uint64_t random = setting("CROWD_SEED", now() | 1);
+	uint64_t duration = setting("CROWD_SECONDS", 15) * SECOND;
 	uint32_t stops = 0, kills = 0;
 	printf("seed %llu\n", (unsigned long long)random);
 	for (uint32_t index = 0; index < MEMBERS; index++)
