@@ -2,6 +2,7 @@
 //! everything that they see.
 
 use super::message::{self, Order};
+use super::observe::NEW_FACT;
 use super::worker::{self, NOT_MADE};
 use crate::coverage::Coverage;
 use crate::program::{Action, CqId, ProcessId, Program, QpId, SrqId, Step};
@@ -388,7 +389,11 @@ impl<'a> Conductor<'a> {
             self.completed(worker, entry, coverage)?;
         }
         for event in words[1 + 11 * count..].chunks_exact(3) {
-            self.raised(worker, event, coverage)?;
+            if event[0] & NEW_FACT != 0 {
+                self.facts.push([event[0] & !NEW_FACT, event[1], event[2]]);
+            } else {
+                self.raised(worker, event, coverage)?;
+            }
         }
         Ok(())
     }

@@ -8,12 +8,15 @@ use crate::reference::receive::places_of;
 use std::time::{Duration, Instant};
 use verbena_abi as abi;
 
+/// In the first word of an event: it is none, but a fact that was learnt from a completion.
+pub const NEW_FACT: u64 = 1 << 32;
+
 /// Completions taken in one call.
 const BATCH: usize = 16;
 
 impl Worker<'_> {
-    /// New completions and events; if something is expected, looks for a moment. The reply: the number of completions, eleven words each, then
-    /// events of three words each.
+    /// New completions and events; if something is expected, looks for a moment. The reply: the number of completions,
+    /// eleven words each, then events of three words each, among which facts are ([`NEW_FACT`]).
     pub(super) fn observe(&mut self, long: Duration) -> Vec<u64> {
         let end = Instant::now() + long;
         loop {
@@ -22,6 +25,9 @@ impl Worker<'_> {
                 self.poll(id, cq, &mut reply);
             }
             self.events(&mut reply);
+            for (fact, id, value) in self.new_facts() {
+                reply.extend([NEW_FACT | fact as u64, id.into(), value]);
+            }
             if reply.len() > 1 || Instant::now() >= end {
                 return reply;
             }

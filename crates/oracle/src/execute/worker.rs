@@ -26,6 +26,7 @@ pub fn live(
             armed: HashSet::new(),
             messages: Messages::of(program),
             told: objects.facts.clone(),
+            told_by_us: HashSet::new(),
             objects,
             process,
             files,
@@ -106,6 +107,7 @@ pub struct Worker<'a> {
     pub(super) objects: Objects,
     /// The facts that the others know.
     told: Facts,
+    told_by_us: HashSet<(Fact, u16)>,
     process: u16,
     pub(super) files: &'a Path,
 }
@@ -125,8 +127,12 @@ impl Worker<'_> {
         let step = &program.steps[words[0] as usize];
         for fact in words[1..].chunks_exact(3) {
             let kind = Fact::from_word(fact[0]).expect("a fact that there is");
-            self.objects.facts.insert((kind, fact[1] as u16), fact[2]);
-            self.told.insert((kind, fact[1] as u16), fact[2]);
+            let of = (kind, fact[1] as u16);
+            // What we said ourselves may be old.
+            if !self.told_by_us.contains(&of) {
+                self.objects.facts.insert(of, fact[2]);
+                self.told.insert(of, fact[2]);
+            }
         }
         let mut codes = Vec::new();
         for (index, call) in step.calls.iter().enumerate() {
@@ -138,13 +144,23 @@ impl Worker<'_> {
         }
         let mut reply = vec![codes.len() as u64 / 2];
         reply.extend(codes);
-        for ((fact, id), value) in &self.objects.facts {
-            if self.told.get(&(*fact, *id)) != Some(value) {
-                reply.extend([*fact as u64, u64::from(*id), *value]);
+        for (fact, id, value) in self.new_facts() {
+            reply.extend([fact as u64, u64::from(id), value]);
+        }
+        reply
+    }
+
+    /// Facts that the others do not know yet.
+    pub(super) fn new_facts(&mut self) -> Vec<(Fact, u16, u64)> {
+        let mut new = Vec::new();
+        for (of, value) in &self.objects.facts {
+            if self.told.get(of) != Some(value) {
+                new.push((of.0, of.1, *value));
+                self.told.insert(*of, *value);
+                self.told_by_us.insert(*of);
             }
         }
-        self.told = self.objects.facts.clone();
-        reply
+        new
     }
 
     fn call(&mut self, action: &Action) -> i32 {

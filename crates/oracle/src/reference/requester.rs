@@ -207,7 +207,9 @@ impl World {
         for sge in &wqe.wr.sges {
             data.extend(&memory.slice(sge.at..sge.at + sge.len));
         }
-        if wqe.wr.flags.has(Flags::FENCE) {
+        // One that has waited for a receive was begun when the fence was open.
+        let begins_now = !matches!(wqe.phase, Phase::Postponed { .. });
+        if wqe.wr.flags.has(Flags::FENCE) && begins_now {
             data
         } else {
             data.where_equal(&wqe.posted)
