@@ -138,6 +138,18 @@ impl ReceiveRing {
         Ok(())
     }
 
+    /// The oldest request.
+    #[inline]
+    pub fn front(&self) -> Option<&Receive> {
+        self.entries.front()
+    }
+
+    /// The oldest request is used.
+    #[inline]
+    pub fn remove_front(&mut self) {
+        self.entries.pop_front();
+    }
+
     /// Takes the oldest request.
     #[inline]
     pub fn take(&mut self) -> Option<Receive> {

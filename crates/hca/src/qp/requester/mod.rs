@@ -12,6 +12,7 @@ mod atomic;
 mod datagram;
 mod direct;
 mod parts;
+mod plain;
 mod read;
 mod send;
 mod write;
@@ -296,14 +297,7 @@ impl Qp {
     #[inline]
     fn pushed(&self, via: &Arc<Outbound>, pushed: Pushed, bytes: u64) -> Outcome {
         match pushed {
-            Pushed::Stored => {
-                let counters = self.process.counters.shard();
-                counters.operation_bytes.add(bytes);
-                counters.ring_path_operations.add(1);
-                counters.ring_path_bytes.add(bytes);
-                via.peer.wake();
-                Outcome::Sent
-            }
+            Pushed::Stored => self.note_stored(via, bytes),
             Pushed::Full => {
                 via.peer.wake();
                 Outcome::NoRoom

@@ -205,7 +205,32 @@ impl SendQueue {
         self.begun == 0 && self.unfinished.front().is_none_or(|one| !one.is_started)
     }
 
-    /// The one place where a request's stage changes.
+    /// Whether a request that is posted now may be executed now: there is room for it, nothing keeps the queue, and
+    /// whatever is before it is on its way or done.
+    #[inline]
+    fn may_go_on(&self) -> bool {
+        let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+        self.posted - self.retired.position() < self.capacity
+            && self.begun == self.unfinished.len()
+            && self.pause == Pause::None
+            && (self.begun == 0 || !self.unfinished.get(self.begun - 1).is_some_and(failed))
+    }
+
+    /// The request that was appended last is on its way. It is none that is answered.
+    #[inline]
+    fn note_sent(&mut self) {
+        let epoch = self.epoch;
+        if let Some(one) = self.unfinished.get_mut(self.begun) {
+            one.epoch = epoch;
+            one.is_started = true;
+            one.stage = Stage::Sent;
+        }
+        self.begun += 1;
+        self.sent += 1;
+        self.lost_since = None;
+    }
+
+    /// The one place where a request's stage changes, but for [`SendQueue::note_sent`].
     fn set_stage(&mut self, place: usize, stage: Stage) {
         let Some(one) = self.unfinished.get_mut(place) else {
             return;
