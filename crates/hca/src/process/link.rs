@@ -263,14 +263,20 @@ pub struct Inbound {
     pub channel: Channel,
     /// Who serves requests; only one thread does at a time, so order is kept.
     pub(crate) serving: Lock<Serving>,
-    /// Where the next request will be and how it will be marked, as a hint for whoever looks whether there is one
-    /// ([`Inbound::has_request`]).
-    next_stamp: AtomicPtr<AtomicU32>,
-    next_mark: AtomicU32,
+    next: NextRequest,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
+}
+
+/// Where the next request will be and how it will be marked, as a hint for whoever looks whether there is one
+/// ([`Inbound::has_request`]). In one cache line, as whoever polls looks at those of every peer.
+#[derive(Default)]
+#[repr(align(16))]
+struct NextRequest {
+    stamp: AtomicPtr<AtomicU32>,
+    mark: AtomicU32,
 }
 
 /// What serving needs.
@@ -293,8 +299,7 @@ impl Inbound {
             peer,
             channel,
             serving: Lock::default(),
-            next_stamp: AtomicPtr::default(),
-            next_mark: AtomicU32::new(0),
+            next: NextRequest::default(),
             reverse: OnceLock::new(),
             private: OwnMarks::default(),
         };
@@ -306,10 +311,10 @@ impl Inbound {
     /// the answer is of a moment ago, and that thread looks again before it stops.
     #[inline]
     pub fn has_request(&self) -> bool {
-        let stamp = self.next_stamp.load(Ordering::Relaxed);
+        let stamp = self.next.stamp.load(Ordering::Relaxed);
         // SAFETY: `note_position` stored the address of a stamp in the channel's mapping, which is ours.
         let found = unsafe { (*stamp).load(Ordering::Acquire) };
-        found == self.next_mark.load(Ordering::Relaxed)
+        found == self.next.mark.load(Ordering::Relaxed)
     }
 
     /// Who serves has got so far.
@@ -317,8 +322,9 @@ impl Inbound {
     pub fn note_position(&self, serving: &Serving) {
         let requests = self.channel.requests();
         let (stamp, mark) = serving.requests.next(&requests);
-        self.next_mark.store(mark, Ordering::Relaxed);
-        self.next_stamp
+        self.next.mark.store(mark, Ordering::Relaxed);
+        self.next
+            .stamp
             .store(std::ptr::from_ref(stamp).cast_mut(), Ordering::Relaxed);
     }
 

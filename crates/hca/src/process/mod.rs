@@ -160,6 +160,8 @@ pub struct Member {
 pub(crate) struct SeenChannels {
     version: u64,
     pub channels: Arc<Channels>,
+    /// Where the next look begins, if one does not look at all of them.
+    pub(crate) turn: usize,
 }
 
 /// The channels of the moment.

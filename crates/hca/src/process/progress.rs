@@ -4,7 +4,7 @@ use crate::lock::Guard;
 use crate::path::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::tables::ModeratedQueues;
-use crate::process::{Channels, Process, SeenChannels};
+use crate::process::{Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Known, Progress};
 use crate::sys::clock;
@@ -13,6 +13,15 @@ use std::sync::atomic::Ordering;
 
 /// Requests served before others get their turn.
 const BATCH: usize = 64;
+/// Peers that an empty poll looks for in each direction.
+const LOOKS: usize = 16;
+
+/// Those whose turn it is.
+#[inline]
+fn some_of<T>(all: &[T], turn: usize) -> &[T] {
+    let rest = all.get(turn..).unwrap_or_default();
+    &rest[..rest.len().min(LOOKS)]
+}
 
 impl Process {
     /// What a thread does that polled an empty completion queue.
@@ -23,21 +32,35 @@ impl Process {
             self.is_polled.store(true, Ordering::Relaxed);
         }
         self.look_at_channels(seen);
-        self.progress_on(&seen.channels);
+        let channels = &seen.channels;
+        let most = channels.inbound.len().max(channels.outbound.len());
+        if most <= LOOKS || self.armed_queues.load(Ordering::Relaxed) > 0 {
+            self.progress_on(&channels.inbound, &channels.outbound);
+            return;
+        }
+        // Among many peers, polls take turns: what is ready is found after a few of them, as soon as by one long look.
+        // Not while somebody waits for events: who has armed a queue and polled it once more may go to sleep.
+        let turn = seen.turn;
+        seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
+        self.progress_on(
+            some_of(&channels.inbound, turn),
+            some_of(&channels.outbound, turn),
+        );
     }
 
     /// Serves, completes and wakes once. Returns whether there was anything to do.
     pub fn progress(&self) -> bool {
-        self.progress_on(&self.channels())
+        let channels = self.channels();
+        self.progress_on(&channels.inbound, &channels.outbound)
     }
 
     #[inline]
-    fn progress_on(&self, channels: &Channels) -> bool {
+    fn progress_on(&self, inbound: &[Arc<Inbound>], outbound: &[Arc<Outbound>]) -> bool {
         let mut worked = false;
-        for inbound in &channels.inbound {
+        for inbound in inbound {
             worked |= self.serve(inbound);
         }
-        for outbound in &channels.outbound {
+        for outbound in outbound {
             worked |= self.complete(outbound);
         }
         worked | self.wake_due()
