@@ -26,6 +26,7 @@ pub mod qp;
 pub mod quota;
 pub mod receive;
 pub mod shm;
+mod slots;
 mod sync;
 pub mod sys;
 mod thread_number;

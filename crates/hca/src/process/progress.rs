@@ -7,6 +7,7 @@ use crate::process::tables::ModeratedQueues;
 use crate::process::{Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Known, Progress};
+use crate::shm::ring::Corrupt;
 use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -190,45 +191,62 @@ impl Process {
         // SYNC POINT answers: the responder answers a request before its position passes it. So the position is loaded
         // first, and what was answered up to there is seen below.
         let head = crate::shm::ring::Store::head(&requests).load(Ordering::Acquire);
+        match self.complete_up_to(outbound, &mut completing, head) {
+            Ok(worked) => worked,
+            Err(corrupt) => {
+                self.cut_off(&outbound.peer, corrupt);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn complete_up_to(
+        &self,
+        outbound: &Arc<Outbound>,
+        completing: &mut Completing,
+        head: u64,
+    ) -> Result<bool, Corrupt> {
+        let mut worked = false;
+        if completing.answers.has_record(&outbound.channel.answers()) {
+            worked = self.take_answers(outbound, completing)?;
+        }
+        if !outbound.has_news(head) {
+            return Ok(worked);
+        }
+        outbound.take_acknowledged(head, completing)?;
+        for one in &completing.done {
+            if let Some(queue_pair) = self.sender(&mut completing.known, one) {
+                queue_pair.acknowledged(one.index, one.epoch);
+            }
+        }
+        completing.done.clear();
+        if !completing.starving.is_empty() {
+            for queue_pair in std::mem::take(&mut completing.starving) {
+                queue_pair.wake();
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_answers(
+        &self,
+        outbound: &Arc<Outbound>,
+        completing: &mut Completing,
+    ) -> Result<bool, Corrupt> {
         let answers = outbound.channel.answers();
         let mut worked = false;
-        loop {
-            match completing.answers.peek(&answers) {
-                Ok(Some(record)) => {
-                    worked = true;
-                    if let Some(queue_pair) = self.queue_pairs.find(record.header.destination) {
-                        queue_pair.answered(outbound, &record);
-                    }
-                    completing.answers.advance(&record);
-                }
-                Ok(None) => break,
-                Err(corrupt) => {
-                    self.cut_off(&outbound.peer, corrupt);
-                    return worked;
-                }
+        while let Some(record) = completing.answers.peek(&answers)? {
+            worked = true;
+            if let Some(queue_pair) = self.queue_pairs.find(record.header.destination) {
+                queue_pair.answered(outbound, &record);
             }
+            completing.answers.advance(&record);
         }
         if completing.answers.publish(&answers) {
             outbound.peer.wake();
         }
-        if outbound.has_news(head) {
-            let mut done = std::mem::take(&mut completing.done);
-            let Some(starving) = outbound.take_acknowledged(head, &mut done) else {
-                self.cut_off(&outbound.peer, crate::shm::ring::Corrupt);
-                return worked;
-            };
-            for one in done.drain(..) {
-                if let Some(queue_pair) = self.sender(&mut completing.known, &one) {
-                    queue_pair.acknowledged(one.index, one.epoch);
-                }
-            }
-            completing.done = done;
-            for queue_pair in starving {
-                queue_pair.wake();
-            }
-            worked = true;
-        }
-        worked
+        Ok(worked)
     }
 
     /// Whose request it is, if that queue pair is still in the life in which it sent it.
@@ -239,7 +257,7 @@ impl Process {
     }
 
     /// Treats a peer that breaks the protocol as dead.
-    fn cut_off(&self, peer: &Peer, _reason: crate::shm::ring::Corrupt) {
+    fn cut_off(&self, peer: &Peer, _reason: Corrupt) {
         peer.declare_dead();
         self.doorbell.ring();
     }

@@ -8,7 +8,6 @@ mod completion;
 mod post;
 mod progress;
 mod request;
-mod slots;
 
 pub use post::Poster;
 pub use request::{Advance, Bind, SendRequest, Unfinished};
@@ -16,7 +15,7 @@ pub use request::{Advance, Bind, SendRequest, Unfinished};
 use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::shm::desk::QpRecord;
-use slots::Slots;
+use crate::slots::Slots;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -58,7 +57,7 @@ pub struct SendQueue {
     capacity: u64,
     posted: u64,
     pub(super) retired: Arc<Retired>,
-    unfinished: Slots,
+    unfinished: Slots<Unfinished>,
     /// How many of `unfinished` are sent or finished.
     begun: usize,
     /// How many are sent and not answered.
