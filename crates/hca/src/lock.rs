@@ -111,6 +111,7 @@ unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::barrier;
     use std::time::Duration;
 
     #[test]
@@ -134,6 +135,7 @@ mod tests {
     fn a_thread_that_always_comes_is_still_alone_when_another_does() {
         const OFTEN: usize = 300_000;
         const SELDOM: usize = 300;
+        barrier::prepare();
         let sum = Lock::new(0usize);
         std::thread::scope(|scope| {
             scope.spawn(|| (0..OFTEN).for_each(|_| *sum.lock() += 1));

@@ -39,9 +39,9 @@ use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
 use crate::shm::section::OwnMarks;
 use crate::shm::sleep;
-use crate::sys::clock;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
+use crate::sys::{barrier, clock};
 use handshakes::Handshakes;
 use link::{Inbound, Outbound};
 use numbers::Numbers;
@@ -185,6 +185,7 @@ impl Process {
             return Ok(process);
         }
         let process = Arc::new(Process::create()?);
+        barrier::prepare();
         fork::watch();
         CURRENT.set(process.clone());
         Ok(process)

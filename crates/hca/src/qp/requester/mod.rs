@@ -297,7 +297,11 @@ impl Qp {
     #[inline]
     fn pushed(&self, via: &Arc<Outbound>, pushed: Pushed, bytes: u64) -> Outcome {
         match pushed {
-            Pushed::Stored => self.note_stored(via, bytes),
+            Pushed::Stored => {
+                self.process.counters.shard().count_stored(bytes);
+                via.peer.wake();
+                Outcome::Sent
+            }
             Pushed::Full => {
                 via.peer.wake();
                 Outcome::NoRoom

@@ -5,7 +5,7 @@
 //! ([`super::send`]) decides.
 
 use crate::memory::place::{Claim, Piece, grant};
-use crate::process::link::{Acknowledge, Outbound, Pushed};
+use crate::process::link::{Acknowledge, Pushed};
 use crate::qp::Qp;
 use crate::qp::message::Plain;
 use crate::qp::requester::Outcome;
@@ -94,21 +94,13 @@ impl Qp {
             let from = arena.pointer(offset);
             via.push(self, header, length as usize, acknowledge, fill(from))
         };
-        self.process.counters.shard().send_operations.add(1);
-        Some(match pushed {
-            Pushed::Stored => self.note_stored(via, length.into()),
-            other => self.pushed(via, other, length.into()),
-        })
-    }
-
-    /// A record with so many of the user's bytes is in the channel.
-    #[inline]
-    pub(super) fn note_stored(&self, via: &Outbound, bytes: u64) -> Outcome {
         let counters = self.process.counters.shard();
-        counters.operation_bytes.add(bytes);
-        counters.ring_path_operations.add(1);
-        counters.ring_path_bytes.add(bytes);
-        via.peer.wake();
-        Outcome::Sent
+        counters.send_operations.add(1);
+        if pushed != Pushed::Stored {
+            return Some(self.pushed(via, pushed, length.into()));
+        }
+        counters.count_stored(length.into());
+        send.owes_wake = true;
+        Some(Outcome::Sent)
     }
 }

@@ -85,6 +85,8 @@ pub struct SendQueue {
     lost_since: Option<u64>,
     /// Whose owner is sought.
     seeking: Option<u32>,
+    /// The responder has still to be told of what is in the channel: once for a list of requests, when its posting ends.
+    pub(super) owes_wake: bool,
 }
 
 impl SendQueue {
@@ -114,6 +116,7 @@ impl SendQueue {
             pause: Pause::None,
             lost_since: None,
             seeking: None,
+            owes_wake: false,
         }
     }
 

@@ -64,6 +64,17 @@ impl Poster<'_> {
     }
 }
 
+impl Drop for Poster<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if std::mem::take(&mut self.send.owes_wake)
+            && let Some(channel) = &self.send.channel
+        {
+            channel.peer.wake();
+        }
+    }
+}
+
 impl Qp {
     #[inline]
     fn post_one(self: &Arc<Qp>, send: &mut SendQueue, request: &SendRequest<'_>) -> Result<()> {
