@@ -4,7 +4,7 @@ use crate::lock::Guard;
 use crate::path::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::tables::ModeratedQueues;
-use crate::process::{Process, SeenChannels};
+use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Known, Progress};
 use crate::shm::ring::Corrupt;
