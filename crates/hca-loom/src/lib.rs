@@ -7,6 +7,8 @@ pub mod sync;
 
 #[path = "../../hca/src/shm/access.rs"]
 pub mod access;
+#[path = "../../hca/src/claim.rs"]
+pub mod claim;
 #[path = "../../hca/src/process/flight.rs"]
 pub mod flight;
 #[path = "../../hca/src/shm/ring.rs"]

@@ -95,6 +95,16 @@ impl Counters {
     }
 }
 
+impl Shard {
+    /// A record with so many of the user's bytes is in a channel.
+    #[inline]
+    pub fn count_stored(&self, bytes: u64) {
+        self.operation_bytes.add(bytes);
+        self.ring_path_operations.add(1);
+        self.ring_path_bytes.add(bytes);
+    }
+}
+
 /// A counter. The highest bit says that threads share it.
 #[derive(Default)]
 pub struct Counter(AtomicU64);

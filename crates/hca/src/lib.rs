@@ -8,6 +8,7 @@
 //! The vocabulary (states, opcodes, statuses, attribute structures) is that of the C interface, from `verbena_abi`.
 
 pub mod ah;
+mod claim;
 pub mod context;
 pub mod counters;
 pub mod cq;
@@ -25,6 +26,7 @@ pub mod qp;
 pub mod quota;
 pub mod receive;
 pub mod shm;
+mod slots;
 mod sync;
 pub mod sys;
 mod thread_number;

@@ -1,28 +1,23 @@
-//! A lock for what is held for some tens of instructions: taking it costs one locked instruction, giving it back a store.
+//! A lock for what is held for some tens of instructions. Who has it says [`crate::claim`]: taking it costs one locked
+//! instruction, or none for the thread that always takes it; giving it back is a store.
 //!
 //! The standard mutex pays a second locked instruction on release, to learn whether somebody sleeps. Nobody sleeps here:
 //! who finds the lock taken looks again, then lets others run, then naps, so that a holder which was put aside by the
 //! scheduler, or has a lower priority, gets on. What may be held for long (while memory is copied, say) belongs under a
 //! mutex.
 //!
-//! SYNC POINT lock: the release is a Release store, and taking is an Acquire exchange, so what one holder did the next
-//! one sees.
+//! SYNC POINT lock: the release is a Release store, and who takes it next sees what the holder did.
 
+use crate::claim::{Claim, HABIT};
+use crate::thread_number;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// Looks before others are let run.
-const SPINS: u32 = 64;
-/// Looks before the first nap; between those beyond [`SPINS`] others are let run.
-const LOOKS: u32 = 128;
-const NAP: Duration = Duration::from_micros(50);
 
 /// A value that one thread at a time may use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lock<T> {
-    taken: AtomicBool,
+    claim: Claim,
     value: UnsafeCell<T>,
 }
 
@@ -31,14 +26,22 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// The right to use the value. It ends when dropped.
 pub struct Guard<'a, T> {
-    lock: &'a Lock<T>,
+    /// Cleared to give it back.
+    word: &'a AtomicBool,
+    value: &'a UnsafeCell<T>,
+}
+
+impl<T: Default> Default for Lock<T> {
+    fn default() -> Lock<T> {
+        Lock::new(T::default())
+    }
 }
 
 impl<T> Lock<T> {
     /// Not taken.
-    pub const fn new(value: T) -> Lock<T> {
+    pub fn new(value: T) -> Lock<T> {
         Lock {
-            taken: AtomicBool::new(false),
+            claim: Claim::new(HABIT),
             value: UnsafeCell::new(value),
         }
     }
@@ -46,39 +49,20 @@ impl<T> Lock<T> {
     /// Waits for the right to use the value.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
-        if self.taken.swap(true, Ordering::Acquire) {
-            self.wait();
+        Guard {
+            word: self.claim.take(thread_number::own()),
+            value: &self.value,
         }
-        Guard { lock: self }
     }
 
     /// The right to use the value, unless somebody has it.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        // A look first: an exchange would take the line from the holder for nothing.
-        let is_taken =
-            self.taken.load(Ordering::Relaxed) || self.taken.swap(true, Ordering::Acquire);
-        if is_taken {
-            return None;
-        }
-        // Made only now: a guard gives the lock back when it is dropped.
-        Some(Guard { lock: self })
-    }
-
-    #[cold]
-    fn wait(&self) {
-        let mut looks: u32 = 0;
-        loop {
-            if !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire) {
-                return;
-            }
-            looks = looks.saturating_add(1);
-            match looks {
-                0..SPINS => std::hint::spin_loop(),
-                SPINS..LOOKS => std::thread::yield_now(),
-                _ => std::thread::sleep(NAP),
-            }
-        }
+        let word = self.claim.try_take(thread_number::own())?;
+        Some(Guard {
+            word,
+            value: &self.value,
+        })
     }
 
     /// The value, without taking the lock.
@@ -102,7 +86,7 @@ impl<T> Deref for Guard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the guard is the right to use it.
-        unsafe { &*self.lock.value.get() }
+        unsafe { &*self.value.get() }
     }
 }
 
@@ -110,14 +94,14 @@ impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and the guard is borrowed mutably.
-        unsafe { &mut *self.lock.value.get() }
+        unsafe { &mut *self.value.get() }
     }
 }
 
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.taken.store(false, Ordering::Release);
+        self.word.store(false, Ordering::Release);
     }
 }
 
@@ -127,6 +111,8 @@ unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::barrier;
+    use std::time::Duration;
 
     #[test]
     fn additions_of_several_threads_are_all_there() {
@@ -143,6 +129,44 @@ mod tests {
             }
         });
         assert_eq!(*sum.lock(), THREADS * ROUNDS);
+    }
+
+    #[test]
+    fn a_thread_that_always_comes_is_still_alone_when_another_does() {
+        const OFTEN: usize = 300_000;
+        const SELDOM: usize = 300;
+        barrier::prepare();
+        let sum = Lock::new(0usize);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..OFTEN).for_each(|_| *sum.lock() += 1));
+            scope.spawn(|| {
+                for _ in 0..SELDOM {
+                    *sum.lock() += 1;
+                    std::thread::yield_now();
+                    if let Some(mut sum) = sum.try_lock() {
+                        *sum += 1;
+                        *sum -= 1;
+                    }
+                }
+            });
+        });
+        assert_eq!(*sum.lock(), OFTEN + SELDOM);
+    }
+
+    #[test]
+    fn who_is_at_home_cannot_try_it_twice() {
+        let lock = Lock::new(0);
+        (0..2 * HABIT).for_each(|_| *lock.lock() += 1);
+        let guard = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(guard);
+        std::thread::scope(|scope| {
+            let guard = lock.lock();
+            assert!(scope.spawn(|| lock.try_lock().is_none()).join().unwrap());
+            drop(guard);
+            assert!(scope.spawn(|| lock.try_lock().is_some()).join().unwrap());
+        });
+        assert!(lock.try_lock().is_some());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::event::AsyncEvent;
 use crate::planted::{self, Fault};
 use crate::quota;
 use crate::shm::desk::QpRecord;
+use crate::slots::{Slot, Slots};
 use crate::xrcd::Xrcd;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
@@ -21,6 +21,10 @@ pub struct Receive {
     pub wr_id: u64,
     /// Buffers, in order.
     pub sges: SgeList,
+}
+
+impl Slot for Receive {
+    fn release(&mut self) {}
 }
 
 /// A gather or scatter list. Up to four entries need no allocation.
@@ -46,21 +50,6 @@ impl Default for SgeList {
 }
 
 impl SgeList {
-    /// A copy of the application's list.
-    #[inline]
-    pub fn of(sges: &[ibv_sge]) -> SgeList {
-        let mut list = SgeList {
-            count: sges.len() as u32,
-            ..SgeList::default()
-        };
-        if let Some(few) = list.few.get_mut(..sges.len()) {
-            few.copy_from_slice(sges);
-        } else {
-            list.many = sges.to_vec();
-        }
-        list
-    }
-
     /// Becomes a copy of the application's list.
     #[inline]
     pub fn set(&mut self, sges: &[ibv_sge]) {
@@ -104,7 +93,7 @@ impl SgeList {
 /// A bounded queue of receive work requests.
 #[derive(Debug)]
 pub struct ReceiveRing {
-    entries: VecDeque<Receive>,
+    entries: Slots<Receive>,
     capacity: usize,
     max_sge: usize,
 }
@@ -113,7 +102,7 @@ impl ReceiveRing {
     /// An empty ring.
     pub fn new(capacity: u32, max_sge: u32) -> ReceiveRing {
         ReceiveRing {
-            entries: VecDeque::new(),
+            entries: Slots::default(),
             capacity: capacity as usize,
             max_sge: max_sge as usize,
         }
@@ -131,17 +120,28 @@ impl ReceiveRing {
         if sges.len() > self.max_sge {
             return Err(Errno::EINVAL);
         }
-        self.entries.push_back(Receive {
-            wr_id,
-            sges: SgeList::of(sges),
-        });
+        let entry = self.entries.append();
+        entry.wr_id = wr_id;
+        entry.sges.set(sges);
         Ok(())
+    }
+
+    /// The oldest request.
+    #[inline]
+    pub fn front(&self) -> Option<&Receive> {
+        self.entries.front()
+    }
+
+    /// The oldest request is used.
+    #[inline]
+    pub fn remove_front(&mut self) {
+        self.entries.remove_front();
     }
 
     /// Takes the oldest request.
     #[inline]
     pub fn take(&mut self) -> Option<Receive> {
-        self.entries.pop_front()
+        self.entries.take_front()
     }
 
     /// Bytes that the oldest request takes.
@@ -153,12 +153,12 @@ impl ReceiveRing {
     /// A request that was taken for a message that never came is the oldest again. It has a right to its place: the ring
     /// may hold one more than fits until it is taken.
     pub fn put_back(&mut self, receive: Receive) {
-        self.entries.push_front(receive);
+        *self.entries.prepend() = receive;
     }
 
     /// Forgets everything posted.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.entries.take_all();
     }
 
     /// Requests waiting.

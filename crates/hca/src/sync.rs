@@ -1,7 +1,11 @@
 //! The atomics that the shared-memory algorithms are written with. `hca-loom` compiles the same algorithms with its own
 //! module of this name, so that the model checker sees every access.
 
-pub use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+use crate::sys::barrier;
+use std::sync::atomic::compiler_fence;
+use std::time::Duration;
 
 /// Nothing here. The model checker takes SeqCst operations for AcqRel; there this is the fence that they imply.
 #[inline(always)]
@@ -23,4 +27,42 @@ pub fn prefetch_to_write<T>(word: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = word;
+}
+
+/// The cheap side of [`heavy_barrier`]: the compiler keeps what is before it before what is behind it, and so will the
+/// processor whenever a heavy barrier of another thread falls between.
+#[inline(always)]
+pub fn light_barrier() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Nothing here. The model checker lets the heavy barrier of another thread fall between any two accesses where this is.
+#[inline(always)]
+pub fn model_barrier() {}
+
+/// Every thread of the process passes a full fence while this is called. Only where [`can_bar`].
+pub fn heavy_barrier() {
+    barrier::pass_by_all();
+}
+
+/// Whether there is such a barrier.
+pub fn can_bar() -> bool {
+    barrier::is_there()
+}
+
+/// Looks before others are let run.
+const SPINS: u32 = 64;
+/// Looks before the first nap; between those beyond [`SPINS`] others are let run.
+const LOOKS: u32 = 128;
+const NAP: Duration = Duration::from_micros(50);
+
+/// Between two looks at a word that another thread is about to change, if it runs; `looks` counts them.
+#[cold]
+pub fn wait_a_little(looks: &mut u32) {
+    *looks = looks.saturating_add(1);
+    match *looks {
+        0..SPINS => std::hint::spin_loop(),
+        SPINS..LOOKS => std::thread::yield_now(),
+        _ => std::thread::sleep(NAP),
+    }
 }

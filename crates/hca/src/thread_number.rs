@@ -1,23 +1,25 @@
 //! Small numbers for the threads of a process, by which each finds what is its own among what all share.
+//!
+//! Where the compiler can be told so, the number lies in the thread's *static* storage (initial-exec): a load and an
+//! offset, where a shared library's thread-local variables cost a call else.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-thread_local! {
-    /// 0 until it is asked for: so there is nothing to set up when it is looked at.
-    static NUMBER: Cell<u32> = const { Cell::new(0) };
-}
-
 /// That of the calling thread: from 0 on, in the order of asking. No two threads have the same unless 2^32 have been.
 #[inline]
 pub fn current() -> u32 {
-    let number = match NUMBER.get() {
+    own() - 1
+}
+
+/// As [`current`], counted from 1 on.
+#[inline]
+pub fn own() -> u32 {
+    match storage::get() {
         0 => assign(),
         known => known,
-    };
-    number - 1
+    }
 }
 
 #[cold]
@@ -26,8 +28,73 @@ fn assign() -> u32 {
     let number = NEXT
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
         .unwrap_or(u32::MAX);
-    NUMBER.set(number);
+    storage::set(number);
     number
+}
+
+/// A word a thread, 0 to begin with.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+mod storage {
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.verbena_thread_number,\"awT\",@nobits",
+        ".globl verbena_thread_number",
+        ".hidden verbena_thread_number",
+        ".type verbena_thread_number, @object",
+        ".size verbena_thread_number, 4",
+        ".balign 4",
+        "verbena_thread_number:",
+        ".zero 4",
+        ".popsection",
+    );
+
+    #[inline(always)]
+    pub fn get() -> u32 {
+        let mut word: u64;
+        // SAFETY: reads the calling thread's own word, which is there as long as the thread.
+        unsafe {
+            asm!(
+                "mov {0}, qword ptr [rip + verbena_thread_number@GOTTPOFF]",
+                "mov {0:e}, dword ptr fs:[{0}]",
+                out(reg) word,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        word as u32
+    }
+
+    pub fn set(number: u32) {
+        // SAFETY: writes that word, which only this thread uses.
+        unsafe {
+            asm!(
+                "mov {0}, qword ptr [rip + verbena_thread_number@GOTTPOFF]",
+                "mov dword ptr fs:[{0}], {1:e}",
+                out(reg) _,
+                in(reg) number,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// A word a thread, 0 to begin with.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+mod storage {
+    use std::cell::Cell;
+
+    thread_local! {
+        static NUMBER: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[inline]
+    pub fn get() -> u32 {
+        NUMBER.get()
+    }
+
+    pub fn set(number: u32) {
+        NUMBER.set(number);
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Positions in a request ring, both only ever growing.
+/// Positions in a request ring, both only ever growing. In one cache line, as whoever polls looks at those of every peer.
 #[derive(Debug)]
+#[repr(align(16))]
 pub struct Flight {
     pushed: AtomicU64,
     acknowledged: AtomicU64,

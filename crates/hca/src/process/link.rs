@@ -8,14 +8,15 @@ use crate::process::flight::Flight;
 use crate::qp::Qp;
 use crate::qp::responder::Known;
 use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
-use crate::shm::ring::{self, Consumer, Header, Producer};
+use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer};
 use crate::shm::section::{OwnMarks, Section};
-use std::collections::VecDeque;
+use crate::slots::{Slot, Slots};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A request on its way: when the responder's position passes `end`, work request `index` of `queue_pair` is
 /// acknowledged, unless the queue pair has gone back since (`epoch`).
+#[derive(Clone, Copy, Default)]
 pub struct InFlight {
     end: u64,
     /// Number of the queue pair whose it is.
@@ -26,6 +27,11 @@ pub struct InFlight {
     pub index: u64,
     /// Its count of go-backs when the request was sent.
     pub epoch: u32,
+}
+
+impl Slot for InFlight {
+    #[inline]
+    fn release(&mut self) {}
 }
 
 /// The requester's end.
@@ -65,7 +71,7 @@ fn push_early(
 #[derive(Default)]
 struct Sending {
     producer: Producer,
-    in_flight: VecDeque<InFlight>,
+    in_flight: Slots<InFlight>,
     starving: Vec<Arc<Qp>>,
     /// The responder is dead and what was in flight has been taken: nothing would ever complete what came later.
     closed: bool,
@@ -93,6 +99,8 @@ pub(crate) struct Completing {
     pub known: Known,
     /// Room to gather what is acknowledged, kept so that nothing is allocated each time.
     pub done: Vec<InFlight>,
+    /// Who has room again.
+    pub starving: Vec<Arc<Qp>>,
 }
 
 /// What the responder's dealing with a record acknowledges.
@@ -155,13 +163,13 @@ impl Outbound {
             return Pushed::Unreadable;
         }
         if let Some(Acknowledge { index, epoch }) = acknowledge {
-            sending.in_flight.push_back(InFlight {
+            *sending.in_flight.append() = InFlight {
                 end,
                 number: queue_pair.number(),
                 incarnation: queue_pair.incarnation(),
                 index,
                 epoch,
-            });
+            };
         }
         Pushed::Stored
     }
@@ -221,22 +229,31 @@ impl Outbound {
         self.flight.has_news(head)
     }
 
-    /// Takes what the responder has dealt with up to `head`, in order, and those who wait for room. None when nothing
-    /// was ever pushed there: then the responder's word is nonsense.
-    pub fn take_acknowledged(&self, head: u64, done: &mut Vec<InFlight>) -> Option<Vec<Arc<Qp>>> {
+    /// Takes what the responder has dealt with up to `head`, in order, and those who wait for room.
+    ///
+    /// # Errors
+    /// When nothing was ever pushed there: then the responder's word is nonsense.
+    #[inline]
+    pub(crate) fn take_acknowledged(
+        &self,
+        head: u64,
+        completing: &mut Completing,
+    ) -> std::result::Result<(), Corrupt> {
         let mut sending = self.sending();
         if head > sending.producer.tail() {
-            return None;
+            return Err(Corrupt);
         }
-        while sending
-            .in_flight
-            .front()
-            .is_some_and(|first| first.end <= head)
+        while let Some(first) = sending.in_flight.front()
+            && first.end <= head
         {
-            done.extend(sending.in_flight.pop_front());
+            completing.done.push(*first);
+            sending.in_flight.remove_front();
         }
         self.flight.note_acknowledged(head);
-        Some(std::mem::take(&mut sending.starving))
+        if !sending.starving.is_empty() {
+            completing.starving.append(&mut sending.starving);
+        }
+        Ok(())
     }
 
     /// Takes everything in flight, because the responder will never deal with it, and lets nothing in any more.
@@ -244,7 +261,7 @@ impl Outbound {
         let mut sending = self.sending();
         sending.closed = true;
         let starving = std::mem::take(&mut sending.starving);
-        let all = sending.in_flight.drain(..).collect();
+        let all = sending.in_flight.take_all();
         self.flight.close();
         (all, starving)
     }
@@ -263,14 +280,20 @@ pub struct Inbound {
     pub channel: Channel,
     /// Who serves requests; only one thread does at a time, so order is kept.
     pub(crate) serving: Lock<Serving>,
-    /// Where the next request will be and how it will be marked, as a hint for whoever looks whether there is one
-    /// ([`Inbound::has_request`]).
-    next_stamp: AtomicPtr<AtomicU32>,
-    next_mark: AtomicU32,
+    next: NextRequest,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
+}
+
+/// Where the next request will be and how it will be marked, as a hint for whoever looks whether there is one
+/// ([`Inbound::has_request`]). In one cache line, as whoever polls looks at those of every peer.
+#[derive(Default)]
+#[repr(align(16))]
+struct NextRequest {
+    stamp: AtomicPtr<AtomicU32>,
+    mark: AtomicU32,
 }
 
 /// What serving needs.
@@ -293,8 +316,7 @@ impl Inbound {
             peer,
             channel,
             serving: Lock::default(),
-            next_stamp: AtomicPtr::default(),
-            next_mark: AtomicU32::new(0),
+            next: NextRequest::default(),
             reverse: OnceLock::new(),
             private: OwnMarks::default(),
         };
@@ -306,10 +328,10 @@ impl Inbound {
     /// the answer is of a moment ago, and that thread looks again before it stops.
     #[inline]
     pub fn has_request(&self) -> bool {
-        let stamp = self.next_stamp.load(Ordering::Relaxed);
+        let stamp = self.next.stamp.load(Ordering::Relaxed);
         // SAFETY: `note_position` stored the address of a stamp in the channel's mapping, which is ours.
         let found = unsafe { (*stamp).load(Ordering::Acquire) };
-        found == self.next_mark.load(Ordering::Relaxed)
+        found == self.next.mark.load(Ordering::Relaxed)
     }
 
     /// Who serves has got so far.
@@ -317,8 +339,9 @@ impl Inbound {
     pub fn note_position(&self, serving: &Serving) {
         let requests = self.channel.requests();
         let (stamp, mark) = serving.requests.next(&requests);
-        self.next_mark.store(mark, Ordering::Relaxed);
-        self.next_stamp
+        self.next.mark.store(mark, Ordering::Relaxed);
+        self.next
+            .stamp
             .store(std::ptr::from_ref(stamp).cast_mut(), Ordering::Relaxed);
     }
 

@@ -39,9 +39,9 @@ use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
 use crate::shm::section::OwnMarks;
 use crate::shm::sleep;
-use crate::sys::clock;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
+use crate::sys::{barrier, clock};
 use handshakes::Handshakes;
 use link::{Inbound, Outbound};
 use numbers::Numbers;
@@ -160,6 +160,8 @@ pub struct Member {
 pub(crate) struct SeenChannels {
     version: u64,
     pub channels: Arc<Channels>,
+    /// Where the next look begins, if one does not look at all of them.
+    pub(crate) turn: usize,
 }
 
 /// The channels of the moment.
@@ -183,6 +185,7 @@ impl Process {
             return Ok(process);
         }
         let process = Arc::new(Process::create()?);
+        barrier::prepare();
         fork::watch();
         CURRENT.set(process.clone());
         Ok(process)

@@ -7,12 +7,22 @@ use crate::process::tables::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Known, Progress};
+use crate::shm::ring::Corrupt;
 use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Requests served before others get their turn.
 const BATCH: usize = 64;
+/// Peers that an empty poll looks for in each direction.
+const LOOKS: usize = 16;
+
+/// Those whose turn it is.
+#[inline]
+fn some_of<T>(all: &[T], turn: usize) -> &[T] {
+    let rest = all.get(turn..).unwrap_or_default();
+    &rest[..rest.len().min(LOOKS)]
+}
 
 impl Process {
     /// What a thread does that polled an empty completion queue.
@@ -23,21 +33,35 @@ impl Process {
             self.is_polled.store(true, Ordering::Relaxed);
         }
         self.look_at_channels(seen);
-        self.progress_on(&seen.channels);
+        let channels = &seen.channels;
+        let most = channels.inbound.len().max(channels.outbound.len());
+        if most <= LOOKS || self.armed_queues.load(Ordering::Relaxed) > 0 {
+            self.progress_on(&channels.inbound, &channels.outbound);
+            return;
+        }
+        // Among many peers, polls take turns: what is ready is found after a few of them, as soon as by one long look.
+        // Not while somebody waits for events: who has armed a queue and polled it once more may go to sleep.
+        let turn = seen.turn;
+        seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
+        self.progress_on(
+            some_of(&channels.inbound, turn),
+            some_of(&channels.outbound, turn),
+        );
     }
 
     /// Serves, completes and wakes once. Returns whether there was anything to do.
     pub fn progress(&self) -> bool {
-        self.progress_on(&self.channels())
+        let channels = self.channels();
+        self.progress_on(&channels.inbound, &channels.outbound)
     }
 
     #[inline]
-    fn progress_on(&self, channels: &Channels) -> bool {
+    fn progress_on(&self, inbound: &[Arc<Inbound>], outbound: &[Arc<Outbound>]) -> bool {
         let mut worked = false;
-        for inbound in &channels.inbound {
+        for inbound in inbound {
             worked |= self.serve(inbound);
         }
-        for outbound in &channels.outbound {
+        for outbound in outbound {
             worked |= self.complete(outbound);
         }
         worked | self.wake_due()
@@ -167,45 +191,62 @@ impl Process {
         // SYNC POINT answers: the responder answers a request before its position passes it. So the position is loaded
         // first, and what was answered up to there is seen below.
         let head = crate::shm::ring::Store::head(&requests).load(Ordering::Acquire);
+        match self.complete_up_to(outbound, &mut completing, head) {
+            Ok(worked) => worked,
+            Err(corrupt) => {
+                self.cut_off(&outbound.peer, corrupt);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn complete_up_to(
+        &self,
+        outbound: &Arc<Outbound>,
+        completing: &mut Completing,
+        head: u64,
+    ) -> Result<bool, Corrupt> {
+        let mut worked = false;
+        if completing.answers.has_record(&outbound.channel.answers()) {
+            worked = self.take_answers(outbound, completing)?;
+        }
+        if !outbound.has_news(head) {
+            return Ok(worked);
+        }
+        outbound.take_acknowledged(head, completing)?;
+        for one in &completing.done {
+            if let Some(queue_pair) = self.sender(&mut completing.known, one) {
+                queue_pair.acknowledged(one.index, one.epoch);
+            }
+        }
+        completing.done.clear();
+        if !completing.starving.is_empty() {
+            for queue_pair in std::mem::take(&mut completing.starving) {
+                queue_pair.wake();
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_answers(
+        &self,
+        outbound: &Arc<Outbound>,
+        completing: &mut Completing,
+    ) -> Result<bool, Corrupt> {
         let answers = outbound.channel.answers();
         let mut worked = false;
-        loop {
-            match completing.answers.peek(&answers) {
-                Ok(Some(record)) => {
-                    worked = true;
-                    if let Some(queue_pair) = self.queue_pairs.find(record.header.destination) {
-                        queue_pair.answered(outbound, &record);
-                    }
-                    completing.answers.advance(&record);
-                }
-                Ok(None) => break,
-                Err(corrupt) => {
-                    self.cut_off(&outbound.peer, corrupt);
-                    return worked;
-                }
+        while let Some(record) = completing.answers.peek(&answers)? {
+            worked = true;
+            if let Some(queue_pair) = self.queue_pairs.find(record.header.destination) {
+                queue_pair.answered(outbound, &record);
             }
+            completing.answers.advance(&record);
         }
         if completing.answers.publish(&answers) {
             outbound.peer.wake();
         }
-        if outbound.has_news(head) {
-            let mut done = std::mem::take(&mut completing.done);
-            let Some(starving) = outbound.take_acknowledged(head, &mut done) else {
-                self.cut_off(&outbound.peer, crate::shm::ring::Corrupt);
-                return worked;
-            };
-            for one in done.drain(..) {
-                if let Some(queue_pair) = self.sender(&mut completing.known, &one) {
-                    queue_pair.acknowledged(one.index, one.epoch);
-                }
-            }
-            completing.done = done;
-            for queue_pair in starving {
-                queue_pair.wake();
-            }
-            worked = true;
-        }
-        worked
+        Ok(worked)
     }
 
     /// Whose request it is, if that queue pair is still in the life in which it sent it.
@@ -216,7 +257,7 @@ impl Process {
     }
 
     /// Treats a peer that breaks the protocol as dead.
-    fn cut_off(&self, peer: &Peer, _reason: crate::shm::ring::Corrupt) {
+    fn cut_off(&self, peer: &Peer, _reason: Corrupt) {
         peer.declare_dead();
         self.doorbell.ring();
     }

@@ -89,6 +89,16 @@ pub struct Message {
     pub shared: Option<SharedQueue>,
 }
 
+/// A message that is plain: whole, in the payload, for the queue pair's own receive queue, and with nothing else to say.
+/// It is what a [`Message`] of the same kind is, in fewer words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// Its bytes.
+    pub total: u32,
+    /// Whether the receiver's event is solicited.
+    pub solicited: bool,
+}
+
 /// Memory of the responder: the RDMA extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
@@ -349,6 +359,33 @@ impl Request {
             kind::FLUSH => Request::Flush(Remote::parse(header)),
             kind::DATAGRAM => Request::Datagram(Datagram::parse(header)),
             _ => return None,
+        })
+    }
+}
+
+impl Plain {
+    const FLAGS: u8 = flag::FIRST | flag::LAST;
+
+    /// As a header.
+    #[inline]
+    pub fn emit(&self, route: &Route) -> Header {
+        Header {
+            kind: kind::SEND,
+            flags: Plain::FLAGS | flag::when(self.solicited, flag::SOLICITED),
+            word: self.total.into(),
+            ..route.header()
+        }
+    }
+
+    /// From a header; None for what is not plain.
+    #[inline]
+    pub fn parse(header: &Header) -> Option<Plain> {
+        let is_plain = header.kind == kind::SEND
+            && header.flags & !flag::SOLICITED == Plain::FLAGS
+            && header.word == u64::from(header.length);
+        is_plain.then_some(Plain {
+            total: header.length.into(),
+            solicited: header.flags & flag::SOLICITED != 0,
         })
     }
 }

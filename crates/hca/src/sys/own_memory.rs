@@ -22,7 +22,8 @@ const MEMORY: &str = "/proc/self/mem";
 /// # Safety
 /// `target` must be valid for writes of `length` bytes.
 pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
-    beside_holds(|| {
+    let is_refused = |answer: &Result<()>| *answer == Err(Errno::EFAULT);
+    beside_holds(is_refused, || {
         // SAFETY: as the caller vouches; the kernel checks the other side.
         match unsafe { process_vm::read(std::process::id() as i32, address, target, length) } {
             Err(error) if is_refusal(error) => {
@@ -47,7 +48,9 @@ pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
 /// `source` must be valid for reads of `length` bytes; nothing but the registered memory that the application lets peers
 /// write may lie at `address`.
 pub unsafe fn store(address: u64, source: *const u8, length: usize) -> Result<()> {
-    beside_holds(|| {
+    // Pages that the kernel has already looked up are written to although they have been held, and copied, since.
+    let is_lost = |_: &Result<()>| true;
+    beside_holds(is_lost, || {
         // SAFETY: as the caller vouches; the kernel checks the other side.
         match unsafe { process_vm::write(std::process::id() as i32, address, source, length) } {
             Err(error) if is_refusal(error) => {
@@ -63,14 +66,17 @@ pub unsafe fn store(address: u64, source: *const u8, length: usize) -> Result<()
     })
 }
 
-/// Tries again what failed while a range of this process was held: then the pages may be there, and the kernel was only
-/// not allowed to wait for them.
-fn beside_holds(attempt: impl Fn() -> Result<()>) -> Result<()> {
+/// Tries again what was in vain because a range of this process was held meanwhile: the pages may be there, and the kernel
+/// was only not allowed to wait for them.
+fn beside_holds(
+    may_be_in_vain: impl Fn(&Result<()>) -> bool,
+    attempt: impl Fn() -> Result<()>,
+) -> Result<()> {
     loop {
         let before = HOLDS.load(Ordering::SeqCst);
         let answer = attempt();
         let held = before % 2 == 1 || HOLDS.load(Ordering::SeqCst) != before;
-        if answer != Err(Errno::EFAULT) || !held {
+        if !held || !may_be_in_vain(&answer) {
             return answer;
         }
         std::thread::yield_now();

@@ -12,6 +12,7 @@ mod atomic;
 mod datagram;
 mod direct;
 mod parts;
+mod plain;
 mod read;
 mod send;
 mod write;
@@ -297,10 +298,7 @@ impl Qp {
     fn pushed(&self, via: &Arc<Outbound>, pushed: Pushed, bytes: u64) -> Outcome {
         match pushed {
             Pushed::Stored => {
-                let counters = self.process.counters.shard();
-                counters.operation_bytes.add(bytes);
-                counters.ring_path_operations.add(1);
-                counters.ring_path_bytes.add(bytes);
+                self.process.counters.shard().count_stored(bytes);
                 via.peer.wake();
                 Outcome::Sent
             }

@@ -15,7 +15,7 @@ use verbena_abi::*;
 
 /// Messages up to this are copied through the channel in any case: they take one or two cache lines of it, and a message
 /// that is fetched takes one for where it is.
-const COPIED: u64 = 64;
+pub(super) const COPIED: u64 = 64;
 /// The same where the responder reaches the buffers only through the kernel, which costs it more than two copies.
 const COPIED_RATHER_THAN_ASKING: u64 = 4096;
 

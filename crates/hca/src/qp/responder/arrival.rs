@@ -33,6 +33,12 @@ impl Arrival {
         left.map(|arriving| arriving.receive)
     }
 
+    /// Whether nothing is unfinished or awaited of this life of the requester.
+    #[inline]
+    pub(super) fn is_plain(&self, source: u32) -> bool {
+        self.source == source && self.is_idle()
+    }
+
     /// Whether requests that take no receive are dropped.
     pub(super) fn drops(&self, source: u32) -> bool {
         self.source == source && self.drop_until.is_some()
@@ -59,6 +65,7 @@ impl Arrival {
         self.drop_until = Some(psn);
     }
 
+    #[inline]
     fn is_idle(&self) -> bool {
         self.drop_until.is_none() && self.current.is_none()
     }

@@ -13,6 +13,7 @@ mod datagram;
 mod failure;
 mod fetch;
 mod message;
+mod plain;
 mod read;
 mod write;
 
@@ -24,7 +25,7 @@ use crate::memory::place::{Claim, Place, grant};
 use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
-use crate::qp::message::{Answer, Nak, Remote, Request, Route};
+use crate::qp::message::{Answer, Nak, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
 use crate::shm::desk::QpRecord;
@@ -107,36 +108,19 @@ pub fn serve<'a>(
     if !serving.answers.has_room(&inbound.channel.answers(), 0) {
         return Progress::Blocked;
     }
-    let Some(request) = Request::parse(&record.header) else {
-        inbound.peer.declare_dead();
-        return Progress::Done(None);
-    };
     let call = Call {
         process,
         inbound,
         record,
         route: Route::of(&record.header),
     };
-    if let Request::Datagram(datagram) = request {
-        call.serve_datagram(&datagram);
-        return Progress::Done(None);
-    }
     let queue_pair = known.find(process, call.route.destination.number);
-    match call.serve_connected(queue_pair, request, serving) {
-        Ok(Progress::Blocked) => Progress::Blocked,
-        Ok(done) => {
-            serving.read_progress = 0;
-            if let Some(queue_pair) = queue_pair.filter(|of| of.kind == IBV_QPT_UC) {
-                queue_pair.let_posting_finish();
-            }
-            done
-        }
-        Err(failure) => {
-            serving.read_progress = 0;
-            call.refuse(serving, queue_pair, failure);
-            Progress::Done(None)
-        }
+    if let (Some(message), Some(queue_pair)) = (Plain::parse(&record.header), queue_pair)
+        && let Some(delivered) = call.serve_plain(queue_pair, message)
+    {
+        return Progress::Done(Some(delivered));
     }
+    call.serve_any(queue_pair, serving)
 }
 
 /// A record being served.
@@ -148,6 +132,33 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Serves a record the long way.
+    fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
+        let Some(request) = Request::parse(&self.record.header) else {
+            self.inbound.peer.declare_dead();
+            return Progress::Done(None);
+        };
+        if let Request::Datagram(datagram) = request {
+            self.serve_datagram(&datagram);
+            return Progress::Done(None);
+        }
+        match self.serve_connected(queue_pair, request, serving) {
+            Ok(Progress::Blocked) => Progress::Blocked,
+            Ok(done) => {
+                serving.read_progress = 0;
+                if let Some(queue_pair) = queue_pair.filter(|of| of.kind == IBV_QPT_UC) {
+                    queue_pair.let_posting_finish();
+                }
+                done
+            }
+            Err(failure) => {
+                serving.read_progress = 0;
+                self.refuse(serving, queue_pair, failure);
+                Progress::Done(None)
+            }
+        }
+    }
+
     fn serve_connected(
         &self,
         queue_pair: Option<&'a Arc<Qp>>,

@@ -17,6 +17,9 @@ impl Qp {
             return;
         };
         send.rnr_left = send.rnr_retry;
+        if place == 0 && self.complete_oldest(&mut send) {
+            return;
+        }
         let Some(one) = send.unfinished.get_mut(place) else {
             return;
         };

@@ -8,6 +8,32 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl Qp {
+    /// The short way of a plain message: the oldest request was sent and is acknowledged. False, and nothing has happened,
+    /// when it is of another kind, or somebody waits for more than its completion.
+    #[inline]
+    pub(super) fn complete_oldest(self: &Arc<Qp>, send: &mut SendQueue) -> bool {
+        let waits = send.begun < send.unfinished.len() || send.notify_drained;
+        let Some(one) = send
+            .unfinished
+            .front()
+            .filter(|one| one.opcode == IBV_WR_SEND && one.stage == Stage::Sent && !waits)
+        else {
+            return false;
+        };
+        self.complete_send(send, one, IBV_WC_SUCCESS);
+        send.unfinished.remove_front();
+        send.begun -= 1;
+        send.sent -= 1;
+        if send
+            .unfinished
+            .front()
+            .is_some_and(|next| next.stage != Stage::Sent)
+        {
+            self.finish(send);
+        }
+        true
+    }
+
     /// Completes what is finished, in order.
     pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
         while let Some(one) = send.unfinished.front()
@@ -43,6 +69,7 @@ impl Qp {
         }
     }
 
+    #[inline]
     pub(in crate::qp) fn complete_send(
         &self,
         send: &SendQueue,

@@ -8,7 +8,6 @@ mod completion;
 mod post;
 mod progress;
 mod request;
-mod slots;
 
 pub use post::Poster;
 pub use request::{Advance, Bind, SendRequest, Unfinished};
@@ -16,7 +15,7 @@ pub use request::{Advance, Bind, SendRequest, Unfinished};
 use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::shm::desk::QpRecord;
-use slots::Slots;
+use crate::slots::Slots;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -58,7 +57,7 @@ pub struct SendQueue {
     capacity: u64,
     posted: u64,
     pub(super) retired: Arc<Retired>,
-    unfinished: Slots,
+    unfinished: Slots<Unfinished>,
     /// How many of `unfinished` are sent or finished.
     begun: usize,
     /// How many are sent and not answered.
@@ -86,6 +85,8 @@ pub struct SendQueue {
     lost_since: Option<u64>,
     /// Whose owner is sought.
     seeking: Option<u32>,
+    /// The responder has still to be told of what is in the channel: once for a list of requests, when its posting ends.
+    pub(super) owes_wake: bool,
 }
 
 impl SendQueue {
@@ -115,6 +116,7 @@ impl SendQueue {
             pause: Pause::None,
             lost_since: None,
             seeking: None,
+            owes_wake: false,
         }
     }
 
@@ -205,7 +207,32 @@ impl SendQueue {
         self.begun == 0 && self.unfinished.front().is_none_or(|one| !one.is_started)
     }
 
-    /// The one place where a request's stage changes.
+    /// Whether a request that is posted now may be executed now: there is room for it, nothing keeps the queue, and
+    /// whatever is before it is on its way or done.
+    #[inline]
+    fn may_go_on(&self) -> bool {
+        let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+        self.posted - self.retired.position() < self.capacity
+            && self.begun == self.unfinished.len()
+            && self.pause == Pause::None
+            && (self.begun == 0 || !self.unfinished.get(self.begun - 1).is_some_and(failed))
+    }
+
+    /// The request that was appended last is on its way. It is none that is answered.
+    #[inline]
+    fn note_sent(&mut self) {
+        let epoch = self.epoch;
+        if let Some(one) = self.unfinished.get_mut(self.begun) {
+            one.epoch = epoch;
+            one.is_started = true;
+            one.stage = Stage::Sent;
+        }
+        self.begun += 1;
+        self.sent += 1;
+        self.lost_since = None;
+    }
+
+    /// The one place where a request's stage changes, but for [`SendQueue::note_sent`].
     fn set_stage(&mut self, place: usize, stage: Stage) {
         let Some(one) = self.unfinished.get_mut(place) else {
             return;

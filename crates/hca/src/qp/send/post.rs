@@ -64,9 +64,23 @@ impl Poster<'_> {
     }
 }
 
+impl Drop for Poster<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if std::mem::take(&mut self.send.owes_wake)
+            && let Some(channel) = &self.send.channel
+        {
+            channel.peer.wake();
+        }
+    }
+}
+
 impl Qp {
     #[inline]
     fn post_one(self: &Arc<Qp>, send: &mut SendQueue, request: &SendRequest<'_>) -> Result<()> {
+        if let Some(posted) = self.post_plain(send, request) {
+            return posted;
+        }
         self.check_request(request)?;
         let state = self.state();
         if matches!(state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
@@ -112,6 +126,32 @@ impl Qp {
             self.transmit(send);
         }
         Ok(())
+    }
+
+    /// The short way of a plain message behind requests that are all on their way. None when it is not plain, and nothing
+    /// has happened.
+    #[inline]
+    fn post_plain(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<Result<()>> {
+        if self.state() != IBV_QPS_RTS || !send.may_go_on() {
+            return None;
+        }
+        let (index, psn) = (send.posted, send.next_psn);
+        let outcome = self.send_plain(send, request, index, psn)?;
+        send.posted += 1;
+        send.next_psn = (psn + 1) & 0xff_ffff;
+        send.unfinished.append().fill(request, index, psn);
+        if outcome == Outcome::Sent {
+            send.note_sent();
+        } else {
+            let place = send.begun;
+            self.note(send, place, outcome);
+            self.finish(send);
+        }
+        Some(Ok(()))
     }
 
     fn check_request(&self, request: &SendRequest<'_>) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::ah::AddressHandle;
 use crate::memory::region::Region;
 use crate::memory::window::Window;
 use crate::receive::SgeList;
+use crate::slots::Slot;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -139,6 +140,17 @@ impl OwnedBind {
     }
 }
 
+impl Slot for Unfinished {
+    #[inline]
+    fn release(&mut self) {
+        self.address = None;
+        self.bind = None;
+        if self.inline.capacity() > INLINE_KEPT {
+            self.inline = Vec::new();
+        }
+    }
+}
+
 /// Inline data of more than this is not kept room for.
 const INLINE_KEPT: usize = 256;
 
@@ -185,15 +197,6 @@ impl Unfinished {
             length: self.inline.len() as u32,
             lkey: 0,
         }]);
-    }
-
-    /// Is finished: keeps nothing alive.
-    pub(super) fn release(&mut self) {
-        self.address = None;
-        self.bind = None;
-        if self.inline.capacity() > INLINE_KEPT {
-            self.inline = Vec::new();
-        }
     }
 
     pub(in crate::qp) fn request(&self) -> SendRequest<'_> {

@@ -1,14 +1,19 @@
-//! Where unfinished requests are kept: a ring of slots that are filled and emptied in place, because a request is some
-//! hundred bytes and the memory of its inline data is worth keeping for the next.
+//! Where work requests are kept: a ring of slots that are filled and emptied in place, because a request is some hundred
+//! bytes and the memory of its lists and inline data is worth keeping for the next.
 
-use super::request::Unfinished;
 use std::ops::Range;
 
-/// Unfinished requests in the order of posting. They are named by their place behind the oldest.
-#[derive(Default)]
-pub(super) struct Slots {
+/// What is kept in a slot.
+pub(crate) trait Slot: Default {
+    /// Is finished: keeps nothing alive.
+    fn release(&mut self);
+}
+
+/// Requests in the order of posting. They are named by their place behind the oldest.
+#[derive(Debug, Default)]
+pub(crate) struct Slots<T> {
     /// None, or as many as a power of two.
-    slots: Vec<Unfinished>,
+    slots: Vec<T>,
     first: usize,
     count: usize,
 }
@@ -16,7 +21,7 @@ pub(super) struct Slots {
 /// Slots to begin with.
 const FEW: usize = 4;
 
-impl Slots {
+impl<T: Slot> Slots<T> {
     /// How many there are.
     #[inline]
     pub fn len(&self) -> usize {
@@ -36,7 +41,7 @@ impl Slots {
 
     /// The request at a place.
     #[inline]
-    pub fn get(&self, place: usize) -> Option<&Unfinished> {
+    pub fn get(&self, place: usize) -> Option<&T> {
         if place >= self.count {
             return None;
         }
@@ -45,7 +50,7 @@ impl Slots {
 
     /// The request at a place.
     #[inline]
-    pub fn get_mut(&mut self, place: usize) -> Option<&mut Unfinished> {
+    pub fn get_mut(&mut self, place: usize) -> Option<&mut T> {
         if place >= self.count {
             return None;
         }
@@ -55,18 +60,18 @@ impl Slots {
 
     /// The oldest.
     #[inline]
-    pub fn front(&self) -> Option<&Unfinished> {
+    pub fn front(&self) -> Option<&T> {
         self.get(0)
     }
 
     /// Those at some places, in order.
-    pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = &Unfinished> {
+    pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = &T> {
         places.filter_map(|place| self.get(place))
     }
 
     /// A slot for a new request, the last. What is in it is of an old one.
     #[inline]
-    pub fn append(&mut self) -> &mut Unfinished {
+    pub fn append(&mut self) -> &mut T {
         if self.count == self.slots.len() {
             self.grow();
         }
@@ -75,12 +80,22 @@ impl Slots {
         &mut self.slots[index]
     }
 
+    /// A slot for a request that comes before all others.
+    pub fn prepend(&mut self) -> &mut T {
+        if self.count == self.slots.len() {
+            self.grow();
+        }
+        self.count += 1;
+        self.first = self.index(self.slots.len() - 1);
+        &mut self.slots[self.first]
+    }
+
     #[cold]
     fn grow(&mut self) {
         self.slots.rotate_left(self.first);
         self.first = 0;
         let count = (2 * self.slots.len()).max(FEW);
-        self.slots.resize_with(count, Unfinished::default);
+        self.slots.resize_with(count, T::default);
     }
 
     /// The oldest is finished: its slot is free.
@@ -93,8 +108,15 @@ impl Slots {
         }
     }
 
+    /// Takes the oldest out.
+    pub fn take_front(&mut self) -> Option<T> {
+        let front = std::mem::take(self.get_mut(0)?);
+        self.remove_front();
+        Some(front)
+    }
+
     /// Takes all out.
-    pub fn take_all(&mut self) -> Vec<Unfinished> {
+    pub fn take_all(&mut self) -> Vec<T> {
         let mut all = std::mem::take(self);
         all.slots.rotate_left(all.first);
         all.slots.truncate(all.count);
@@ -108,16 +130,33 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    #[derive(Default)]
+    struct Number {
+        index: u64,
+    }
+
+    impl Slot for Number {
+        fn release(&mut self) {}
+    }
+
     proptest! {
         #[test]
-        fn requests_come_out_in_the_order_in_which_they_went_in(steps in proptest::collection::vec(0u8..5, 0..200)) {
-            let mut slots = Slots::default();
+        fn requests_come_out_in_the_order_in_which_they_went_in(steps in proptest::collection::vec(0u8..7, 0..200)) {
+            let mut slots = Slots::<Number>::default();
             let mut expected = VecDeque::new();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
                     0..=2 => {
                         slots.append().index = number as u64;
                         expected.push_back(number as u64);
+                    }
+                    4 => {
+                        slots.prepend().index = number as u64;
+                        expected.push_front(number as u64);
+                    }
+                    5 => {
+                        let taken = slots.take_front().map(|one| one.index);
+                        prop_assert_eq!(taken, expected.pop_front());
                     }
                     3 => {
                         slots.remove_front();

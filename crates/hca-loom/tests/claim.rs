@@ -1,0 +1,113 @@
+//! A lock with a home: `claim.rs`. The thread that is at home takes it without a fence, and still is alone.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+use verbena_hca_loom::claim::Claim;
+use verbena_hca_loom::sync::{Ordering, light_barriers_for_ever, model_barrier};
+
+const HOME: u32 = 1;
+const GUEST: u32 = 2;
+/// Preemptions that are tried: one more takes ten times as long.
+const BOUND: usize = 5;
+
+struct Counter {
+    claim: Claim,
+    value: UnsafeCell<u32>,
+}
+
+impl Counter {
+    /// At home from the second time on.
+    fn new() -> Counter {
+        Counter {
+            claim: Claim::new(2),
+            value: UnsafeCell::new(0),
+        }
+    }
+
+    /// What the holder does; a barrier may fall before, between and behind.
+    fn add(&self) {
+        model_barrier();
+        let value = self.value();
+        model_barrier();
+        // SAFETY: the claim is held; that nobody else has it is what loom checks.
+        self.value.with_mut(|place| unsafe { *place = value + 1 });
+        model_barrier();
+    }
+
+    fn take(&self, thread: u32) {
+        let word = self.claim.take(thread);
+        self.add();
+        word.store(false, Ordering::Release);
+    }
+
+    fn try_take(&self, thread: u32) -> bool {
+        let Some(word) = self.claim.try_take(thread) else {
+            return false;
+        };
+        self.add();
+        word.store(false, Ordering::Release);
+        true
+    }
+
+    fn value(&self) -> u32 {
+        // SAFETY: as above.
+        self.value.with(|value| unsafe { *value })
+    }
+}
+
+fn check(
+    home: impl Fn(&Counter) -> u32 + Send + Sync + Copy + 'static,
+    guest: impl Fn(&Counter) -> u32 + Send + Sync + Copy + 'static,
+) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(BOUND);
+    model.check(move || {
+        let counter = Arc::new(Counter::new());
+        // Moves in.
+        counter.take(HOME);
+        counter.take(HOME);
+        let other = thread::spawn({
+            let counter = counter.clone();
+            move || guest(&counter)
+        });
+        let first = thread::spawn({
+            let counter = counter.clone();
+            move || {
+                let taken = home(&counter);
+                light_barriers_for_ever();
+                taken
+            }
+        });
+        let taken = 2 + first.join().unwrap() + other.join().unwrap();
+        assert_eq!(counter.value(), taken);
+    });
+}
+
+/// Would find: both in at once, because the home's word or its being shown out is seen too late.
+#[test]
+fn the_home_and_a_guest_are_never_both_in() {
+    check(
+        |counter| {
+            counter.take(HOME);
+            counter.take(HOME);
+            2
+        },
+        |counter| {
+            counter.take(GUEST);
+            1
+        },
+    );
+}
+
+/// Would find: a guest that only tries and leaves the lock open to two when it gives up.
+#[test]
+fn a_guest_that_only_tries_is_alone_or_not_in() {
+    check(
+        |counter| {
+            counter.take(HOME);
+            1 + u32::from(counter.try_take(HOME))
+        },
+        |counter| u32::from(counter.try_take(GUEST)),
+    );
+}

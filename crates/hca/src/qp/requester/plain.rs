@@ -1,0 +1,106 @@
+//! The short way of a plain message: a send of one buffer over a reliable connection that stands, short enough to be
+//! copied into the channel whole, with nothing before it that waits.
+//!
+//! It is a shortcut and no judge: what is not plain in every respect is left as it was found, and the long way
+//! ([`super::send`]) decides.
+
+use crate::memory::place::{Claim, Piece, grant};
+use crate::process::link::{Acknowledge, Pushed};
+use crate::qp::Qp;
+use crate::qp::message::Plain;
+use crate::qp::requester::Outcome;
+use crate::qp::send::{SendQueue, SendRequest};
+use crate::sys::copy;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use verbena_abi::*;
+
+/// Bytes of a plain message at most, unless they are inline: the most that is copied in any case.
+const COPIED: u32 = super::send::COPIED as u32;
+/// What a plain message may ask for.
+const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
+
+impl Qp {
+    /// Sends a plain message as work request `index`. None when it is not plain, and nothing has happened.
+    #[inline]
+    pub(in crate::qp) fn send_plain(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+    ) -> Option<Outcome> {
+        let [buffer] = request.sges else {
+            return None;
+        };
+        let length = buffer.length;
+        let is_inline = request.is_inline();
+        let most = if is_inline {
+            self.cap.max_inline_data
+        } else {
+            COPIED
+        };
+        if request.opcode != IBV_WR_SEND
+            || self.kind != IBV_QPT_RC
+            || request.flags & !FLAGS != 0
+            || length > most.min(send.mtu)
+            || length == 0
+        {
+            return None;
+        }
+        let via = send.channel.as_ref().filter(|via| !via.peer.is_dead())?;
+        via.prefetch();
+        let record = via.peer.desk.queue_pair(send.destination);
+        if !self.is_answered_by(record)
+            || send.responder != Some(record.incarnation.load(Ordering::Relaxed))
+        {
+            return None;
+        }
+        let message = Plain {
+            total: length,
+            solicited: request.is_solicited(),
+        };
+        let header = message.emit(&self.route(send, psn));
+        let acknowledge = Some(Acknowledge {
+            index,
+            epoch: send.epoch,
+        });
+        let fill = |from: *const u8| {
+            move |target: *mut u8| {
+                // SAFETY: as the callers below say, of `from`; the ring gave room for `length` bytes.
+                unsafe { copy::copy(from, target, length as usize) };
+                Ok(())
+            }
+        };
+        let pushed = if is_inline {
+            // The application vouches for inline data while it posts.
+            let from = buffer.addr as *const u8;
+            via.push(self, header, length as usize, acknowledge, fill(from))
+        } else {
+            let arena = self.process.arena.as_ref()?;
+            let section = via.section(0);
+            let claim = Claim {
+                key: buffer.lkey,
+                pd: self.pd_number(),
+                queue_pair: 0,
+                access: 0,
+            };
+            let key = self.process.keys.record(buffer.lkey);
+            let place = grant(&section, key, claim, buffer.addr, length.into()).ok()?;
+            let Some(Piece::Arena { offset, .. }) = place.sole() else {
+                return None;
+            };
+            // A granted piece lies inside the arena, as long as the section is open.
+            let from = arena.pointer(offset);
+            via.push(self, header, length as usize, acknowledge, fill(from))
+        };
+        let counters = self.process.counters.shard();
+        counters.send_operations.add(1);
+        if pushed != Pushed::Stored {
+            return Some(self.pushed(via, pushed, length.into()));
+        }
+        counters.count_stored(length.into());
+        send.owes_wake = true;
+        Some(Outcome::Sent)
+    }
+}

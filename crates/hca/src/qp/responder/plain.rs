@@ -1,0 +1,95 @@
+//! The short way of a plain message: one that comes whole and by value, over a reliable connection that stands, for a
+//! receive of one buffer that is there and has room, in the arena. Most messages are so, and the long way
+//! ([`super::message`]) moves what it takes of a queue about as often as the message's bytes are worth.
+//!
+//! It is a shortcut and no judge: what is not plain in every respect is left as it was found, and the long way decides.
+
+use super::{Call, Completing, Delivered, Order};
+use crate::memory::place::{Claim, Piece, grant};
+use crate::qp::message::Plain;
+use crate::qp::{Qp, ReceiveQueue};
+use crate::sys::copy;
+use std::sync::Arc;
+use verbena_abi::*;
+
+impl<'a> Call<'a> {
+    /// Serves a plain message. None when it is not plain after all, and nothing has happened.
+    #[inline]
+    pub(super) fn serve_plain(
+        &self,
+        queue_pair: &'a Arc<Qp>,
+        message: Plain,
+    ) -> Option<Delivered<'a>> {
+        let cq = queue_pair.recv_cq.as_deref()?;
+        if queue_pair.kind != IBV_QPT_RC
+            || queue_pair.srq.is_some()
+            || queue_pair.state() == IBV_QPS_RTR
+            || !self.is_from_live_requester()
+        {
+            return None;
+        }
+        let mut guard = queue_pair.lock_receive();
+        // Under the lock that a reset empties the queue under.
+        if !queue_pair.is_connected_to(&self.route) {
+            return None;
+        }
+        let ReceiveQueue { ring, arrival, .. } = &mut *guard;
+        if !arrival.is_plain(self.route.source.incarnation) {
+            return None;
+        }
+        let receive = ring.front()?;
+        let [buffer] = receive.sges.as_slice() else {
+            return None;
+        };
+        if message.total > buffer.length || !self.deposit(queue_pair, buffer, message) {
+            return None;
+        }
+        let wc = ibv_wc {
+            wr_id: receive.wr_id,
+            status: IBV_WC_SUCCESS,
+            opcode: IBV_WC_RECV,
+            byte_len: message.total,
+            qp_num: queue_pair.number,
+            src_qp: self.route.source.number,
+            slid: crate::device::LID,
+            ..ibv_wc::default()
+        };
+        ring.remove_front();
+        let counters = self.process.counters.shard();
+        counters.receive_operations.add(1);
+        counters.receive_bytes.add(message.total.into());
+        Some(Delivered {
+            cq: Completing::QueuePair(cq),
+            wc,
+            solicited: message.solicited,
+            _order: Order::QueuePair(guard),
+        })
+    }
+
+    /// Puts the bytes at the beginning of the buffer, which must be all that a receive's buffer must.
+    #[inline]
+    fn deposit(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
+        if message.total == 0 {
+            return true;
+        }
+        let Some(arena) = &self.process.arena else {
+            return false;
+        };
+        let claim = Claim {
+            key: buffer.lkey,
+            pd: queue_pair.pd_number(),
+            queue_pair: 0,
+            access: IBV_ACCESS_LOCAL_WRITE,
+        };
+        let section = self.inbound.section(0);
+        let record = self.process.keys.record(buffer.lkey);
+        let granted = grant(&section, record, claim, buffer.addr, buffer.length.into());
+        let place = granted.ok().map(|all| all.part(0, message.total.into()));
+        let Some(Piece::Arena { offset, length }) = place.and_then(|place| place.sole()) else {
+            return false;
+        };
+        // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies inside the arena.
+        unsafe { copy::deposit(self.record.payload, arena.pointer(offset), length) };
+        true
+    }
+}

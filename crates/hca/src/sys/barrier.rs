@@ -1,0 +1,64 @@
+//! A fence that other threads of the process pass (membarrier(2)), so that they need none where they do not expect it.
+
+use crate::sys::threads::{self, SignalsBlocked};
+use std::ffi::c_long;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const PRIVATE_EXPEDITED: c_long = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: c_long = 1 << 4;
+
+fn membarrier(command: c_long) -> bool {
+    // SAFETY: the call takes numbers only, and touches no memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+static IS_THERE: AtomicBool = AtomicBool::new(false);
+
+/// Has the barrier made ready, if the kernel has it. In a process of several threads that takes the kernel until every
+/// processor has been through its scheduler, some tens of milliseconds: a thread of its own waits for it.
+pub fn prepare() {
+    let register = || IS_THERE.store(membarrier(REGISTER_PRIVATE_EXPEDITED), Ordering::Release);
+    if threads::is_alone() {
+        register();
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    // Without the thread there is no barrier, which only takes time.
+    let _ = std::thread::Builder::new()
+        .name("verbena barrier".into())
+        .stack_size(64 << 10)
+        .spawn(register);
+}
+
+/// Whether it can be passed now.
+pub fn is_there() -> bool {
+    IS_THERE.load(Ordering::Acquire)
+}
+
+/// Every thread of this process passes a full fence between the call and its return. Only where [`is_there`].
+pub fn pass_by_all() {
+    // A forked child is a process of its own, and may have to say again that it wants this.
+    if membarrier(PRIVATE_EXPEDITED)
+        || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
+    {
+        return;
+    }
+    // Forbidden since. What a thread has stored is seen by all when it is switched, or long before.
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn it_is_passed_whenever_the_kernel_has_it() {
+        super::prepare();
+        for _ in 0..2000 {
+            if super::is_there() {
+                super::pass_by_all();
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
