@@ -60,6 +60,16 @@ counters! {
     ring_path_operations,
     /// Bytes of payload in them.
     ring_path_bytes,
+    /// Operations handed to a queue pair of another host, by packets.
+    udp_path_operations,
+    /// Bytes of them.
+    udp_path_bytes,
+    /// Packets sent, again those that were lost.
+    packets_sent,
+    /// Packets received that were whole and for a queue pair of ours.
+    packets_received,
+    /// Packets received whose ICRC was wrong.
+    damaged_packets,
     /// Receiver-not-ready answers got.
     rnr_retries,
     /// Operations tried again because the peer was not there.

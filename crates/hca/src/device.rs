@@ -1,6 +1,7 @@
 //! What the software adapter is: its name, identifiers and limits (ibv_query_device(3), ibv_query_port(3)).
 
 use crate::cq;
+use crate::link;
 use crate::memory::key::{MAX_REGIONS, MAX_WINDOWS};
 use crate::receive::{MAX_SGE, MAX_SRQ_WR};
 use verbena_abi::*;
@@ -38,11 +39,15 @@ pub const MAX_INLINE: u32 = 1024;
 pub const MAX_MESSAGE: u32 = 1 << 31;
 /// Most reads and atomics in flight a queue pair.
 pub const MAX_RD_ATOMIC: u8 = 128;
-/// Bytes of a path MTU and of the longest datagram.
+/// Bytes of the largest path MTU, and of the longest datagram of an InfiniBand port.
 pub const MTU_BYTES: u32 = 4096;
 
-/// Identifier of the node and its port: the same for all processes of a host, in the range for local use.
+/// Identifier of the node and its port: the same for all processes of a host. Of an Ethernet interface it is made of its
+/// hardware address, else in the range for local use.
 pub fn guid() -> u64 {
+    if let Some(guid) = link::interface().and_then(|interface| interface.guid) {
+        return guid;
+    }
     let id = std::fs::read_to_string("/etc/machine-id")
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
         .unwrap_or_default();
@@ -57,8 +62,11 @@ pub fn guid() -> u64 {
     (hash & 0x00ff_ffff_ffff_ffff) | 0x0200_0000_0000_0000
 }
 
-/// The port's GID: the default subnet prefix and the port's GUID.
+/// The port's first GID: of InfiniBand the only one, the default subnet prefix and the port's GUID.
 pub fn gid() -> ibv_gid {
+    if let Some(first) = link::interface().and_then(|interface| interface.entry(0)) {
+        return first.gid;
+    }
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&0xfe80_0000_0000_0000_u64.to_be_bytes());
     bytes[8..].copy_from_slice(&guid().to_be_bytes());
@@ -67,7 +75,25 @@ pub fn gid() -> ibv_gid {
 
 /// The GID at an index of the table, if there is one.
 pub fn gid_at(index: usize) -> Option<ibv_gid> {
-    (index == 0).then(gid)
+    match link::interface() {
+        Some(interface) => interface.entry(index).map(|entry| entry.gid),
+        None => (index == 0).then(gid),
+    }
+}
+
+/// Where a GID stands in the table, if it is one of the port's.
+pub fn index_of(gid: ibv_gid) -> Option<usize> {
+    (0..GIDS).find(|index| gid_at(*index) == Some(gid))
+}
+
+/// The largest path MTU now, by its code.
+pub fn active_mtu() -> ibv_mtu {
+    link::interface().map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
+}
+
+/// Bytes of that: of a full packet, and of the longest datagram.
+pub fn mtu_bytes() -> u32 {
+    link::interface().map_or(MTU_BYTES, |interface| interface.mtu.bytes())
 }
 
 /// The device's attributes.
@@ -125,6 +151,35 @@ pub fn attributes() -> ibv_device_attr {
 /// The port's attributes: active, of the width and speed of 4X EDR (the pair that most programs know how to print; the
 /// software adapter has no wire).
 pub fn port_attributes() -> ibv_port_attr {
+    match link::interface() {
+        Some(interface) => ethernet_port(interface),
+        None => infiniband_port(),
+    }
+}
+
+/// A port without LIDs, whose packets need a global route header.
+fn ethernet_port(interface: &link::Interface) -> ibv_port_attr {
+    const DOWN: (ibv_port_state, u8) = (IBV_PORT_DOWN, 3);
+    let (state, phys_state) = match interface.is_running {
+        true => (IBV_PORT_ACTIVE, 5),
+        false => DOWN,
+    };
+    ibv_port_attr {
+        state,
+        phys_state,
+        active_mtu: active_mtu(),
+        lid: 0,
+        sm_lid: 0,
+        link_layer: IBV_LINK_LAYER_ETHERNET,
+        flags: GRH_REQUIRED,
+        ..infiniband_port()
+    }
+}
+
+/// IBV_QPF_GRH_REQUIRED.
+const GRH_REQUIRED: u8 = 1;
+
+fn infiniband_port() -> ibv_port_attr {
     ibv_port_attr {
         state: IBV_PORT_ACTIVE,
         max_mtu: IBV_MTU_4096,

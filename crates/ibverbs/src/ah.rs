@@ -136,23 +136,43 @@ fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr>
     };
     if wc.wc_flags & IBV_WC_GRH != 0 {
         let grh = grh.ok_or(Errno::EINVAL)?;
+        let (source, destination) = addresses(grh);
         // A multicast message has the group's GID there; the way back starts at our own.
-        let multicast = grh.dgid.bytes()[0] == 0xff;
-        if !multicast && grh.dgid != device::gid() {
+        let multicast = destination.bytes()[0] == 0xff;
+        let own = device::index_of(destination);
+        if !multicast && own.is_none() {
             return Err(Errno::EINVAL);
         }
         // IBA 8.3: version in 4 bits, traffic class in 8, flow label in 20.
         let word = u32::from_be(grh.version_tclass_flow);
         attributes.is_global = 1;
         attributes.grh = ibv_global_route {
-            dgid: grh.sgid,
+            dgid: source,
             flow_label: word & 0x000f_ffff,
-            sgid_index: 0,
+            sgid_index: own.unwrap_or(0) as u8,
             hop_limit: HOP_LIMIT,
             traffic_class: (word >> 20) as u8,
         };
     }
     Ok(attributes)
+}
+
+/// Source and destination of a route. Over RoCE the 40 bytes may hold an IPv4 header, in the last 20 of them (annex
+/// A17.4.5.1); its addresses are mapped.
+fn addresses(grh: &ibv_grh) -> (ibv_gid, ibv_gid) {
+    const VERSION: u32 = 0xf000_0000;
+    if u32::from_be(grh.version_tclass_flow) & VERSION == 6 << 28 {
+        return (grh.sgid, grh.dgid);
+    }
+    // The header begins 12 bytes into what would be the source GID.
+    let bytes = grh.dgid.bytes();
+    let mapped = |at: usize| {
+        let mut gid = [0; 16];
+        gid[10..12].fill(0xff);
+        gid[12..].copy_from_slice(&bytes[at..at + 4]);
+        ibv_gid::from_bytes(gid)
+    };
+    (mapped(8), mapped(12))
 }
 
 /// The Ethernet address behind a GID: there is no Ethernet here.

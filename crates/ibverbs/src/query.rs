@@ -6,6 +6,7 @@ use libc::{c_int, ssize_t};
 use verbena_abi::*;
 use verbena_hca::device::{self, GIDS, PKEY, PKEYS, PORT, gid_at};
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 use verbena_hca::sys::clock;
 
 use crate::{attributes, context, door, outcome};
@@ -145,12 +146,17 @@ pub unsafe extern "C" fn ibv_query_gid_type(
 ) -> c_int {
     /// InfiniBand and RoCE v1 share a number there.
     const SYSFS_IB_OR_ROCE_V1: u32 = 0;
+    const SYSFS_ROCE_V2: u32 = 1;
+    let number = match link::interface() {
+        Some(_) => SYSFS_ROCE_V2,
+        None => SYSFS_IB_OR_ROCE_V1,
+    };
     // SAFETY: as promised to us.
     outcome::minus_one(unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
             .and_then(|()| check_index(index, GIDS))
-            .and_then(|_| door::output(kind, SYSFS_IB_OR_ROCE_V1))
+            .and_then(|_| door::output(kind, number))
     })
 }
 
@@ -159,8 +165,11 @@ fn gid_entry(index: usize) -> Option<ibv_gid_entry> {
         gid,
         gid_index: index as u32,
         port_num: u32::from(PORT),
-        gid_type: IBV_GID_TYPE_IB,
-        ndev_ifindex: 0,
+        gid_type: match link::interface() {
+            Some(_) => IBV_GID_TYPE_ROCE_V2,
+            None => IBV_GID_TYPE_IB,
+        },
+        ndev_ifindex: link::interface().map_or(0, |interface| interface.index),
     })
 }
 

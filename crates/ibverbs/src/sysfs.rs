@@ -10,7 +10,9 @@ use std::fmt::Write;
 
 use libc::{c_char, c_int, ssize_t};
 
-use verbena_hca::device::{self, NAME};
+use verbena_abi::IBV_PORT_ACTIVE;
+use verbena_hca::device::{self, GIDS, NAME, gid_at};
+use verbena_hca::link;
 
 use crate::attributes::BOARD;
 
@@ -74,15 +76,32 @@ fn files() -> Vec<(String, String)> {
     of_port("lid_mask_count", port.lmc.to_string());
     of_port("sm_lid", format!("{:#x}", port.sm_lid));
     of_port("sm_sl", port.sm_sl.to_string());
-    of_port("state", "4: ACTIVE".into());
-    of_port("phys_state", "5: LinkUp".into());
+    let (state, phys_state) = match port.state {
+        IBV_PORT_ACTIVE => ("4: ACTIVE", "5: LinkUp"),
+        _ => ("1: DOWN", "3: Disabled"),
+    };
+    of_port("state", state.into());
+    of_port("phys_state", phys_state.into());
     of_port("rate", "100 Gb/sec (4X EDR)".into());
     of_port("cap_mask", format!("{:#010x}", port.port_cap_flags));
-    of_port("link_layer", "InfiniBand".into());
-    of_port("gids/0", format!("{:?}", device::gid()));
-    of_port("gid_attrs/types/0", "IB/RoCE v1".into());
+    let interface = link::interface();
+    let (link_layer, kind) = match interface {
+        Some(_) => ("Ethernet", "RoCE v2"),
+        None => ("InfiniBand", "IB/RoCE v1"),
+    };
+    of_port("link_layer", link_layer.into());
+    for (index, gid) in (0..GIDS).filter_map(|index| gid_at(index).map(|gid| (index, gid))) {
+        of_port(&format!("gids/{index}"), format!("{gid:?}"));
+        of_port(&format!("gid_attrs/types/{index}"), kind.into());
+        if let Some(interface) = interface {
+            of_port(&format!("gid_attrs/ndevs/{index}"), interface.name.clone());
+        }
+    }
     of_port("pkeys/0", format!("{:#06x}", device::PKEY));
-    if loopback_is_up() {
+    if let Some(interface) = interface {
+        let name = format!("device/net/{}/ifindex", interface.name);
+        of_device(&name, interface.index.to_string());
+    } else if loopback_is_up() {
         // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
         // kernel numbers it 1 (LOOPBACK_IFINDEX).
         of_device("device/net/lo/ifindex", "1".into());

@@ -168,6 +168,16 @@ impl Ipv6 {
         })
     }
 
+    /// The header's bytes.
+    pub fn bytes(&self) -> [u8; V6_LENGTH] {
+        let mut bytes = [0; V6_LENGTH];
+        // An array of that length has the room.
+        if let Ok(mut writer) = Writer::with_room(&mut bytes, V6_LENGTH) {
+            self.write(&mut writer);
+        }
+        bytes
+    }
+
     pub(crate) fn write(&self, writer: &mut Writer<'_>) {
         writer.u32(6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff);
         writer.u16(self.payload_length);

@@ -1,4 +1,5 @@
-//! `verbena run [--stats] [--path PATH] -- CMD...`: runs CMD on the software adapter.
+//! `verbena run [--stats] [--path PATH] [--link LINK] [--interface INTERFACE] -- CMD...`: runs CMD on the software
+//! adapter.
 //!
 //! CMD finds Verbena's `libibverbs.so.1` because its directory stands first in LD_LIBRARY_PATH,
 //! and the device node that verbs programs look for because the shim stands first in LD_PRELOAD.
@@ -14,7 +15,7 @@ use std::process;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::environment::{Environment, Path};
+use crate::launch::environment::{Environment, Link, Path};
 use crate::launch::libraries::Libraries;
 use crate::launch::supervise;
 use crate::stats;
@@ -22,7 +23,8 @@ use crate::stats;
 /// The arguments of `verbena run`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The environment variables VERBENA_PATH (as --path) and VERBENA_RUNTIME_DIR \
+    after_help = "The environment variables VERBENA_PATH (as --path), VERBENA_LINK (as --link), \
+    VERBENA_INTERFACE (as --interface) and VERBENA_RUNTIME_DIR \
     (the directory through which processes find each other, by default /dev/shm/verbena-UID) are \
     passed on to the program."
 )]
@@ -34,6 +36,15 @@ pub struct Arguments {
     /// Use only this path to peers, instead of the best one that works
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
+
+    /// What the adapter's port is attached to: this host alone, or an Ethernet interface
+    #[arg(long, value_enum, value_name = "LINK")]
+    link: Option<Link>,
+
+    /// The interface of `--link roce`, by its name or by one of its addresses; by default the first
+    /// that is up and leads to other hosts
+    #[arg(long, value_name = "INTERFACE", requires = "link")]
+    interface: Option<OsString>,
 
     /// The program to run, with its arguments
     #[arg(
@@ -52,7 +63,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::UnknownOption(name(&arguments)));
     }
     let libraries = Libraries::beside_this_executable()?;
-    let environment = Environment::new(&libraries, arguments.path);
+    let environment = Environment::new(&libraries, arguments.path)
+        .with_link(arguments.link, arguments.interface.as_deref());
     if arguments.stats {
         supervised(&arguments, environment)
     } else {

@@ -29,6 +29,24 @@ impl fmt::Display for Path {
     }
 }
 
+/// What the adapter's port is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Link {
+    /// A subnet of this host alone, which shared memory is
+    Infiniband,
+    /// An Ethernet interface: other hosts are reached by RoCEv2 packets
+    Roce,
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Link::Infiniband => "infiniband",
+            Link::Roce => "roce",
+        })
+    }
+}
+
 /// Variables to set in the environment of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment(BTreeMap<&'static str, OsString>);
@@ -59,6 +77,17 @@ impl Environment {
             variables.insert("VERBENA_PATH", path.to_string().into());
         }
         Self(variables)
+    }
+
+    /// The same, with the adapter's port attached to a link, and to an interface of it.
+    pub fn with_link(mut self, link: Option<Link>, interface: Option<&OsStr>) -> Self {
+        if let Some(link) = link {
+            self.0.insert("VERBENA_LINK", link.to_string().into());
+        }
+        if let Some(interface) = interface {
+            self.0.insert("VERBENA_INTERFACE", interface.into());
+        }
+        self
     }
 
     /// The same, with every process of the program writing its counters into `directory`.

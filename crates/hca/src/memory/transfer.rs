@@ -123,6 +123,15 @@ impl<'a> Runs<'a> {
         Ok(runs)
     }
 
+    /// A place of our own memory that was granted to a peer.
+    pub fn of(_section: &'a Section<'_>, process: &'a Process, place: Place<'a>) -> Runs<'a> {
+        let mut runs = Runs::new();
+        for piece in place.pieces() {
+            runs.push(run_of(process, piece));
+        }
+        runs
+    }
+
     /// Inline data: the application's own pointers, no keys.
     pub fn inline(sges: &[ibv_sge]) -> Runs<'a> {
         let mut runs = Runs::new();

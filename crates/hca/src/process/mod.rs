@@ -35,6 +35,7 @@ use crate::qp::greeting::Greetings;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcArrivals;
 use crate::receive::Srq;
+use crate::roce::port::Port;
 use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
 use crate::shm::section::OwnMarks;
@@ -141,6 +142,8 @@ pub struct Process {
     /// Somebody has polled since the progress thread looked; it stays away while that happens.
     pub(crate) is_polled: AtomicBool,
     pub(crate) probe: Box<AtomicU64>,
+    /// Port 4791, over RoCE.
+    pub(crate) roce: OnceLock<Port>,
     fork_generation: u64,
     pub(crate) stopping: AtomicBool,
 }
@@ -193,6 +196,7 @@ impl Process {
 
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
+        crate::link::chosen()?;
         let (desk, desk_file) = Desk::create()?;
         let desk = Arc::new(desk);
         Ok(Process {
@@ -226,6 +230,7 @@ impl Process {
             armed_queues: AtomicUsize::new(0),
             is_polled: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
+            roce: OnceLock::new(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
             stopping: AtomicBool::new(false),
             desk,
@@ -257,6 +262,7 @@ impl Process {
                     registry::directory().display()
                 );
             })?;
+        self.open_port();
         // All that can fail comes before we are seen to be a member, so that the next call starts from nothing.
         let started = Poller::new(&self.doorbell, &listener)
             .and_then(|poller| thread::start(self, poller))
@@ -276,6 +282,16 @@ impl Process {
     /// Where the registry lies, joined or not.
     pub fn directory(self: &Arc<Process>) -> Result<PathBuf> {
         Ok(self.join()?.registry.path().to_owned())
+    }
+
+    /// Over RoCE, opens the port through which other hosts are reached. Without it this host still is.
+    fn open_port(&self) {
+        if crate::link::interface().is_some()
+            && self.roce.get().is_none()
+            && let Ok(port) = Port::open()
+        {
+            let _ = self.roce.set(port);
+        }
     }
 
     /// The channel to ourselves needs no handshake.
@@ -303,8 +319,16 @@ impl Process {
         if let Some(number) = numbers.take(clock::now()) {
             return Ok(number);
         }
-        match member.registry.allocate_block(member.identity) {
-            Ok(first) => numbers.add(first..first + BLOCK),
+        let block = match self.roce.get() {
+            Some(port) => port.allocate_block(member),
+            None => member.registry.allocate_block(member.identity),
+        };
+        match block {
+            Ok(first) => {
+                numbers.add(first..first + BLOCK);
+                // There may be a socket now to wait on.
+                self.doorbell.ring();
+            }
             Err(error) => return numbers.take_unrested().ok_or(error),
         }
         numbers.take(clock::now()).ok_or(Errno::ENOMEM)
@@ -464,6 +488,12 @@ impl Process {
                     member.registry.as_fd().as_raw_fd(),
                 ]
             }))
+            .chain(
+                self.roce
+                    .get()
+                    .into_iter()
+                    .flat_map(|port| port.descriptors().map(|fd| fd.as_raw_fd())),
+            )
             .chain(self.handshakes.all())
             .collect()
     }

@@ -38,7 +38,9 @@ enum Watched {
 
 const DOORBELL: u64 = 0;
 const LISTENER: u64 = 1;
-const FIRST: u64 = 2;
+const PORT: u64 = 2;
+const PORT_CALLERS: u64 = 3;
+const FIRST: u64 = 4;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
@@ -51,6 +53,16 @@ pub struct Poller {
     deaf_until: Option<u64>,
     /// Peers that could not be watched yet, and when to try again.
     unwatched: (Vec<Arc<Peer>>, u64),
+    port: Heed,
+}
+
+/// Whether packets wake the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heed {
+    /// There is no socket yet.
+    None,
+    Off,
+    On,
 }
 
 /// Milliseconds until a deadline, for epoll_wait.
@@ -88,6 +100,7 @@ impl Poller {
             callers: 0,
             deaf_until: None,
             unwatched: (Vec::new(), 0),
+            port: Heed::None,
         };
         poller.add(doorbell.as_fd().as_raw_fd(), DOORBELL)?;
         poller.add(listener.as_fd().as_raw_fd(), LISTENER)?;
@@ -106,6 +119,36 @@ impl Poller {
             Err(Errno::last())
         } else {
             Ok(())
+        }
+    }
+
+    /// Listens to those who want to share our RoCE port, if we have one.
+    pub fn attend_port(&self, process: &Process) {
+        if let Some(port) = process.roce.get() {
+            // If it fails, others find the port taken, and say so.
+            let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
+        }
+    }
+
+    /// Whether packets shall wake the thread.
+    pub fn heed_port(&mut self, process: &Process, wanted: bool) {
+        let Some(socket) = process.roce.get().and_then(|port| port.socket()) else {
+            return;
+        };
+        let fd = socket.as_fd().as_raw_fd();
+        let heed = if wanted { Heed::On } else { Heed::Off };
+        let operation = match self.port {
+            before if before == heed => return,
+            Heed::None => libc::EPOLL_CTL_ADD,
+            Heed::Off | Heed::On => libc::EPOLL_CTL_MOD,
+        };
+        let mut event = libc::epoll_event {
+            events: if wanted { libc::EPOLLIN as u32 } else { 0 },
+            u64: PORT,
+        };
+        // SAFETY: `event` is valid for the call.
+        if unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) } == 0 {
+            self.port = heed;
         }
     }
 
@@ -170,6 +213,13 @@ impl Poller {
             match event.u64 {
                 DOORBELL => process.doorbell.clear(),
                 LISTENER => self.accept(process, member),
+                // They are taken when the thread goes on.
+                PORT => (),
+                PORT_CALLERS => {
+                    if let Some(port) = process.roce.get() {
+                        port.serve_callers();
+                    }
+                }
                 number => stale |= !self.heard(process, member, number),
             }
         }
@@ -187,6 +237,8 @@ impl Poller {
             return;
         };
         self.epoll = epoll;
+        self.port = Heed::None;
+        self.attend_port(process);
         let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
         // If either fails, callers and rings wait for the next look.
         self.deaf_until = Some(clock::now());

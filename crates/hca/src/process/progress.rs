@@ -86,7 +86,8 @@ impl Process {
 
     #[inline]
     fn wake_due(&self) -> bool {
-        self.timers.next() != u64::MAX && self.wake_those_due()
+        let received = self.receive_packets();
+        (self.timers.next() != u64::MAX && self.wake_those_due()) | received
     }
 
     fn wake_those_due(&self) -> bool {

@@ -55,6 +55,7 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
+    poller.attend_port(process);
     while !process.stopping.load(Ordering::Relaxed) {
         process.progress();
         process.bury_dead();
@@ -67,6 +68,8 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         } else {
             0
         };
+        // Who polls takes packets too.
+        poller.heed_port(process, timeout != LURK_MS);
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.desk.armed(), &process.armed_queues);
     }

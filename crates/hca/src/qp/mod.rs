@@ -9,6 +9,7 @@ pub mod atomic;
 pub mod greeting;
 pub mod message;
 pub mod multicast;
+mod packets;
 mod requester;
 pub mod responder;
 mod send;
@@ -27,6 +28,7 @@ use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
+use crate::roce::path::Path;
 use crate::shm::desk::QpRecord;
 use crate::xrcd::Xrcd;
 use responder::Arrival;
@@ -88,6 +90,8 @@ pub(crate) struct ReceiveQueue {
     arrival: Arrival,
     qkey: u32,
     rnr_timer: u8,
+    /// The responder of what comes by packets.
+    packets: Option<Box<responder::packets::Packets>>,
 }
 
 impl Qp {
@@ -128,6 +132,7 @@ impl Qp {
                 arrival: Arrival::default(),
                 qkey: 0,
                 rnr_timer: 0,
+                packets: None,
             }),
         });
         let retired = queue_pair.lock_send().retired.clone();
@@ -211,6 +216,7 @@ impl Qp {
             };
             transition::check(self.kind, from, to, mask)?;
             check_values(new, mask)?;
+            let path = self.path_of_packets(new, from, to)?;
             let allowed = attributes.qp_access_flags;
             if to == IBV_QPS_RESET {
                 *attributes = ibv_qp_attr {
@@ -221,7 +227,7 @@ impl Qp {
                 take(&mut attributes, new, mask);
             }
             let revokes = allowed & !attributes.qp_access_flags != 0;
-            self.apply(&attributes, from, to, mask);
+            self.apply(&attributes, from, to, mask, path);
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
             let fences = ends && from != IBV_QPS_RESET || revokes;
             if fences && !planted::is(Fault::ModifyFence) {
@@ -230,6 +236,7 @@ impl Qp {
         }
         if matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND)
             && mask & IBV_QP_DEST_QPN != 0
+            && !self.goes_by_packets()
         {
             self.seek_peer();
         }
@@ -242,6 +249,7 @@ impl Qp {
         from: ibv_qp_state,
         to: ibv_qp_state,
         mask: c_int,
+        path: Option<Path>,
     ) {
         let mut send = self.lock_send();
         match to {
@@ -267,6 +275,7 @@ impl Qp {
             receive.rnr_timer = attributes.min_rnr_timer;
         }
         self.show_attributes(attributes);
+        self.prepare_packets(&mut send, attributes, to, path);
         self.set_state(&mut send, to);
         if to == IBV_QPS_SQD && from == IBV_QPS_RTS {
             send.notify_drained = attributes.en_sqd_async_notify != 0;
@@ -340,6 +349,7 @@ impl Qp {
             let mut receive = self.lock_receive();
             receive.ring.clear();
             receive.arrival = Arrival::default();
+            receive.packets = None;
         }
         self.established.store(false, Ordering::Relaxed);
         self.for_each_cq(|cq| cq.clean(self.number));
@@ -349,6 +359,7 @@ impl Qp {
     fn enter_error(&self, send: &mut SendQueue) {
         let was_in_error = self.state() == IBV_QPS_ERR;
         self.set_state(send, IBV_QPS_ERR);
+        send.packets = None;
         for flushed in send.take_unfinished() {
             self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
         }
@@ -369,7 +380,9 @@ impl Qp {
             .current
             .take()
             .map(|current| current.receive);
-        let mut posted: Vec<Receive> = begun.into_iter().collect();
+        let packets = receive.packets.take();
+        let in_hand = packets.and_then(|packets| packets.into_receive());
+        let mut posted: Vec<Receive> = begun.into_iter().chain(in_hand).collect();
         while let Some(next) = receive.ring.take() {
             posted.push(next);
         }
@@ -594,7 +607,7 @@ fn check_values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
     let has = |bit| mask & bit != 0;
     let wrong = (has(IBV_QP_PORT) && new.port_num != device::PORT)
         || (has(IBV_QP_PKEY_INDEX) && usize::from(new.pkey_index) >= device::PKEYS)
-        || (has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=IBV_MTU_4096).contains(&new.path_mtu))
+        || (has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=device::active_mtu()).contains(&new.path_mtu))
         || (has(IBV_QP_MAX_QP_RD_ATOMIC) && new.max_rd_atomic > device::MAX_RD_ATOMIC)
         || (has(IBV_QP_MAX_DEST_RD_ATOMIC) && new.max_dest_rd_atomic > device::MAX_RD_ATOMIC)
         || (has(IBV_QP_TIMEOUT) && new.timeout > 31)

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Most descriptors in one message.
-pub const MAX_DESCRIPTORS: usize = 4;
+/// Most descriptors in one message: the slots of a UDP port, and a listener (`roce/pool.rs`).
+pub const MAX_DESCRIPTORS: usize = 65;
 
 /// One end of a connection, or a listener.
 #[derive(Debug)]
@@ -75,6 +75,39 @@ impl Socket {
             return Err(Errno::last());
         }
         Ok(socket)
+    }
+
+    /// Listens under an abstract name, which is free again when the last descriptor of the listener is closed; EADDRINUSE
+    /// when somebody in this network namespace has it.
+    pub fn listen_abstract(name: &[u8]) -> Result<Socket> {
+        let socket = Socket::new()?;
+        let (address, length) = abstract_address(name)?;
+        // SAFETY: `address` is a sockaddr_un of which `length` bytes are filled.
+        if unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), length) } != 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: plain system call.
+        if unsafe { libc::listen(socket.fd.as_raw_fd(), 512) } != 0 {
+            return Err(Errno::last());
+        }
+        Ok(socket)
+    }
+
+    /// Connects to the listener of an abstract name, as [`Socket::connect`] does.
+    pub fn connect_abstract(name: &[u8]) -> Result<Socket> {
+        let socket = Socket::new()?;
+        let (address, length) = abstract_address(name)?;
+        // SAFETY: `address` is a sockaddr_un of which `length` bytes are filled.
+        if unsafe { libc::connect(socket.fd.as_raw_fd(), (&raw const address).cast(), length) } != 0
+        {
+            return Err(Errno::last());
+        }
+        Ok(socket)
+    }
+
+    /// One that was handed over.
+    pub fn of(fd: OwnedFd) -> Socket {
+        Socket { fd }
     }
 
     /// Takes the next connection of a listener; EAGAIN when there is none.
@@ -263,11 +296,14 @@ impl AsFd for Socket {
 }
 
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct Control([u8; CONTROL]);
+
+/// Room for one header with that many descriptors.
+const CONTROL: usize = 16 + MAX_DESCRIPTORS.next_multiple_of(2) * 4;
 
 impl Control {
     fn new() -> Control {
-        Control([0; 64])
+        Control([0; CONTROL])
     }
 }
 
@@ -283,6 +319,22 @@ fn address(path: &Path) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
         *slot = *byte as libc::c_char;
     }
     let length = mem::offset_of!(libc::sockaddr_un, sun_path) + name.len() + 1;
+    Ok((address, length as libc::socklen_t))
+}
+
+/// An abstract name begins with a zero byte and has no end but its length (unix(7)).
+fn abstract_address(name: &[u8]) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: an all-zero sockaddr_un is valid.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let places = &mut address.sun_path[1..];
+    if name.len() > places.len() {
+        return Err(Errno(libc::ENAMETOOLONG));
+    }
+    for (slot, byte) in places.iter_mut().zip(name) {
+        *slot = *byte as libc::c_char;
+    }
+    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
     Ok((address, length as libc::socklen_t))
 }
 

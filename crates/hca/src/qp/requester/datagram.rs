@@ -9,13 +9,19 @@ use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::greeting;
 use crate::qp::message::{Datagram, Endpoint, Request, Route};
-use crate::qp::send::SendRequest;
+use crate::qp::send::{SendQueue, SendRequest};
+use crate::roce::path::leads_elsewhere;
 use crate::shm::registry::Identity;
 use std::sync::Arc;
 use verbena_abi::*;
 
 impl Qp {
-    pub(super) fn send_datagram(self: &Arc<Qp>, request: &SendRequest<'_>, psn: u32) -> Outcome {
+    pub(super) fn send_datagram(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        psn: u32,
+    ) -> Outcome {
         let Some(address) = request.address else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         };
@@ -24,11 +30,15 @@ impl Qp {
             Ok(runs) => runs,
             Err(outcome) => return outcome,
         };
-        if runs.total() > u64::from(crate::device::MTU_BYTES) {
+        if runs.total() > u64::from(crate::device::mtu_bytes()) {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
-        // Another LID is another host, and there is none.
         let attributes = address.attributes();
+        if leads_elsewhere(attributes) {
+            let queue_key = self.datagram(request, address).qkey;
+            return self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
+        }
+        // Another LID is another host, and there is none.
         if !address.is_multicast() && attributes.dlid != crate::device::LID && !address.is_global()
         {
             return Outcome::Done;
@@ -197,8 +207,13 @@ impl Packet<'_> {
     }
 }
 
-/// The 40 bytes of a global route header (architecture specification, 8.3).
+/// The 40 bytes of a global route header (architecture specification, 8.3), or over RoCE what stands for it.
 fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
+    if let Some(interface) = crate::link::interface() {
+        let source = interface.entry(attributes.grh.sgid_index.into());
+        let source = source.map_or(attributes.grh.dgid, |entry| entry.gid);
+        return crate::roce::header::of_own_host(source, attributes, data);
+    }
     const IB_TRANSPORT: u8 = 0x1b;
     let grh = &attributes.grh;
     let mut bytes = [0; 40];

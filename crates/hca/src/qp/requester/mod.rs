@@ -78,7 +78,10 @@ impl Qp {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
         if self.kind == IBV_QPT_UD {
-            return self.send_datagram(request, psn);
+            return self.send_datagram(send, request, psn);
+        }
+        if send.packets.is_some() {
+            return self.execute_by_packets(send, request, index);
         }
         let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
         if send.channel.as_ref().is_none_or(gone) {
@@ -156,7 +159,7 @@ impl Qp {
 
     /// Local buffers of a request, which must allow `access`.
     #[inline]
-    fn runs<'a>(
+    pub(in crate::qp) fn runs<'a>(
         &'a self,
         section: &'a Section<'_>,
         request: &SendRequest<'_>,

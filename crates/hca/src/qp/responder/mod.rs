@@ -14,6 +14,7 @@ mod failure;
 mod fetch;
 mod message;
 mod plain;
+pub(super) mod packets;
 mod read;
 mod write;
 

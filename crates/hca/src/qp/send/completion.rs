@@ -48,6 +48,9 @@ impl Qp {
             }
         }
         self.check_drained(send);
+        if send.packets.is_some() {
+            self.transmit_packets(send);
+        }
     }
 
     /// After a failed request: the error state for reliable queue pairs, the send queue error state for the others.

@@ -5,6 +5,8 @@
 
 mod answer;
 mod completion;
+pub(super) mod datagrams;
+pub(super) mod packets;
 mod post;
 mod progress;
 mod request;
@@ -14,8 +16,11 @@ pub use request::{Advance, Bind, SendRequest, Unfinished};
 
 use crate::cq::Retired;
 use crate::process::link::Outbound;
+use crate::roce::path::Path;
 use crate::shm::desk::QpRecord;
 use crate::slots::Slots;
+use datagrams::Datagrams;
+use packets::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -87,6 +92,12 @@ pub struct SendQueue {
     seeking: Option<u32>,
     /// The responder has still to be told of what is in the channel: once for a list of requests, when its posting ends.
     pub(super) owes_wake: bool,
+    /// The requester, if the peer is on another host.
+    pub(super) packets: Option<Box<Packets>>,
+    /// The way there.
+    pub(super) path: Option<Path>,
+    /// What makes packets of datagrams.
+    pub(super) datagrams: Option<Box<Datagrams>>,
 }
 
 impl SendQueue {
@@ -117,6 +128,9 @@ impl SendQueue {
             lost_since: None,
             seeking: None,
             owes_wake: false,
+            packets: None,
+            path: None,
+            datagrams: None,
         }
     }
 
@@ -162,6 +176,9 @@ impl SendQueue {
     }
 
     pub(super) fn clear(&mut self) {
+        self.packets = None;
+        self.path = None;
+        self.datagrams = None;
         self.forget_channel();
         self.unfinished.take_all();
         self.begun = 0;

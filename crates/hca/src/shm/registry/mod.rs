@@ -228,6 +228,31 @@ impl Registry {
         Ok(block * BLOCK)
     }
 
+    /// Takes the first that is free of some blocks of queue pair numbers; returns its first number.
+    ///
+    /// # Errors
+    /// ENOMEM when live processes have them all.
+    pub fn allocate_block_of(
+        &self,
+        identity: Identity,
+        blocks: impl Iterator<Item = u32> + Clone,
+    ) -> Result<u32> {
+        let try_all = || {
+            blocks.clone().find(|&block| {
+                self.table
+                    .take_block(block, identity.slot, identity.generation)
+            })
+        };
+        let block = match try_all() {
+            Some(block) => block,
+            None => {
+                self.bury_all_dead();
+                try_all().ok_or(Errno::ENOMEM)?
+            }
+        };
+        Ok(block * BLOCK)
+    }
+
     /// Who owns a queue pair number.
     #[inline]
     pub fn owner(&self, number: u32) -> Option<Identity> {

@@ -1,0 +1,195 @@
+//! The Ethernet interface that a RoCE port is, and its GID table (annex A17.4; Linux' `ib_core` fills its own alike).
+//!
+//! The first entry is the link-local address, then come IPv4 addresses, mapped, then the other IPv6 addresses.
+
+use crate::device::GIDS;
+use crate::errno::{Errno, Result};
+use crate::sys::interfaces::{self, Description};
+use std::net::{IpAddr, Ipv6Addr};
+use verbena_abi::ibv_gid;
+use verbena_wire::Mtu;
+
+/// An Ethernet interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// The number by which the kernel knows it.
+    pub index: u32,
+    /// Whether it is up and has a carrier.
+    pub is_running: bool,
+    /// The longest payload of a packet.
+    pub mtu: Mtu,
+    /// The node's identifier, made of the hardware address; none if it has none.
+    pub guid: Option<u64>,
+    table: Vec<Entry>,
+}
+
+/// An entry of the GID table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The GID: an IPv6 address, or an IPv4 address mapped into one.
+    pub gid: ibv_gid,
+    /// Whether packets can be sent from it. The link-local GID that stands for a hardware address is none of the
+    /// interface's addresses where IPv6 is off.
+    pub is_address: bool,
+}
+
+impl Interface {
+    /// The interface with this name or address; without either, the first that is up and leads to other hosts.
+    pub(super) fn find(wanted: &str) -> Result<Interface> {
+        let all = interfaces::all()?;
+        match choose(&all, wanted) {
+            Some(found) => Interface::of(found),
+            None => {
+                let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+                let what = match wanted {
+                    "" => "no interface is up".to_owned(),
+                    wanted => format!("no interface is `{wanted}` or has that address"),
+                };
+                eprintln!("verbena: {what}; there are: {}", names.join(", "));
+                Err(Errno(libc::ENODEV))
+            }
+        }
+    }
+
+    fn of(description: &Description) -> Result<Interface> {
+        let Some(mtu) = Mtu::of_link(description.mtu) else {
+            eprintln!(
+                "verbena: the MTU of {} is {} bytes; RoCE needs at least 352",
+                description.name, description.mtu
+            );
+            return Err(Errno(libc::ENODEV));
+        };
+        Ok(Interface {
+            name: description.name.clone(),
+            index: description.index,
+            is_running: description.is_running,
+            mtu,
+            guid: (description.hardware != [0; 6])
+                .then(|| u64::from_be_bytes(eui64(description.hardware))),
+            table: table(description),
+        })
+    }
+
+    /// The entry at an index of the table.
+    pub fn entry(&self, index: usize) -> Option<&Entry> {
+        self.table.get(index)
+    }
+
+    /// The whole table.
+    pub fn entries(&self) -> &[Entry] {
+        &self.table
+    }
+
+    /// Where a GID stands in the table.
+    pub fn index_of(&self, gid: ibv_gid) -> Option<usize> {
+        self.table.iter().position(|entry| entry.gid == gid)
+    }
+}
+
+fn choose<'a>(all: &'a [Description], wanted: &str) -> Option<&'a Description> {
+    if wanted.is_empty() {
+        let outward = |one: &&Description| one.is_running && !one.is_loopback;
+        let addressed = |one: &&Description| outward(one) && !one.addresses.is_empty();
+        return all
+            .iter()
+            .find(addressed)
+            .or_else(|| all.iter().find(|one| one.is_loopback && one.is_running));
+    }
+    let address: Option<IpAddr> = wanted.parse().ok();
+    all.iter().find(|one| {
+        one.name == wanted || address.is_some_and(|address| one.addresses.contains(&address))
+    })
+}
+
+fn table(description: &Description) -> Vec<Entry> {
+    let of = |address: Ipv6Addr| Entry {
+        gid: ibv_gid::from_bytes(address.octets()),
+        is_address: true,
+    };
+    let is_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;
+    let (mut local, mut v4, mut v6) = (Vec::new(), Vec::new(), Vec::new());
+    for address in &description.addresses {
+        match address {
+            IpAddr::V4(address) => v4.push(of(address.to_ipv6_mapped())),
+            IpAddr::V6(address) if is_local(address) => local.push(of(*address)),
+            IpAddr::V6(address) => v6.push(of(*address)),
+        }
+    }
+    if local.is_empty() {
+        let mut bytes = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes[8..].copy_from_slice(&eui64(description.hardware));
+        local.push(Entry {
+            gid: ibv_gid::from_bytes(bytes),
+            is_address: false,
+        });
+    }
+    let mut table: Vec<Entry> = [local, v4, v6].concat();
+    table.truncate(GIDS);
+    table
+}
+
+/// The modified EUI-64 of a hardware address (RFC 4291, appendix A).
+fn eui64([a, b, c, d, e, f]: [u8; 6]) -> [u8; 8] {
+    [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description(name: &str, addresses: &[&str]) -> Description {
+        Description {
+            name: name.into(),
+            index: 2,
+            is_running: true,
+            is_loopback: name == "lo",
+            hardware: [2, 0, 0, 0, 0, 9],
+            mtu: 1500,
+            addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn link_local_comes_first_then_ipv4_then_the_rest() {
+        let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1", "10.0.0.2"]);
+        let gids: Vec<String> = table(&eth)
+            .iter()
+            .map(|entry| Ipv6Addr::from(entry.gid.bytes()).to_string())
+            .collect();
+        assert_eq!(
+            gids,
+            ["fe80::1", "::ffff:10.0.0.1", "::ffff:10.0.0.2", "fd00::1"]
+        );
+    }
+
+    #[test]
+    fn without_a_link_local_address_the_hardware_address_makes_the_first_gid() {
+        let table = table(&description("eth0", &["10.0.0.1"]));
+        assert!(!table[0].is_address);
+        assert_eq!(
+            Ipv6Addr::from(table[0].gid.bytes()).to_string(),
+            "fe80::ff:fe00:9"
+        );
+        assert!(table[1].is_address);
+    }
+
+    #[test]
+    fn an_interface_is_chosen_by_name_by_address_or_for_leading_elsewhere() {
+        let all = [
+            description("lo", &["127.0.0.1"]),
+            description("eth0", &["10.0.0.1"]),
+            description("eth1", &["10.0.1.1", "fd00::1"]),
+        ];
+        let name = |wanted| choose(&all, wanted).map(|one| one.name.as_str());
+        assert_eq!(name(""), Some("eth0"));
+        assert_eq!(name("eth1"), Some("eth1"));
+        assert_eq!(name("fd00:0::1"), Some("eth1"));
+        assert_eq!(name("10.0.0.9"), None);
+        assert_eq!(
+            choose(&all[..1], "").map(|one| one.name.as_str()),
+            Some("lo")
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Which of its queue pairs a host reaches by packets, and when their state machines begin.
+
+use super::Qp;
+use super::responder;
+use super::send::SendQueue;
+use super::send::packets::Packets;
+use crate::errno::{Errno, Result};
+use crate::link;
+use crate::roce::path::{Path, leads_elsewhere};
+use verbena_abi::*;
+
+impl Qp {
+    /// The way to the peer of a queue pair that is being connected, if it is on another host.
+    ///
+    /// # Errors
+    /// EINVAL for an address vector that leads nowhere over RoCE; EADDRNOTAVAIL for a source GID that is no address (any
+    /// more); ENETDOWN where the port could not be opened.
+    pub(super) fn path_of_packets(
+        &self,
+        new: &ibv_qp_attr,
+        from: ibv_qp_state,
+        to: ibv_qp_state,
+    ) -> Result<Option<Path>> {
+        let connects = from == IBV_QPS_INIT && to == IBV_QPS_RTR && self.kind != IBV_QPT_UD;
+        if !connects || link::interface().is_none() {
+            return Ok(None);
+        }
+        if new.ah_attr.is_global == 0 && new.ah_attr.dlid == 0 {
+            // The port has no LID, so a route by LID is one that a program made without looking.
+            return Err(Errno::EINVAL);
+        }
+        if !leads_elsewhere(&new.ah_attr) {
+            return Ok(None);
+        }
+        let port = self.process.roce.get().ok_or(Errno(libc::ENETDOWN))?;
+        Path::of(&port.senders, &new.ah_attr).map(Some)
+    }
+
+    /// Begins the state machines that a state needs, or tells them of changed attributes.
+    pub(super) fn prepare_packets(
+        &self,
+        send: &mut SendQueue,
+        attributes: &ibv_qp_attr,
+        to: ibv_qp_state,
+        path: Option<Path>,
+    ) {
+        if link::interface().is_none() {
+            return;
+        }
+        match (to, path) {
+            (IBV_QPS_RTR, Some(path)) => {
+                let responder =
+                    responder::packets::Packets::connect(self, attributes, path.clone());
+                self.lock_receive().packets = responder.map(Box::new);
+                send.path = Some(path);
+            }
+            (IBV_QPS_RTR, None) if self.kind == IBV_QPT_UD => {
+                let responder = responder::packets::Packets::datagram(attributes);
+                self.lock_receive().packets = Some(Box::new(responder));
+            }
+            (IBV_QPS_RTS, _) if send.packets.is_none() => {
+                let connected = |path| Packets::connect(self.kind, attributes, path);
+                send.packets = send.path.clone().and_then(connected).map(Box::new);
+            }
+            _ => {
+                if let Some(packets) = &mut send.packets {
+                    packets.configure(attributes);
+                    packets.resume();
+                }
+                if let Some(packets) = &mut self.lock_receive().packets {
+                    packets.configure(attributes);
+                }
+            }
+        }
+    }
+
+    /// Whether the peer is on another host.
+    pub(super) fn goes_by_packets(&self) -> bool {
+        self.lock_send().path.is_some()
+    }
+}

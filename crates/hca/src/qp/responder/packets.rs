@@ -1,0 +1,542 @@
+//! The responder's half of a queue pair that is reached by packets: `verbena-transport`'s state machine over the receive
+//! queue and the registered memory.
+//!
+//! It lives in the receive queue, under its lock. A completion is pushed under that lock, so no flush comes between a
+//! receive and its completion. A fault that ends the queue pair is carried out when the lock is let go, the answer to the
+//! requester first: what comes meanwhile is dropped by the state machine, which has failed already.
+
+use crate::cq::{Completion, Cq};
+use crate::memory::place::{Claim, Piece, Place, grant};
+use crate::memory::transfer::Runs;
+use crate::process::Process;
+use crate::qp::atomic::Atomic;
+use crate::qp::send::packets::{mtu_of, status_of};
+use crate::qp::{Qp, ReceiveQueue};
+use crate::receive::{self, ReceiveRing, Srq};
+use crate::roce::path::Path;
+use crate::roce::receive::Arrival;
+use crate::roce::train::Train;
+use crate::shm::section::Section;
+use crate::sys::own_memory;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use verbena_abi::*;
+use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
+use verbena_transport::fault::{Consequence, Event, Next};
+use verbena_transport::reliable::{Reliable, Responder, responder};
+use verbena_transport::request::WorkId;
+use verbena_transport::unreliable::{
+    ConnectedConfiguration, ConnectedResponder, DatagramConfiguration, DatagramResponder,
+    ReceiveQueue as ReceiveQueueKind,
+};
+use verbena_transport::{
+    Access, AccessError, AtomicError, AtomicOperation, Disposition, InvalidateError, LocalError,
+    Receive, Region, ResponderAccess, Taken,
+};
+use verbena_wire::feth::Feth;
+use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, grh};
+
+/// Packets of answers that are made before others get their turn.
+const BATCH: usize = 256;
+
+/// The responder of a queue pair that is reached by packets.
+pub(in crate::qp) struct Packets {
+    machine: Machine,
+    hand: Hand,
+}
+
+enum Machine {
+    Reliable(Path, Responder),
+    Connected(Path, ConnectedResponder),
+    Datagram(DatagramResponder),
+}
+
+/// What was taken from a receive queue and has not ended.
+#[derive(Default)]
+struct Hand {
+    receive: Option<receive::Receive>,
+    /// Of an XRC request: the queue that it names.
+    shared: Option<Arc<Srq>>,
+    /// The peer.
+    source: u32,
+}
+
+impl Packets {
+    /// Of a connected queue pair that becomes ready to receive. None for a kind that receives nothing.
+    pub(in crate::qp) fn connect(
+        queue_pair: &Qp,
+        attributes: &ibv_qp_attr,
+        path: Path,
+    ) -> Option<Packets> {
+        let mtu = mtu_of(attributes);
+        let initial_psn = Psn::new(attributes.rq_psn);
+        let partition_key = PKey::DEFAULT;
+        let service = match queue_pair.kind {
+            IBV_QPT_RC => Reliable::Rc,
+            IBV_QPT_XRC_RECV => Reliable::Xrc,
+            IBV_QPT_UC => {
+                let machine = ConnectedResponder::new(ConnectedConfiguration {
+                    partition_key,
+                    mtu,
+                    initial_psn,
+                    receive_queue: match queue_pair.srq {
+                        Some(_) => ReceiveQueueKind::Shared,
+                        None => ReceiveQueueKind::Own,
+                    },
+                });
+                return Some(Packets::new(Machine::Connected(path, machine)));
+            }
+            _ => return None,
+        };
+        let machine = Responder::new(responder::Configuration {
+            service,
+            destination: Qpn::new(attributes.dest_qp_num),
+            partition_key,
+            mtu,
+            initial_psn,
+            min_rnr_timer: rnr_timer(attributes),
+            max_dest_rd_atomic: attributes.max_dest_rd_atomic.into(),
+        });
+        Some(Packets::new(Machine::Reliable(path, machine)))
+    }
+
+    /// Of a datagram queue pair.
+    pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> Packets {
+        Packets::new(Machine::Datagram(DatagramResponder::new(
+            DatagramConfiguration {
+                partition_key: PKey::DEFAULT,
+                queue_key: QKey(attributes.qkey),
+                mtu: Mtu::from_code(crate::device::active_mtu() as u8).unwrap_or(Mtu::B1024),
+            },
+        )))
+    }
+
+    fn new(machine: Machine) -> Packets {
+        Packets {
+            machine,
+            hand: Hand::default(),
+        }
+    }
+
+    /// Takes over attributes that a queue pair may change while it is connected.
+    pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
+        match &mut self.machine {
+            Machine::Reliable(_, responder) => responder.set_min_rnr_timer(rnr_timer(attributes)),
+            Machine::Connected(..) => (),
+            Machine::Datagram(_) => *self = Packets::datagram(attributes),
+        }
+    }
+
+    /// Ends its life: the receive of a message that has not come to its end.
+    pub(in crate::qp) fn into_receive(self) -> Option<receive::Receive> {
+        self.hand.receive
+    }
+}
+
+/// Checked when the attribute was set.
+fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
+    const SHORTEST: u8 = 1;
+    RnrTimer::from_code(attributes.min_rnr_timer)
+        .or_else(|| RnrTimer::from_code(SHORTEST))
+        .unwrap_or(const { RnrTimer::from_code(0).unwrap() })
+}
+
+impl Qp {
+    /// Serves a request of the peer.
+    pub(crate) fn serve_packet(&self, arrival: &Arrival<'_>) {
+        let mut guard = self.lock_receive();
+        if !self.receives() {
+            return;
+        }
+        let ReceiveQueue { ring, packets, .. } = &mut *guard;
+        let Some(Packets { machine, hand }) = packets.as_deref_mut() else {
+            return;
+        };
+        let path = match machine {
+            Machine::Reliable(path, _) | Machine::Connected(path, _) => path,
+            Machine::Datagram(_) => return,
+        };
+        if !path.is_way_of(arrival.source, arrival.destination) {
+            return;
+        }
+        let packet = &arrival.packet;
+        if let Some(header) = packet.headers.extensions.xrceth {
+            hand.shared = self.queue_of_domain(header.srq);
+        }
+        let mut access = Memory {
+            queue_pair: self,
+            ring,
+            hand,
+            route: false,
+        };
+        let disposition = match machine {
+            Machine::Reliable(_, responder) => responder.handle(packet, &mut access),
+            Machine::Connected(_, responder) => responder.handle(packet, &mut access),
+            Machine::Datagram(_) => return,
+        };
+        match disposition {
+            Disposition::Accepted => self.establish(),
+            Disposition::Refused(consequence) => self.carry_out(guard, consequence),
+            _ => (),
+        }
+    }
+
+    /// What follows from a fault, beside the answer: event and state.
+    fn carry_out(&self, mut guard: crate::lock::Guard<'_, ReceiveQueue>, consequence: Consequence) {
+        if consequence.next == Next::SameState {
+            return;
+        }
+        self.answer(&mut guard);
+        drop(guard);
+        let mut send = self.lock_send();
+        if !self.receives() {
+            return;
+        }
+        self.enter_error(&mut send);
+        if let Some(event) = consequence.event {
+            self.raise(match event {
+                Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
+                Event::AccessViolation => IBV_EVENT_QP_ACCESS_ERR,
+                Event::Fatal => IBV_EVENT_QP_FATAL,
+            });
+        }
+    }
+
+    /// Sends acknowledgements and responses. Returns whether there is more.
+    pub(crate) fn answer_by_packets(&self) -> bool {
+        let mut guard = self.lock_receive();
+        let more = self.answer(&mut guard);
+        let has_failed = match guard.packets.as_deref() {
+            Some(Packets {
+                machine: Machine::Reliable(_, responder),
+                ..
+            }) => responder.has_failed(),
+            _ => false,
+        };
+        drop(guard);
+        if has_failed {
+            // The right to read went while the response was under way.
+            self.fail_as_responder(IBV_EVENT_QP_ACCESS_ERR);
+        }
+        more
+    }
+
+    fn answer(&self, receive: &mut ReceiveQueue) -> bool {
+        let ReceiveQueue { ring, packets, .. } = receive;
+        let Some(Packets {
+            machine: Machine::Reliable(path, responder),
+            hand,
+        }) = packets.as_deref_mut()
+        else {
+            return false;
+        };
+        let mut access = Memory {
+            queue_pair: self,
+            ring,
+            hand,
+            route: false,
+        };
+        let mut made = 0;
+        let mut train = Train::new(path);
+        while made < BATCH
+            && let Ok(Some(length)) = responder.poll_transmit(&mut access, train.room())
+        {
+            train.couple(length);
+            made += 1;
+        }
+        drop(train);
+        self.process.counters.shard().packets_sent.add(made as u64);
+        made == BATCH
+    }
+
+    /// Takes a datagram that came as a packet.
+    pub(crate) fn take_datagram_packet(&self, arrival: &Arrival<'_>) {
+        let mut guard = self.lock_receive();
+        if self.kind != IBV_QPT_UD || !self.receives() {
+            return;
+        }
+        let needed = (grh::LENGTH + arrival.packet.payload.len()) as u64;
+        // Class D: one that does not fit is dropped silently, and no receive is used.
+        let length = match &self.srq {
+            Some(srq) => srq.next_length(),
+            None => guard.ring.next_length(),
+        };
+        if length.is_none_or(|length| length < needed) {
+            return;
+        }
+        let ReceiveQueue { ring, packets, .. } = &mut *guard;
+        let Some(Packets {
+            machine: Machine::Datagram(responder),
+            hand,
+        }) = packets.as_deref_mut()
+        else {
+            return;
+        };
+        let mut access = Memory {
+            queue_pair: self,
+            ring,
+            hand,
+            route: true,
+        };
+        let route = crate::roce::header::of(arrival.route, &arrival.packet);
+        let disposition = responder.handle(&arrival.packet, &route, &mut access);
+        if let Disposition::Refused(consequence) = disposition {
+            self.carry_out(guard, consequence);
+        }
+    }
+
+    /// The XRC shared receive queue with a number, if it is in the queue pair's domain.
+    fn queue_of_domain(&self, number: SrqNumber) -> Option<Arc<Srq>> {
+        let xrcd = self.xrcd.as_ref()?;
+        let srq = self.process.srqs.find(number.value())?;
+        let is_its = srq.xrc().is_some_and(|(own, _)| own.is_same(xrcd));
+        is_its.then_some(srq)
+    }
+}
+
+/// The receive queue and the registered memory, as the state machine asks for them.
+struct Memory<'a> {
+    queue_pair: &'a Qp,
+    ring: &'a mut ReceiveRing,
+    hand: &'a mut Hand,
+    /// Whether receives begin with a route.
+    route: bool,
+}
+
+/// The one receive in hand; there is never another.
+const IN_HAND: WorkId = WorkId(0);
+
+impl Memory<'_> {
+    fn process(&self) -> &Process {
+        &self.queue_pair.process
+    }
+
+    /// The domain that memory of a request must be of: the queue pair's, or for XRC, whose responder has none, that of
+    /// the shared receive queue which the request names (annex A14).
+    fn domain(&self) -> Option<u32> {
+        match &self.queue_pair.xrcd {
+            None => Some(self.queue_pair.pd_number()),
+            Some(_) => self.hand.shared.as_ref().map(|srq| srq.pd()),
+        }
+    }
+
+    /// The domain that the buffers of a receive must be of.
+    fn receive_domain(&self) -> u32 {
+        let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
+        shared.map_or(self.queue_pair.pd_number(), |srq| srq.pd())
+    }
+
+    /// A place in our memory that the queue pair and the key allow the peer.
+    fn grant<'s>(
+        &'s self,
+        section: &'s Section<'_>,
+        region: Region,
+        right: u32,
+    ) -> Result<Place<'s>, AccessError> {
+        let record = self.process().desk.queue_pair(self.queue_pair.number);
+        if record.access.load(Ordering::Relaxed) & right == 0 {
+            return Err(AccessError);
+        }
+        let claim = Claim {
+            key: region.key.0,
+            pd: self.domain().ok_or(AccessError)?,
+            queue_pair: self.queue_pair.number,
+            access: right,
+        };
+        let key = self.process().keys.record(region.key.0);
+        grant(section, key, claim, region.address, region.length.into()).map_err(|_| AccessError)
+    }
+
+    fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
+        let section = self.process().own_marks.enter(region.key.0);
+        let place = self
+            .grant(&section, region, right)
+            .map_err(|_| AtomicError::Access)?;
+        let piece = place.pieces().next().ok_or(AtomicError::Operation)?;
+        let target = match (piece, &self.process().arena) {
+            (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
+            (Piece::Address { address, length: 8 }, _) => {
+                let mut probe = [0u8; 8];
+                // SAFETY: 8 writable bytes; the kernel checks the address, which the application may have unmapped.
+                unsafe { own_memory::load(address, probe.as_mut_ptr(), 8) }
+                    .map_err(|_| AtomicError::Operation)?;
+                address as *mut u8
+            }
+            _ => return Err(AtomicError::Operation),
+        };
+        if !(target as usize).is_multiple_of(8) {
+            return Err(AtomicError::Operation);
+        }
+        Ok(operation.perform(target))
+    }
+
+    /// Where the receive in hand completes.
+    fn completion_queue(&self) -> Option<&Cq> {
+        match self.hand.shared.as_ref().and_then(|srq| srq.xrc()) {
+            Some((_, cq)) => Some(cq),
+            None => self.queue_pair.recv_cq.as_deref(),
+        }
+    }
+
+    fn note_used(&self) {
+        let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
+        if let Some(srq) = shared {
+            srq.note_used();
+        }
+    }
+}
+
+impl ResponderAccess for Memory<'_> {
+    fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
+        let right = match access {
+            Access::Write => IBV_ACCESS_REMOTE_WRITE,
+            Access::Read => IBV_ACCESS_REMOTE_READ,
+            Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
+            Access::Flush => IBV_ACCESS_FLUSH_GLOBAL,
+        };
+        let section = self.process().own_marks.enter(region.key.0);
+        self.grant(&section, region, right).map(drop)
+    }
+
+    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
+        let section = self.process().own_marks.enter(region.key.0);
+        let place = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
+        let runs = Runs::of(&section, self.process(), place);
+        // SAFETY: `bytes` is readable for its length, which is the place's.
+        unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
+    }
+
+    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
+        let section = self.process().own_marks.enter(region.key.0);
+        let place = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
+        let runs = Runs::of(&section, self.process(), place);
+        // SAFETY: `into` is writable for its length, which is the place's.
+        unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
+    }
+
+    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, AtomicError> {
+        let operation = match operation {
+            AtomicOperation::CompareSwap { compare, swap } => Atomic {
+                opcode: IBV_WR_ATOMIC_CMP_AND_SWP,
+                compare_add: compare,
+                operand: swap,
+            },
+            AtomicOperation::FetchAdd { add } => Atomic {
+                opcode: IBV_WR_ATOMIC_FETCH_AND_ADD,
+                compare_add: add,
+                operand: 0,
+            },
+        };
+        self.perform(region, IBV_ACCESS_REMOTE_ATOMIC, operation)
+    }
+
+    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), AtomicError> {
+        let operation = Atomic {
+            opcode: IBV_WR_ATOMIC_WRITE,
+            compare_add: 0,
+            operand: u64::from_ne_bytes(bytes),
+        };
+        self.perform(region, IBV_ACCESS_REMOTE_WRITE, operation)
+            .map(drop)
+    }
+
+    fn flush(&mut self, region: Region, _: Feth) -> Result<(), AccessError> {
+        // What was written before is in place: all that is left is the right.
+        self.check(region, Access::Flush)
+    }
+
+    fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken {
+        let is_xrc = self.queue_pair.kind == IBV_QPT_XRC_RECV;
+        let taken = match (shared, &self.hand.shared, &self.queue_pair.srq) {
+            (Some(_), Some(srq), _) if is_xrc => srq.take(),
+            _ if is_xrc => return Taken::NoSuchQueue,
+            (_, _, Some(srq)) => srq.take(),
+            (_, _, None) => self.ring.take(),
+        };
+        let Some(receive) = taken else {
+            return Taken::NotReady;
+        };
+        let length = u32::try_from(receive.sges.length()).unwrap_or(u32::MAX);
+        self.hand.receive = Some(receive);
+        Taken::Receive(Receive {
+            id: IN_HAND,
+            length,
+        })
+    }
+
+    fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
+        let receive = self.hand.receive.as_ref().ok_or(LocalError)?;
+        let section = self.process().own_marks.enter(0);
+        let runs = Runs::resolve(
+            &section,
+            self.process(),
+            self.receive_domain(),
+            receive.sges.as_slice(),
+            IBV_ACCESS_LOCAL_WRITE,
+        )
+        .map_err(|_| LocalError)?;
+        // SAFETY: `bytes` is readable for its length; what is beyond the buffers is not stored.
+        unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
+            .map_err(|_| LocalError)
+    }
+
+    fn invalidate(&mut self, key: RKey) -> Result<(), InvalidateError> {
+        let window = self.process().windows.find(key.0).ok_or(InvalidateError)?;
+        let domain = self.domain().ok_or(InvalidateError)?;
+        window
+            .invalidate(key.0, domain, self.queue_pair.number)
+            .map_err(|_| InvalidateError)
+    }
+
+    fn complete(&mut self, completion: ReceiveCompletion) {
+        let Some(receive) = self.hand.receive.take() else {
+            return;
+        };
+        self.note_used();
+        let status = status_of(completion.status);
+        let mut wc = ibv_wc {
+            wr_id: receive.wr_id,
+            status,
+            opcode: IBV_WC_RECV,
+            byte_len: completion.length,
+            qp_num: self.queue_pair.number,
+            src_qp: self.hand.source,
+            vendor_err: match completion.status {
+                Status::Success => 0,
+                _ => 0x80 | status,
+            },
+            ..ibv_wc::default()
+        };
+        match completion.received {
+            Received::Send => (),
+            Received::WriteImmediate => wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+            Received::Datagram { source } => wc.src_qp = source.value(),
+        }
+        if self.route {
+            wc.wc_flags |= IBV_WC_GRH;
+        }
+        match completion.tail {
+            Tail::Nothing => (),
+            Tail::Immediate(immediate) => {
+                wc.wc_flags |= IBV_WC_WITH_IMM;
+                wc.imm = ibv_wc_imm {
+                    imm_data: u32::from_ne_bytes(immediate.0),
+                };
+            }
+            Tail::Invalidated(key) => {
+                wc.wc_flags |= IBV_WC_WITH_INV;
+                wc.imm = ibv_wc_imm {
+                    invalidated_rkey: key.0,
+                };
+            }
+        }
+        let counters = self.process().counters.shard();
+        counters.receive_operations.add(1);
+        counters.receive_bytes.add(completion.length.into());
+        // A failed one is always an event, as it is on every path.
+        let solicited = completion.solicited || completion.status != Status::Success;
+        if let Some(cq) = self.completion_queue() {
+            cq.push(Completion::received(wc), solicited);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Datagrams that leave as packets: those whose address handle names a GID of another host. A datagram is one packet and
+//! is done when that is made.
+
+use super::SendQueue;
+use super::packets::status_of;
+use crate::ah::AddressHandle;
+use crate::device;
+use crate::memory::transfer::Runs;
+use crate::qp::Qp;
+use crate::qp::requester::Outcome;
+use crate::qp::send::SendRequest;
+use crate::roce::path::Path;
+use crate::roce::train::Train;
+use verbena_abi::*;
+use verbena_transport::completion::{SendCompletion, Status};
+use verbena_transport::request::{
+    Addressee, Fence, Operation, SendRequest as Request, SendTail, WorkId,
+};
+use verbena_transport::unreliable::Requester;
+use verbena_transport::unreliable::{Configuration, Service};
+use verbena_transport::{LocalError, RequesterAccess};
+use verbena_wire::immediate::Immediate;
+use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn};
+
+/// What makes packets of datagrams.
+pub(in crate::qp) struct Datagrams(Requester);
+
+impl Datagrams {
+    fn new(number: u32, psn: u32) -> Datagrams {
+        Datagrams(Requester::new(Configuration {
+            service: Service::Datagram(Qpn::new(number)),
+            partition_key: PKey::DEFAULT,
+            mtu: Mtu::from_code(device::active_mtu() as u8).unwrap_or(Mtu::B1024),
+            initial_psn: Psn::new(psn),
+            capacity: 1,
+        }))
+    }
+}
+
+impl Qp {
+    /// Sends a datagram of these bytes.
+    pub(in crate::qp) fn send_datagram_packet(
+        &self,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        address: &AddressHandle,
+        queue_key: u32,
+        psn: u32,
+        runs: &Runs<'_>,
+    ) -> Outcome {
+        // A port that could not be opened, or an address that is gone: as if nobody received it.
+        let Some(port) = self.process.roce.get() else {
+            return Outcome::Done;
+        };
+        let Ok(path) = Path::of(&port.senders, address.attributes()) else {
+            return Outcome::Done;
+        };
+        let datagrams = send
+            .datagrams
+            .get_or_insert_with(|| Box::new(Datagrams::new(self.number, psn)));
+        let tail = match request.opcode {
+            IBV_WR_SEND_WITH_IMM => SendTail::Immediate(Immediate(request.immediate.to_ne_bytes())),
+            _ => SendTail::Nothing,
+        };
+        let posted = datagrams.0.post(Request {
+            id: WorkId(0),
+            operation: Operation::Send(tail),
+            length: runs.total() as u32,
+            addressee: Addressee::Datagram {
+                queue_pair: Qpn::new(request.remote_qpn),
+                queue_key: QKey(queue_key),
+            },
+            fence: Fence::Off,
+            solicited: request.is_solicited(),
+        });
+        if posted.is_err() {
+            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        }
+        let mut access = Access {
+            runs,
+            status: Status::LocalProtection,
+        };
+        let mut train = Train::new(&path);
+        if let Ok(Some(made)) = datagrams.0.poll_transmit(&mut access, train.room()) {
+            train.couple(made.length);
+        }
+        drop(train);
+        if access.status != Status::Success {
+            // The queue pair goes to the send queue error state with this; it begins anew from there.
+            send.datagrams = None;
+            return Outcome::Failed(status_of(access.status));
+        }
+        let counters = self.process.counters.shard();
+        counters.send_operations.add(1);
+        counters.operation_bytes.add(runs.total());
+        counters.udp_path_operations.add(1);
+        counters.udp_path_bytes.add(runs.total());
+        counters.packets_sent.add(1);
+        Outcome::Done
+    }
+}
+
+/// The bytes of one datagram.
+struct Access<'a> {
+    runs: &'a Runs<'a>,
+    status: Status,
+}
+
+impl RequesterAccess for Access<'_> {
+    fn gather(&mut self, _: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
+        // SAFETY: `into` is writable for its length.
+        unsafe {
+            self.runs
+                .gather(offset as usize, into.as_mut_ptr(), into.len())
+        }
+        .map_err(|_| LocalError)
+    }
+
+    fn scatter(&mut self, _: WorkId, _: u32, _: &[u8]) -> Result<(), LocalError> {
+        // Nothing is answered to a datagram.
+        Err(LocalError)
+    }
+
+    fn complete(&mut self, completion: SendCompletion) {
+        self.status = completion.status;
+    }
+}

@@ -1,0 +1,410 @@
+//! The requester's half of a queue pair that reaches its peer by packets: `verbena-transport`'s state machine over the
+//! send queue's requests, the program's buffers and a [`Path`].
+//!
+//! The state machine has what was sent and is not complete; the send queue keeps the requests themselves, from which
+//! buffers are gathered whenever a packet of them is made, the first time or again. A request that is complete is in
+//! neither, so its buffers are never looked at again.
+
+use super::{SendQueue, Stage};
+use crate::memory::transfer::Runs;
+use crate::qp::Qp;
+use crate::qp::requester::Outcome;
+use crate::qp::send::SendRequest;
+use crate::roce::path::Path;
+use crate::roce::receive::Arrival;
+use crate::roce::train::Train;
+use crate::sys::clock;
+use std::sync::Arc;
+use verbena_abi::*;
+use verbena_transport::completion::{SendCompletion, Status};
+use verbena_transport::reliable::{Reliable, Requester, requester};
+use verbena_transport::request::{
+    Addressee, Fence, Operation, Remote, SendRequest as Request, SendTail, WorkId,
+};
+use verbena_transport::retry::{RetryCount, RnrRetry};
+use verbena_transport::unreliable;
+use verbena_transport::{AtomicOperation, Disposition, Instant, LocalError, RequesterAccess};
+use verbena_wire::feth::{Feth, Placement, Selectivity};
+use verbena_wire::immediate::Immediate;
+use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn, RKey, SrqNumber};
+
+/// Packets that are on their way unacknowledged at most: as many as Linux' rxe allows itself.
+const WINDOW: u32 = 128;
+
+/// The requester of a queue pair whose peer is on another host.
+pub(in crate::qp) struct Packets {
+    path: Path,
+    machine: Machine,
+    /// When the timer that is set for us goes off.
+    alarm: Option<u64>,
+}
+
+enum Machine {
+    Reliable(Requester),
+    Unreliable(unreliable::Requester),
+}
+
+impl Packets {
+    /// Of a connected queue pair that becomes ready to send. None for a kind that sends nothing.
+    pub(in crate::qp) fn connect(
+        kind: ibv_qp_type,
+        attributes: &ibv_qp_attr,
+        path: Path,
+    ) -> Option<Packets> {
+        let destination = Qpn::new(attributes.dest_qp_num);
+        let mtu = mtu_of(attributes);
+        let initial_psn = Psn::new(attributes.sq_psn);
+        let capacity = usize::MAX;
+        let service = match kind {
+            IBV_QPT_RC => Reliable::Rc,
+            IBV_QPT_XRC_SEND => Reliable::Xrc,
+            IBV_QPT_UC => {
+                let machine = unreliable::Requester::new(unreliable::Configuration {
+                    service: unreliable::Service::Connected(destination),
+                    partition_key: PKey::DEFAULT,
+                    mtu,
+                    initial_psn,
+                    capacity,
+                });
+                return Some(Packets {
+                    path,
+                    machine: Machine::Unreliable(machine),
+                    alarm: None,
+                });
+            }
+            _ => return None,
+        };
+        let (ack_timeout, retry_count, rnr_retry) = retries_of(attributes);
+        let machine = Requester::new(requester::Configuration {
+            service,
+            destination,
+            partition_key: PKey::DEFAULT,
+            mtu,
+            initial_psn,
+            ack_timeout,
+            retry_count,
+            rnr_retry,
+            max_rd_atomic: attributes.max_rd_atomic.into(),
+            window: WINDOW,
+            capacity,
+        });
+        Some(Packets {
+            path,
+            machine: Machine::Reliable(machine),
+            alarm: None,
+        })
+    }
+
+    /// Takes over attributes that a queue pair may change while it is connected.
+    pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
+        if let Machine::Reliable(requester) = &mut self.machine {
+            let (timeout, count, rnr) = retries_of(attributes);
+            requester.set_retries(timeout, count, rnr);
+            requester.set_max_rd_atomic(attributes.max_rd_atomic.into());
+        }
+    }
+
+    /// Back from the send queue error state.
+    pub(in crate::qp) fn resume(&mut self) {
+        if let Machine::Unreliable(requester) = &mut self.machine
+            && requester.has_failed()
+        {
+            requester.resume();
+        }
+    }
+
+    fn post(&mut self, request: Request) -> bool {
+        match &mut self.machine {
+            Machine::Reliable(requester) => requester.post(request).is_ok(),
+            Machine::Unreliable(requester) => requester.post(request).is_ok(),
+        }
+    }
+
+    fn make(
+        &mut self,
+        now: Instant,
+        access: &mut Access<'_>,
+        room: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        match &mut self.machine {
+            Machine::Reliable(requester) => requester.poll_transmit(now, access, room),
+            Machine::Unreliable(requester) => {
+                let made = requester.poll_transmit(access, room)?;
+                Ok(made.map(|packet| packet.length))
+            }
+        }
+    }
+
+    fn next_timeout(&self) -> Option<u64> {
+        match &self.machine {
+            Machine::Reliable(requester) => requester.next_timeout().map(|at| at.0),
+            Machine::Unreliable(_) => None,
+        }
+    }
+}
+
+pub(in crate::qp) fn mtu_of(attributes: &ibv_qp_attr) -> Mtu {
+    // Checked when the attribute was set.
+    Mtu::from_code(attributes.path_mtu as u8).unwrap_or(Mtu::B1024)
+}
+
+/// Checked when the attributes were set, so the defaults are never used.
+fn retries_of(attributes: &ibv_qp_attr) -> (AckTimeout, RetryCount, RnrRetry) {
+    (
+        AckTimeout::from_code(attributes.timeout).unwrap_or(AckTimeout::INFINITE),
+        RetryCount::new(attributes.retry_cnt).unwrap_or(const { RetryCount::new(7).unwrap() }),
+        RnrRetry::new(attributes.rnr_retry).unwrap_or(RnrRetry::Infinite),
+    )
+}
+
+fn now() -> Instant {
+    Instant(clock::now())
+}
+
+impl Qp {
+    /// Hands a request to the state machine. It is made into packets when the send queue is let go
+    /// ([`Qp::transmit_packets`]).
+    #[cold]
+    pub(in crate::qp) fn execute_by_packets(
+        &self,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+    ) -> Outcome {
+        let Some(packets) = &mut send.packets else {
+            return Outcome::Lost;
+        };
+        let Some(operation) = operation(request) else {
+            return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
+        };
+        let word = matches!(
+            operation,
+            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
+        );
+        if word && request.length() < 8 {
+            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        }
+        let is_xrc = self.kind == IBV_QPT_XRC_SEND;
+        let posted = packets.post(Request {
+            id: WorkId(index),
+            operation,
+            length: if word { 8 } else { request.length() as u32 },
+            addressee: match is_xrc {
+                true => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
+                false => Addressee::Connected,
+            },
+            // The send queue has seen to it.
+            fence: Fence::Off,
+            solicited: request.is_solicited(),
+        });
+        if !posted {
+            return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
+        }
+        let counters = self.process.counters.shard();
+        match operation {
+            Operation::Send(_) => counters.send_operations.add(1),
+            Operation::Write { .. } => counters.write_operations.add(1),
+            Operation::Read { .. } => counters.read_operations.add(1),
+            Operation::Atomic { .. } | Operation::AtomicWrite { .. } => {
+                counters.atomic_operations.add(1);
+            }
+            Operation::Flush { .. } => counters.other_operations.add(1),
+        }
+        counters.operation_bytes.add(request.length());
+        counters.udp_path_operations.add(1);
+        counters.udp_path_bytes.add(request.length());
+        Outcome::Sent
+    }
+
+    /// Sends what the state machine has to send now, and sets its alarm.
+    #[cold]
+    pub(super) fn transmit_packets(self: &Arc<Qp>, send: &mut SendQueue) {
+        // Taken out, because its requests are the queue's.
+        let Some(mut packets) = send.packets.take() else {
+            return;
+        };
+        let mut access = Access {
+            queue_pair: self,
+            send,
+            ended: false,
+        };
+        let mut made = 0;
+        {
+            let path = packets.path.clone();
+            let mut train = Train::new(&path);
+            while let Ok(Some(length)) = packets.make(now(), &mut access, train.room()) {
+                train.couple(length);
+                made += 1;
+            }
+        }
+        let ended = access.ended;
+        self.process.counters.shard().packets_sent.add(made);
+        self.set_alarm(&mut packets);
+        send.packets = Some(packets);
+        if ended {
+            self.transmit(send);
+        }
+    }
+
+    /// One alarm at a time, the earliest: when it goes off the next is set.
+    fn set_alarm(&self, packets: &mut Packets) {
+        if packets.alarm.is_some_and(|alarm| alarm <= clock::now()) {
+            packets.alarm = None;
+        }
+        if let Some(deadline) = packets.next_timeout()
+            && packets.alarm.is_none_or(|alarm| deadline < alarm)
+        {
+            packets.alarm = Some(deadline);
+            self.set_timer(deadline);
+        }
+    }
+
+    /// Takes an acknowledgement, or data that was asked for.
+    pub(crate) fn take_response(self: &Arc<Qp>, arrival: &Arrival<'_>) {
+        let mut send = self.lock_send();
+        let Some(mut packets) = send.packets.take() else {
+            return;
+        };
+        let is_of_peer = packets.path.is_way_of(arrival.source, arrival.destination);
+        let mut access = Access {
+            queue_pair: self,
+            send: &mut send,
+            ended: false,
+        };
+        let disposition = match &mut packets.machine {
+            Machine::Reliable(requester) if is_of_peer => {
+                requester.handle(&arrival.packet, now(), &mut access)
+            }
+            _ => Disposition::Duplicate,
+        };
+        let counters = self.process.counters.shard();
+        match disposition {
+            Disposition::Retry => counters.lost_retries.add(1),
+            Disposition::ReceiverNotReady => counters.rnr_retries.add(1),
+            _ => (),
+        }
+        send.packets = Some(packets);
+        self.transmit(&mut send);
+    }
+}
+
+/// The send queue and the program's buffers, as the state machine asks for them.
+struct Access<'a> {
+    queue_pair: &'a Qp,
+    send: &'a mut SendQueue,
+    /// Whether a request has ended.
+    ended: bool,
+}
+
+impl Access<'_> {
+    fn place(&self, id: WorkId) -> Option<usize> {
+        let first = self.send.unfinished.front()?.index;
+        usize::try_from(id.0.checked_sub(first)?).ok()
+    }
+
+    /// Does something with a request's buffers, which must allow `access`.
+    fn with_runs(
+        &self,
+        id: WorkId,
+        access: u32,
+        action: impl FnOnce(&Runs<'_>) -> crate::errno::Result<()>,
+    ) -> Result<(), LocalError> {
+        let place = self.place(id).ok_or(LocalError)?;
+        let one = self.send.unfinished.get(place).ok_or(LocalError)?;
+        let section = self.queue_pair.process.own_marks.enter(0);
+        let request = one.request();
+        let runs = self
+            .queue_pair
+            .runs(&section, &request, access)
+            .map_err(|_| LocalError)?;
+        action(&runs).map_err(|_| LocalError)
+    }
+}
+
+impl RequesterAccess for Access<'_> {
+    fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
+        self.with_runs(id, 0, |runs| {
+            if u64::from(offset) + into.len() as u64 > runs.total() {
+                return Err(crate::errno::Errno::EFAULT);
+            }
+            // SAFETY: `into` is writable for its length.
+            unsafe { runs.gather(offset as usize, into.as_mut_ptr(), into.len()) }
+        })
+    }
+
+    fn scatter(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
+        self.with_runs(id, IBV_ACCESS_LOCAL_WRITE, |runs| {
+            // SAFETY: `bytes` is readable for its length.
+            unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
+        })
+    }
+
+    fn complete(&mut self, completion: SendCompletion) {
+        if let Some(place) = self.place(completion.id) {
+            self.send
+                .set_stage(place, Stage::Finished(status_of(completion.status)));
+            self.ended = true;
+        }
+    }
+}
+
+/// IBV_WC_*.
+pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
+    match status {
+        Status::Success => IBV_WC_SUCCESS,
+        Status::LocalLength => IBV_WC_LOC_LEN_ERR,
+        Status::LocalQpOperation => IBV_WC_LOC_QP_OP_ERR,
+        Status::LocalProtection => IBV_WC_LOC_PROT_ERR,
+        Status::Flushed => IBV_WC_WR_FLUSH_ERR,
+        Status::BadResponse => IBV_WC_BAD_RESP_ERR,
+        Status::RemoteInvalidRequest => IBV_WC_REM_INV_REQ_ERR,
+        Status::RemoteAccess => IBV_WC_REM_ACCESS_ERR,
+        Status::RemoteOperation => IBV_WC_REM_OP_ERR,
+        Status::RetryExceeded => IBV_WC_RETRY_EXC_ERR,
+        Status::RnrRetryExceeded => IBV_WC_RNR_RETRY_EXC_ERR,
+    }
+}
+
+fn operation(request: &SendRequest<'_>) -> Option<Operation> {
+    let remote = Remote {
+        address: request.remote_address,
+        key: RKey(request.rkey),
+    };
+    let immediate = Immediate(request.immediate.to_ne_bytes());
+    Some(match request.opcode {
+        IBV_WR_SEND => Operation::Send(SendTail::Nothing),
+        IBV_WR_SEND_WITH_IMM => Operation::Send(SendTail::Immediate(immediate)),
+        IBV_WR_SEND_WITH_INV => Operation::Send(SendTail::Invalidate(RKey(request.immediate))),
+        IBV_WR_RDMA_WRITE => Operation::Write {
+            remote,
+            immediate: None,
+        },
+        IBV_WR_RDMA_WRITE_WITH_IMM => Operation::Write {
+            remote,
+            immediate: Some(immediate),
+        },
+        IBV_WR_RDMA_READ => Operation::Read { remote },
+        IBV_WR_ATOMIC_CMP_AND_SWP => Operation::Atomic {
+            remote,
+            operation: AtomicOperation::CompareSwap {
+                compare: request.compare_add,
+                swap: request.swap,
+            },
+        },
+        IBV_WR_ATOMIC_FETCH_AND_ADD => Operation::Atomic {
+            remote,
+            operation: AtomicOperation::FetchAdd {
+                add: request.compare_add,
+            },
+        },
+        IBV_WR_ATOMIC_WRITE => Operation::AtomicWrite { remote },
+        IBV_WR_FLUSH => Operation::Flush {
+            remote,
+            feth: Feth {
+                placement: Placement::Visible,
+                selectivity: Selectivity::Range,
+            },
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,70 @@
+//! The 40 bytes that the receive of a datagram begins with: over RoCE the IPv6 header, or 20 zero bytes and the IPv4
+//! header (annex A17.4.5.1). A UDP socket does not see them, so they are made again of what it says.
+
+use super::path::route;
+use crate::sys::udp::Address;
+use std::net::Ipv6Addr;
+use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_wire::bth;
+use verbena_wire::ip::{self, DONT_FRAGMENT, Ipv4, Ipv6};
+use verbena_wire::packet::Packet;
+use verbena_wire::roce::{Network, Route};
+use verbena_wire::{grh, icrc, udp};
+
+/// The header of a packet that came in this.
+pub fn of(route: &Route, packet: &Packet<'_>) -> [u8; grh::LENGTH] {
+    made(route, packet.length())
+}
+
+/// The header of a datagram of `data` bytes that stays on this host: as if it had come as a packet.
+pub fn of_own_host(source: ibv_gid, vector: &ibv_ah_attr, data: u16) -> [u8; grh::LENGTH] {
+    const DETH: usize = 8;
+    let address = |gid: ibv_gid| Address {
+        ip: Ipv6Addr::from(gid.bytes()),
+        port: udp::PORT,
+        scope: 0,
+    };
+    let (from, to) = (address(source), address(vector.grh.dgid));
+    let route = route(from, to, vector.grh.traffic_class, vector.grh.hop_limit);
+    let padded = usize::from(data).next_multiple_of(4);
+    made(&route, bth::LENGTH + DETH + padded)
+}
+
+/// The header of a packet of `length` bytes, from its BTH to its last pad byte.
+pub fn made(route: &Route, length: usize) -> [u8; grh::LENGTH] {
+    let data = (udp::LENGTH + length + icrc::LENGTH) as u16;
+    let mut bytes = [0; grh::LENGTH];
+    match route.network {
+        Network::V4(network) => {
+            let header = Ipv4 {
+                tos: network.tos,
+                total_length: data + ip::V4_LENGTH as u16,
+                identification: network.identification,
+                fragment: if network.dont_fragment {
+                    DONT_FRAGMENT
+                } else {
+                    0
+                },
+                ttl: network.ttl,
+                protocol: ip::UDP,
+                checksum: 0,
+                source: network.source,
+                destination: network.destination,
+            };
+            bytes[grh::LENGTH - ip::V4_LENGTH..].copy_from_slice(&header.with_checksum().bytes());
+        }
+        Network::V6(network) => {
+            bytes = Ipv6 {
+                traffic_class: network.traffic_class,
+                flow_label: network.flow_label,
+                payload_length: data,
+                next_header: ip::UDP,
+                hop_limit: network.hop_limit,
+                source: network.source,
+                destination: network.destination,
+            }
+            .bytes();
+        }
+    }
+    bytes
+}

@@ -1,0 +1,209 @@
+//! From which address of ours to which of theirs: what an address vector means over RoCE (annex A17.4.4), and the
+//! sockets that packets leave from.
+
+use crate::device::GIDS;
+use crate::errno::{Errno, Result};
+use crate::link;
+use crate::sys::udp::{Address, Udp};
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_wire::roce::{Network, Route, V4, V6};
+use verbena_wire::{Gid, udp};
+
+/// Source ports are of this range, and say nothing (annex A17.4.3): the dynamic one of IANA.
+const FIRST_SOURCE_PORT: u16 = 0xc000;
+const SOURCE_PORTS: u32 = 0x4000;
+
+/// A socket that sends from one of our addresses.
+#[derive(Debug)]
+pub struct Sender {
+    socket: Udp,
+    local: Address,
+    /// Whether the kernel cuts what is sent into segments.
+    segments: AtomicBool,
+}
+
+impl Sender {
+    /// From an address of ours. The port differs from process to process, so that a receiver that coalesces by address
+    /// and port does not mix what is for two of its processes.
+    fn bind(ip: Ipv6Addr, scope: u32) -> Result<Sender> {
+        let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
+        for attempt in 0..SOURCE_PORTS {
+            let port = FIRST_SOURCE_PORT + (first.wrapping_add(attempt) % SOURCE_PORTS) as u16;
+            let local = Address { ip, port, scope };
+            match Udp::sender(local) {
+                Ok(socket) => {
+                    return Ok(Sender {
+                        socket,
+                        local,
+                        segments: AtomicBool::new(true),
+                    });
+                }
+                Err(Errno(libc::EADDRINUSE)) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno(libc::EADDRINUSE))
+    }
+}
+
+/// The sockets that send, by the index of their GID. Made when they are first needed.
+#[derive(Debug, Default)]
+pub struct Senders([Mutex<Option<Arc<Sender>>>; GIDS]);
+
+impl Senders {
+    fn of(&self, index: usize) -> Result<Arc<Sender>> {
+        let interface = link::interface().ok_or(Errno::EINVAL)?;
+        let entry = interface.entry(index).ok_or(Errno::EINVAL)?;
+        if !entry.is_address {
+            return Err(Errno(libc::EADDRNOTAVAIL));
+        }
+        let place = self.0.get(index).ok_or(Errno::EINVAL)?;
+        let mut place = place.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(sender) = &*place {
+            return Ok(sender.clone());
+        }
+        let ip = Ipv6Addr::from(entry.gid.bytes());
+        let sender = Arc::new(Sender::bind(ip, scope(ip))?);
+        *place = Some(sender.clone());
+        Ok(sender)
+    }
+}
+
+/// Link-local addresses mean something with their interface alone.
+fn scope(ip: Ipv6Addr) -> u32 {
+    let is_local = ip.segments()[0] & 0xffc0 == 0xfe80;
+    link::interface()
+        .filter(|_| is_local)
+        .map_or(0, |interface| interface.index)
+}
+
+/// The way to a port of another host.
+#[derive(Clone, Debug)]
+pub struct Path {
+    sender: Arc<Sender>,
+    to: Address,
+    route: Route,
+}
+
+/// Whether an address vector leads to another host.
+pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
+    let is_multicast = vector.grh.dgid.bytes()[0] == 0xff;
+    link::interface().is_some_and(|interface| {
+        vector.is_global != 0 && !is_multicast && interface.index_of(vector.grh.dgid).is_none()
+    })
+}
+
+impl Path {
+    /// The way that an address vector describes.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL for a source GID that is no address of the interface (any more); EINVAL for one that there is not,
+    /// or one of another kind than the destination.
+    pub fn of(senders: &Senders, vector: &ibv_ah_attr) -> Result<Path> {
+        let sender = senders.of(vector.grh.sgid_index.into())?;
+        let ip = Ipv6Addr::from(vector.grh.dgid.bytes());
+        if ip.to_ipv4_mapped().is_some() != sender.local.ip.to_ipv4_mapped().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let to = Address {
+            ip,
+            port: udp::PORT,
+            scope: scope(ip),
+        };
+        Ok(Path {
+            route: route(sender.local, to, 0, 0),
+            sender,
+            to,
+        })
+    }
+
+    /// What the packets of this way are in.
+    pub fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Whether a packet from there to here is one of the peer's for us (specification 9.6.1.5; Linux' rxe checks the
+    /// same).
+    pub fn is_way_of(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
+        source == self.to.ip && destination == self.sender.local.ip
+    }
+
+    /// Whether several packets can leave in one call.
+    pub fn segments(&self) -> bool {
+        self.sender.segments.load(Ordering::Relaxed)
+    }
+
+    /// Several packets of `segment` bytes, the last of which may be shorter.
+    ///
+    /// # Errors
+    /// What the kernel says; EOPNOTSUPP if it does not cut: then not again.
+    pub fn send(&self, bytes: &[u8], segment: usize) -> Result<()> {
+        /// How often the kernel is asked again when it has no room, and how long it may take.
+        const ATTEMPTS: u32 = 3;
+        const PATIENCE_MS: i32 = 1;
+        for _ in 0..ATTEMPTS {
+            match self.sender.socket.send(&self.to, bytes, segment) {
+                Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
+                    self.sender.socket.wait_for_room(PATIENCE_MS);
+                }
+                Err(Errno(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT))
+                    if segment < bytes.len() =>
+                {
+                    self.sender.segments.store(false, Ordering::Relaxed);
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                answer => return answer,
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+}
+
+/// What a packet from one address to another is in, as far as the ICRC covers it.
+pub fn route(from: Address, to: Address, traffic_class: u8, hop_limit: u8) -> Route {
+    let network = match (from.ip.to_ipv4_mapped(), to.ip.to_ipv4_mapped()) {
+        (Some(source), Some(destination)) => Network::V4(V4 {
+            tos: traffic_class,
+            identification: 0,
+            dont_fragment: true,
+            ttl: hop_limit,
+            source: source.octets(),
+            destination: destination.octets(),
+        }),
+        _ => Network::V6(V6 {
+            traffic_class,
+            flow_label: 0,
+            hop_limit,
+            source: Gid(from.ip.octets()),
+            destination: Gid(to.ip.octets()),
+        }),
+    };
+    Route {
+        network,
+        source_port: from.port,
+        destination_port: to.port,
+        udp_checksum: 0,
+    }
+}
+
+/// The same with another IPv4 identification, which a socket neither sets nor sees.
+pub fn with_identification(route: &Route, identification: u16) -> Route {
+    match route.network {
+        Network::V4(network) => Route {
+            network: Network::V4(V4 {
+                identification,
+                ..network
+            }),
+            ..*route
+        },
+        Network::V6(_) => *route,
+    }
+}
+
+/// The GID of a mapped or IPv6 address.
+pub fn gid(ip: Ipv6Addr) -> ibv_gid {
+    ibv_gid::from_bytes(ip.octets())
+}

@@ -1,0 +1,113 @@
+//! What a process has of port 4791: its slot, what it waits on, what it still has to say.
+
+use super::path::Senders;
+use super::pool::{Pool, SLOTS};
+use crate::errno::Result;
+use crate::lock::Lock;
+use crate::process::Member;
+use crate::shm::registry::{BLOCK, BLOCKS};
+use crate::sys::socket::Socket;
+use crate::sys::udp::{Inbox, Udp};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// The port of this process.
+pub struct Port {
+    pool: Pool,
+    /// Which slot is ours, once there are numbers of it.
+    slot: OnceLock<u32>,
+    pub(super) inbox: Lock<Inbox>,
+    /// Queue pairs that had more to answer than could be said at once.
+    pub(super) talkative: Mutex<Vec<u32>>,
+    /// How many there are, so that looking costs nothing.
+    pub(super) talking: AtomicU32,
+    /// The sockets that send.
+    pub senders: Senders,
+}
+
+impl Port {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// As [`Pool::join`].
+    pub fn open() -> Result<Port> {
+        Ok(Port {
+            pool: Pool::join()?,
+            slot: OnceLock::new(),
+            inbox: Lock::default(),
+            talkative: Mutex::default(),
+            talking: AtomicU32::new(0),
+            senders: Senders::default(),
+        })
+    }
+
+    /// A block of queue pair numbers that lead to a slot which no other process reads; returns its first number.
+    ///
+    /// # Errors
+    /// ENOMEM, when as many processes as there are slots have one each, or this one has all numbers of its slot.
+    pub fn allocate_block(&self, member: &Member) -> Result<u32> {
+        let (registry, identity) = (&member.registry, member.identity);
+        if let Some(slot) = self.slot.get() {
+            let more = (slot + SLOTS..BLOCKS).step_by(SLOTS as usize);
+            return registry.allocate_block_of(identity, more);
+        }
+        // Numbers of block 0 are for management, and its slot is nobody's. Who has one of the first blocks has its slot.
+        let first = registry
+            .allocate_block_of(identity, 1..SLOTS)
+            .inspect_err(|_| {
+                eprintln!(
+                    "verbena: {} processes share UDP port 4791 already, as many as can",
+                    SLOTS - 1
+                );
+            })?;
+        let _ = self.slot.set(first / BLOCK);
+        Ok(first)
+    }
+
+    /// The socket that we read, once we have one.
+    #[inline]
+    pub fn socket(&self) -> Option<&Udp> {
+        self.pool.slot(*self.slot.get()?)
+    }
+
+    /// Where processes call that want to share the port.
+    pub fn listener(&self) -> &Socket {
+        self.pool.listener()
+    }
+
+    /// Lets those who call share the port.
+    pub fn serve_callers(&self) {
+        self.pool.serve();
+    }
+
+    /// All descriptors that a forked child must not keep.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.pool.descriptors()
+    }
+
+    /// A queue pair has more to answer.
+    pub(super) fn note_talkative(&self, number: u32) {
+        let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
+        if !talkative.contains(&number) {
+            talkative.push(number);
+        }
+        self.talking
+            .store(talkative.len() as u32, Ordering::Release);
+    }
+
+    /// Whether one has.
+    pub(super) fn is_talking(&self) -> bool {
+        self.talking.load(Ordering::Acquire) > 0
+    }
+
+    /// Takes those that have.
+    pub(super) fn take_talkative(&self) -> Vec<u32> {
+        if self.talking.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
+        self.talking.store(0, Ordering::Release);
+        std::mem::take(&mut *talkative)
+    }
+}

@@ -1,0 +1,135 @@
+//! What comes to the port: whether it is whole, and which queue pair it is for (specification 9.6.1).
+
+use super::path::{gid, route, with_identification};
+use super::port::Port;
+use crate::process::Process;
+use crate::qp::Qp;
+use crate::sys::udp::{Address, Arrived};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use verbena_abi::ibv_gid;
+use verbena_wire::opcode::Service;
+use verbena_wire::packet::Packet;
+use verbena_wire::roce::{Route, open};
+use verbena_wire::udp;
+
+/// Buffers taken from the kernel before others get their turn.
+const BATCHES: usize = 8;
+
+/// A packet that is whole, and what it came in.
+pub struct Arrival<'a> {
+    /// The packet.
+    pub packet: Packet<'a>,
+    /// What it came in.
+    pub route: &'a Route,
+    /// The address that sent it.
+    pub source: Ipv6Addr,
+    /// The address of ours that it came to.
+    pub destination: Ipv6Addr,
+}
+
+impl Arrival<'_> {
+    /// The same as GIDs.
+    pub fn gids(&self) -> (ibv_gid, ibv_gid) {
+        (gid(self.source), gid(self.destination))
+    }
+}
+
+impl Process {
+    /// Takes what has come to the port and gives it to whom it is for. Returns whether there was anything.
+    #[inline]
+    pub(crate) fn receive_packets(&self) -> bool {
+        match self.roce.get() {
+            Some(port) => self.receive_from(port),
+            None => false,
+        }
+    }
+
+    fn receive_from(&self, port: &Port) -> bool {
+        let Some(socket) = port.socket() else {
+            return false;
+        };
+        // Another thread that is at it does it for us.
+        let Some(mut inbox) = port.inbox.try_lock() else {
+            return false;
+        };
+        let mut answering: Vec<Arc<Qp>> = port
+            .take_talkative()
+            .into_iter()
+            .filter_map(|number| self.queue_pairs.find(number))
+            .collect();
+        let mut worked = !answering.is_empty();
+        for _ in 0..BATCHES {
+            let count = inbox.receive(socket);
+            worked |= count > 0;
+            for index in 0..count {
+                if let Some(arrived) = inbox.arrived(index) {
+                    self.sort(&arrived, &mut answering);
+                }
+            }
+            // After a batch and not after each packet: so one acknowledgement stands for many.
+            for queue_pair in answering.drain(..) {
+                if queue_pair.answer_by_packets() {
+                    port.note_talkative(queue_pair.number());
+                }
+            }
+            if count == 0 {
+                break;
+            }
+        }
+        drop(inbox);
+        if worked && port.is_talking() {
+            // Whoever sleeps has to go on with it, if this thread does not come back.
+            self.doorbell.ring();
+        }
+        worked
+    }
+
+    /// Gives each packet to its queue pair.
+    fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
+        let to = Address {
+            ip: arrived.destination,
+            port: udp::PORT,
+            scope: 0,
+        };
+        let plain = route(arrived.source, to, arrived.traffic_class, arrived.hop_limit);
+        for (index, datagram) in arrived.bytes.chunks(arrived.segment).enumerate() {
+            // What the sender's kernel gave the segments of one call; others are worked out.
+            let route = with_identification(&plain, index as u16);
+            let Ok((bytes, _)) = open(&route, datagram) else {
+                self.counters.shard().damaged_packets.add(1);
+                continue;
+            };
+            let Ok(packet) = Packet::parse(bytes) else {
+                continue;
+            };
+            let arrival = Arrival {
+                packet,
+                route: &route,
+                source: arrived.source.ip,
+                destination: arrived.destination,
+            };
+            self.hand_over(&arrival, answering);
+        }
+    }
+
+    fn hand_over(&self, arrival: &Arrival<'_>, answering: &mut Vec<Arc<Qp>>) {
+        let bth = &arrival.packet.headers.bth;
+        let Some(queue_pair) = self.queue_pairs.find(bth.destination.value()) else {
+            return;
+        };
+        self.counters.shard().packets_received.add(1);
+        match bth.opcode.service() {
+            Service::Ud => queue_pair.take_datagram_packet(arrival),
+            Service::Congestion => (),
+            Service::Rc | Service::Xrc | Service::Uc if bth.opcode.operation().is_request() => {
+                queue_pair.serve_packet(arrival);
+                let is_last = |last: &Arc<Qp>| Arc::ptr_eq(last, &queue_pair);
+                if !answering.last().is_some_and(is_last) {
+                    answering.push(queue_pair);
+                }
+            }
+            Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(arrival),
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! UDP sockets as RoCEv2 needs them: udp(7), ip(7), ipv6(7), socket(7).
+//!
+//! - What is received says for which of our addresses it was, and comes several datagrams a call; equal ones that came
+//!   one after another may come as one buffer (UDP_GRO).
+//! - What is sent leaves from an *unconnected* socket that must not fragment: over IPv4 such datagrams have the
+//!   identification 0, and those of one call with UDP_SEGMENT count up from 0. A connected socket would choose another,
+//!   and the ICRC covers it.
+//!
+//! An IPv4 address is written as an IPv6 address, mapped.
+
+use crate::errno::{Errno, Result};
+use std::mem;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Where a datagram is from or goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// IPv6, or IPv4 mapped.
+    pub ip: Ipv6Addr,
+    /// The port.
+    pub port: u16,
+    /// Interface of a link-local address, by its number; else 0.
+    pub scope: u32,
+}
+
+/// A UDP socket.
+#[derive(Debug)]
+pub struct Udp {
+    fd: OwnedFd,
+}
+
+/// Whether others of this user may bind the same port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// They may: SO_REUSEPORT.
+    Shared,
+    /// They may not.
+    Alone,
+}
+
+/// Bytes that a receiver asks the kernel to keep room for. It gives as much as `net.core.rmem_max` allows.
+const RECEIVE_BUFFER: libc::c_int = 16 << 20;
+/// The same for a sender.
+const SEND_BUFFER: libc::c_int = 4 << 20;
+
+const UDP_SEGMENT: libc::c_int = 103;
+const UDP_GRO: libc::c_int = 104;
+const UDP_NO_CHECK6_RX: libc::c_int = 102;
+
+impl Udp {
+    fn new(family: libc::c_int) -> Result<Udp> {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers; the result is checked before it is owned.
+        let fd = unsafe { libc::socket(family, kind, 0) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: `fd` was just made and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Udp { fd })
+    }
+
+    /// A socket that was handed over.
+    pub fn of(fd: OwnedFd) -> Udp {
+        Udp { fd }
+    }
+
+    /// A socket that receives what comes to `port` of any address of this host, of IPv4 and IPv6, or of IPv4 alone
+    /// where the system has no IPv6.
+    ///
+    /// # Errors
+    /// EADDRINUSE when somebody has the port who does not share it with us.
+    pub fn receiver(port: u16, sharing: Sharing) -> Result<Udp> {
+        match Udp::new(libc::AF_INET6) {
+            Ok(socket) => {
+                socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+                socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+                socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+                socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+                // What rxe sends over IPv6. The ICRC says more than the checksum would.
+                let _ = socket.set(libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+                socket.become_receiver(port, sharing, libc::AF_INET6)
+            }
+            Err(Errno(libc::EAFNOSUPPORT)) => {
+                Udp::new(libc::AF_INET)?.become_receiver(port, sharing, libc::AF_INET)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn become_receiver(self, port: u16, sharing: Sharing, family: libc::c_int) -> Result<Udp> {
+        if sharing == Sharing::Shared {
+            self.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        }
+        self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+        self.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        self.set(libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
+        // Older kernels do not coalesce.
+        let _ = self.set(libc::IPPROTO_UDP, UDP_GRO, 1);
+        let any = Address {
+            ip: match family {
+                libc::AF_INET => Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(),
+                _ => Ipv6Addr::UNSPECIFIED,
+            },
+            port,
+            scope: 0,
+        };
+        self.bind(any)?;
+        Ok(self)
+    }
+
+    /// A socket that sends from an address of this host.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL when the address is not this host's, EADDRINUSE when the port is taken.
+    pub fn sender(local: Address) -> Result<Udp> {
+        let socket = match local.ip.to_ipv4_mapped() {
+            Some(_) => {
+                let socket = Udp::new(libc::AF_INET)?;
+                let must_not_fragment = libc::IP_PMTUDISC_DO;
+                socket.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, must_not_fragment)?;
+                socket
+            }
+            None => {
+                let socket = Udp::new(libc::AF_INET6)?;
+                let must_not_fragment = libc::IPV6_PMTUDISC_DO;
+                let option = libc::IPV6_MTU_DISCOVER;
+                socket.set(libc::IPPROTO_IPV6, option, must_not_fragment)?;
+                socket
+            }
+        };
+        socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER)?;
+        socket.bind(local)?;
+        Ok(socket)
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> Result<()> {
+        // SAFETY: `value` is readable for its size.
+        let answer = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                option,
+                (&raw const value).cast(),
+                mem::size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        if answer == 0 {
+            Ok(())
+        } else {
+            Err(Errno::last())
+        }
+    }
+
+    fn bind(&self, address: Address) -> Result<()> {
+        let name = Name::of(address);
+        // SAFETY: `name` holds a socket address of the length that it says.
+        if unsafe { libc::bind(self.fd.as_raw_fd(), name.pointer(), name.length) } != 0 {
+            return Err(Errno::last());
+        }
+        Ok(())
+    }
+
+    /// Has a datagram for the sockets that share our port go to the one whose place among them, in the order in which
+    /// they were bound, is `mask` of the byte at `offset` of its data (SO_ATTACH_REUSEPORT_CBPF). Said to one of them, it
+    /// holds for all.
+    pub fn choose_by_byte(&self, offset: u32, mask: u32) -> Result<()> {
+        let instruction = |code: u32, k: u32| libc::sock_filter {
+            code: code as u16,
+            jt: 0,
+            jf: 0,
+            k,
+        };
+        let mut program = [
+            instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, offset),
+            instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask),
+            instruction(libc::BPF_RET | libc::BPF_A, 0),
+        ];
+        let filter = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
+        // SAFETY: `filter` names a program of the length that it says, for the call.
+        let answer = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_REUSEPORT_CBPF,
+                (&raw const filter).cast(),
+                mem::size_of_val(&filter) as libc::socklen_t,
+            )
+        };
+        if answer == 0 {
+            Ok(())
+        } else {
+            Err(Errno::last())
+        }
+    }
+
+    /// Sends `bytes`, cut into datagrams of `segment` bytes, of which the last may be shorter. Waits for nothing.
+    ///
+    /// # Errors
+    /// EAGAIN when the kernel has no room; EMSGSIZE when the way does not carry datagrams of that length; the network's.
+    pub fn send(&self, to: &Address, bytes: &[u8], segment: usize) -> Result<()> {
+        let name = Name::of(*to);
+        let mut iov = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut control = Control([0; CONTROL]);
+        // SAFETY: an all-zero msghdr is valid.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = name.pointer().cast_mut().cast();
+        message.msg_namelen = name.length;
+        message.msg_iov = &mut iov;
+        message.msg_iovlen = 1;
+        if segment < bytes.len() {
+            let payload = mem::size_of::<u16>() as u32;
+            message.msg_control = control.0.as_mut_ptr().cast();
+            // SAFETY: CMSG_SPACE is plain arithmetic.
+            message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
+            // SAFETY: `control` has room for one header with two bytes and is aligned for it.
+            unsafe {
+                let header = libc::CMSG_FIRSTHDR(&message);
+                (*header).cmsg_level = libc::IPPROTO_UDP;
+                (*header).cmsg_type = UDP_SEGMENT;
+                (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
+                let data = libc::CMSG_DATA(header).cast::<u16>();
+                data.write_unaligned(segment as u16);
+            }
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` points to live buffers of the stated lengths.
+        let n = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, flags) };
+        if n < 0 { Err(Errno::last()) } else { Ok(()) }
+    }
+
+    /// Waits until there is room to send, `milliseconds` at most.
+    pub fn wait_for_room(&self, milliseconds: i32) {
+        let mut wanted = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: `wanted` is one valid pollfd.
+        unsafe { libc::poll(&mut wanted, 1, milliseconds) };
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A socket address as the kernel takes it.
+struct Name {
+    storage: libc::sockaddr_storage,
+    length: libc::socklen_t,
+}
+
+impl Name {
+    fn of(address: Address) -> Name {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        let length = match address.ip.to_ipv4_mapped() {
+            Some(ip) => {
+                let name = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: address.port.to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(ip.octets()),
+                    },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: a sockaddr_storage has room for every socket address.
+                unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(name) };
+                mem::size_of_val(&name)
+            }
+            None => {
+                let name = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: address.port.to_be(),
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: address.ip.octets(),
+                    },
+                    sin6_scope_id: address.scope,
+                };
+                // SAFETY: as above.
+                unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(name) };
+                mem::size_of_val(&name)
+            }
+        };
+        Name {
+            storage,
+            length: length as libc::socklen_t,
+        }
+    }
+
+    fn pointer(&self) -> *const libc::sockaddr {
+        (&raw const self.storage).cast()
+    }
+
+    fn read(storage: &libc::sockaddr_storage) -> Option<Address> {
+        let pointer: *const libc::sockaddr_storage = storage;
+        match i32::from(storage.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: the family says that it is one.
+                let name = unsafe { pointer.cast::<libc::sockaddr_in>().read() };
+                let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
+                Some(Address {
+                    ip: ip.to_ipv6_mapped(),
+                    port: u16::from_be(name.sin_port),
+                    scope: 0,
+                })
+            }
+            libc::AF_INET6 => {
+                // SAFETY: the family says that it is one.
+                let name = unsafe { pointer.cast::<libc::sockaddr_in6>().read() };
+                Some(Address {
+                    ip: Ipv6Addr::from(name.sin6_addr.s6_addr),
+                    port: u16::from_be(name.sin6_port),
+                    scope: name.sin6_scope_id,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of control messages: addresses, type of service, time to live, segment length.
+const CONTROL: usize = 192;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Bytes of one buffer: the longest datagram, or as much of coalesced ones.
+const BUFFER: usize = 1 << 16;
+/// Buffers.
+const BUFFERS: usize = 8;
+
+/// What a call to receive has brought. Made once and used again.
+pub struct Inbox {
+    bytes: Vec<u8>,
+    names: Vec<libc::sockaddr_storage>,
+    controls: Vec<Control>,
+    vectors: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+}
+
+// SAFETY: the pointers inside lead to its own vectors, which are never grown.
+unsafe impl Send for Inbox {}
+
+/// Datagrams that came from one sender one after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// Who sent them.
+    pub source: Address,
+    /// To which of our addresses.
+    pub destination: Ipv6Addr,
+    /// Type of service, or traffic class.
+    pub traffic_class: u8,
+    /// Time to live, or hop limit.
+    pub hop_limit: u8,
+    /// All of them, one behind another.
+    pub bytes: &'a [u8],
+    /// Bytes of each; the last may be shorter.
+    pub segment: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Inbox {
+        // SAFETY: all-zero structures of these types are valid.
+        let (name, vector, message): (libc::sockaddr_storage, libc::iovec, libc::mmsghdr) =
+            unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
+        let mut inbox = Inbox {
+            bytes: vec![0; BUFFER * BUFFERS],
+            names: vec![name; BUFFERS],
+            controls: vec![Control([0; CONTROL]); BUFFERS],
+            vectors: vec![vector; BUFFERS],
+            messages: vec![message; BUFFERS],
+        };
+        for (index, buffer) in inbox.bytes.chunks_exact_mut(BUFFER).enumerate() {
+            inbox.vectors[index] = libc::iovec {
+                iov_base: buffer.as_mut_ptr().cast(),
+                iov_len: BUFFER,
+            };
+            let header = &mut inbox.messages[index].msg_hdr;
+            header.msg_name = (&raw mut inbox.names[index]).cast();
+            header.msg_iov = &raw mut inbox.vectors[index];
+            header.msg_iovlen = 1;
+            header.msg_control = (&raw mut inbox.controls[index]).cast();
+        }
+        inbox
+    }
+}
+
+impl Inbox {
+    /// Takes what has come to a socket, as much as there is room for; how many buffers that filled, 0 for nothing there.
+    pub fn receive(&mut self, socket: &Udp) -> usize {
+        for message in &mut self.messages {
+            message.msg_hdr.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as u32;
+            message.msg_hdr.msg_controllen = CONTROL;
+        }
+        // SAFETY: every header points to buffers of ours of the stated lengths, which nobody else uses meanwhile.
+        let n = unsafe {
+            libc::recvmmsg(
+                socket.fd.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                BUFFERS as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        };
+        // What cannot be received now is asked for again, or lost as packets are.
+        usize::try_from(n).unwrap_or(0)
+    }
+
+    /// What is in a buffer that was filled by the last call. None for what does not say all that it must.
+    pub fn arrived(&self, index: usize) -> Option<Arrived<'_>> {
+        let message = self.messages.get(index)?;
+        let length = message.msg_len as usize;
+        let bytes = self.bytes.get(index * BUFFER..)?.get(..length)?;
+        let header = &message.msg_hdr;
+        if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+            return None;
+        }
+        let mut arrived = Arrived {
+            source: Name::read(self.names.get(index)?)?,
+            destination: Ipv6Addr::UNSPECIFIED,
+            traffic_class: 0,
+            hop_limit: 0,
+            bytes,
+            segment: length.max(1),
+        };
+        // SAFETY: the kernel filled the control buffer with well-formed headers up to msg_controllen.
+        unsafe {
+            let mut at = libc::CMSG_FIRSTHDR(header);
+            while let Some(control) = at.as_ref() {
+                note(control, libc::CMSG_DATA(at), &mut arrived);
+                at = libc::CMSG_NXTHDR(header, at);
+            }
+        }
+        (!arrived.destination.is_unspecified()).then_some(arrived)
+    }
+}
+
+/// Notes what a control message says.
+///
+/// # Safety
+/// `data` is the data of `control`, as the kernel made it.
+unsafe fn note(control: &libc::cmsghdr, data: *const u8, arrived: &mut Arrived<'_>) {
+    // SAFETY: level and type say which structure it is.
+    unsafe {
+        match (control.cmsg_level, control.cmsg_type) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                let ip = Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes());
+                arrived.destination = ip.to_ipv6_mapped();
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                arrived.destination = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) => arrived.traffic_class = data.read(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                arrived.traffic_class = data.cast::<libc::c_int>().read_unaligned() as u8;
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                arrived.hop_limit = data.cast::<libc::c_int>().read_unaligned() as u8;
+            }
+            (libc::IPPROTO_UDP, UDP_GRO) => {
+                let segment = data.cast::<libc::c_int>().read_unaligned();
+                arrived.segment = usize::try_from(segment).unwrap_or(0).max(1);
+            }
+            _ => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Ipv6Addr = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+
+    fn port_of(socket: &Udp) -> u16 {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
+        // SAFETY: `storage` is writable for `length` bytes.
+        let answer = unsafe {
+            libc::getsockname(
+                socket.fd.as_raw_fd(),
+                (&raw mut storage).cast(),
+                &mut length,
+            )
+        };
+        assert_eq!(answer, 0);
+        Name::read(&storage).unwrap().port
+    }
+
+    fn at(port: u16) -> Address {
+        Address {
+            ip: HERE,
+            port,
+            scope: 0,
+        }
+    }
+
+    fn receive(inbox: &mut Inbox, socket: &Udp) -> Vec<(u16, Ipv6Addr, Vec<u8>)> {
+        let mut all = Vec::new();
+        for _ in 0..1000 {
+            for index in 0..inbox.receive(socket) {
+                let arrived = inbox.arrived(index).unwrap();
+                for datagram in arrived.bytes.chunks(arrived.segment) {
+                    all.push((arrived.source.port, arrived.destination, datagram.to_vec()));
+                }
+            }
+            if !all.is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        all
+    }
+
+    #[test]
+    fn a_datagram_tells_whence_and_whither() {
+        let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
+        let sender = Udp::sender(at(0)).unwrap();
+        sender
+            .send(&at(port_of(&receiver)), b"twelve bytes", 12)
+            .unwrap();
+        let all = receive(&mut Inbox::default(), &receiver);
+        assert_eq!(all, [(port_of(&sender), HERE, b"twelve bytes".to_vec())]);
+    }
+
+    #[test]
+    fn segments_arrive_as_datagrams() {
+        let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
+        let sender = Udp::sender(at(0)).unwrap();
+        let bytes: Vec<u8> = (0..250).collect();
+        sender.send(&at(port_of(&receiver)), &bytes, 100).unwrap();
+        let all = receive(&mut Inbox::default(), &receiver);
+        let lengths: Vec<usize> = all.iter().map(|(.., bytes)| bytes.len()).collect();
+        assert_eq!(lengths, [100, 100, 50]);
+        assert_eq!(
+            all.into_iter().flat_map(|one| one.2).collect::<Vec<u8>>(),
+            bytes
+        );
+    }
+
+    #[test]
+    fn a_byte_of_the_data_chooses_among_those_who_share_a_port() {
+        let first = Udp::receiver(0, Sharing::Shared).unwrap();
+        let port = port_of(&first);
+        let second = Udp::receiver(port, Sharing::Shared).unwrap();
+        first.choose_by_byte(2, 1).unwrap();
+        let sender = Udp::sender(at(0)).unwrap();
+        for byte in 0..8u8 {
+            sender.send(&at(port), &[9, 9, byte, 9], 4).unwrap();
+        }
+        let mut inbox = Inbox::default();
+        for (parity, socket) in [(0, &first), (1, &second)] {
+            let all = receive(&mut inbox, socket);
+            assert!(all.iter().all(|(.., bytes)| bytes[2] & 1 == parity));
+            assert!(!all.is_empty());
+        }
+        assert_eq!(
+            Udp::receiver(port, Sharing::Alone).err(),
+            Some(Errno(libc::EADDRINUSE))
+        );
+    }
+}
