@@ -90,12 +90,15 @@ impl Interface {
 
 fn choose<'a>(all: &'a [Description], wanted: &str) -> Option<&'a Description> {
     if wanted.is_empty() {
-        let outward = |one: &&Description| one.is_running && !one.is_loopback;
-        let addressed = |one: &&Description| outward(one) && !one.addresses.is_empty();
+        // One whose cable is plugged in before one that only has an address.
+        let outward = |one: &&Description| !one.is_loopback && !one.addresses.is_empty();
+        let running = |one: &&Description| outward(one) && one.is_running;
+        let up = |one: &&Description| outward(one) && one.is_up;
         return all
             .iter()
-            .find(addressed)
-            .or_else(|| all.iter().find(|one| one.is_loopback && one.is_running));
+            .find(running)
+            .or_else(|| all.iter().find(up))
+            .or_else(|| all.iter().find(|one| one.is_loopback && one.is_up));
     }
     let address: Option<IpAddr> = wanted.parse().ok();
     all.iter().find(|one| {
@@ -143,6 +146,7 @@ mod tests {
         Description {
             name: name.into(),
             index: 2,
+            is_up: true,
             is_running: true,
             is_loopback: name == "lo",
             hardware: [2, 0, 0, 0, 0, 9],

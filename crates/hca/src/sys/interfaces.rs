@@ -15,7 +15,9 @@ pub struct Description {
     pub name: String,
     /// The number by which the kernel knows it.
     pub index: u32,
-    /// Whether it is up and has a carrier (IFF_RUNNING).
+    /// Whether it is up.
+    pub is_up: bool,
+    /// Whether it has a carrier, too (IFF_RUNNING).
     pub is_running: bool,
     /// Whether it leads to this host alone.
     pub is_loopback: bool,
@@ -52,6 +54,7 @@ pub fn all() -> Result<Vec<Description>> {
                 name: text,
                 // SAFETY: a valid name.
                 index: unsafe { libc::if_nametoindex(name.as_ptr()) },
+                is_up: has(libc::IFF_UP),
                 is_running: has(libc::IFF_UP) && has(libc::IFF_RUNNING),
                 is_loopback: has(libc::IFF_LOOPBACK),
                 hardware: [0; 6],
