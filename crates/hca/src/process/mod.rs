@@ -14,6 +14,7 @@ pub mod fence;
 pub mod flight;
 mod handshakes;
 pub mod link;
+mod lurk;
 pub(crate) mod message;
 pub mod numbers;
 mod poller;

@@ -64,7 +64,7 @@ impl Process {
         for outbound in outbound {
             worked |= self.complete(outbound);
         }
-        worked | self.wake_due()
+        worked | self.receive_packets() | self.wake_due()
     }
 
     /// As [`Process::progress`], but waits for a thread that is at the same work instead of leaving it to that thread:
@@ -81,13 +81,12 @@ impl Process {
                 worked |= self.complete_with(outbound, outbound.completing.lock());
             }
         }
-        worked | self.wake_due()
+        worked | self.receive_packets_before_sleep() | self.wake_due()
     }
 
     #[inline]
     fn wake_due(&self) -> bool {
-        let received = self.receive_packets();
-        (self.timers.next() != u64::MAX && self.wake_those_due()) | received
+        self.timers.next() != u64::MAX && self.wake_those_due()
     }
 
     fn wake_those_due(&self) -> bool {

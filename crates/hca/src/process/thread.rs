@@ -6,6 +6,7 @@
 //! after they stored something. An idle process therefore takes no processor time.
 
 use crate::errno::{Errno, Result};
+use crate::process::lurk::Lurker;
 use crate::process::poller::{Poller, until};
 use crate::process::{Member, Process};
 use crate::shm::sleep;
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 /// How often the thread looks in while the application polls.
-const LURK_MS: i32 = 1;
+pub(super) const LURK_MS: i32 = 1;
 
 /// Starts the thread, which begins when it is told to through the sender, and ends at once if that is dropped. Signals are
 /// the application's: the thread takes none.
@@ -56,8 +57,9 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     poller.attend_port(process);
+    let mut lurker = Lurker::new(process);
     while !process.stopping.load(Ordering::Relaxed) {
-        process.progress();
+        lurker.found |= process.progress();
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
@@ -68,8 +70,10 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         } else {
             0
         };
-        // Who polls takes packets too.
-        poller.heed_port(process, timeout != LURK_MS);
+        let timeout = match process.roce.get() {
+            Some(_) => lurker.lurk_for_packets(process, &mut poller, timeout),
+            None => timeout,
+        };
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.desk.armed(), &process.armed_queues);
     }

@@ -18,7 +18,7 @@ pub struct Port {
     /// Which slot is ours, once there are numbers of it.
     slot: OnceLock<u32>,
     pub(super) inbox: Lock<Inbox>,
-    /// Queue pairs that had more to answer than could be said at once.
+    /// Queue pairs that have something to answer.
     pub(super) talkative: Mutex<Vec<u32>>,
     /// How many there are, so that looking costs nothing.
     pub(super) talking: AtomicU32,
@@ -86,19 +86,20 @@ impl Port {
         self.pool.descriptors()
     }
 
-    /// A queue pair has more to answer.
-    pub(super) fn note_talkative(&self, number: u32) {
+    /// Queue pairs have something to answer.
+    pub(super) fn note_talkative(&self, numbers: impl IntoIterator<Item = u32>) {
+        let mut numbers = numbers.into_iter().peekable();
+        if numbers.peek().is_none() {
+            return;
+        }
         let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
-        if !talkative.contains(&number) {
-            talkative.push(number);
+        for number in numbers {
+            if !talkative.contains(&number) {
+                talkative.push(number);
+            }
         }
         self.talking
             .store(talkative.len() as u32, Ordering::Release);
-    }
-
-    /// Whether one has.
-    pub(super) fn is_talking(&self) -> bool {
-        self.talking.load(Ordering::Acquire) > 0
     }
 
     /// Takes those that have.

@@ -4,7 +4,7 @@ use super::path::{gid, route, with_identification};
 use super::port::Port;
 use crate::process::Process;
 use crate::qp::Qp;
-use crate::sys::udp::{Address, Arrived};
+use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_abi::ibv_gid;
@@ -13,7 +13,7 @@ use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Route, open};
 use verbena_wire::udp;
 
-/// Buffers taken from the kernel before others get their turn.
+/// Times that buffers are taken from the kernel before others get their turn.
 const BATCHES: usize = 8;
 
 /// A packet that is whole, and what it came in.
@@ -36,29 +36,37 @@ impl Arrival<'_> {
 }
 
 impl Process {
-    /// Takes what has come to the port and gives it to whom it is for. Returns whether there was anything.
+    /// Takes what has come to the port and gives it to whom it is for. Returns whether there was anything to do.
+    ///
+    /// Whoever polls is told of its completions first; acknowledgements and responses leave when it looks again, or when
+    /// the progress thread does.
     #[inline]
     pub(crate) fn receive_packets(&self) -> bool {
-        match self.roce.get() {
-            Some(port) => self.receive_from(port),
+        let Some(port) = self.roce.get() else {
+            return false;
+        };
+        // Another thread that is at it does it for us.
+        match port.inbox.try_lock() {
+            Some(mut inbox) => self.receive_from(port, &mut inbox),
             None => false,
         }
     }
 
-    fn receive_from(&self, port: &Port) -> bool {
+    /// As [`Process::receive_packets`], but waits for a thread that is at it: what it leaves to be answered is ours to
+    /// answer when it does not come back.
+    pub(crate) fn receive_packets_before_sleep(&self) -> bool {
+        match self.roce.get() {
+            Some(port) => self.receive_from(port, &mut port.inbox.lock()),
+            None => false,
+        }
+    }
+
+    fn receive_from(&self, port: &Port, inbox: &mut Inbox) -> bool {
         let Some(socket) = port.socket() else {
             return false;
         };
-        // Another thread that is at it does it for us.
-        let Some(mut inbox) = port.inbox.try_lock() else {
-            return false;
-        };
-        let mut answering: Vec<Arc<Qp>> = port
-            .take_talkative()
-            .into_iter()
-            .filter_map(|number| self.queue_pairs.find(number))
-            .collect();
-        let mut worked = !answering.is_empty();
+        let mut answering: Vec<Arc<Qp>> = Vec::new();
+        let mut worked = self.answer(port, port.take_talkative());
         for _ in 0..BATCHES {
             let count = inbox.receive(socket);
             worked |= count > 0;
@@ -67,22 +75,26 @@ impl Process {
                     self.sort(&arrived, &mut answering);
                 }
             }
-            // After a batch and not after each packet: so one acknowledgement stands for many.
-            for queue_pair in answering.drain(..) {
-                if queue_pair.answer_by_packets() {
-                    port.note_talkative(queue_pair.number());
-                }
-            }
-            if count == 0 {
+            port.note_talkative(answering.drain(..).map(|queue_pair| queue_pair.number()));
+            if count < BUFFERS {
                 break;
             }
-        }
-        drop(inbox);
-        if worked && port.is_talking() {
-            // Whoever sleeps has to go on with it, if this thread does not come back.
-            self.doorbell.ring();
+            // A batch at a time and not a packet: so one acknowledgement stands for many.
+            self.answer(port, port.take_talkative());
         }
         worked
+    }
+
+    fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
+        let any = !talkative.is_empty();
+        for number in talkative {
+            if let Some(queue_pair) = self.queue_pairs.find(number)
+                && queue_pair.answer_by_packets()
+            {
+                port.note_talkative([number]);
+            }
+        }
+        any
     }
 
     /// Gives each packet to its queue pair.

@@ -340,8 +340,8 @@ struct Control([u8; CONTROL]);
 
 /// Bytes of one buffer: the longest datagram, or as much of coalesced ones.
 const BUFFER: usize = 1 << 16;
-/// Buffers.
-const BUFFERS: usize = 8;
+/// Buffers that a call to receive fills at most.
+pub const BUFFERS: usize = 8;
 
 /// What a call to receive has brought. Made once and used again.
 pub struct Inbox {
