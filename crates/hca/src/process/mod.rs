@@ -508,6 +508,7 @@ impl Process {
         if self.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
             return;
         }
+        self.answer_last_packets();
         self.counters.write_file();
         if let Some(member) = self.member.get() {
             member.registry.leave(member.identity);

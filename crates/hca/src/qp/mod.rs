@@ -217,6 +217,7 @@ impl Qp {
             transition::check(self.kind, from, to, mask)?;
             check_values(new, mask)?;
             let path = self.path_of_packets(new, from, to)?;
+            self.answer_before(to);
             let allowed = attributes.qp_access_flags;
             if to == IBV_QPS_RESET {
                 *attributes = ibv_qp_attr {
@@ -517,6 +518,7 @@ impl Qp {
         if self.destroyed.swap(true, Ordering::SeqCst) {
             return Err(Errno::EINVAL);
         }
+        self.answer_before(IBV_QPS_RESET);
         if self.kind == IBV_QPT_UD {
             self.process.greetings.wait_until_sent(self.number);
         }

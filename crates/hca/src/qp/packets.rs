@@ -74,6 +74,14 @@ impl Qp {
         }
     }
 
+    /// What was taken is acknowledged before a state that answers nothing: the program knows that it has come, and so
+    /// shall the peer.
+    pub(super) fn answer_before(&self, to: ibv_qp_state) {
+        if link::interface().is_some() && matches!(to, IBV_QPS_RESET | IBV_QPS_ERR) {
+            self.answer_by_packets();
+        }
+    }
+
     /// Whether the peer is on another host.
     pub(super) fn goes_by_packets(&self) -> bool {
         self.lock_send().path.is_some()

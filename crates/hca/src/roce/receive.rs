@@ -85,6 +85,13 @@ impl Process {
         worked
     }
 
+    /// The process is about to end: what was taken is acknowledged.
+    pub(crate) fn answer_last_packets(&self) {
+        if let Some(port) = self.roce.get() {
+            self.answer(port, port.take_talkative());
+        }
+    }
+
     fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
         let any = !talkative.is_empty();
         for number in talkative {

@@ -1,0 +1,212 @@
+"""Two hosts for a test: network namespaces, joined by a cable, which an ordinary user may make where the
+system lets him have user namespaces.
+
+Nothing is left behind: a namespace ends with the last process in it, and all of them are this test's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional, Sequence
+
+from harness.build_tree import VERBENA
+from harness.pair import Exchange, LISTEN_STATE, finish
+from harness.place import Place
+from harness.process import Ended, Process, wait_for_any
+
+SETUP_SECONDS = 10
+HERE = Path(__file__).resolve().parent
+# The system's, which is where the namespaces' programs are.
+WIRE_PYTHON = "/usr/bin/python3"
+# Programs run on a port of their own namespace, so any will do.
+PORT = 18515
+
+
+class NoNamespaces(Exception):
+    """The system's words."""
+
+
+class SetupFailed(Exception):
+    """A command of the setup and its words."""
+
+
+def refusal() -> Optional[str]:
+    """Why there can be no hosts here; nothing if there can."""
+    done = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True, check=False,
+                          timeout=SETUP_SECONDS)
+    return None if done.returncode == 0 else f"no user namespaces: {done.stderr.strip()}"
+
+
+@dataclass
+class Host:
+    """A network namespace: a process keeps it, its address, its runtime directory."""
+
+    keeper: Process
+    name: str
+    number: int
+    runtime: Path
+
+    @property
+    def address(self) -> str:
+        """Its IPv4 address."""
+        return f"10.9.0.{self.number}"
+
+    @property
+    def interface(self) -> str:
+        """Its end of the cable."""
+        return f"veth{self.number}"
+
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command there."""
+        return ["nsenter", "-t", str(self.keeper.pid), "-U", "--preserve-credentials", "-n", "--",
+                *command]
+
+    def on_adapter(self, *command: object, options: Sequence[str] = ()) -> list[str]:
+        """The command line that runs a program there, on the software adapter, over RoCE."""
+        return self.inside([str(VERBENA), "run", "--link", "roce", "--interface", self.interface,
+                            *options, "--", *map(str, command)])
+
+    def setup(self, *command: str) -> None:
+        """Runs a command of the setup there."""
+        done = subprocess.run(self.inside(command), capture_output=True, text=True, check=False,
+                              timeout=SETUP_SECONDS, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise SetupFailed(f"{' '.join(command)}: {done.stderr.strip()}")
+
+    def listens(self) -> bool:
+        """Whether somebody listens on the port there."""
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/{self.keeper.pid}/net/{table}").read_text().splitlines()[1:]:
+                _, local, _, state = line.split()[:4]
+                if state == LISTEN_STATE and int(local.rpartition(":")[2], 16) == PORT:
+                    return True
+        return False
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What becomes of RoCE packets on the cable, in shares of a thousand, the same each time for a seed."""
+
+    seed: int = 1
+    lost: int = 0
+    doubled: int = 0
+    damaged: int = 0
+    delayed: int = 0
+
+
+@dataclass
+class Hosts:
+    """Two of them and the cable, for the time of a `with`."""
+
+    place: Place
+    mtu: int = 1500
+    wire: Optional[Wire] = None
+    members: list[Host] = field(default_factory=list)
+    _cable: Optional[Process] = None
+
+    def __enter__(self) -> "Hosts":
+        if words := refusal():
+            raise NoNamespaces(words)
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cable:
+            self._cable.finish(time.monotonic())
+        for host in self.members:
+            host.keeper.finish(time.monotonic())
+            shutil.rmtree(host.runtime, ignore_errors=True)
+
+    def _make(self) -> None:
+        first = self._keep("a", ["unshare", "-Urn", "sleep", "infinity"])
+        second = self._keep("b", first.inside(["unshare", "-n", "sleep", "infinity"]))
+        if self.wire:
+            self._carry(self.wire, first, second)
+        else:
+            first.setup("ip", "link", "add", first.interface, "type", "veth", "peer", "name",
+                        second.interface, "netns", str(second.keeper.pid))
+        for host in self.members:
+            host.setup("ip", "link", "set", "lo", "up")
+            host.setup("ip", "addr", "add", f"{host.address}/24", "dev", host.interface)
+            # Without the second in which an address is looked for on the link before it is used.
+            host.setup("ip", "addr", "add", f"fd09::{host.number}/64", "dev", host.interface, "nodad")
+            host.setup("ip", "link", "set", host.interface, "mtu", str(self.mtu), "up")
+        # A TAP does not know; what it is attached to does.
+        up = ("state UP", "state UNKNOWN")
+        self._wait(lambda: all(any(state in self._link(host) for state in up) for host in self.members))
+
+    def _carry(self, wire: Wire, first: Host, second: Host) -> None:
+        shares = (wire.seed, wire.lost, wire.doubled, wire.damaged, wire.delayed)
+        self._cable = self.place.start("wire", first.inside(
+            [WIRE_PYTHON, str(HERE / "wire.py"), first.interface, str(second.keeper.pid), second.interface,
+             *map(str, shares)]))
+        self._wait(lambda: "carrying" in self._cable.output() or not self._cable.running)
+        if not self._cable.running:
+            raise SetupFailed(self._cable.output())
+
+    def _keep(self, name: str, command: list[str]) -> Host:
+        keeper = self.place.start(f"host-{name}", command)
+        runtime = self.place.runtime / name
+        runtime.mkdir(mode=0o700)
+        host = Host(keeper, name, len(self.members) + 1, runtime)
+        self.members.append(host)
+        others = [os.readlink(f"/proc/{pid}/ns/net")
+                  for pid in ["self", *(other.keeper.pid for other in self.members[:-1])]]
+        self._wait(lambda: self._namespace(host) not in [None, *others])
+        return host
+
+    @staticmethod
+    def _namespace(host: Host) -> Optional[str]:
+        # `sleep` and no longer what makes the namespace: then it is made.
+        try:
+            made = Path(f"/proc/{host.keeper.pid}/comm").read_text().strip() == "sleep"
+            return os.readlink(f"/proc/{host.keeper.pid}/ns/net") if made else None
+        except OSError:
+            return None
+
+    @staticmethod
+    def _link(host: Host) -> str:
+        return subprocess.run(host.inside(["ip", "-o", "link", "show", host.interface]), check=False,
+                              capture_output=True, text=True, timeout=SETUP_SECONDS).stdout
+
+    @staticmethod
+    def _wait(holds) -> None:
+        deadline = time.monotonic() + SETUP_SECONDS
+        while not holds():
+            if time.monotonic() > deadline:
+                raise SetupFailed("the namespaces do not come up")
+            time.sleep(0.005)
+
+    def segment(self) -> None:
+        """From now on the kernel cuts what a program sends in one call before it is on the cable."""
+        for host in self.members:
+            host.setup("ip", "link", "set", host.interface, "gso_max_segs", "1")
+
+    def start(self, host: Host, name: str, command: list[str]) -> Process:
+        """Starts a program of a host."""
+        return self.place.start(name, command, VERBENA_RUNTIME_DIR=str(host.runtime))
+
+    def run(self, host: Host, name: str, command: list[str], seconds: float) -> Ended:
+        """Runs a program of a host to its end."""
+        return self.place.run(name, command, seconds, VERBENA_RUNTIME_DIR=str(host.runtime))
+
+    def exchange(self, server: Sequence[object], client: Sequence[object], seconds: float) -> Exchange:
+        """Runs a server on the first host, and a client on the second as soon as that listens."""
+        first, second = self.members
+        deadline = time.monotonic() + seconds
+        serving = self.start(first, "server", first.on_adapter(*server))
+        while serving.running and not first.listens() and time.monotonic() < deadline:
+            wait_for_any([serving], time.monotonic() + 0.005)
+        if not serving.running or not first.listens():
+            return Exchange(serving.finish(time.monotonic()), None)
+        asking = self.start(second, "client", second.on_adapter(*client))
+        return finish(serving, asking, deadline)

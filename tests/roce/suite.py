@@ -1,0 +1,224 @@
+"""RoCEv2 between two hosts: programs in two network namespaces that nothing but a cable joins, as an
+ordinary user, by packets on UDP port 4791."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from functools import partial
+from typing import Callable, Optional, Sequence
+
+from harness import counters
+from harness.build_tree import DEVICE
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+from harness.process import wait_for_any
+from harness.requirement import Tool
+
+from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
+
+TITLE = "RoCEv2 between two hosts"
+REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
+            Tool("ip", "iproute2"), Tool("tshark", "tshark"), Tool("/dev/net/tun", "a TUN device"),
+            Tool("nsenter", "util-linux")]
+
+SECONDS = 60
+# Indices of the GID table: link-local, IPv4, IPv6.
+IPV4, IPV6 = 1, 2
+
+PINGPONGS = {
+    "rc": [[], ["-e"], ["-c"], ["-s", "1"], ["-s", "33", "-c"], ["-s", "1025", "-c"], ["-m", "256", "-c"],
+           ["-s", "1000003", "-n", "50", "-c"]],
+    "uc": [[], ["-e"], ["-c"]],
+    "ud": [[], ["-e"], ["-c"], ["-s", "33", "-c"]],
+    "srq": [[], ["-e"], ["-c"]],
+    "xsrq": [[], ["-e"]],
+}
+SIZES = (1, 3, 33, 1023, 1024, 1025, 4097, 65537, 1 << 20)
+PERFTEST = [("ib_send_bw", "RC"), ("ib_send_bw", "XRC"), ("ib_write_lat", "RC"), ("ib_write_bw", "XRC"),
+            ("ib_read_bw", "RC"), ("ib_send_lat", "UC")]
+# What becomes of packets on the way. A connection survives all of it, with every byte in its place.
+WIRES = {
+    "1 % lost": Wire(lost=10),
+    "5 % lost": Wire(lost=50),
+    "doubled": Wire(doubled=200),
+    "damaged": Wire(damaged=10),
+    "out of order": Wire(delayed=50),
+    "all of it": Wire(lost=20, doubled=20, damaged=10, delayed=20),
+}
+# Of each size so many bytes are enough to see.
+BYTES = 32 << 20
+
+
+def cases() -> list[Case]:
+    """What programs do, then what networks do."""
+    found = [Case("ibv_devinfo -v", "", on_hosts(devinfo))]
+    for transport, variants in PINGPONGS.items():
+        for options in variants:
+            row = " ".join([f"ibv_{transport}_pingpong", *options])
+            for column, gid in (("IPv4", IPV4), ("IPv6", IPV6)):
+                found.append(Case(row, column, on_hosts(partial(pingpong, transport, options, gid))))
+    for mtu in (1500, 9000):
+        for tool, transport in PERFTEST:
+            for size in SIZES:
+                found.append(Case(f"{tool} -c {transport} -s {size}", f"MTU {mtu}",
+                                  on_hosts(partial(perftest, tool, transport, size), mtu=mtu)))
+        for tool in ("ib_atomic_lat", "ib_atomic_bw"):
+            found.append(Case(f"{tool} -c RC", f"MTU {mtu}",
+                              on_hosts(partial(perftest, tool, "RC", None), mtu=mtu)))
+    found += [
+        Case("several processes of a host share the port", "", on_hosts(crowd)),
+        Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
+        Case("a host that vanishes", "", on_hosts(vanished)),
+        Case("segments that the kernel cuts", "", on_hosts(cut)),
+        Case("what tshark sees", "", on_hosts(decoded)),
+    ]
+    for column, wire in WIRES.items():
+        for transport, options in (("rc", []), ("rc", ["-s", "33"]), ("rc", ["-s", "100001"]), ("srq", []),
+                                   ("xsrq", [])):
+            row = " ".join([f"ibv_{transport}_pingpong", *options])
+            more = [*options, "-n", "200", *(["-c"] if transport != "xsrq" else [])]
+            found.append(Case(row, column, on_hosts(partial(pingpong, transport, more, IPV4), wire=wire)))
+        for tool, size in (("ib_read_bw", 65537), ("ib_write_bw", 65537), ("ib_atomic_bw", None)):
+            found.append(Case(tool, column, on_hosts(partial(perftest, tool, "RC", size), wire=wire)))
+    return found
+
+
+def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500,
+             wire: Optional[Wire] = None) -> Callable[[Place], Outcome]:
+    """A case that has two hosts."""
+    def run(place: Place) -> Outcome:
+        try:
+            with Hosts(place, mtu, wire) as hosts:
+                return body(hosts)
+        except NoNamespaces as words:
+            return skipped(str(words))
+        except SetupFailed as words:
+            return failed("the hosts could not be made", str(words))
+    return run
+
+
+def devinfo(hosts: Hosts) -> Outcome:
+    """An active Ethernet port with the interface's addresses and MTU."""
+    host = hosts.members[0]
+    ended = hosts.run(host, "devinfo", host.on_adapter("ibv_devinfo", "-v"), SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    lines = [" ".join(line.split()) for line in ended.output.splitlines()]
+    wanted = [f"hca_id: {DEVICE}", "state: PORT_ACTIVE (4)", "link_layer: Ethernet", "active_mtu: 1024 (3)",
+              "GID[ 1]: ::ffff:10.9.0.1, RoCE v2", "GID[ 2]: fd09::1, RoCE v2"]
+    lacking = [line for line in wanted if line not in lines]
+    return failed(f"does not say: {', '.join(lacking)}", ended.evidence()) if lacking else passed()
+
+
+def pingpong(transport: str, options: Sequence[str], gid: int, hosts: Hosts) -> Outcome:
+    """Server and client return 0, and everything went by packets."""
+    command = [f"ibv_{transport}_pingpong", "-d", DEVICE, "-p", PORT, "-g", gid, *options]
+    done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
+    outcome = done.outcome()
+    used = counters.paths_used(hosts.place)
+    if outcome.evidence == "" and used != {"udp"}:
+        return failed(f"went by {', '.join(sorted(used)) or 'nothing'}", done.evidence())
+    return outcome
+
+
+def perftest(tool: str, transport: str, size, hosts: Hosts) -> Outcome:
+    """Both sides return 0."""
+    count = 200 if size is None else max(5, min(500, BYTES // size))
+    options = ["-n", count, *([] if size is None else ["-s", size])]
+    command = [tool, "-F", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-c", transport, *options]
+    return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
+
+
+def crowd(hosts: Hosts) -> Outcome:
+    """Eight servers on one host and eight clients on the other, all at the same time."""
+    first, second = hosts.members
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-c", "-n", 300, "-p"]
+    deadline = time.monotonic() + SECONDS
+    ports = range(PORT, PORT + 8)
+    servers = [hosts.start(first, "server", first.on_adapter(*command, port)) for port in ports]
+    while not first.listens() and time.monotonic() < deadline:
+        wait_for_any(servers[:1], time.monotonic() + 0.005)
+    # Those that were started later listen by now, or soon.
+    time.sleep(2)
+    clients = [hosts.start(second, "client", second.on_adapter(*command, port, first.address))
+               for port in ports]
+    ended = [process.finish(deadline) for process in clients + servers]
+    wrong = [one for one in ended if not one.succeeded]
+    return failed(f"{len(wrong)} of {len(ended)} failed", wrong[0].evidence()) if wrong else passed()
+
+
+def neighbours(hosts: Hosts) -> Outcome:
+    """Two processes of one host: no packet."""
+    host = hosts.members[0]
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-c", "-p", PORT]
+    deadline = time.monotonic() + SECONDS
+    serving = hosts.start(host, "server", host.on_adapter(*command))
+    while serving.running and not host.listens() and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    asking = hosts.run(host, "client", host.on_adapter(*command, host.address), SECONDS)
+    served = serving.finish(deadline)
+    if not (asking.succeeded and served.succeeded):
+        return failed("failed", f"{served.evidence()}\n{asking.evidence()}")
+    used = counters.paths_used(hosts.place)
+    return failed(f"went by {', '.join(sorted(used))}") if "udp" in used else passed()
+
+
+def vanished(hosts: Hosts) -> Outcome:
+    """The server is killed: the client's requests end with RETRY_EXC_ERR when its retries are spent."""
+    first, second = hosts.members
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-n", 100000000, "-p", PORT]
+    deadline = time.monotonic() + SECONDS
+    serving = hosts.start(first, "server", first.on_adapter(*command))
+    while serving.running and not first.listens() and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    asking = hosts.start(second, "client", second.on_adapter(*command, first.address))
+    time.sleep(1)
+    serving.finish(time.monotonic())
+    ended = asking.finish(min(deadline, time.monotonic() + 20))
+    if ended.timed_out or "transport retry counter exceeded" not in ended.output:
+        return failed("the client did not notice", ended.evidence())
+    return passed()
+
+
+def cut(hosts: Hosts) -> Outcome:
+    """Messages of many packets, of which each is on the cable alone."""
+    hosts.segment()
+    return perftest("ib_write_bw", "RC", 1 << 20, hosts)
+
+
+def decoded(hosts: Hosts) -> Outcome:
+    """A capture of every operation: names, and nothing malformed."""
+    hosts.segment()
+    host = hosts.members[0]
+    file = hosts.place.directory / "roce.pcapng"
+    capture = hosts.start(host, "capture", host.inside(
+        ["tshark", "-q", "-i", host.interface, "-f", "udp port 4791", "-w", str(file)]))
+    deadline = time.monotonic() + SECONDS
+    while "Capturing on" not in capture.output() and time.monotonic() < deadline:
+        wait_for_any([capture], time.monotonic() + 0.02)
+    time.sleep(1)
+    for tool, transport, size in (("ib_send_bw", "RC", 3000), ("ib_write_bw", "RC", 3001),
+                                  ("ib_read_bw", "RC", 3002), ("ib_atomic_bw", "RC", None),
+                                  ("ib_send_bw", "UD", 33), ("ib_write_bw", "UC", 2047)):
+        options = [] if size is None else ["-s", size]
+        command = [tool, "-F", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-c", transport, "-n", 10, *options]
+        done = hosts.exchange(command, [*command, host.address], SECONDS)
+        if done.outcome().evidence:
+            return done.outcome()
+    time.sleep(1)
+    capture.finish(time.monotonic())
+    # RPC over RDMA is a guess at what a SEND carries, and takes perftest's bytes for its own.
+    done = subprocess.run(["tshark", "-r", str(file), "--disable-protocol", "rpcordma", "-T", "fields",
+                           "-e", "infiniband.bth.opcode", "-e", "_ws.malformed"],
+                          capture_output=True, text=True, check=False, timeout=SECONDS)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    seen = Counter(int(row[0]) for row in rows if row[0])
+    bad = [row for row in rows if not row[0] or any(row[1:])]
+    if bad:
+        return failed(f"{len(bad)} of {len(rows)} packets malformed", str(bad[:5]))
+    wanted = {0x00, 0x01, 0x02, 0x06, 0x07, 0x08, 0x0c, 0x0d, 0x0e, 0x0f, 0x11, 0x12, 0x14, 0x64, 0x26, 0x28}
+    lacking = [f"{opcode:#04x}" for opcode in sorted(wanted - set(seen))]
+    return failed(f"no packet of opcode {', '.join(lacking)}") if lacking else passed(f"{len(rows)} packets")

@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+"""A cable that misbehaves as it is told, the same way each time: carries Ethernet frames between a TAP of
+this network namespace and one of another process's, and loses, doubles, damages and delays RoCE packets.
+
+    wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED
+
+Shares are per mille. A delayed frame leaves behind up to eight later ones of the same direction.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import random
+import select
+import struct
+import sys
+
+TUNSETIFF = 0x400454CA
+IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
+CLONE_NEWNET = 0x40000000
+LONGEST = 1 << 16
+ROCE = 4791
+# How long a delayed frame waits if nothing follows it, in seconds.
+PATIENCE = 0.005
+
+
+def tap(name: str) -> int:
+    """A new TAP of the namespace that we are in."""
+    fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
+    return fd
+
+
+def enter(pid: int) -> None:
+    """Goes to the network namespace of a process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    if libc.setns(fd, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+    os.close(fd)
+
+
+def is_roce(frame: bytes) -> bool:
+    """Whether it is UDP to port 4791, over IPv4 or IPv6 without options."""
+    kind = frame[12:14]
+    if kind == b"\x08\x00":
+        return frame[23] == 17 and frame[36:38] == ROCE.to_bytes(2, "big")
+    if kind == b"\x86\xdd":
+        return frame[20] == 17 and frame[56:58] == ROCE.to_bytes(2, "big")
+    return False
+
+
+class Direction:
+    """One way of the cable."""
+
+    def __init__(self, source: int, target: int, seed: int, shares: list[int]):
+        self.source, self.target = source, target
+        self.chance = random.Random(seed)
+        self.lost, self.doubled, self.damaged, self.delayed = shares
+        # Frames, and how many are still to pass them.
+        self.waiting: list[list] = []
+
+    def happens(self, permille: int) -> bool:
+        """Whether it is the turn of a misfortune."""
+        return self.chance.randrange(1000) < permille
+
+    def put(self, frame: bytes) -> None:
+        """Delivers. What the other end has no room for is lost."""
+        try:
+            os.write(self.target, frame)
+        except OSError:
+            pass
+
+    def carry(self, frame: bytes) -> None:
+        """Takes a frame in."""
+        if not is_roce(frame):
+            self.put(frame)
+            return
+        fates = [self.happens(share) for share in (self.lost, self.doubled, self.damaged, self.delayed)]
+        lost, doubled, damaged, delayed = fates
+        if damaged:
+            at = self.chance.randrange(42, len(frame))
+            frame = frame[:at] + bytes([frame[at] ^ 1 << self.chance.randrange(8)]) + frame[at + 1:]
+        if delayed:
+            self.waiting.append([frame, self.chance.randrange(1, 9)])
+        elif not lost:
+            self.put(frame)
+            if doubled:
+                self.put(frame)
+        for one in self.waiting:
+            one[1] -= 1
+        for one in [one for one in self.waiting if one[1] < 0]:
+            self.waiting.remove(one)
+            self.put(one[0])
+
+    def read(self) -> None:
+        """Takes in what there is."""
+        for _ in range(64):
+            try:
+                self.carry(os.read(self.source, LONGEST))
+            except BlockingIOError:
+                return
+            except OSError:
+                # The interface is not up yet, or not any more.
+                return
+
+    def release(self) -> None:
+        """Nothing follows: what waits goes."""
+        for frame, _ in self.waiting:
+            self.put(frame)
+        self.waiting = []
+
+
+def main() -> None:
+    near_name, pid, far_name, seed, *shares = sys.argv[1:]
+    near = tap(near_name)
+    enter(int(pid))
+    far = tap(far_name)
+    print("carrying", flush=True)
+    shares = [int(share) for share in shares]
+    ways = [Direction(near, far, int(seed), shares), Direction(far, near, int(seed) + 1, shares)]
+    while True:
+        readable, _, _ = select.select([near, far], [], [], PATIENCE)
+        for way in ways:
+            if way.source in readable:
+                way.read()
+            elif not readable:
+                way.release()
+
+
+if __name__ == "__main__":
+    main()
