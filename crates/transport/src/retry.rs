@@ -89,6 +89,11 @@ impl Retries {
         }
     }
 
+    /// Losses since the last progress.
+    pub const fn spent(&self) -> u8 {
+        self.limit.0 - self.left
+    }
+
     /// The receiver was not ready.
     ///
     /// # Errors

@@ -359,8 +359,13 @@ impl Requester {
     }
 
     fn restart_timer(&mut self, now: Instant) {
+        // From one to four times the timeout are allowed (9.7.6.1.3). Who was silent once may be busy, and what is sent
+        // again would keep it so.
+        let patience = 1 << self.retries.spent().min(2);
         self.timer = match self.configuration.ack_timeout.nanoseconds() {
-            Some(wait) if self.oldest != self.limit => Timer::Acknowledgement(now.plus(wait)),
+            Some(wait) if self.oldest != self.limit => {
+                Timer::Acknowledgement(now.plus(wait.saturating_mul(patience)))
+            }
             _ => Timer::Idle,
         };
     }
