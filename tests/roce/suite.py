@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 from harness import counters
@@ -72,6 +73,7 @@ def cases() -> list[Case]:
         Case("several processes of a host share the port", "", on_hosts(crowd)),
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
         Case("a host that vanishes", "", on_hosts(vanished)),
+        Case("packets from strangers", "", on_hosts(strangers)),
         Case("segments that the kernel cuts", "", on_hosts(cut)),
         Case("what tshark sees", "", on_hosts(decoded)),
     ]
@@ -80,7 +82,7 @@ def cases() -> list[Case]:
                                    ("xsrq", [])):
             row = " ".join([f"ibv_{transport}_pingpong", *options])
             more = [*options, "-n", "200", *(["-c"] if transport != "xsrq" else [])]
-            found.append(Case(row, column, on_hosts(partial(pingpong, transport, more, IPV4), wire=wire)))
+            found.append(Case(row, column, on_hosts(partial(lossy, transport, more), wire=wire)))
         for tool, size in (("ib_read_bw", 65537), ("ib_write_bw", 65537), ("ib_atomic_bw", None)):
             found.append(Case(tool, column, on_hosts(partial(perftest, tool, "RC", size), wire=wire)))
     return found
@@ -122,6 +124,18 @@ def pingpong(transport: str, options: Sequence[str], gid: int, hosts: Hosts) -> 
     if outcome.evidence == "" and used != {"udp"}:
         return failed(f"went by {', '.join(sorted(used)) or 'nothing'}", done.evidence())
     return outcome
+
+
+def lossy(transport: str, options: Sequence[str], hosts: Hosts) -> Outcome:
+    """The same where packets are lost. The program that has all it waits for ends, and nobody is left to
+    acknowledge again if its last acknowledgement was lost: then the other may fail, by its retries alone."""
+    command = [f"ibv_{transport}_pingpong", "-d", DEVICE, "-p", PORT, "-g", IPV4, *options]
+    done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
+    sides = [done.server, done.client] if done.client else [done.server]
+    failures = [side for side in sides if not side.succeeded]
+    if len(sides) == 2 and len(failures) == 1 and "transport retry counter exceeded" in failures[0].output:
+        return passed("the last acknowledgement was lost")
+    return done.outcome()
 
 
 def perftest(tool: str, transport: str, size, hosts: Hosts) -> Outcome:
@@ -181,6 +195,22 @@ def vanished(hosts: Hosts) -> Outcome:
     if ended.timed_out or "transport retry counter exceeded" not in ended.output:
         return failed("the client did not notice", ended.evidence())
     return passed()
+
+
+def strangers(hosts: Hosts) -> Outcome:
+    """A connection, and beside it datagrams, are unharmed by a host that sends whatever comes to its mind."""
+    first, second = hosts.members
+    stranger = "10.9.0.77"
+    second.setup("ip", "addr", "add", f"{stranger}/24", "dev", second.interface)
+    script = Path(__file__).resolve().parent / "strangers.py"
+    noise = hosts.start(second, "stranger", second.inside(
+        ["/usr/bin/python3", str(script), stranger, first.address, "7", "1000000"]))
+    outcomes = [pingpong(transport, ["-c", "-n", "3000"], IPV4, hosts) for transport in ("rc", "ud")]
+    unharmed = noise.running
+    noise.finish(time.monotonic())
+    if not unharmed:
+        return failed("the stranger had nothing more to say", noise.output())
+    return next((outcome for outcome in outcomes if outcome.evidence), passed())
 
 
 def cut(hosts: Hosts) -> Outcome:

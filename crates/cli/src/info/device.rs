@@ -10,7 +10,9 @@ pub struct Device {
     pub name: &'static str,
     /// Its identifier.
     pub node_guid: String,
-    /// Its port's address.
+    /// What its port is attached to.
+    pub link: String,
+    /// Its port's address, 0 over Ethernet.
     pub lid: u16,
     /// Longest packet of a connected queue pair, and longest datagram, in bytes.
     pub mtu: u32,
@@ -27,8 +29,12 @@ impl Device {
         Self {
             name: device::NAME,
             node_guid: format!("{:016x}", device::guid()),
-            lid: device::LID,
-            mtu: device::MTU_BYTES,
+            link: match verbena_hca::link::interface() {
+                Some(interface) => format!("Ethernet, RoCE v2 by {}", interface.name),
+                None => "InfiniBand".into(),
+            },
+            lid: device::port_attributes().lid,
+            mtu: device::mtu_bytes(),
             limits: vec![
                 ("max_qp", count(attributes.max_qp)),
                 ("max_qp_wr", count(attributes.max_qp_wr)),

@@ -21,12 +21,13 @@ impl fmt::Display for Table<'_> {
         let Device {
             name,
             node_guid,
+            link,
             lid,
             mtu,
             limits,
         } = self.device;
         writeln!(f, "device {name}, node GUID {node_guid}")?;
-        writeln!(f, "  port 1: active, InfiniBand, LID {lid}, MTU {mtu} B")?;
+        writeln!(f, "  port 1: active, {link}, LID {lid}, MTU {mtu} B")?;
         writeln!(f, "  limits")?;
         for (name, value) in limits {
             writeln!(f, "    {name:<18}{value:>21}")?;
@@ -97,6 +98,7 @@ mod tests {
         Device {
             name: "verbena0",
             node_guid: "02".into(),
+            link: "InfiniBand".into(),
             lid: 1,
             mtu: 4096,
             limits: vec![("max_qp", 9)],

@@ -68,3 +68,56 @@ pub fn made(route: &Route, length: usize) -> [u8; grh::LENGTH] {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_wire::Gid;
+    use verbena_wire::roce::{V4, V6};
+
+    fn within(network: Network) -> Route {
+        Route {
+            network,
+            source_port: 0xd078,
+            destination_port: udp::PORT,
+            udp_checksum: 0,
+        }
+    }
+
+    /// Of a datagram of 33 bytes that Linux' rxe sent: what its receiver found before them.
+    #[test]
+    fn an_ipv4_header_stands_behind_twenty_zeros() {
+        let route = within(Network::V4(V4 {
+            tos: 0,
+            identification: 0x9550,
+            dont_fragment: true,
+            ttl: 64,
+            source: [10, 9, 0, 3],
+            destination: [10, 9, 0, 2],
+        }));
+        let bytes = made(&route, 56);
+        assert_eq!(bytes[..20], [0; 20]);
+        let golden = [
+            0x45, 0x00, 0x00, 0x58, 0x95, 0x50, 0x40, 0x00, 0x40, 0x11, 0x91, 0x2e, 10, 9, 0, 3,
+            10, 9, 0, 2,
+        ];
+        assert_eq!(bytes[20..], golden);
+    }
+
+    #[test]
+    fn an_ipv6_header_is_where_the_route_header_would_be() {
+        let route = within(Network::V6(V6 {
+            traffic_class: 0,
+            flow_label: 0,
+            hop_limit: 64,
+            source: Gid([1; 16]),
+            destination: Gid([2; 16]),
+        }));
+        let bytes = made(&route, 56);
+        assert_eq!(bytes[..8], [0x60, 0, 0, 0, 0, 68, ip::UDP, 64]);
+        assert_eq!(
+            (bytes[8..24] == [1; 16], bytes[24..] == [2; 16]),
+            (true, true)
+        );
+    }
+}
