@@ -1,7 +1,7 @@
 //! The one device and its one port, as a path between two of its processes looks.
 
 use crate::abi::{AddressVector, PathRecord};
-use verbena_hca::device::{LID, PKEY, PORT, gid, guid};
+use verbena_hca::device::{LID, PKEY, PORT, active_mtu, gid, guid};
 
 /// The device's identifier, in network order.
 pub fn node_guid() -> [u8; 8] {
@@ -12,8 +12,10 @@ pub fn node_guid() -> [u8; 8] {
 pub const PORT_NUMBER: u8 = PORT;
 /// The library's "no index": it then knows the device by its identifier.
 pub const NO_INDEX: u32 = u32::MAX;
-/// `IBV_MTU_4096`, the path's.
-pub const PATH_MTU: u8 = 5;
+/// The path's, by its code: the port's.
+pub fn path_mtu() -> u8 {
+    active_mtu() as u8
+}
 /// `IBV_RATE_100_GBPS`, the port's.
 const RATE: u8 = 16;
 /// 4.096 us * 2^14 = 67 ms: long for a path within a host, short enough to notice a dead peer within a second.
@@ -31,7 +33,7 @@ const _: () = assert!(TIME_WAIT < verbena_hca::process::numbers::REST);
 pub fn path() -> PathRecord {
     PathRecord {
         reversible: 1,
-        mtu: PATH_MTU.into(),
+        mtu: path_mtu().into(),
         numb_path: 1,
         mtu_selector: EXACTLY,
         rate_selector: EXACTLY,

@@ -113,7 +113,10 @@ impl Pool {
 
     /// Hands the slots to all who call. Waits for nobody.
     pub fn serve(&self) {
-        while let Ok(caller) = self.listener.accept() {
+        /// Callers heard before others get their turn.
+        const BATCH: usize = 64;
+        let accept = || self.listener.accept().ok();
+        for caller in std::iter::from_fn(accept).take(BATCH) {
             if check_user(&caller).is_ok() {
                 let all: Vec<BorrowedFd<'_>> = self.descriptors().collect();
                 let directory = registry::directory();

@@ -2,12 +2,12 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
+use crate::link::{self, Interface};
 use crate::process::Process;
 use crate::qp::Qp;
 use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use verbena_abi::ibv_gid;
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Route, open};
@@ -26,13 +26,6 @@ pub struct Arrival<'a> {
     pub source: Ipv6Addr,
     /// The address of ours that it came to.
     pub destination: Ipv6Addr,
-}
-
-impl Arrival<'_> {
-    /// The same as GIDs.
-    pub fn gids(&self) -> (ibv_gid, ibv_gid) {
-        (gid(self.source), gid(self.destination))
-    }
 }
 
 impl Process {
@@ -106,6 +99,12 @@ impl Process {
 
     /// Gives each packet to its queue pair.
     fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
+        // The port is open on all addresses of the host; ours are those of the interface.
+        let is_ours =
+            |interface: &Interface| interface.index_of(gid(arrived.destination)).is_some();
+        if !link::interface().is_some_and(is_ours) {
+            return;
+        }
         let to = Address {
             ip: arrived.destination,
             port: udp::PORT,

@@ -71,7 +71,7 @@ fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
         qp_attr_mask: mask as u32,
         qp_state: IBV_QPS_RTR,
         ah_attr: device::address_vector(),
-        path_mtu: device::PATH_MTU.into(),
+        path_mtu: device::path_mtu().into(),
         dest_qp_num: identifier.agreement.remote_queue_pair,
         rq_psn: identifier.agreement.remote_psn,
         max_dest_rd_atomic: identifier.agreement.responder_resources,

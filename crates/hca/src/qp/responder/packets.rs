@@ -84,7 +84,8 @@ impl Packets {
                         None => ReceiveQueueKind::Own,
                     },
                 });
-                return Some(Packets::new(Machine::Connected(path, machine)));
+                let machine = Machine::Connected(path, machine);
+                return Some(Packets::new(machine, attributes.dest_qp_num));
             }
             _ => return None,
         };
@@ -97,25 +98,27 @@ impl Packets {
             min_rnr_timer: rnr_timer(attributes),
             max_dest_rd_atomic: attributes.max_dest_rd_atomic.into(),
         });
-        Some(Packets::new(Machine::Reliable(path, machine)))
+        let machine = Machine::Reliable(path, machine);
+        Some(Packets::new(machine, attributes.dest_qp_num))
     }
 
     /// Of a datagram queue pair.
     pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> Packets {
-        Packets::new(Machine::Datagram(DatagramResponder::new(
-            DatagramConfiguration {
-                partition_key: PKey::DEFAULT,
-                queue_key: QKey(attributes.qkey),
-                mtu: Mtu::from_code(crate::device::active_mtu() as u8).unwrap_or(Mtu::B1024),
-            },
-        )))
+        let machine = DatagramResponder::new(DatagramConfiguration {
+            partition_key: PKey::DEFAULT,
+            queue_key: QKey(attributes.qkey),
+            mtu: Mtu::from_code(crate::device::active_mtu() as u8).unwrap_or(Mtu::B1024),
+        });
+        // Each datagram says whose it is.
+        Packets::new(Machine::Datagram(machine), 0)
     }
 
-    fn new(machine: Machine) -> Packets {
-        Packets {
-            machine,
-            hand: Hand::default(),
-        }
+    fn new(machine: Machine, source: u32) -> Packets {
+        let hand = Hand {
+            source,
+            ..Hand::default()
+        };
+        Packets { machine, hand }
     }
 
     /// Takes over attributes that a queue pair may change while it is connected.
@@ -160,7 +163,8 @@ impl Qp {
             return;
         }
         let packet = &arrival.packet;
-        if let Some(header) = packet.headers.extensions.xrceth {
+        // Not in the middle of a message: it stays with the queue whose receive it has taken.
+        if let (Some(header), None) = (packet.headers.extensions.xrceth, &hand.receive) {
             hand.shared = self.queue_of_domain(header.srq);
         }
         let mut access = Memory {
