@@ -70,6 +70,7 @@ def cases() -> list[Case]:
             found.append(Case(f"{tool} -c RC", f"MTU {mtu}",
                               on_hosts(partial(perftest, tool, "RC", None), mtu=mtu)))
     found += [
+        Case("ib_send_lat -e", "", on_hosts(answered_in_order)),
         Case("several processes of a host share the port", "", on_hosts(crowd)),
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
         Case("a host that vanishes", "", on_hosts(vanished)),
@@ -143,6 +144,12 @@ def perftest(tool: str, transport: str, size, hosts: Hosts) -> Outcome:
     count = 200 if size is None else max(5, min(500, BYTES // size))
     options = ["-n", count, *([] if size is None else ["-s", size])]
     command = [tool, "-F", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-c", transport, *options]
+    return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
+
+
+def answered_in_order(hosts: Hosts) -> Outcome:
+    """Who is answered has the completion of what it sent: with events, perftest looks for it once."""
+    command = ["ib_send_lat", "-F", "-e", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-n", 2000]
     return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
 
 

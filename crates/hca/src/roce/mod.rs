@@ -20,6 +20,7 @@
 //!   are gone with the error or reset state, so nothing of theirs touches memory of the program afterwards.
 //! - Memory is touched in a section, a packet at a time, under a key that is looked at anew: so who deregisters or revokes
 //!   waits for one packet at most, and what is sent again is read again only while its request is not complete.
+//! - What was taken is acknowledged before the same queue pair's next request leaves, and before it ends.
 //! - The inbox is taken before any lock of a queue pair, and by nobody who holds one.
 
 pub mod header;

@@ -206,6 +206,12 @@ impl Qp {
         }
     }
 
+    /// Sends what is to be acknowledged before a request leaves: a program that is answered may count on having the
+    /// completion of what it sent (perftest with events does).
+    pub(in crate::qp) fn answer_first(&self) {
+        self.answer(&mut self.lock_receive());
+    }
+
     /// Sends acknowledgements and responses. Returns whether there is more.
     pub(crate) fn answer_by_packets(&self) -> bool {
         let mut guard = self.lock_receive();

@@ -223,6 +223,7 @@ impl Qp {
         let Some(mut packets) = send.packets.take() else {
             return;
         };
+        self.answer_first();
         let mut access = Access {
             queue_pair: self,
             send,
