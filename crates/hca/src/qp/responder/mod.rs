@@ -13,8 +13,8 @@ mod datagram;
 mod failure;
 mod fetch;
 mod message;
-mod plain;
 pub(super) mod packets;
+mod plain;
 mod read;
 mod write;
 
