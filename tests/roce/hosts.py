@@ -78,12 +78,12 @@ class Host:
         if done.returncode != 0:
             raise SetupFailed(f"{' '.join(command)}: {done.stderr.strip()}")
 
-    def listens(self) -> bool:
-        """Whether somebody listens on the port there."""
+    def listens(self, port: int = PORT) -> bool:
+        """Whether somebody listens on a port there."""
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{self.keeper.pid}/net/{table}").read_text().splitlines()[1:]:
                 _, local, _, state = line.split()[:4]
-                if state == LISTEN_STATE and int(local.rpartition(":")[2], 16) == PORT:
+                if state == LISTEN_STATE and int(local.rpartition(":")[2], 16) == port:
                     return True
         return False
 
