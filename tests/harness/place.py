@@ -13,6 +13,10 @@ from . import build_tree
 from .process import Ended, Process, run
 
 
+# The path to peers of cases that name none; None leaves it to the adapter.
+DEFAULT_PATH: Optional[str] = None
+
+
 class Place:
     """What one case has to itself."""
 
@@ -33,7 +37,7 @@ class Place:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("VERBENA_") or name == "VERBENA_LIBRARY_DIR"}
         environment.update(VERBENA_RUNTIME_DIR=str(self.runtime), VERBENA_STATS_DIR=str(self.stats))
-        if path is not None:
+        if path := path or DEFAULT_PATH:
             environment["VERBENA_PATH"] = path
         environment.update(more)
         return environment
