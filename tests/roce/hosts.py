@@ -87,6 +87,12 @@ class Host:
                     return True
         return False
 
+    def datagrams(self) -> int:
+        """Datagrams of IPv4 that programs there have been given."""
+        lines = Path(f"/proc/{self.keeper.pid}/net/snmp").read_text().splitlines()
+        names, values = [line.split() for line in lines if line.startswith("Udp:")]
+        return int(values[names.index("InDatagrams")])
+
 
 @dataclass(frozen=True)
 class Wire:

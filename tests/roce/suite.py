@@ -198,7 +198,9 @@ def vanished(hosts: Hosts) -> Outcome:
     while serving.running and not first.listens() and time.monotonic() < deadline:
         wait_for_any([serving], time.monotonic() + 0.005)
     asking = hosts.start(second, "client", second.on_adapter(*command, first.address))
-    time.sleep(1)
+    # In the midst of the work.
+    while first.datagrams() < 1000 and asking.running and time.monotonic() < deadline:
+        time.sleep(0.005)
     serving.finish(time.monotonic())
     ended = asking.finish(min(deadline, time.monotonic() + 20))
     if ended.timed_out or "transport retry counter exceeded" not in ended.output:

@@ -51,39 +51,31 @@ impl Socket {
 
     /// Listens at `path`, which must not exist.
     pub fn listen(path: &Path) -> Result<Socket> {
-        let socket = Socket::new()?;
-        let (address, length) = address(path)?;
-        // SAFETY: `address` is a sockaddr_un of which `length` bytes are filled.
-        if unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), length) } != 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: plain system call.
-        if unsafe { libc::listen(socket.fd.as_raw_fd(), 512) } != 0 {
-            return Err(Errno::last());
-        }
-        Ok(socket)
+        Socket::listen_at(&address(path)?)
     }
 
     /// Connects to the listener at `path`. ECONNREFUSED or ENOENT mean that its process is gone, EAGAIN that too many wait
     /// for it to accept them.
     pub fn connect(path: &Path) -> Result<Socket> {
-        let socket = Socket::new()?;
-        let (address, length) = address(path)?;
-        // SAFETY: `address` is a sockaddr_un of which `length` bytes are filled.
-        if unsafe { libc::connect(socket.fd.as_raw_fd(), (&raw const address).cast(), length) } != 0
-        {
-            return Err(Errno::last());
-        }
-        Ok(socket)
+        Socket::connect_to(&address(path)?)
     }
 
     /// Listens under an abstract name, which is free again when the last descriptor of the listener is closed; EADDRINUSE
     /// when somebody in this network namespace has it.
     pub fn listen_abstract(name: &[u8]) -> Result<Socket> {
+        Socket::listen_at(&abstract_address(name)?)
+    }
+
+    /// Connects to the listener of an abstract name, as [`Socket::connect`] does.
+    pub fn connect_abstract(name: &[u8]) -> Result<Socket> {
+        Socket::connect_to(&abstract_address(name)?)
+    }
+
+    fn listen_at((address, length): &(libc::sockaddr_un, libc::socklen_t)) -> Result<Socket> {
         let socket = Socket::new()?;
-        let (address, length) = abstract_address(name)?;
+        let pointer = std::ptr::from_ref(address).cast();
         // SAFETY: `address` is a sockaddr_un of which `length` bytes are filled.
-        if unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), length) } != 0 {
+        if unsafe { libc::bind(socket.fd.as_raw_fd(), pointer, *length) } != 0 {
             return Err(Errno::last());
         }
         // SAFETY: plain system call.
@@ -93,13 +85,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Connects to the listener of an abstract name, as [`Socket::connect`] does.
-    pub fn connect_abstract(name: &[u8]) -> Result<Socket> {
+    fn connect_to((address, length): &(libc::sockaddr_un, libc::socklen_t)) -> Result<Socket> {
         let socket = Socket::new()?;
-        let (address, length) = abstract_address(name)?;
+        let pointer = std::ptr::from_ref(address).cast();
         // SAFETY: `address` is a sockaddr_un of which `length` bytes are filled.
-        if unsafe { libc::connect(socket.fd.as_raw_fd(), (&raw const address).cast(), length) } != 0
-        {
+        if unsafe { libc::connect(socket.fd.as_raw_fd(), pointer, *length) } != 0 {
             return Err(Errno::last());
         }
         Ok(socket)

@@ -4,6 +4,7 @@ use super::Call;
 use super::failure::Failure;
 use crate::errno::Errno;
 use crate::memory::place::{Piece, Place};
+use crate::process::Process;
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
@@ -35,7 +36,7 @@ impl Call<'_> {
         let found = {
             let section = self.inbound.section(remote.key);
             let place = self.grant(&section, queue_pair, remote, right, 8)?;
-            self.perform(operation, place)
+            perform(self.process, operation, place)
                 .map_err(|_| Failure::fatal(Nak::RemoteOperation))?
         };
         self.answer(serving, Answer::Atomic(found));
@@ -55,24 +56,29 @@ impl Call<'_> {
         }
         Atomic::parse(&bytes)
     }
+}
 
-    fn perform(&self, operation: Atomic, place: Place<'_>) -> Result<u64, Errno> {
-        let piece = place.pieces().next().ok_or(Errno::EFAULT)?;
-        let target = match (piece, &self.process.arena) {
-            (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
-            (Piece::Address { address, length: 8 }, _) => {
-                let mut probe = [0u8; 8];
-                // SAFETY: 8 writable bytes; the kernel checks the address, which the application may have unmapped.
-                unsafe {
-                    own_memory::load(address, probe.as_mut_ptr(), 8)?;
-                }
-                address as *mut u8
+/// Does an atomic on the word at a place that was granted; gives what was there.
+pub(super) fn perform(
+    process: &Process,
+    operation: Atomic,
+    place: Place<'_>,
+) -> Result<u64, Errno> {
+    let piece = place.pieces().next().ok_or(Errno::EFAULT)?;
+    let target = match (piece, &process.arena) {
+        (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
+        (Piece::Address { address, length: 8 }, _) => {
+            let mut probe = [0u8; 8];
+            // SAFETY: 8 writable bytes; the kernel checks the address, which the application may have unmapped.
+            unsafe {
+                own_memory::load(address, probe.as_mut_ptr(), 8)?;
             }
-            _ => return Err(Errno::EFAULT),
-        };
-        if !(target as usize).is_multiple_of(8) {
-            return Err(Errno::EINVAL);
+            address as *mut u8
         }
-        Ok(operation.perform(target))
+        _ => return Err(Errno::EFAULT),
+    };
+    if !(target as usize).is_multiple_of(8) {
+        return Err(Errno::EINVAL);
     }
+    Ok(operation.perform(target))
 }

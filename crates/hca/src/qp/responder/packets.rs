@@ -6,10 +6,11 @@
 //! requester first: what comes meanwhile is dropped by the state machine, which has failed already.
 
 use crate::cq::{Completion, Cq};
-use crate::memory::place::{Claim, Piece, Place, grant};
+use crate::memory::place::{Claim, Place, grant};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
+use crate::qp::responder::atomic::perform;
 use crate::qp::send::packets::{mtu_of, status_of};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
@@ -17,7 +18,6 @@ use crate::roce::path::Path;
 use crate::roce::receive::Arrival;
 use crate::roce::train::Train;
 use crate::shm::section::Section;
-use crate::sys::own_memory;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -362,22 +362,7 @@ impl Memory<'_> {
         let place = self
             .grant(&section, region, right)
             .map_err(|_| AtomicError::Access)?;
-        let piece = place.pieces().next().ok_or(AtomicError::Operation)?;
-        let target = match (piece, &self.process().arena) {
-            (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
-            (Piece::Address { address, length: 8 }, _) => {
-                let mut probe = [0u8; 8];
-                // SAFETY: 8 writable bytes; the kernel checks the address, which the application may have unmapped.
-                unsafe { own_memory::load(address, probe.as_mut_ptr(), 8) }
-                    .map_err(|_| AtomicError::Operation)?;
-                address as *mut u8
-            }
-            _ => return Err(AtomicError::Operation),
-        };
-        if !(target as usize).is_multiple_of(8) {
-            return Err(AtomicError::Operation);
-        }
-        Ok(operation.perform(target))
+        perform(self.process(), operation, place).map_err(|_| AtomicError::Operation)
     }
 
     /// Where the receive in hand completes.

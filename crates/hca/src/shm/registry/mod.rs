@@ -207,25 +207,13 @@ impl Registry {
         Socket::connect(&self.directory.socket(identity))
     }
 
-    /// Takes a block of queue pair numbers; returns its first number.
+    /// Takes a block of queue pair numbers, each time another, so that numbers are used again late; returns its first number.
     ///
     /// # Errors
     /// ENOMEM when live processes have them all.
     pub fn allocate_block(&self, identity: Identity) -> Result<u32> {
-        let try_all = || {
-            (1..BLOCKS).map(|_| self.table.next_block()).find(|&block| {
-                self.table
-                    .take_block(block, identity.slot, identity.generation)
-            })
-        };
-        let block = match try_all() {
-            Some(block) => block,
-            None => {
-                self.bury_all_dead();
-                try_all().ok_or(Errno::ENOMEM)?
-            }
-        };
-        Ok(block * BLOCK)
+        let in_turn = || (1..BLOCKS).map(|_| self.table.next_block());
+        self.allocate_first(identity, in_turn)
     }
 
     /// Takes the first that is free of some blocks of queue pair numbers; returns its first number.
@@ -237,12 +225,17 @@ impl Registry {
         identity: Identity,
         blocks: impl Iterator<Item = u32> + Clone,
     ) -> Result<u32> {
-        let try_all = || {
-            blocks.clone().find(|&block| {
-                self.table
-                    .take_block(block, identity.slot, identity.generation)
-            })
-        };
+        self.allocate_first(identity, || blocks.clone())
+    }
+
+    /// What dead processes have left is taken back when there is no other.
+    fn allocate_first<I: Iterator<Item = u32>>(
+        &self,
+        identity: Identity,
+        blocks: impl Fn() -> I,
+    ) -> Result<u32> {
+        let Identity { slot, generation } = identity;
+        let try_all = || blocks().find(|&block| self.table.take_block(block, slot, generation));
         let block = match try_all() {
             Some(block) => block,
             None => {
