@@ -423,11 +423,12 @@ def killed(place: Place) -> Outcome:
 
 def killed_at_any_moment(place: Place) -> Outcome:
     """Wherever in its life a process is killed: while it joins, connects, warms up, measures. The run ends by itself, says
-    which process was lost, and leaves a report."""
+    which process was lost, and leaves a report. All sizes, so that there is still something to measure (several
+    seconds of it) at the last of the moments."""
     for number in range(8):
         out = place.directory / f"out-{number}"
         process = place.start("bench", [str(VERBENA), "bench", "latency.send", "--launches", "1",
-                                        "--sizes", "8", "--out", str(out)])
+                                        "--out", str(out)])
         deadline = time.monotonic() + 30
         while len(children(process.pid)) < 2 and process.running and time.monotonic() < deadline:
             time.sleep(0.001)
