@@ -291,6 +291,13 @@ impl Peer {
         self.dead.load(Ordering::Acquire)
     }
 
+    /// Whether the peer has begun to end, which is known sooner than that it is gone: nothing answers any more, though a
+    /// thread of it may still be in the midst of something.
+    #[inline]
+    pub fn is_ending(&self) -> bool {
+        self.desk.was_left()
+    }
+
     /// Notes that the peer is gone, or is treated as such because it breaks the protocol.
     pub fn declare_dead(&self) {
         self.dead.store(true, Ordering::Release);

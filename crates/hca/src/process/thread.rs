@@ -56,6 +56,8 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
+    // Peers that reach our memory by themselves see by this that nobody is here any more.
+    process.desk.hold();
     poller.attend_port(process);
     let mut lurker = Lurker::new(process);
     while !process.stopping.load(Ordering::Relaxed) {
@@ -76,5 +78,9 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         };
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.desk.armed(), &process.armed_queues);
+    }
+    // What peers reach by themselves is there until the process ends.
+    loop {
+        std::thread::park();
     }
 }

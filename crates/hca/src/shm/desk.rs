@@ -11,7 +11,9 @@
 use crate::errno::{Errno, Result};
 use crate::sys::mapping::{Mapping, Rights};
 use crate::sys::memfd::Memfd;
+use crate::sys::robust;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"verbdesk");
@@ -28,8 +30,10 @@ pub const SEGMENTS: usize = 3;
 #[repr(C, align(64))]
 struct Front {
     magic: AtomicU64,
-    _reserved: [u64; 7],
-    /// Not zero while the progress thread sleeps and wants to be rung for.
+    /// Held by the progress thread, so that the kernel says when the process is ending.
+    held: AtomicU32,
+    _reserved: [u32; 13],
+    /// Not zero while the progress thread sleeps and wants to be rung for. In a line of its own, for it changes often.
     armed: AtomicU32,
 }
 
@@ -144,6 +148,19 @@ impl Desk {
     #[inline]
     pub fn armed(&self) -> &AtomicU32 {
         &self.front().armed
+    }
+
+    /// The calling thread, the progress thread of the owner, tells by its end that the process ends.
+    pub fn hold(self: &Arc<Desk>) {
+        // SAFETY: the reference is never given back, so the desk is there as long as the process.
+        let desk: &'static Desk = unsafe { &*Arc::into_raw(self.clone()) };
+        robust::hold(&desk.front().held);
+    }
+
+    /// Whether the owner's progress thread has ended, and with it the process: other threads of it may not have, yet.
+    #[inline]
+    pub fn was_left(&self) -> bool {
+        robust::was_left(self.front().held.load(Ordering::Acquire))
     }
 
     /// The record of a queue pair number (its lower 24 bits).

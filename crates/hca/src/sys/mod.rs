@@ -12,6 +12,7 @@ pub mod own_memory;
 pub mod populate;
 pub mod process_vm;
 pub mod remap;
+pub mod robust;
 pub mod socket;
 pub mod threads;
 pub mod udp;

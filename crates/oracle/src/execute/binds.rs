@@ -22,6 +22,13 @@ impl Objects {
     pub fn next_key(&mut self, id: u64, window: MwId) -> u32 {
         let before = self.fact(Fact::MwKey, window.0);
         let key = before & !0xff | before.wrapping_add(1) & 0xff;
+        self.posted_bind(id, window, key);
+        key
+    }
+
+    /// A bind was posted that gives a window this key.
+    pub fn posted_bind(&mut self, id: u64, window: MwId, key: u32) {
+        let before = self.fact(Fact::MwKey, window.0);
         self.facts.insert((Fact::MwKey, window.0), key.into());
         let posted = Posted {
             window,
@@ -29,7 +36,6 @@ impl Objects {
             key,
         };
         self.binds.0.insert(id, posted);
-        key
     }
 
     /// A request has failed, or was not taken: if it was a bind, its window has the key of before, and so would a bind that

@@ -151,7 +151,11 @@ impl Worker<'_> {
                 let bind_mw = objects.operations().bind_mw?;
                 // SAFETY: see above.
                 let code = unsafe { bind_mw(qp, window, &mut bind) };
-                self.learn_window(*mw);
+                if code == 0 {
+                    // SAFETY: see above.
+                    let key = unsafe { (*window).rkey };
+                    self.objects.posted_bind(*id, *mw, key);
+                }
                 code
             }
             Action::CreateCq { cq, depth } => {

@@ -3,6 +3,7 @@
 
 use super::message::{self, Order};
 use super::observe::NEW_FACT;
+use super::threads;
 use super::worker::{self, NOT_MADE};
 use crate::coverage::Coverage;
 use crate::program::{Action, CqId, ProcessId, Program, QpId, SrqId, Step};
@@ -299,8 +300,9 @@ impl<'a> Conductor<'a> {
         match self.workers[worker].ended() {
             Some(how) => format!("p{worker} {how}"),
             None => format!(
-                "p{worker} has not answered for {:?}: a call hangs",
-                self.patience
+                "p{worker} has not answered for {:?}: a call hangs ({})",
+                self.patience,
+                threads::of(self.workers[worker].pid)
             ),
         }
     }

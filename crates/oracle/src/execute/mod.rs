@@ -9,4 +9,5 @@ mod modify;
 mod objects;
 mod observe;
 mod post;
+mod threads;
 mod worker;

@@ -117,6 +117,8 @@ pub struct Wqe {
     /// What it sends, as it was while it was posted. Inline data is taken then; other data at any
     /// time until the request is complete.
     pub posted: Bytes,
+    /// Whether others stood before it in the same list: they may have been executed before the call came to its data.
+    pub is_behind_others: bool,
     /// How far it is.
     pub phase: Phase,
 }

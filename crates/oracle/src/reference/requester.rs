@@ -128,8 +128,13 @@ impl World {
         }
         // What the adapter may not read is never sent, so nobody has to have a receive for it.
         let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
-        let alone = is_local(&wqe.wr.operation) || wqe.wr.flags.has(Flags::FENCE) || invalid;
+        let alone = is_local(&wqe.wr.operation) || invalid;
         if alone && index > 0 {
+            return false;
+        }
+        // A fence holds back until the reads and atomics before it are complete, and for nothing else (10.8.3.3).
+        let fetches = |before: &Wqe| brings_back(&before.wr.operation);
+        if wqe.wr.flags.has(Flags::FENCE) && qp.sq.iter().take(index).any(fetches) {
             return false;
         }
         is_local(&wqe.wr.operation) || invalid || !self.waits_for_receive(id, &wqe.wr)
@@ -197,9 +202,10 @@ impl World {
     }
 
     /// The bytes that a request sends: as they have been since it was posted, for the adapter may
-    /// take them at any time; behind a fence, as they are now.
+    /// take them at any time; behind a fence, as they are now; inline, as they were while it was posted.
     fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
-        if wqe.wr.flags.has(Flags::INLINE) {
+        let inline = wqe.wr.flags.has(Flags::INLINE);
+        if inline && !wqe.is_behind_others {
             return wqe.posted.clone();
         }
         let memory = &self.memory[usize::from(self.qps[&id].owner.0)];
@@ -209,7 +215,7 @@ impl World {
         }
         // One that has waited for a receive was begun when the fence was open.
         let begins_now = !matches!(wqe.phase, Phase::Postponed { .. });
-        if wqe.wr.flags.has(Flags::FENCE) && begins_now {
+        if wqe.wr.flags.has(Flags::FENCE) && begins_now && !inline {
             data
         } else {
             data.where_equal(&wqe.posted)

@@ -329,7 +329,7 @@ impl World {
         if matches!(state, State::Reset | State::Init | State::Rtr) {
             return Code::SomeError;
         }
-        for wr in wrs {
+        for (index, wr) in wrs.iter().enumerate() {
             let owner = self.qp(id).owner;
             let mut posted = Bytes::default();
             for sge in &wr.sges {
@@ -342,6 +342,7 @@ impl World {
                     wr: wr.clone(),
                     signaled,
                     posted,
+                    is_behind_others: index > 0,
                     phase: Phase::Queued,
                 },
             );
@@ -414,6 +415,7 @@ impl World {
                 wr,
                 signaled: true,
                 posted: Bytes::default(),
+                is_behind_others: false,
                 phase: Phase::Queued,
             },
         );

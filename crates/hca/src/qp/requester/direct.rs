@@ -59,6 +59,7 @@ impl Span {
 pub(super) struct Right<'a> {
     /// Where the range is.
     pub granted: Option<Granted<'a>>,
+    peer: &'a Peer,
     record: &'a QpRecord,
     incarnation: u32,
     access: u32,
@@ -161,6 +162,7 @@ impl Qp {
         }
         let mut right = Right {
             granted: None,
+            peer,
             record,
             incarnation: record.incarnation.load(Ordering::Relaxed),
             access,
@@ -186,7 +188,7 @@ impl Qp {
     #[inline]
     pub(super) fn has_held(&self, right: &Right<'_>) -> bool {
         right.place.is_none_or(|place| place.has_held())
-            && self.is_answered_by(right.record)
+            && self.is_answered_by(right.peer, right.record)
             && right.record.incarnation.load(Ordering::Relaxed) == right.incarnation
             && right.record.access.load(Ordering::Relaxed) & right.access != 0
     }
@@ -201,7 +203,7 @@ impl Qp {
         right: &Right<'_>,
     ) -> bool {
         let (record, peer) = (right.record, &job.channel.peer);
-        self.is_answered_by(record)
+        self.is_answered_by(peer, record)
             && record.incarnation.load(Ordering::Relaxed) == right.incarnation
             && record.access.load(Ordering::Relaxed) & right.access != 0
             && right.place.is_some_and(|place| {

@@ -205,7 +205,7 @@ impl Qp {
         psn: u32,
     ) -> Option<&'a QpRecord> {
         let record = peer.desk.queue_pair(send.destination);
-        if !self.is_answered_by(record) {
+        if !self.is_answered_by(peer, record) {
             return None;
         }
         let incarnation = record.incarnation.load(Ordering::Relaxed);
@@ -220,9 +220,9 @@ impl Qp {
         Some(record)
     }
 
-    /// Whether a record is of a queue pair that is connected to ours and receives.
+    /// Whether a record of a living peer is of a queue pair that is connected to ours and receives.
     #[inline]
-    fn is_answered_by(&self, record: &QpRecord) -> bool {
+    fn is_answered_by(&self, peer: &Peer, record: &QpRecord) -> bool {
         let state = record.state.load(Ordering::SeqCst);
         let wanted = if self.kind == IBV_QPT_XRC_SEND {
             IBV_QPT_XRC_RECV
@@ -237,6 +237,7 @@ impl Qp {
             && receives
             && state >> 8 & 0xff == wanted
             && record.destination.load(Ordering::Relaxed) == self.number
+            && !peer.is_ending()
     }
 
     /// What happens to a request that nobody is there to answer.
