@@ -19,6 +19,7 @@ from harness.process import wait_for_any
 from harness.requirement import Tool
 
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
+from .programs import random_programs
 
 TITLE = "RoCEv2 between two hosts"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
@@ -82,7 +83,11 @@ def cases() -> list[Case]:
         Case("segments that the kernel cuts", "", on_hosts(cut)),
         Case("what tshark sees", "", on_hosts(decoded)),
     ]
+    found.append(Case("random programs", "", on_hosts(partial(random_programs, ""))))
     for column, wire in WIRES.items():
+        # What an unreliable service loses nobody misses.
+        found.append(Case("random programs", column,
+                          on_hosts(partial(random_programs, "uc,ud"), wire=wire)))
         for transport, options in (("rc", []), ("rc", ["-s", "33"]), ("rc", ["-s", "100001"]), ("srq", []),
                                    ("xsrq", [])):
             row = " ".join([f"ibv_{transport}_pingpong", *options])

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbena_oracle::coverage::Coverage;
 use verbena_oracle::execute::conductor::{self, Conditions, Verdict};
+use verbena_oracle::execute::hosts::Host;
 use verbena_oracle::generate::{self, Class, Random, Wishes};
 use verbena_oracle::program::Program;
 use verbena_oracle::shrink::shrink;
@@ -27,6 +28,10 @@ struct Arguments {
     /// The way to peers that Verbena's adapter is to take.
     #[arg(long, value_parser = ["mapped", "cma", "ring"])]
     path: Option<String>,
+    /// A host for the program's processes, which take turns: an interface, and the file of a network namespace that it is
+    /// in. Once for each host; those of different hosts reach each other by packets.
+    #[arg(long, value_name = "INTERFACE[@NAMESPACE]")]
+    host: Vec<Host>,
     /// The most processes of a program.
     #[arg(long, default_value_t = 3)]
     processes: u16,
@@ -83,6 +88,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         conditions: Conditions {
             patience: Duration::from_secs(arguments.patience),
             directory: arguments.directory.clone(),
+            hosts: arguments.host.clone(),
         },
         coverage: Coverage::default(),
         arguments,

@@ -1,6 +1,7 @@
 //! What the transport asks of the adapter: memory, keys, receive queues, completions.
 
 use verbena_wire::feth::Feth;
+use verbena_wire::opcode::Kind;
 use verbena_wire::{RKey, SrqNumber};
 
 use crate::completion::{ReceiveCompletion, SendCompletion};
@@ -46,6 +47,23 @@ pub enum Access {
     Read,
     Atomic,
     Flush,
+}
+
+impl Access {
+    /// What a queue pair must be set up for to execute requests of a kind; sends it always executes.
+    pub fn needed_by(kind: Kind) -> Option<Access> {
+        match kind {
+            Kind::Write | Kind::AtomicWrite => Some(Access::Write),
+            Kind::Read => Some(Access::Read),
+            Kind::Atomic => Some(Access::Atomic),
+            Kind::Flush => Some(Access::Flush),
+            Kind::Send
+            | Kind::ReadResponse
+            | Kind::Acknowledge
+            | Kind::AtomicAcknowledge
+            | Kind::CongestionNotification => None,
+        }
+    }
 }
 
 /// An atomic operation on eight bytes in the host's order.
@@ -104,6 +122,9 @@ pub enum AtomicError {
 
 /// The responder's side of an adapter. Rights are checked by every call anew: they may have been taken since the last.
 pub trait ResponderAccess {
+    /// Whether the queue pair is set up for this at all, whatever memory is named (`qp_access_flags`).
+    fn supports(&mut self, access: Access) -> bool;
+
     /// Whether a peer may do this to a whole region.
     ///
     /// # Errors

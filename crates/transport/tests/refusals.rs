@@ -12,7 +12,7 @@ use verbena_transport::reliable::{Reliable, Requester, Responder};
 use verbena_transport::request::{
     Addressee, Fence, Operation as Work, SendRequest, SendTail, WorkId,
 };
-use verbena_transport::{Disposition, Dropped, Instant};
+use verbena_transport::{Access, Disposition, Dropped, Instant};
 use verbena_wire::aeth::Syndrome;
 use verbena_wire::opcode::Operation;
 use verbena_wire::packet::Packet;
@@ -285,6 +285,26 @@ fn table() -> Vec<Case> {
                 "memory that has no atomics",
                 Fault::Operation,
                 vec![request(FetchAdd, 0)],
+            )
+        },
+        Case {
+            prepare: |adapter| {
+                adapter.unsupported.insert(Access::Write);
+            },
+            ..invalid(
+                "a WRITE of nothing to a queue pair that is not set up for it",
+                Fault::UnsupportedOpcode,
+                vec![request(WriteOnly, 0)],
+            )
+        },
+        Case {
+            prepare: |adapter| {
+                adapter.unsupported.insert(Access::Read);
+            },
+            ..invalid(
+                "a READ of a queue pair that is not set up for it",
+                Fault::UnsupportedOpcode,
+                vec![request(ReadRequest, 0)],
             )
         },
         invalid(

@@ -48,10 +48,13 @@ impl Worker<'_> {
             }
             Action::DeallocPd { pd } => {
                 let handle = *objects.pds.get(pd)?;
-                if let Some(address) = objects.ahs.remove(pd) {
-                    // SAFETY: see above.
-                    unsafe { (library.destroy_ah)(address) };
-                }
+                objects.ahs.retain(|(of, _), address| {
+                    if of == pd {
+                        // SAFETY: see above.
+                        unsafe { (library.destroy_ah)(*address) };
+                    }
+                    of != pd
+                });
                 // SAFETY: see above.
                 let code = unsafe { (library.dealloc_pd)(handle) };
                 if code == 0 {
@@ -447,6 +450,7 @@ impl Worker<'_> {
         self.objects
             .facts
             .insert((Fact::QpNumber, id.0), number.into());
+        self.objects.learn_gid(id);
         0
     }
 

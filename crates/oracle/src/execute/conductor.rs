@@ -1,6 +1,7 @@
 //! The conductor: runs a program's steps on worker processes and asks the reference about
 //! everything that they see.
 
+use super::hosts::Host;
 use super::message::{self, Order};
 use super::observe::NEW_FACT;
 use super::threads;
@@ -23,6 +24,8 @@ pub struct Conditions {
     pub patience: Duration,
     /// Where each program gets a runtime directory of its own.
     pub directory: PathBuf,
+    /// Where its processes live, in turn; none of them: on this host, beside each other.
+    pub hosts: Vec<Host>,
 }
 
 /// What came of a program.
@@ -160,7 +163,8 @@ struct Conductor<'a> {
     /// Every fact that was told, in order, and how many each worker knows.
     facts: Vec<[u64; 3]>,
     known: Vec<usize>,
-    numbers: HashMap<u32, QpId>,
+    /// What a process calls its queue pairs: those of different hosts may have the same number.
+    numbers: HashMap<(usize, u32), QpId>,
 }
 
 impl<'a> Conductor<'a> {
@@ -172,7 +176,7 @@ impl<'a> Conductor<'a> {
         // SAFETY: the conductor has one thread.
         unsafe { std::env::set_var("VERBENA_RUNTIME_DIR", &place.0) };
         let workers: Vec<Worker> = (0..program.processes)
-            .map(|process| spawn(program, process, &place.0))
+            .map(|process| spawn(program, process, conditions, &place.0))
             .collect::<io::Result<_>>()
             .map_err(|error| format!("no process: {error}"))?;
         let mut conductor = Conductor {
@@ -342,7 +346,8 @@ impl<'a> Conductor<'a> {
         for fact in words[1 + 2 * count..].chunks_exact(3) {
             self.facts.push([fact[0], fact[1], fact[2]]);
             if fact[0] == message::Fact::QpNumber as u64 {
-                self.numbers.insert(fact[2] as u32, QpId(fact[1] as u16));
+                self.numbers
+                    .insert((worker, fact[2] as u32), QpId(fact[1] as u16));
             }
         }
         Ok(())
@@ -408,7 +413,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<(), Trouble> {
         let seen = Seen {
             cq: CqId(entry[0] as u16),
-            qp: self.numbers.get(&(entry[7] as u32)).copied(),
+            qp: self.numbers.get(&(worker, entry[7] as u32)).copied(),
             id: entry[1],
             status: entry[2] as u32,
             opcode: entry[3] as u32,
@@ -495,7 +500,12 @@ fn describe(seen: &Seen) -> String {
     )
 }
 
-fn spawn(program: &Program, process: u16, files: &Path) -> io::Result<Worker> {
+fn spawn(
+    program: &Program,
+    process: u16,
+    conditions: &Conditions,
+    files: &Path,
+) -> io::Result<Worker> {
     let (ours, theirs) = UnixStream::pair()?;
     // SAFETY: the conductor has one thread, so the child may go on as an ordinary program.
     match unsafe { libc::fork() } {
@@ -505,7 +515,9 @@ fn spawn(program: &Program, process: u16, files: &Path) -> io::Result<Worker> {
             close_others(theirs.as_raw_fd());
             // SAFETY: the worker ends when its conductor does.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let status = i32::from(worker::live(program, process, theirs, files).is_err());
+            let alive = enter(process, conditions, files)
+                .and_then(|()| worker::live(program, process, theirs, files));
+            let status = i32::from(alive.is_err());
             // SAFETY: ends the child without what the conductor registered for its own end.
             unsafe { libc::_exit(status) }
         }
@@ -515,6 +527,17 @@ fn spawn(program: &Program, process: u16, files: &Path) -> io::Result<Worker> {
             alive: true,
         }),
     }
+}
+
+/// Takes a worker to its host.
+fn enter(process: u16, conditions: &Conditions, files: &Path) -> io::Result<()> {
+    let hosts = &conditions.hosts;
+    let Some(index) = usize::from(process).checked_rem(hosts.len()) else {
+        return Ok(());
+    };
+    hosts[index]
+        .enter(&files.join(format!("host-{index}")))
+        .inspect_err(|error| eprintln!("p{process} on {:?}: {error}", hosts[index]))
 }
 
 /// The other workers' streams are not this one's.

@@ -36,6 +36,7 @@ functions! {
         unsafe extern "C" fn(*mut c_int) -> *mut *mut abi::ibv_device;
     open_device = c"ibv_open_device" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_device) -> Context;
     query_port = c"ibv_query_port" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context, u8, *mut abi::ibv_port_attr) -> c_int;
+    query_gid = c"ibv_query_gid" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context, u8, c_int, *mut abi::ibv_gid) -> c_int;
     alloc_pd = c"ibv_alloc_pd" @ c"IBVERBS_1.1": unsafe extern "C" fn(Context) -> *mut abi::ibv_pd;
     dealloc_pd = c"ibv_dealloc_pd" @ c"IBVERBS_1.1": unsafe extern "C" fn(*mut abi::ibv_pd) -> c_int;
     reg_mr = c"ibv_reg_mr" @ c"IBVERBS_1.1":

@@ -38,14 +38,24 @@ pub enum Fact {
     MwKey = 3,
     /// An XRC shared receive queue's number.
     SrqNumber = 4,
+    /// The first half of the GID behind which a queue pair is, as a number.
+    GidPrefix = 5,
+    /// The second half.
+    GidInterface = 6,
 }
 
 impl Fact {
     /// The fact with this number.
     pub fn from_word(word: u64) -> Option<Fact> {
-        [Fact::QpNumber, Fact::MrKey, Fact::MwKey, Fact::SrqNumber]
-            .into_iter()
-            .find(|fact| *fact as u64 == word)
+        let all = [
+            Fact::QpNumber,
+            Fact::MrKey,
+            Fact::MwKey,
+            Fact::SrqNumber,
+            Fact::GidPrefix,
+            Fact::GidInterface,
+        ];
+        all.into_iter().find(|fact| *fact as u64 == word)
     }
 }
 

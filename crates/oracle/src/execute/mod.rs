@@ -3,11 +3,13 @@
 mod binds;
 mod calls;
 pub mod conductor;
+pub mod hosts;
 mod library;
 mod message;
 mod modify;
 mod objects;
 mod observe;
 mod post;
+mod route;
 mod threads;
 mod worker;

@@ -7,9 +7,6 @@ use super::worker::Worker;
 use crate::program::{Access, QpId, Service};
 use verbena_abi as abi;
 
-/// 4.096 us * 2^12: a request is repeated after 17 ms, so that a busy machine is no lost peer.
-const TIMEOUT: u8 = 12;
-
 impl Worker<'_> {
     pub(super) fn modify(
         &mut self,
@@ -47,7 +44,7 @@ impl Worker<'_> {
             path_mtu: abi::IBV_MTU_1024,
             dest_qp_num: self.objects.fact(Fact::QpNumber, peer.0),
             rq_psn: psn,
-            ah_attr: self.objects.route(),
+            ah_attr: self.objects.route(peer),
             max_dest_rd_atomic: 4,
             min_rnr_timer: rnr_timer,
             ..Default::default()
@@ -67,11 +64,12 @@ impl Worker<'_> {
 
     pub(super) fn rts(&mut self, qp: QpId, psn: u32, retry: u8, rnr_retry: u8) -> Option<i32> {
         let service = self.objects.qps.get(&qp)?.service;
+        let (timeout, retry_cnt) = self.objects.own.retries(retry);
         let mut attributes = abi::ibv_qp_attr {
             qp_state: abi::IBV_QPS_RTS,
             sq_psn: psn,
-            timeout: TIMEOUT,
-            retry_cnt: retry,
+            timeout,
+            retry_cnt,
             rnr_retry,
             max_rd_atomic: 4,
             ..Default::default()

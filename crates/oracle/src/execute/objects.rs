@@ -3,6 +3,7 @@
 use super::binds::Binds;
 use super::library::Library;
 use super::message::Fact;
+use super::route::Own;
 use crate::program::{CqId, Key, MrId, MwId, PdId, QpId, Service, SrqId, Waits, XrcdId};
 use crate::reference::memory::pattern;
 use std::collections::HashMap;
@@ -35,7 +36,7 @@ pub struct QueuePair {
 pub struct Objects {
     pub library: Library,
     pub context: *mut abi::ibv_context,
-    pub lid: u16,
+    pub own: Own,
     /// Where queues announce completions, if the program waits for events.
     pub channel: *mut abi::ibv_comp_channel,
     pub arena: *mut u8,
@@ -47,7 +48,7 @@ pub struct Objects {
     pub srqs: HashMap<SrqId, *mut abi::ibv_srq>,
     pub qps: HashMap<QpId, QueuePair>,
     pub xrcds: HashMap<XrcdId, *mut abi::ibv_xrcd>,
-    pub ahs: HashMap<PdId, *mut abi::ibv_ah>,
+    pub ahs: HashMap<(PdId, [u8; 16]), *mut abi::ibv_ah>,
     pub facts: Facts,
     pub binds: Binds,
 }
@@ -70,11 +71,7 @@ impl Objects {
                 std::io::Error::last_os_error()
             ));
         }
-        let mut port = abi::ibv_port_attr::default();
-        // SAFETY: the context is open and the attributes are a valid place.
-        if unsafe { (library.query_port)(context, PORT, &mut port) } != 0 {
-            return Err("ibv_query_port failed".to_owned());
-        }
+        let own = Own::of(&library, context)?;
         // SAFETY: the context is open; its descriptor is read without blocking from here on.
         unsafe { unblock((*context).async_fd) };
         let channel = match waits {
@@ -98,7 +95,7 @@ impl Objects {
         Ok(Objects {
             library,
             context,
-            lid: port.lid,
+            own,
             channel,
             arena,
             arena_len,
@@ -162,15 +159,6 @@ impl Objects {
     pub fn operations(&self) -> &abi::ibv_context_ops {
         // SAFETY: the context is open for as long as the process lives.
         unsafe { &(*self.context).ops }
-    }
-
-    /// How every peer of this host is addressed.
-    pub fn route(&self) -> abi::ibv_ah_attr {
-        abi::ibv_ah_attr {
-            dlid: self.lid,
-            port_num: PORT,
-            ..Default::default()
-        }
     }
 }
 

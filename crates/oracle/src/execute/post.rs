@@ -157,7 +157,7 @@ impl Objects {
         if service == Service::Ud {
             let number = wr.to.map_or(NOTHING, |to| self.fact(Fact::QpNumber, to.0));
             request.wr.ud = abi::ibv_send_wr_ud {
-                ah: self.address_handle(id),
+                ah: self.address_handle(id, wr.to.unwrap_or(id)),
                 remote_qpn: number,
                 remote_qkey: QKEY,
             };
@@ -215,21 +215,22 @@ impl Objects {
         unsafe { post(self.srqs[&id], requests.as_mut_ptr(), &mut bad) }
     }
 
-    /// The address handle of this host, in the queue pair's domain; made when first needed.
-    fn address_handle(&mut self, id: QpId) -> *mut abi::ibv_ah {
+    /// The address handle of the host that a queue pair is on, in the domain of ours; made when first needed.
+    fn address_handle(&mut self, id: QpId, to: QpId) -> *mut abi::ibv_ah {
         // SAFETY: the queue pair exists, so its domain does.
         let pd = unsafe { (*self.qps[&id].handle).pd };
         let Some((pd_id, _)) = self.pds.iter().find(|(_, own)| **own == pd) else {
             return ptr::null_mut();
         };
         let pd_id = *pd_id;
-        if let Some(handle) = self.ahs.get(&pd_id) {
+        let place = (pd_id, self.gid_of(to));
+        if let Some(handle) = self.ahs.get(&place) {
             return *handle;
         }
-        let mut route = self.route();
+        let mut route = self.route(to);
         // SAFETY: the domain exists and the attributes are valid.
         let handle = unsafe { (self.library.create_ah)(pd, &mut route) };
-        self.ahs.insert(pd_id, handle);
+        self.ahs.insert(place, handle);
         handle
     }
 }

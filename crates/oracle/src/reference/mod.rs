@@ -19,6 +19,7 @@ mod late;
 pub mod memory;
 pub mod object;
 pub mod outcome;
+mod overtaking;
 mod queue_pair;
 pub mod receive;
 pub mod requester;

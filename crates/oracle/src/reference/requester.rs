@@ -311,6 +311,7 @@ impl World {
         self.overtake(id, responder);
         if whole {
             let answer = self.execute(id, responder, &wqe.wr, &data, choices);
+            let answer = self.as_overtaken(id, index, responder, answer);
             return self.answer(id, index, answer);
         }
         let captured = match &wqe.wr.operation {
@@ -404,6 +405,7 @@ impl World {
         };
         let data = now.where_equal(captured);
         let answer = self.execute(id, responder, &wqe.wr, &data, choices);
+        let answer = self.as_overtaken(id, index, responder, answer);
         self.answer(id, index, answer);
     }
 

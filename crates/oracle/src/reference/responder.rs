@@ -50,6 +50,14 @@ impl World {
         }
     }
 
+    /// The receive requests that a request may take one of.
+    pub fn receives_for(&self, responder: QpId, wr: &SendWr) -> impl Iterator<Item = &RecvWr> {
+        match self.receive_source(responder, wr) {
+            Some(srq) => self.srqs[&srq].queue.iter(),
+            None => self.qps[&responder].rq.iter(),
+        }
+    }
+
     fn receive_source(&self, responder: QpId, wr: &SendWr) -> Option<SrqId> {
         let qp = &self.qps[&responder];
         if qp.service == Service::XrcReceive {

@@ -187,6 +187,7 @@ impl ConnectedResponder {
     ) -> Result<(), Fault> {
         match packet.headers.bth.opcode.operation().kind() {
             Kind::Send => self.send(packet, access),
+            Kind::Write if !access.supports(Access::Write) => Err(Fault::UnsupportedOpcode),
             Kind::Write => self.write(packet, access),
             _ => Err(Fault::UnsupportedOpcode),
         }

@@ -32,6 +32,8 @@ pub struct Adapter {
     pub atomics: u64,
     pub flushes: u64,
     pub invalidated: HashSet<RKey>,
+    /// What the queue pair is not set up for.
+    pub unsupported: HashSet<Access>,
     /// Rights that are refused although the key is right.
     pub refused: HashSet<&'static str>,
     /// Receives whose memory may not be written, send requests whose memory may not be touched.
@@ -106,6 +108,10 @@ impl RequesterAccess for Adapter {
 }
 
 impl ResponderAccess for Adapter {
+    fn supports(&mut self, access: Access) -> bool {
+        !self.unsupported.contains(&access)
+    }
+
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
         let name = match access {
             Access::Write => "write",

@@ -313,6 +313,16 @@ struct Memory<'a> {
     route: bool,
 }
 
+/// What a queue pair and a key must both allow.
+fn right_to(access: Access) -> u32 {
+    match access {
+        Access::Write => IBV_ACCESS_REMOTE_WRITE,
+        Access::Read => IBV_ACCESS_REMOTE_READ,
+        Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
+        Access::Flush => IBV_ACCESS_FLUSH_GLOBAL,
+    }
+}
+
 /// The one receive in hand; there is never another.
 const IN_HAND: WorkId = WorkId(0);
 
@@ -382,15 +392,15 @@ impl Memory<'_> {
 }
 
 impl ResponderAccess for Memory<'_> {
+    fn supports(&mut self, access: Access) -> bool {
+        let record = self.process().desk.queue_pair(self.queue_pair.number);
+        // An XRC request must name a queue of the domain, whatever it wants.
+        self.domain().is_some() && record.access.load(Ordering::Relaxed) & right_to(access) != 0
+    }
+
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
-        let right = match access {
-            Access::Write => IBV_ACCESS_REMOTE_WRITE,
-            Access::Read => IBV_ACCESS_REMOTE_READ,
-            Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
-            Access::Flush => IBV_ACCESS_FLUSH_GLOBAL,
-        };
         let section = self.process().own_marks.enter(region.key.0);
-        self.grant(&section, region, right).map(drop)
+        self.grant(&section, region, right_to(access)).map(drop)
     }
 
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {

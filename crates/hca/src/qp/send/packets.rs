@@ -184,6 +184,13 @@ impl Qp {
         if word && request.length() < 8 {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
+        if matches!(operation, Operation::Read { .. } | Operation::Atomic { .. }) {
+            // What comes back must have a place before anything happens at the responder.
+            let section = self.process.own_marks.enter(0);
+            if let Err(outcome) = self.runs(&section, request, IBV_ACCESS_LOCAL_WRITE) {
+                return outcome;
+            }
+        }
         let is_xrc = self.kind == IBV_QPT_XRC_SEND;
         let posted = packets.post(Request {
             id: WorkId(index),

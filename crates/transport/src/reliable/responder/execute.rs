@@ -29,7 +29,13 @@ impl Responder {
         packet: &Packet<'_>,
         access: &mut impl ResponderAccess,
     ) -> Result<(), Fault> {
-        match packet.headers.bth.opcode.operation().kind() {
+        let kind = packet.headers.bth.opcode.operation().kind();
+        if let Some(needed) = Access::needed_by(kind)
+            && !access.supports(needed)
+        {
+            return Err(Fault::UnsupportedOpcode);
+        }
+        match kind {
             Kind::Send => self.send(packet, access),
             Kind::Write => self.write(packet, access),
             Kind::Read => self.read(packet, access),

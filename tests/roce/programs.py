@@ -1,0 +1,36 @@
+"""Random programs of the verbs between two hosts, on the adapter and on an executable specification (`tests/oracle` has
+them on one host)."""
+
+from __future__ import annotations
+
+import os
+
+from harness import build_tree
+from harness.outcome import Outcome, failed, passed
+
+from .hosts import Hosts
+
+ORACLE = build_tree.TARGET / "release" / "verbena-oracle"
+# Seconds of them; nights take longer, and others each time (an empty seed).
+SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "20"))
+SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")
+# For making a program smaller, and for the program that is running when the time is over.
+GRACE = 120
+# What a network loses is sent again, up to seven times.
+PATIENCE = 20
+
+
+def random_programs(without: str, hosts: Hosts) -> Outcome:
+    """Programs of two processes, one on each host."""
+    first, second = hosts.members
+    there = f"{second.interface}@/proc/{second.keeper.pid}/ns/net"
+    options: list[object] = ["--host", first.interface, "--host", there, "--processes", 2, "--seconds", SECONDS,
+                             "--patience", PATIENCE, "--directory", first.runtime]
+    options += ["--seed", SEED] if SEED else []
+    options += ["--without", without] if without else []
+    command = first.inside(build_tree.run(ORACLE, *options))
+    ended = hosts.run(first, "oracle", command, SECONDS + GRACE)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    lines = [line for line in ended.output.splitlines() if "differences" in line]
+    return passed(lines[-1] if lines else "")
