@@ -23,6 +23,8 @@ pub enum Status {
     BadResponse,
     /// IBV_WC_REM_INV_REQ_ERR: the responder could not make sense of the request.
     RemoteInvalidRequest,
+    /// IBV_WC_LOC_ACCESS_ERR: the memory that a WRITE with immediate named may not be written (11.6.2); of a receive.
+    LocalAccess,
     /// IBV_WC_REM_ACCESS_ERR: the key did not give the right.
     RemoteAccess,
     /// IBV_WC_REM_OP_ERR: the responder could not finish.

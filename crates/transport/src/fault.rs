@@ -202,7 +202,7 @@ impl Fault {
         match self {
             Self::ReceiveTooSmall => Status::LocalLength,
             Self::ReceiveProtection => Status::LocalProtection,
-            Self::RemoteAccess => Status::RemoteAccess,
+            Self::RemoteAccess => Status::LocalAccess,
             Self::Operation => Status::LocalQpOperation,
             _ => Status::RemoteInvalidRequest,
         }

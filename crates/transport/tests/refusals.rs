@@ -227,7 +227,7 @@ fn table() -> Vec<Case> {
             },
         ),
         Case {
-            receive: Some(Status::RemoteAccess),
+            receive: Some(Status::LocalAccess),
             event: None,
             ..access(
                 "a WRITE with immediate by a wrong key",

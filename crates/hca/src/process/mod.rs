@@ -256,6 +256,7 @@ impl Process {
             Registry::enter(&registry::directory()).inspect_err(|error| {
                 let reason = match *error {
                     Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
+                    Errno::EPERM => "it is no directory, or somebody else's, or open to others (its mode must be 0700)".to_owned(),
                     error => error.to_string(),
                 };
                 eprintln!(

@@ -366,6 +366,7 @@ pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
         Status::Flushed => IBV_WC_WR_FLUSH_ERR,
         Status::BadResponse => IBV_WC_BAD_RESP_ERR,
         Status::RemoteInvalidRequest => IBV_WC_REM_INV_REQ_ERR,
+        Status::LocalAccess => IBV_WC_LOC_ACCESS_ERR,
         Status::RemoteAccess => IBV_WC_REM_ACCESS_ERR,
         Status::RemoteOperation => IBV_WC_REM_OP_ERR,
         Status::RetryExceeded => IBV_WC_RETRY_EXC_ERR,
