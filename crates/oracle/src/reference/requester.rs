@@ -82,8 +82,10 @@ impl World {
         };
         let lost = self.qps.iter().filter(gone);
         let lost = lost.map(|(id, _)| Move::LoseSilent(*id));
+        let refused = self.qps.keys().filter(|id| self.may_be_refused(**id));
+        let refused = refused.map(|id| Move::Begin(*id));
         let late = (0..self.late.len()).filter(|index| self.can_arrive(&self.late[*index]));
-        lost.chain(late.map(Move::Arrive)).collect()
+        lost.chain(refused).chain(late.map(Move::Arrive)).collect()
     }
 
     fn moves_of(&self, id: QpId) -> Vec<Move> {
@@ -103,21 +105,43 @@ impl World {
                 moves.push(Move::Lose(id));
             }
         }
-        let next = qp
-            .sq
-            .iter()
-            .position(|wqe| !matches!(wqe.phase, Phase::Answered(_)));
-        let Some(index) = next else { return moves };
-        let failed = |wqe: &Wqe| matches!(wqe.phase, Phase::Answered(Answer::Failed(_)));
-        if qp.sq.iter().take(index).any(failed) {
+        let Some(index) = self.first_unanswered(id) else {
             return moves;
-        }
+        };
         match qp.sq[index].phase {
             Phase::Begun(_) => moves.push(Move::Finish(id)),
-            _ if self.may_begin(id, index) => moves.push(Move::Begin(id)),
+            _ if self.may_begin(id, index) && !self.waits_for_receive(id, index) => {
+                moves.push(Move::Begin(id));
+            }
             _ => {}
         }
         moves
+    }
+
+    /// The next request that can move: none while one before it is about to end the queue.
+    fn first_unanswered(&self, id: QpId) -> Option<usize> {
+        let sq = &self.qps[&id].sq;
+        let answered = |wqe: &Wqe| matches!(wqe.phase, Phase::Answered(_));
+        let failed = |wqe: &Wqe| matches!(wqe.phase, Phase::Answered(Answer::Failed(_)));
+        let index = sq.iter().position(|wqe| !answered(wqe))?;
+        (!sq.iter().take(index).any(failed)).then_some(index)
+    }
+
+    /// Whether a request that lacks a receive is one that the responder refuses, too: which of the two it looks at first is
+    /// its own affair (9.7.4.1).
+    fn may_be_refused(&self, id: QpId) -> bool {
+        let qp = &self.qps[&id];
+        let Some(index) = self.first_unanswered(id) else {
+            return false;
+        };
+        let wr = &qp.sq[index].wr;
+        matches!(qp.state, State::Rts | State::Sqd)
+            && !matches!(qp.sq[index].phase, Phase::Begun(_))
+            && self.waits_for_receive(id, index)
+            && self.may_begin(id, index)
+            && self
+                .responder(id, wr)
+                .is_some_and(|responder| self.remote_fault(responder, wr).is_some())
     }
 
     fn may_begin(&self, id: QpId, index: usize) -> bool {
@@ -126,7 +150,6 @@ impl World {
         if qp.state == State::Sqd && qp.draining.is_none_or(|may| index >= may) {
             return false;
         }
-        // What the adapter may not read is never sent, so nobody has to have a receive for it.
         let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
         let alone = is_local(&wqe.wr.operation) || invalid;
         if alone && index > 0 {
@@ -134,24 +157,25 @@ impl World {
         }
         // A fence holds back until the reads and atomics before it are complete, and for nothing else (10.8.3.3).
         let fetches = |before: &Wqe| brings_back(&before.wr.operation);
-        if wqe.wr.flags.has(Flags::FENCE) && qp.sq.iter().take(index).any(fetches) {
-            return false;
-        }
-        is_local(&wqe.wr.operation) || invalid || !self.waits_for_receive(id, &wqe.wr)
+        !wqe.wr.flags.has(Flags::FENCE) || !qp.sq.iter().take(index).any(fetches)
     }
 
     /// Whether the responder answers RNR and the requester asks for ever.
-    fn waits_for_receive(&self, id: QpId, wr: &SendWr) -> bool {
+    fn waits_for_receive(&self, id: QpId, index: usize) -> bool {
         let qp = &self.qps[&id];
-        if !qp.reliable() || qp.rnr_retry < 7 || !takes_receive(&wr.operation) {
+        let wqe = &qp.sq[index];
+        let wr = &wqe.wr;
+        // What the adapter may not read is never sent, so nobody has to have a receive for it.
+        let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
+        if invalid || !qp.reliable() || qp.rnr_retry < 7 || !takes_receive(&wr.operation) {
             return false;
         }
         let Some(responder) = self.responder(id, wr) else {
             return false;
         };
+        let refused = self.remote_fault(responder, wr).is_some();
         !self.has_receive(responder, wr)
-            && self.remote_fault(responder, wr).is_none()
-            && !self.disturbs_while_waiting(responder, wr)
+            && (refused || !self.disturbs_while_waiting(responder, wr))
     }
 
     /// The queue pair that takes this one's packets: its peer, if it is there, in a state that
