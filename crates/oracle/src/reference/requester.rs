@@ -174,8 +174,7 @@ impl World {
             return false;
         };
         let refused = self.remote_fault(responder, wr).is_some();
-        !self.has_receive(responder, wr)
-            && (refused || !self.disturbs_while_waiting(responder, wr))
+        !self.has_receive(responder, wr) && (refused || !self.disturbs_while_waiting(responder, wr))
     }
 
     /// The queue pair that takes this one's packets: its peer, if it is there, in a state that

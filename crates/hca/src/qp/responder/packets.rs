@@ -34,6 +34,7 @@ use verbena_transport::{
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
+use verbena_wire::roce::{Network, Route};
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, grh};
 
 /// Packets of answers that are made before others get their turn.
@@ -171,7 +172,7 @@ impl Qp {
             queue_pair: self,
             ring,
             hand,
-            route: false,
+            header: None,
         };
         let disposition = match machine {
             Machine::Reliable(_, responder) => responder.handle(packet, &mut access),
@@ -244,7 +245,7 @@ impl Qp {
             queue_pair: self,
             ring,
             hand,
-            route: false,
+            header: None,
         };
         let mut made = 0;
         let mut train = Train::new(path);
@@ -286,7 +287,7 @@ impl Qp {
             queue_pair: self,
             ring,
             hand,
-            route: true,
+            header: Some(header_kind(arrival.route)),
         };
         let route = crate::roce::header::of(arrival.route, &arrival.packet);
         let disposition = responder.handle(&arrival.packet, &route, &mut access);
@@ -309,8 +310,8 @@ struct Memory<'a> {
     queue_pair: &'a Qp,
     ring: &'a mut ReceiveRing,
     hand: &'a mut Hand,
-    /// Whether receives begin with a route.
-    route: bool,
+    /// What completions say of the header that receives begin with, if they do.
+    header: Option<u8>,
 }
 
 /// What a queue pair and a key must both allow.
@@ -320,6 +321,16 @@ fn right_to(access: Access) -> u32 {
         Access::Read => IBV_ACCESS_REMOTE_READ,
         Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
         Access::Flush => IBV_ACCESS_FLUSH_GLOBAL,
+    }
+}
+
+/// Annex A17.4.5.1 has a completion tell whether a datagram came by IPv4 or IPv6. `ibv_wc` has no field for that; adapters of
+/// Mellanox tell it in `sl`, which Ethernet has no use for, and UCX looks there.
+fn header_kind(route: &Route) -> u8 {
+    const ROCE_V2: u8 = 8;
+    match route.network {
+        Network::V6(_) => ROCE_V2 | 1,
+        Network::V4(_) => ROCE_V2 | 2,
     }
 }
 
@@ -517,8 +528,9 @@ impl ResponderAccess for Memory<'_> {
             Received::WriteImmediate => wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
             Received::Datagram { source } => wc.src_qp = source.value(),
         }
-        if self.route {
+        if let Some(kind) = self.header {
             wc.wc_flags |= IBV_WC_GRH;
+            wc.sl = kind;
         }
         match completion.tail {
             Tail::Nothing => (),
