@@ -16,13 +16,16 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.process import wait_for_any
-from harness.requirement import Tool
+from harness.requirement import COMPILER, Tool
 
+from . import applications
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import random_programs
 
 TITLE = "RoCEv2 between two hosts"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
+            Tool("ucx_perftest", "ucx-utils"), COMPILER, Tool("mpirun.openmpi", "openmpi-bin"),
+            Tool("mpicc.openmpi", "libopenmpi-dev"), Tool("mpirun.mpich", "mpich"), Tool("mpicc.mpich", "libmpich-dev"),
             Tool("ip", "iproute2"), Tool("tshark", "tshark"), Tool("/dev/net/tun", "a TUN device"),
             Tool("nsenter", "util-linux")]
 
@@ -54,6 +57,7 @@ WIRES = {
 }
 if not WHOLE:
     WIRES = {name: WIRES[name] for name in ("1 % lost", "all of it")}
+UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 65536), ("ucp_fadd", 8)]
 # Of each size so many bytes are enough to see.
 BYTES = 32 << 20
 
@@ -83,6 +87,12 @@ def cases() -> list[Case]:
         Case("segments that the kernel cuts", "", on_hosts(cut)),
         Case("what tshark sees", "", on_hosts(decoded)),
     ]
+    for test, size in UCX:
+        for transport in ("rc_verbs", "ud_verbs"):
+            found.append(Case(f"ucx_perftest {test} {size} B", transport,
+                              on_hosts(partial(applications.ucx, transport, test, size), mtu=9000)))
+    for library in ("Open MPI", "MPICH"):
+        found.append(Case("verified by MPI", library, on_hosts(partial(applications.mpi, library), mtu=9000)))
     # Their datagrams are as long as a path of 4096 bytes lets them be.
     found.append(Case("random programs", "MTU 9000", on_hosts(partial(random_programs, ""), mtu=9000)))
     for column, wire in WIRES.items():

@@ -11,6 +11,17 @@ use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Network, Route};
 use verbena_wire::{grh, icrc, udp};
 
+/// What completions of datagrams to an address say of the header before them, in `sl`. Annex A17.4.5.1 has them tell whether
+/// it is IPv4's or IPv6's, and `ibv_wc` has no field for that: Mellanox' adapters tell it in `sl`, for which Ethernet has no
+/// use, and UCX looks there.
+pub fn kind(destination: Ipv6Addr) -> u8 {
+    const ROCE_V2: u8 = 8;
+    match destination.to_ipv4_mapped() {
+        None => ROCE_V2 | 1,
+        Some(_) => ROCE_V2 | 2,
+    }
+}
+
 /// The header of a packet that came in this.
 pub fn of(route: &Route, packet: &Packet<'_>) -> [u8; grh::LENGTH] {
     made(route, packet.length())

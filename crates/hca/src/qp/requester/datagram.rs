@@ -83,7 +83,7 @@ impl Qp {
             has_route: address.is_global(),
             is_multicast: address.is_multicast(),
             lid: crate::device::LID,
-            service_level: address.attributes().sl & 15,
+            service_level: service_level(address.attributes()),
         }
     }
 
@@ -204,6 +204,14 @@ impl Packet<'_> {
             }
             self.runs.gather(0, at, self.runs.total() as usize)
         }
+    }
+}
+
+/// What the completion of a datagram says of its way.
+fn service_level(attributes: &ibv_ah_attr) -> u8 {
+    match crate::link::interface() {
+        None => attributes.sl & 15,
+        Some(_) => crate::roce::header::kind(attributes.grh.dgid.bytes().into()),
     }
 }
 

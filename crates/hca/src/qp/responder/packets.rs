@@ -34,7 +34,6 @@ use verbena_transport::{
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
-use verbena_wire::roce::{Network, Route};
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, grh};
 
 /// Packets of answers that are made before others get their turn.
@@ -287,7 +286,7 @@ impl Qp {
             queue_pair: self,
             ring,
             hand,
-            header: Some(header_kind(arrival.route)),
+            header: Some(crate::roce::header::kind(arrival.destination)),
         };
         let route = crate::roce::header::of(arrival.route, &arrival.packet);
         let disposition = responder.handle(&arrival.packet, &route, &mut access);
@@ -321,16 +320,6 @@ fn right_to(access: Access) -> u32 {
         Access::Read => IBV_ACCESS_REMOTE_READ,
         Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
         Access::Flush => IBV_ACCESS_FLUSH_GLOBAL,
-    }
-}
-
-/// Annex A17.4.5.1 has a completion tell whether a datagram came by IPv4 or IPv6. `ibv_wc` has no field for that; adapters of
-/// Mellanox tell it in `sl`, which Ethernet has no use for, and UCX looks there.
-fn header_kind(route: &Route) -> u8 {
-    const ROCE_V2: u8 = 8;
-    match route.network {
-        Network::V6(_) => ROCE_V2 | 1,
-        Network::V4(_) => ROCE_V2 | 2,
     }
 }
 

@@ -1,0 +1,77 @@
+"""What stands on the verbs, between two hosts: UCX, and Open MPI and MPICH over it, started from one host on both."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from harness import c_program
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
+
+from .hosts import PORT, Hosts
+
+SECONDS = 120
+MPI_PROGRAM = Path(__file__).resolve().parent.parent / "mpi" / "verified.c"
+VERIFIED = re.compile(r"(\d+) ranks verified (\d+) bytes")
+RESULT = re.compile(r"^Final: +\d+", re.MULTILINE)
+# UCX wires rc_verbs up by messages over a transport without connections, so it needs one beside it.
+TLS = {"rc_verbs": "rc_verbs,ud_verbs:aux", "ud_verbs": "ud_verbs"}
+ENVIRONMENT = {
+    "UCX_TLS": TLS["rc_verbs"],
+    "UCX_WARN_UNUSED_ENV_VARS": "n",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "MPIR_CVAR_NOLOCAL": "1",
+}
+COMPILERS = {"Open MPI": "mpicc.openmpi", "MPICH": "mpicc.mpich"}
+# Stands for ssh: goes to the other namespace, under another name, for two nodes have two.
+AGENT = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+shift
+export VERBENA_RUNTIME_DIR=%(runtime)s
+exec nsenter -t %(pid)d -n -- unshare -u sh -c "hostname other; $*"
+"""
+
+
+def ucx(transport: str, test: str, size: int, hosts: Hosts) -> Outcome:
+    """Both sides return 0, and the client prints a result."""
+    def command(*more: object) -> list[object]:
+        return ["env", f"UCX_TLS={TLS[transport]}", "UCX_WARN_UNUSED_ENV_VARS=n", "ucx_perftest", "-p", PORT, *more]
+
+    client = command(hosts.members[0].address, "-t", test, "-s", size, "-n", 500, "-w", 50)
+    done = hosts.exchange(command(), client, SECONDS)
+    outcome = done.outcome()
+    if outcome.evidence == "" and not RESULT.search(done.client.output):
+        return failed("no result", done.evidence())
+    return outcome
+
+
+def mpi(library: str, hosts: Hosts) -> Outcome:
+    """A rank on each host; each verifies all that it is sent."""
+    first, second = hosts.members
+    try:
+        program = c_program.compile_program(MPI_PROGRAM, libraries=(), compiler=COMPILERS[library])
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    agent = hosts.place.directory / "agent"
+    agent.write_text(AGENT % {"runtime": second.runtime, "pid": second.keeper.pid})
+    agent.chmod(0o755)
+    nodes = {
+        "Open MPI": ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ucx",
+                     "--mca", "opal_common_ucx_devices", "any", "--mca", "opal_common_ucx_tls", "any",
+                     "--mca", "btl", "^openib,vader,tcp", "--mca", "osc", "ucx",
+                     "--host", f"{first.address}:1,{second.address}:1"],
+        "MPICH": ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", agent,
+                  "-hosts", f"{first.address},{second.address}"],
+    }[library]
+    # Each host's own interface is found, for they have different names.
+    command = [VERBENA, "run", "--link", "roce", "--", "env",
+               *(f"{name}={value}" for name, value in ENVIRONMENT.items()), *nodes, "-n", 2, program]
+    ended = hosts.run(first, "mpi", first.inside(list(map(str, command))), SECONDS)
+    match = VERIFIED.search(ended.output)
+    if not ended.succeeded or match is None or int(match.group(1)) != 2:
+        return failed(ended.describe(), ended.evidence())
+    if min(host.datagrams() for host in hosts.members) == 0:
+        return failed("nothing went over the cable", ended.evidence())
+    return passed(f"{match.group(2)} bytes")
