@@ -60,6 +60,10 @@ impl Kind {
 
 /// Reason of a REJ that names no service (table 112 of the specification).
 pub const INVALID_SERVICE: u32 = 8;
+/// Reason of a REJ of a number that stands for no conversation.
+pub const INVALID_NUMBER: u32 = 6;
+/// Reason of a REJ of another service of transport than the listener's.
+pub const INVALID_TRANSPORT: u32 = 9;
 /// Reason of a REJ that the program gave.
 pub const CONSUMER_DEFINED: u32 = 28;
 /// Status of a SIDR_REP: no such service.

@@ -6,6 +6,7 @@
 //! reliable datagrams alone are left out.
 
 mod connect;
+pub mod ip;
 mod path;
 mod release;
 mod service;
