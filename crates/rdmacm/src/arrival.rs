@@ -148,6 +148,9 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
         state.hear_again(known, letter);
         return None;
     }
+    if state.office.is_late(letter, request.number) {
+        return None;
+    }
     let way = post::way_of(&request).ok()?;
     if let Some(proposal) = request.connection {
         let largest = Way::home().mtu;
@@ -317,6 +320,10 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             if stage == Stage::Disconnecting {
                 state.begin_time_wait(number);
             }
+        }
+        // It has not heard that it is over, or asks once more.
+        (Kind::Dreq, Stage::Disconnected | Stage::TimeWait | Stage::Over) => {
+            let _ = state.tell(number, &Message::bare(Kind::Drep));
         }
         (Kind::Drep, Stage::Disconnecting) => {
             state.raise(number, Event::plain(EventKind::Disconnected, 0));

@@ -41,6 +41,8 @@ pub struct Correspondence {
     /// Whom the peer is known by beside its number: its adapter and its queue pair. Of who asked us.
     peer: Option<(u64, u32)>,
     remote_queue_pair: u32,
+    /// Our own queue pair, which the peer names to end the connection.
+    queue_pair: u32,
     patience: Patience,
     awaiting: Option<Awaiting>,
     /// What was said last that answers, and to what.
@@ -143,6 +145,7 @@ impl Correspondence {
             way,
             peer: None,
             remote_queue_pair: 0,
+            queue_pair: 0,
             patience: Patience::with(RESPONSE_TIMEOUT, RETRIES),
             awaiting: None,
             answered: None,
@@ -154,6 +157,11 @@ impl Correspondence {
     /// Our number of it.
     pub fn number(&self) -> u32 {
         self.numbers.local
+    }
+
+    /// The peer's; 0 as long as it is not known.
+    pub fn remote_number(&self) -> u32 {
+        self.numbers.remote
     }
 
     /// The way.
@@ -197,6 +205,9 @@ impl Correspondence {
     /// EINVAL for what cannot be said.
     pub fn say(&mut self, message: &Message, now: u64) -> Result<Letter> {
         let bytes = self.envelope().write(message).ok_or(Errno::EINVAL)?;
+        if matches!(message.kind, Kind::Req | Kind::Rep) {
+            self.queue_pair = message.queue_pair;
+        }
         match message.kind {
             Kind::Req | Kind::SidrReq | Kind::Rep | Kind::Dreq => {
                 self.awaiting = Some(Awaiting {
@@ -317,12 +328,10 @@ impl Correspondence {
                 self.envelope_refusing(Rejected::Other)
                     .rejection(TIMEOUT, &guid, &[])
             }
-            (Some(Kind::Rep), _) | (None, Some(Kind::Req)) => self
-                .envelope_refusing(Rejected::Req)
+            (Some(Kind::Rep), _) => self
+                .envelope_refusing(Rejected::Other)
                 .write(&refusal(Kind::Rej)),
-            (None, Some(Kind::Rep)) => self
-                .envelope_refusing(Rejected::Rep)
-                .write(&refusal(Kind::Rej)),
+            (None, Some(Kind::Req | Kind::Rep)) => self.envelope().write(&refusal(Kind::Rej)),
             (None, Some(Kind::SidrReq)) => self.envelope().write(&refusal(Kind::SidrRep)),
             _ => None,
         };
@@ -363,7 +372,9 @@ impl Correspondence {
             cm::Message::Rej(rej) => remote == 0 || rej.local_comm_id == remote,
             cm::Message::Mra(mra) => remote == 0 || mra.local_comm_id == remote,
             cm::Message::Rtu(rtu) => rtu.local_comm_id == remote,
-            cm::Message::Dreq(dreq) => dreq.local_comm_id == remote,
+            cm::Message::Dreq(dreq) => {
+                dreq.local_comm_id == remote && dreq.remote_qpn.value() == self.queue_pair
+            }
             cm::Message::Drep(drep) => drep.local_comm_id == remote,
             cm::Message::SidrRep(_) => true,
         }
@@ -451,3 +462,6 @@ fn refusal(kind: Kind) -> Message {
         ..Message::bare(kind)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ use crate::stage::Stage;
 use crate::thread::Source;
 use crate::way::{Way, mapped};
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
@@ -41,6 +41,8 @@ const MOST_UNCLAIMED: usize = 256;
 const PATIENCE: u64 = 200_000_000;
 /// How often they are offered again.
 const ROUND: u64 = 10_000_000;
+/// How long a request may be on its way that was sent again before it was answered.
+const MEMORY: u64 = 4_000_000_000;
 
 /// The box that letters lie in until the thread takes them.
 pub struct Letterbox {
@@ -100,6 +102,8 @@ pub struct Office {
     owners: HashMap<u32, u32>,
     /// Those whose identifier is gone, and that have asked to disconnect.
     farewells: HashMap<u32, Correspondence>,
+    /// Those that others began and that are over, with the end of the time in which the request may come again.
+    ended: VecDeque<(u64, Ipv6Addr, u32)>,
     /// Requests that nobody listens for, and until when they wait.
     unclaimed: Vec<(u64, Letter)>,
     /// Numbers given out.
@@ -108,8 +112,24 @@ pub struct Office {
 
 impl Office {
     /// A correspondence is over, whatever the peer believes.
-    pub fn forget(&mut self, number: u32) {
-        self.owners.remove(&number);
+    pub fn forget(&mut self, correspondence: &Correspondence) {
+        self.owners.remove(&correspondence.number());
+        if self.ended.len() == MOST {
+            self.ended.pop_front();
+        }
+        let (address, number) = (correspondence.address(), correspondence.remote_number());
+        let until = clock::now() + MEMORY;
+        self.ended.push_back((until, address, number));
+    }
+
+    /// Whether a request is late: of a correspondence that is over.
+    pub fn is_late(&mut self, letter: &Letter, number: u32) -> bool {
+        let now = clock::now();
+        while self.ended.front().is_some_and(|(until, ..)| *until <= now) {
+            self.ended.pop_front();
+        }
+        let mut ended = self.ended.iter();
+        ended.any(|(_, address, called)| (*address, *called) == (letter.source, number))
     }
 }
 
@@ -172,7 +192,7 @@ impl State {
     /// An identifier in `stage` is gone, and its peer is to know.
     pub fn take_leave(&mut self, stage: Stage, mut correspondence: Correspondence) {
         let number = correspondence.number();
-        self.office.owners.remove(&number);
+        self.office.forget(&correspondence);
         match stage {
             Stage::Established if correspondence.is_connected() => {
                 if let Ok(letter) = correspondence.say(&Message::bare(Kind::Dreq), clock::now()) {
@@ -215,7 +235,7 @@ impl State {
             cm::Message::Drep(drep) => drep.remote_comm_id,
             cm::Message::SidrRep(rep) => rep.request_id,
         };
-        if !self.hear(ours, &letter, &message) {
+        if !self.hear(ours, &letter, &message) && is_of_this_process(ours) {
             answer_for_nobody(&letter, transaction, &message);
         }
     }
@@ -273,10 +293,10 @@ impl State {
 
     /// Offers a request to whoever listens for it.
     fn offer(&mut self, letter: Letter, deadline: u64) {
-        let Some((_, message)) = mad::read(&letter.mad) else {
+        let Some((transaction, message)) = mad::read(&letter.mad) else {
             return;
         };
-        let request = mad::request(transaction_of(&letter), &message);
+        let request = mad::request(transaction, &message);
         let Some(request) = request.filter(|of| mapped(of.destination.ip()) == letter.destination)
         else {
             return decline(&letter);
@@ -416,8 +436,11 @@ impl State {
     }
 }
 
-fn transaction_of(letter: &Letter) -> u64 {
-    mad::read(&letter.mad).map_or(0, |(transaction, _)| transaction)
+/// Whether we have given a number, or could have. Datagrams of one sender that come close together the kernel may give to
+/// one socket, whomever each is for; what is another process's is lost then, and sent again.
+fn is_of_this_process(number: u32) -> bool {
+    let process = Process::current();
+    process.is_ok_and(|process| process.has_management_slot(number & SLOT_BITS))
 }
 
 /// The answer to what is about no conversation of ours: who wants to end one is told that there is none, and who offers

@@ -252,7 +252,7 @@ impl State {
         match identifier.line.take() {
             Some(Line::Neighbour(conversation)) => self.watch.forget(&conversation),
             Some(Line::Distant(correspondence)) => {
-                self.office.forget(correspondence.number());
+                self.office.forget(&correspondence);
             }
             None => (),
         }

@@ -81,6 +81,12 @@ impl Process {
         port.slot_number().ok_or(Errno::ENOMEM)
     }
 
+    /// Whether conversations of that slot are this process's.
+    pub fn has_management_slot(&self, slot: u32) -> bool {
+        let port = self.roce.get();
+        port.and_then(Port::slot_number) == Some(slot)
+    }
+
     /// Sends a datagram from one of our addresses. Whether it arrives nobody knows.
     ///
     /// # Errors
