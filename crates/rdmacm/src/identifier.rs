@@ -69,7 +69,7 @@ pub struct Options {
 pub struct Agreement {
     /// The peer's queue pair.
     pub remote_queue_pair: u32,
-    /// Sequence number of its first packet.
+    /// The sequence number that it expects first: of our first packet.
     pub remote_psn: u32,
     /// Reads and atomics that we answer at a time.
     pub responder_resources: u8,
@@ -115,7 +115,7 @@ pub struct Identifier {
     pub agreement: Agreement,
     /// The listener that an unanswered request counts for.
     pub requested_from: Option<u32>,
-    /// Sequence number of our first packet.
+    /// The sequence number that we expect first: of the peer's first packet.
     pub psn: u32,
     /// Options.
     pub options: Options,

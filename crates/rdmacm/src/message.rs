@@ -82,7 +82,7 @@ pub struct Message {
     pub destination: SocketAddress,
     /// The sender's queue pair.
     pub queue_pair: u32,
-    /// Its first packet's sequence number.
+    /// The sequence number that it expects first: with which the receiver of this shall begin to send (12.7.31).
     pub psn: u32,
     /// Its queue key (datagrams).
     pub queue_key: u32,
