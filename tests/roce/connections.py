@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from harness import counters
+from harness import c_program, counters
 from harness.build_tree import DEVICE
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
@@ -77,6 +77,8 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         Case("no host there", "", on_hosts(absent)),
         Case("a server that is killed", "", on_hosts(killed)),
         Case("a client that is killed", "", on_hosts(client_killed)),
+        Case("an idle peer that is killed", "", on_hosts(partial(idle, "wait"))),
+        Case("a peer that ends without a word", "", on_hosts(partial(idle, "leave"))),
         Case("what tshark sees of connections", "", on_hosts(decoded)),
     ]
 
@@ -261,6 +263,31 @@ def client_killed(hosts: Hosts) -> Outcome:
     served = serving.finish(time.monotonic())
     return passed() if ended.succeeded else failed("the next one is not served",
                                                    f"{ended.evidence()}\n{served.evidence()}")
+
+
+def idle(manner: str, hosts: Hosts) -> Outcome:
+    """A server that asks nothing of its client is told of the client's end."""
+    first, second = hosts.members
+    source = Path(__file__).resolve().parent / "idle.c"
+    try:
+        tool = c_program.compile_program(source, ("-lrdmacm",))
+    except c_program.DoesNotCompile as words:
+        return failed("does not compile", str(words))
+    serving, is_ready = serve(hosts, [tool, "serve", first.address], lambda _process: listens(first))
+    if not is_ready:
+        return failed("never listened", serving.finish(time.monotonic()).evidence())
+    asking = hosts.start(second, "client", second.on_adapter(tool, manner, first.address))
+    deadline = time.monotonic() + SECONDS
+    while "ESTABLISHED" not in serving.output() and serving.running and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    if manner == "leave":
+        left = asking.finish(deadline)
+        if not left.succeeded:
+            return failed("the client failed", left.evidence())
+    else:
+        asking.finish(time.monotonic())
+    ended = serving.finish(deadline)
+    return passed() if ended.succeeded else failed("was not told", ended.evidence())
 
 
 def decoded(hosts: Hosts) -> Outcome:

@@ -16,7 +16,7 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.process import wait_for_any
-from harness.requirement import Tool
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
 from . import connections
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
@@ -24,7 +24,8 @@ from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 TITLE = "RoCEv2 between two hosts"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
             Tool("ip", "iproute2"), Tool("tshark", "tshark"), Tool("/dev/net/tun", "a TUN device"),
-            Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils")]
+            Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils"),
+            COMPILER, VERBS_HEADERS, Tool("/usr/include/rdma/rdma_cma.h", "librdmacm-dev")]
 
 SECONDS = 60
 # Indices of the GID table: link-local, IPv4, IPv6.

@@ -20,6 +20,8 @@ pub enum Alarm {
     Correspondence(u32),
     /// Requests that nobody has claimed are offered again.
     Unclaimed,
+    /// The hosts of peers are probed.
+    Probe,
 }
 
 /// Alarms by their time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable when one is due.

@@ -132,7 +132,7 @@ fn accept_call(state: &mut State, caller: Caller, request: &Message) -> Option<(
     let identifier = state.identifiers.get_mut(number)?;
     let source = Source::Identifier(number, identifier.generation);
     let watched = state.watch.add(&caller.conversation, source);
-    identifier.line = Some(Line::Neighbour(caller.conversation));
+    identifier.line = Some(Line::Neighbour(Box::new(caller.conversation)));
     if watched.is_err() {
         state.destroy(number);
         return None;

@@ -49,6 +49,8 @@ pub struct Correspondence {
     answered: Option<(Kind, Bytes)>,
     /// What was asked that nobody has answered yet.
     unanswered: Option<Kind>,
+    /// Times that the peer's host has said, since the peer was heard last, that it has no RoCE port.
+    refusals: u32,
     /// What was asked for first, to ask for less.
     request: Option<Box<Message>>,
 }
@@ -77,7 +79,6 @@ struct Awaiting {
     left: u8,
     pause: u64,
     next: u64,
-    refusals: u32,
     stale: u32,
 }
 
@@ -99,6 +100,8 @@ pub enum Due {
     Again(Box<Letter>),
     /// Nobody has answered this, for all the times that it was said, and will not. Why.
     GivenUp(Kind, Errno),
+    /// There is nobody any more at the other end of the connection.
+    Gone,
     /// Nothing yet.
     Nothing,
 }
@@ -150,6 +153,7 @@ impl Correspondence {
             awaiting: None,
             answered: None,
             unanswered: None,
+            refusals: 0,
             request: None,
         }
     }
@@ -216,7 +220,6 @@ impl Correspondence {
                     left: self.patience.retries,
                     pause: FIRST_PAUSE.min(self.patience.longest),
                     next: now + FIRST_PAUSE.min(self.patience.longest),
-                    refusals: 0,
                     stale: 0,
                 });
             }
@@ -236,6 +239,7 @@ impl Correspondence {
         if from != self.address() || !self.is_addressed_by(message) {
             return Heard::Nothing;
         }
+        self.refusals = 0;
         if let cm::Message::Mra(mra) = message {
             self.be_patient(mra, now);
             return Heard::Nothing;
@@ -293,22 +297,18 @@ impl Correspondence {
 
     /// The network says that what was sent did not arrive.
     pub fn note_failure(&mut self, why: Errno) -> Due {
-        let Some(awaiting) = self.awaiting.as_mut() else {
-            return Due::Nothing;
-        };
-        let is_final = match (why.0, awaiting.kind) {
+        self.refusals += u32::from(why.0 == libc::ECONNREFUSED);
+        let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
+        match (why.0, awaited) {
             // Its host has no RoCE port any more: then neither has it a connection.
-            (libc::ECONNREFUSED, Kind::Dreq) => true,
-            (libc::ECONNREFUSED, _) => {
-                awaiting.refusals += 1;
-                awaiting.refusals >= REFUSALS
+            (libc::ECONNREFUSED, Some(Kind::Dreq)) => self.give_up(why),
+            (libc::ECONNREFUSED, Some(_)) if self.refusals >= REFUSALS => self.give_up(why),
+            (libc::ECONNREFUSED, None) if self.refusals >= REFUSALS && self.is_connected() => {
+                Due::Gone
             }
-            (libc::EHOSTUNREACH | libc::ENETUNREACH, _) => true,
-            _ => false,
-        };
-        match is_final {
-            true => self.give_up(why),
-            false => Due::Nothing,
+            // As the kernel's own resolution of the address would have ended.
+            (libc::EHOSTUNREACH | libc::ENETUNREACH, Some(_)) => self.give_up(why),
+            _ => Due::Nothing,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The end of a process that has connections to other hosts. A kernel would end them for it; here the process says goodbye
 //! itself, when it ends by exit(3), and waits a moment to hear that it was heard. One that is killed cannot: its peers
-//! notice by their requests, which nobody answers any more.
+//! notice by their requests, which nobody answers any more, or when its host has no port any more
+//! ([`State::probe_peers`](crate::service::State::probe_peers)).
 
 use crate::service::Service;
 use crate::table::Table;

@@ -6,7 +6,7 @@ use crate::correspondence::Correspondence;
 /// A peer of this host is heard over a stream, one of another host by letters.
 pub enum Line {
     /// A process of this host.
-    Neighbour(Conversation),
+    Neighbour(Box<Conversation>),
     /// Another host.
     Distant(Box<Correspondence>),
 }

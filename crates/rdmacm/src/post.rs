@@ -22,7 +22,7 @@ use crate::service::{Service, State};
 use crate::stage::Stage;
 use crate::thread::Source;
 use crate::way::{Way, mapped};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use verbena_hca::errno::{Errno, Result};
@@ -41,6 +41,10 @@ const MOST_UNCLAIMED: usize = 256;
 const PATIENCE: u64 = 200_000_000;
 /// How often they are offered again.
 const ROUND: u64 = 10_000_000;
+/// How often the hosts of peers are probed. A process that is killed tells nobody, and one that only waits for it would
+/// wait for ever; a kernel would disconnect for it. What can be seen from here is that its host has no RoCE port any more,
+/// that is, that it was the last process there on the adapter.
+const PROBING: u64 = 2_000_000_000;
 /// How long a request may be on its way that was sent again before it was answered.
 const MEMORY: u64 = 4_000_000_000;
 
@@ -106,6 +110,8 @@ pub struct Office {
     ended: VecDeque<(u64, Ipv6Addr, u32)>,
     /// Requests that nobody listens for, and until when they wait.
     unclaimed: Vec<(u64, Letter)>,
+    /// Whether the alarm is set that probes the hosts of peers.
+    probes: bool,
     /// Numbers given out.
     count: u32,
 }
@@ -166,6 +172,29 @@ impl State {
     pub fn correspond(&mut self, owner: u32, correspondence: Correspondence) {
         if let Some(identifier) = self.identifiers.get_mut(owner) {
             identifier.line = Some(Line::Distant(Box::new(correspondence)));
+        }
+        if !std::mem::replace(&mut self.office.probes, true) {
+            self.set_alarm(clock::now() + PROBING, Alarm::Probe);
+        }
+    }
+
+    /// Asks the hosts of those that we are connected with whether they still have a RoCE port.
+    pub fn probe_peers(&mut self) {
+        self.note_failures();
+        let peers: BTreeSet<([u8; 16], [u8; 16])> = self
+            .correspondences()
+            .filter(|(_, of)| of.is_connected())
+            .map(|(_, of)| (of.way().source, of.way().destination))
+            .collect();
+        if let Ok(process) = Process::current() {
+            for (source, destination) in peers {
+                // What cannot leave is asked for the next time.
+                let _ = process.probe_port(source.into(), destination.into());
+            }
+        }
+        self.office.probes = !self.office.owners.is_empty();
+        if self.office.probes {
+            self.set_alarm(clock::now() + PROBING, Alarm::Probe);
         }
     }
 
@@ -380,6 +409,11 @@ impl State {
         match due {
             Due::Nothing => (),
             Due::Again(letter) => send(&letter),
+            Due::Gone => {
+                if let Some(owner) = self.office.owners.get(&number).copied() {
+                    self.lost(owner);
+                }
+            }
             Due::GivenUp(kind, why) => {
                 self.office.farewells.remove(&number);
                 if let Some(owner) = self.office.owners.get(&number).copied() {

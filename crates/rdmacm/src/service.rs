@@ -189,7 +189,7 @@ impl State {
         let reported = identifier.events_reported;
         match identifier.line {
             // That it closes tells the peer; the kernel's communication manager would say as much (12.10.2).
-            Some(Line::Neighbour(conversation)) => self.watch.forget(&conversation),
+            Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
             Some(Line::Distant(correspondence)) => {
                 self.take_leave(identifier.stage, *correspondence);
             }
@@ -250,7 +250,7 @@ impl State {
             return;
         };
         match identifier.line.take() {
-            Some(Line::Neighbour(conversation)) => self.watch.forget(&conversation),
+            Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
             Some(Line::Distant(correspondence)) => {
                 self.office.forget(&correspondence);
             }
@@ -321,6 +321,7 @@ impl State {
                 }
                 Alarm::Correspondence(number) => self.tend_correspondence(number, now),
                 Alarm::Unclaimed => self.offer_unclaimed(),
+                Alarm::Probe => self.probe_peers(),
                 Alarm::Caller(number) => {
                     let caller = self.callers.get(number);
                     if caller.is_some_and(|caller| caller.deadline <= now)

@@ -93,18 +93,7 @@ impl Process {
     /// ENODEV without a RoCE port, EADDRNOTAVAIL from an address that is not the port's; as [`Path::of`].
     pub fn send_management(&self, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let index = index_of(gid(letter.source)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
-        let vector = ibv_ah_attr {
-            grh: ibv_global_route {
-                dgid: gid(letter.destination),
-                sgid_index: index as u8,
-                hop_limit: HOP_LIMIT,
-                ..Default::default()
-            },
-            is_global: 1,
-            ..Default::default()
-        };
-        let path = Path::of(&port.management_senders, &vector)?;
+        let path = way(port, letter.source, letter.destination)?;
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
         let mut train = Train::new(&path);
@@ -114,6 +103,16 @@ impl Process {
         drop(train);
         self.counters.shard().packets_sent.add(1);
         Ok(())
+    }
+
+    /// Sends an empty datagram to a RoCE port, which is no packet and is dropped there. If there is no such port any more,
+    /// its host says so ([`Process::take_management_failures`]).
+    ///
+    /// # Errors
+    /// As [`Process::send_management`].
+    pub fn probe_port(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Result<()> {
+        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
+        way(port, source, destination)?.send(&[], 0)
     }
 
     /// Whom datagrams sent from here did not reach, as far as the network has said.
@@ -167,6 +166,22 @@ impl Process {
             });
         }
     }
+}
+
+/// The way from an address of ours.
+fn way(port: &Port, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
+    let index = index_of(gid(source)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
+    let vector = ibv_ah_attr {
+        grh: ibv_global_route {
+            dgid: gid(destination),
+            sgid_index: index as u8,
+            hop_limit: HOP_LIMIT,
+            ..Default::default()
+        },
+        is_global: 1,
+        ..Default::default()
+    };
+    Path::of(&port.management_senders, &vector)
 }
 
 fn packet(psn: Psn, mad: &[u8; mad::LENGTH]) -> Option<Packet<'_>> {

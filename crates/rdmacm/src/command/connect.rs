@@ -118,7 +118,7 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
                 &conversation,
                 Source::Identifier(wanted.id, identifier.generation),
             )?;
-            identifier.line = Some(Line::Neighbour(conversation));
+            identifier.line = Some(Line::Neighbour(Box::new(conversation)));
             identifier.stage = Stage::Connecting;
             state.say(wanted.id, &request);
         }

@@ -270,6 +270,30 @@ fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
     );
 }
 
+#[test]
+fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
+    let refused = Errno(libc::ECONNREFUSED);
+    let (mut caller, mut called) = connected();
+    for _ in 1..REFUSALS {
+        assert_eq!(caller.note_failure(refused), Due::Nothing);
+    }
+    // It is there after all.
+    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
+    for _ in 1..REFUSALS {
+        assert_eq!(caller.note_failure(refused), Due::Nothing);
+    }
+    assert_eq!(caller.note_failure(refused), Due::Gone);
+    // A network that does not find its host now may find it later.
+    let unreachable = Errno(libc::EHOSTUNREACH);
+    assert_eq!(
+        called.note_failure(unreachable),
+        Due::GivenUp(Kind::Rep, unreachable)
+    );
+    let (mut caller, _called) = connected();
+    assert_eq!(caller.note_failure(unreachable), Due::Nothing);
+}
+
 /// One side with its program: what it has heard, and what it says to it.
 struct Side {
     letters: Correspondence,
@@ -337,7 +361,7 @@ proptest! {
                 match side.letters.due(now) {
                     Due::Again(letter) => put(&mut network, *letter),
                     Due::Nothing => (),
-                    Due::GivenUp(kind, _) => prop_assert!(false, "{:?} was given up", kind),
+                    other => prop_assert!(false, "{:?}", other),
                 }
             }
         }
