@@ -184,6 +184,8 @@ impl Path {
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
                     self.sender.socket.wait_for_room(PATIENCE_MS);
                 }
+                // Said of an earlier datagram, whose failure is kept; with that it is forgotten.
+                Err(Errno(libc::ECONNREFUSED | libc::EHOSTUNREACH)) => (),
                 Err(Errno(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT))
                     if segment < bytes.len() =>
                 {

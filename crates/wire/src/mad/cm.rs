@@ -183,4 +183,6 @@ fn joined(high: u32, low: u8) -> u32 {
 }
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod tests;
