@@ -11,7 +11,7 @@ use crate::identifier::{Identifier, Listening};
 use crate::line::Line;
 use crate::mad;
 use crate::message::{INVALID_TRANSPORT, Kind, Message};
-use crate::post;
+use crate::nobody;
 use crate::service::{Caller, Service, State};
 use crate::stage::Stage;
 use crate::thread::Source;
@@ -151,21 +151,21 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
     if state.office.is_late(letter, request.number) {
         return None;
     }
-    let way = post::way_of(&request).ok()?;
+    let way = request.way().ok()?;
     if let Some(proposal) = request.connection {
         let largest = Way::home().mtu;
         if proposal.transport != Transport::Rc {
-            post::refuse(letter, INVALID_TRANSPORT, &[]);
+            nobody::refuse(letter, INVALID_TRANSPORT, &[]);
             return None;
         }
         if proposal.mtu > largest {
-            post::refuse(letter, INVALID_MTU, &[largest]);
+            nobody::refuse(letter, INVALID_MTU, &[largest]);
             return None;
         }
         // Its queue pair has another connection now, so the one that we know of is over (12.9.8.3.1).
         let queue_pair = request.message.queue_pair;
         if let Some(stale) = state.connected_with(proposal.guid, queue_pair) {
-            post::refuse(letter, STALE_CONNECTION, &[]);
+            nobody::refuse(letter, STALE_CONNECTION, &[]);
             state.lost(stale);
             return None;
         }

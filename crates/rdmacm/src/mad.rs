@@ -5,6 +5,7 @@ use crate::message::{Kind, Message};
 use crate::way::{HOP_LIMIT, Way};
 use std::net::{IpAddr, SocketAddr};
 use verbena_hca::device;
+use verbena_hca::errno::{Errno, Result};
 use verbena_wire::mad::cm::ip::{self, Addresses};
 use verbena_wire::mad::cm::{
     self, Drep, Dreq, Mra, Path, Rej, Rejected, Rep, Req, Rtu, SidrRep, SidrReq, Transport,
@@ -226,6 +227,25 @@ pub struct Request {
     pub transaction: u64,
     /// What only a request for a connection says.
     pub connection: Option<Proposal>,
+}
+
+impl Request {
+    /// The way of a request, from its receiver's side.
+    ///
+    /// # Errors
+    /// As [`Way::between`].
+    pub fn way(&self) -> Result<Way> {
+        let source: Option<SocketAddr> = address::parse(&self.message.source)?;
+        let way = Way::between(self.destination, source.ok_or(Errno::EINVAL)?)?;
+        Ok(match self.connection {
+            Some(proposal) => Way {
+                mtu: proposal.mtu,
+                ack_timeout: proposal.ack_timeout,
+                ..way
+            },
+            None => way,
+        })
+    }
 }
 
 /// What a request for a connection says of the path and of answers.

@@ -8,7 +8,7 @@
 //!   ([`super::management`]).
 
 use super::pool::SLOTS;
-use crate::sys::udp::Instruction;
+use crate::sys::filter::Instruction;
 use verbena_wire::mad::cm::Attribute;
 use verbena_wire::{Qpn, bth, datagram, mad};
 
