@@ -34,8 +34,9 @@ use verbena_wire::mad::cm;
 const MOST: usize = 4096;
 /// Requests that may wait for somebody to listen.
 const MOST_UNCLAIMED: usize = 256;
-/// How long they do: as long as one of this host would look for its listener.
-const PATIENCE: u64 = 200_000_000;
+/// How long they do. A kernel would answer at once; but then its host would also be faster at listening again for the
+/// next connection, just in time for which some programs do (perftest with `-R`), than one whose processors are busy.
+const PATIENCE: u64 = 1_000_000_000;
 /// How often they are offered again.
 const ROUND: u64 = 10_000_000;
 
