@@ -5,7 +5,7 @@
 //! - What needs an answer (REQ, REP, DREQ, SIDR_REQ) is sent again until it comes, [`mad::RETRIES`] times or as often as
 //!   the peer asks for, and then given up. Between two times lies at most what the peer was promised for its answer; at
 //!   first less, for what is sent too often is only answered too often, and a loss costs less.
-//! - An MRA asks for patience: then for so long nothing is sent.
+//! - An MRA asks for patience: then nothing is sent for a while, and whoever asks so lives, so the count begins anew.
 //! - What answers (RTU, DREP, SIDR_REP, and REP) is said again when the question comes again; as long as there is no
 //!   answer to a question yet, an MRA is.
 //! - A message from elsewhere, of another conversation, or out of turn is dropped.
@@ -386,8 +386,11 @@ impl Correspondence {
             Rejected::Rep => Kind::Rep,
             Rejected::Other => return,
         };
+        let Patience { longest, retries } = self.patience;
         if let Some(awaiting) = self.awaiting.as_mut().filter(|of| of.kind == asked) {
-            awaiting.next = now + (4096 << mra.service_timeout) + (4096 << PACKET_LIFE_TIME);
+            // As long as is asked for would be too long: the answer may come soon, and be lost.
+            awaiting.next = now + longest.min(4096 << mra.service_timeout);
+            awaiting.left = retries;
         }
     }
 

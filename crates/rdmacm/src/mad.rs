@@ -20,8 +20,9 @@ pub type Bytes = [u8; LENGTH];
 pub const RESPONSE_TIMEOUT: u8 = 20;
 /// How often a message is sent again that is not answered, as Linux' rdma_cm has it.
 pub const RETRIES: u8 = 15;
-/// How much time a program may take over a request, as it is said in an MRA: 4.096 us * 2^24, 69 s.
-pub const SERVICE_TIMEOUT: u8 = 24;
+/// In how much time what an MRA is about shall come again: 4.096 us * 2^18, 1.1 s. A program may take longer; then it is
+/// asked for patience again.
+pub const SERVICE_TIMEOUT: u8 = 18;
 
 /// The numbers by which both sides name a conversation, and the transaction that ties its first messages together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
