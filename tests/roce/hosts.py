@@ -57,6 +57,11 @@ class Host:
         return f"10.9.0.{self.number}"
 
     @property
+    def address6(self) -> str:
+        """Its IPv6 address."""
+        return f"fd09::{self.number}"
+
+    @property
     def interface(self) -> str:
         """Its end of the cable."""
         return f"veth{self.number}"
@@ -144,7 +149,7 @@ class Hosts:
             host.setup("ip", "link", "set", "lo", "up")
             host.setup("ip", "addr", "add", f"{host.address}/24", "dev", host.interface)
             # Without the second in which an address is looked for on the link before it is used.
-            host.setup("ip", "addr", "add", f"fd09::{host.number}/64", "dev", host.interface, "nodad")
+            host.setup("ip", "addr", "add", f"{host.address6}/64", "dev", host.interface, "nodad")
             host.setup("ip", "link", "set", host.interface, "mtu", str(self.mtu), "up")
         # A TAP does not know; what it is attached to does.
         up = ("state UP", "state UNKNOWN")

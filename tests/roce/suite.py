@@ -16,18 +16,19 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.process import wait_for_any
-from harness.requirement import COMPILER, Tool
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications
+from . import applications, connections
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import random_programs
 
 TITLE = "RoCEv2 between two hosts"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
-            Tool("ucx_perftest", "ucx-utils"), COMPILER, Tool("mpirun.openmpi", "openmpi-bin"),
+            Tool("ucx_perftest", "ucx-utils"), Tool("mpirun.openmpi", "openmpi-bin"),
             Tool("mpicc.openmpi", "libopenmpi-dev"), Tool("mpirun.mpich", "mpich"), Tool("mpicc.mpich", "libmpich-dev"),
             Tool("ip", "iproute2"), Tool("tshark", "tshark"), Tool("/dev/net/tun", "a TUN device"),
-            Tool("nsenter", "util-linux")]
+            Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils"),
+            COMPILER, VERBS_HEADERS, Tool("/usr/include/rdma/rdma_cma.h", "librdmacm-dev")]
 
 SECONDS = 60
 # Indices of the GID table: link-local, IPv4, IPv6.
@@ -106,7 +107,7 @@ def cases() -> list[Case]:
             found.append(Case(row, column, on_hosts(partial(lossy, transport, more), wire=wire)))
         for tool, size in (("ib_read_bw", 65537), ("ib_write_bw", 65537), ("ib_atomic_bw", None)):
             found.append(Case(tool, column, on_hosts(partial(perftest, tool, "RC", size), wire=wire)))
-    return found
+    return found + connections.cases(on_hosts)
 
 
 def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500,

@@ -14,6 +14,7 @@ use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::roce::management::set_agent;
 
 use crate::handle::{Handle, Object};
 use crate::{device, outcome, table};
@@ -70,6 +71,8 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 
 fn open(command: Command) -> Result<*mut ibv_context> {
     let context = Context::open()?;
+    // A host answers those that ask for a connection, whatever its processes are busy with.
+    set_agent(verbena_rdmacm::post::deliver);
     let mut c = verbs_context {
         sz: size_of::<verbs_context>(),
         context: ibv_context {

@@ -1,4 +1,5 @@
-//! What becomes due by itself: the end of a connection's time wait, and of the patience with a caller.
+//! What becomes due by itself: the end of a connection's time wait and of the patience with a caller, and what is sent
+//! again.
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -15,6 +16,12 @@ pub enum Alarm {
     TimeWait(u32, u32),
     /// The patience with a caller: its number. Another may have it by now.
     Caller(u32),
+    /// What was said in the correspondence with this number of ours may have to be said again.
+    Correspondence(u32),
+    /// Requests that nobody has claimed are offered again.
+    Unclaimed,
+    /// The hosts of peers are probed.
+    Probe,
 }
 
 /// Alarms by their time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable when one is due.

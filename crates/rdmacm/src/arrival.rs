@@ -5,16 +5,22 @@ use crate::address;
 use crate::alarm::Alarm;
 use crate::channel::Waiting;
 use crate::conversation::{Conversation, Heard};
-use crate::device;
+use crate::correspondence::{Correspondence, INVALID_MTU, STALE_CONNECTION};
 use crate::event::{Event, Kind as EventKind, Parameters};
 use crate::identifier::{Identifier, Listening};
-use crate::message::{Kind, Message};
-use crate::service::{Caller, State};
+use crate::line::Line;
+use crate::mad;
+use crate::message::{INVALID_TRANSPORT, Kind, Message};
+use crate::nobody;
+use crate::service::{Caller, Service, State};
 use crate::stage::Stage;
 use crate::thread::Source;
+use crate::way::Way;
 use std::io::ErrorKind;
 use verbena_hca::errno::Result;
+use verbena_hca::roce::management::Letter;
 use verbena_hca::sys::clock;
+use verbena_wire::mad::cm::{Transport, ip};
 
 /// Callers that may be silent at once.
 const MOST_CALLERS: usize = 4096;
@@ -29,12 +35,18 @@ const BATCH: usize = 16;
 ///
 /// # Errors
 /// A call that waits cannot be taken now, for want of descriptors; it goes on waiting.
-pub fn handle(state: &mut State, source: Source) -> Result<()> {
+pub fn handle(service: &Service, source: Source) -> Result<()> {
+    let state = &mut *service.lock();
     match source {
         Source::Listener(number, generation) => return answer_call(state, number, generation),
         Source::Caller(number) => hear_caller(state, number),
         Source::Identifier(number, generation) => hear_peer(state, number, generation),
         Source::Alarm => state.take_alarms(clock::now()),
+        Source::Post => {
+            for letter in service.letterbox.take() {
+                state.take_letter(letter);
+            }
+        }
     }
     Ok(())
 }
@@ -96,23 +108,80 @@ fn hear_caller(state: &mut State, number: u32) {
     let Some(caller) = state.callers.get_mut(number) else {
         return;
     };
-    let request = match caller.conversation.hear() {
-        Heard::Nothing => return,
-        Heard::Message(message) => Some(message),
-        Heard::End => None,
-    };
+    let heard = caller.conversation.hear();
+    if heard == Heard::Nothing {
+        return;
+    }
     let Some(caller) = state.callers.remove(number) else {
         return;
     };
     state.watch.forget(&caller.conversation);
-    if let Some(request) = request {
-        // Without an answer the caller hears the end of the stream, and takes it for a rejection.
-        let _ = accept_request(state, caller, &request);
-    }
+    // Without an answer a caller of this host hears the end of the stream, and takes it for a rejection; one of another
+    // host asks again.
+    let _ = match heard {
+        Heard::Message(request) => accept_call(state, caller, &request),
+        Heard::Letter(letter) => accept_letter(state, &caller, &letter),
+        Heard::Nothing | Heard::End => None,
+    };
 }
 
-/// Makes an identifier for a request and tells the listener's program of it; `None` drops the request.
-fn accept_request(state: &mut State, caller: Caller, request: &Message) -> Option<()> {
+/// A request of this host.
+fn accept_call(state: &mut State, caller: Caller, request: &Message) -> Option<()> {
+    let destination = address::parse(&request.destination).ok()??;
+    let number = accept_request(state, &caller, request, Way::within(destination))?;
+    let identifier = state.identifiers.get_mut(number)?;
+    let source = Source::Identifier(number, identifier.generation);
+    let watched = state.watch.add(&caller.conversation, source);
+    identifier.line = Some(Line::Neighbour(Box::new(caller.conversation)));
+    if watched.is_err() {
+        state.destroy(number);
+        return None;
+    }
+    announce(state, caller.listener, number, request)
+}
+
+/// A request of another host, which somebody has handed on. It may have come before.
+fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<()> {
+    let (transaction, message) = mad::read(&letter.mad)?;
+    let request = mad::request(transaction, &message)?;
+    if let Some(known) = state.correspondence_called(letter, request.number) {
+        state.hear_again(known, letter);
+        return None;
+    }
+    if state.office.is_late(letter, request.number) {
+        return None;
+    }
+    let way = request.way().ok()?;
+    if let Some(proposal) = request.connection {
+        let largest = Way::home().mtu;
+        if proposal.transport != Transport::Rc {
+            nobody::refuse(letter, INVALID_TRANSPORT, &[]);
+            return None;
+        }
+        if proposal.mtu > largest {
+            nobody::refuse(letter, INVALID_MTU, &[largest]);
+            return None;
+        }
+        // Its queue pair has another connection now, so the one that we know of is over (12.9.8.3.1).
+        let queue_pair = request.message.queue_pair;
+        if let Some(stale) = state.connected_with(proposal.guid, queue_pair) {
+            nobody::refuse(letter, STALE_CONNECTION, &[]);
+            state.lost(stale);
+            return None;
+        }
+    }
+    let number = accept_request(state, caller, &request.message, way)?;
+    let service = ip::service_id(request.space, request.destination.port());
+    let Ok(ours) = state.number_correspondence(number) else {
+        state.destroy(number);
+        return None;
+    };
+    state.correspond(number, Correspondence::of(ours, &request, service, way));
+    announce(state, caller.listener, number, &request.message)
+}
+
+/// Makes an identifier for a request, which takes a place of the listener's backlog; `None` drops the request.
+fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Way) -> Option<u32> {
     let generation = state.next_generation();
     let listener = state.identifiers.get_mut(caller.listener)?;
     if listener.generation != caller.generation {
@@ -134,31 +203,31 @@ fn accept_request(state: &mut State, caller: Caller, request: &Message) -> Optio
     identifier.stage = Stage::Requested;
     identifier.source = Some(source);
     identifier.destination = Some(destination);
+    identifier.way = way;
     identifier.options = listener.options;
     identifier.requested_from = Some(caller.listener);
     identifier.learn(request);
     identifier.agreement.retry_count = request.retry_count;
     identifier.agreement.rnr_retry_count = request.rnr_retry_count;
-    identifier.conversation = Some(caller.conversation);
-    let channel = identifier.channel;
 
-    let Some(number) = state.identifiers.insert(identifier) else {
+    let number = state.identifiers.insert(identifier);
+    if number.is_none() {
         state.answered(caller.listener);
-        return None;
-    };
-    let conversation = state.identifiers.get(number)?.conversation.as_ref()?;
-    let source = Source::Identifier(number, generation);
-    if state.watch.add(conversation, source).is_err() {
-        state.destroy(number);
-        return None;
     }
+    number
+}
+
+/// Tells the listener's program of a request.
+fn announce(state: &mut State, listener: u32, number: u32, request: &Message) -> Option<()> {
+    let identifier = state.identifiers.get(number)?;
+    let channel = identifier.channel;
     let parameters = request.parameters();
     let parameters = match request.kind {
-        Kind::SidrReq => Parameters::Datagram(Box::new(datagram(&parameters))),
+        Kind::SidrReq => Parameters::Datagram(Box::new(datagram(&parameters, &identifier.way))),
         _ => Parameters::Connection(Box::new(parameters)),
     };
     state.channels.get_mut(&channel)?.push(Waiting {
-        owner: caller.listener,
+        owner: listener,
         group: None,
         request: Some(number),
         event: Event {
@@ -171,11 +240,11 @@ fn accept_request(state: &mut State, caller: Caller, request: &Message) -> Optio
 }
 
 /// Parameters of a datagram service: where it is, and what its program says.
-pub fn datagram(parameters: &ConnectionParameters) -> DatagramParameters {
+pub fn datagram(parameters: &ConnectionParameters, way: &Way) -> DatagramParameters {
     DatagramParameters {
         qp_num: parameters.qp_num,
         qkey: parameters.qkey,
-        ah_attr: device::address_vector(),
+        ah_attr: way.address_vector(),
         private_data: parameters.private_data,
         private_data_len: parameters.private_data_len,
         ..Default::default()
@@ -190,19 +259,20 @@ fn hear_peer(state: &mut State, number: u32, generation: u32) {
         let Some(identifier) = identifier.filter(|of| of.generation == generation) else {
             return;
         };
-        let Some(conversation) = identifier.conversation.as_mut() else {
+        let Some(conversation) = identifier.line.as_mut().and_then(Line::conversation) else {
             return;
         };
         match conversation.hear() {
             Heard::Nothing => return,
             Heard::Message(message) => receive(state, number, &message),
-            Heard::End => return state.lost(number),
+            // Letters are handed to listeners.
+            Heard::Letter(_) | Heard::End => return state.lost(number),
         }
     }
 }
 
 /// A message to an identifier (12.9.7, the state machine of a connection). What its stage does not expect is dropped.
-fn receive(state: &mut State, number: u32, message: &Message) {
+pub fn receive(state: &mut State, number: u32, message: &Message) {
     let Some(identifier) = state.identifiers.get_mut(number) else {
         return;
     };
@@ -221,7 +291,10 @@ fn receive(state: &mut State, number: u32, message: &Message) {
                 let event = Event {
                     kind: EventKind::Established,
                     status: 0,
-                    parameters: Parameters::Datagram(Box::new(datagram(&message.parameters()))),
+                    parameters: Parameters::Datagram(Box::new(datagram(
+                        &message.parameters(),
+                        &identifier.way,
+                    ))),
                 };
                 state.raise(number, event);
             } else {
@@ -247,6 +320,10 @@ fn receive(state: &mut State, number: u32, message: &Message) {
             if stage == Stage::Disconnecting {
                 state.begin_time_wait(number);
             }
+        }
+        // It has not heard that it is over, or asks once more.
+        (Kind::Dreq, Stage::Disconnected | Stage::TimeWait | Stage::Over) => {
+            let _ = state.tell(number, &Message::bare(Kind::Drep));
         }
         (Kind::Drep, Stage::Disconnecting) => {
             state.raise(number, Event::plain(EventKind::Disconnected, 0));

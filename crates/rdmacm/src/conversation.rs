@@ -1,10 +1,12 @@
 //! The stream between two identifiers: whole messages in, whole messages out, and the peer's end.
 
 use crate::message::{FRAME, Message};
+use crate::relay;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::roce::management::Letter;
 
 /// One side of a conversation.
 pub struct Conversation {
@@ -18,6 +20,8 @@ pub struct Conversation {
 pub enum Heard {
     /// A message.
     Message(Box<Message>),
+    /// A letter from another host, which somebody hands on.
+    Letter(Box<Letter>),
     /// Nothing more for now.
     Nothing,
     /// The peer is gone, or talks nonsense.
@@ -50,6 +54,25 @@ impl Conversation {
         }
     }
 
+    /// Hands a letter on.
+    ///
+    /// # Errors
+    /// EPIPE when the peer is gone.
+    pub fn hand_on(&mut self, letter: &Letter) -> Result<()> {
+        let written = self.stream.write_all(&relay::encode(letter));
+        written.map_err(|_| Errno(libc::EPIPE))
+    }
+
+    fn decode(&self) -> Heard {
+        if let Some(message) = Message::decode(&self.frame) {
+            return Heard::Message(Box::new(message));
+        }
+        match relay::decode(&self.frame) {
+            Some(letter) => Heard::Letter(Box::new(letter)),
+            None => Heard::End,
+        }
+    }
+
     /// Listens.
     pub fn hear(&mut self) -> Heard {
         loop {
@@ -62,10 +85,7 @@ impl Conversation {
             }
             if self.filled == FRAME {
                 self.filled = 0;
-                return match Message::decode(&self.frame) {
-                    Some(message) => Heard::Message(Box::new(message)),
-                    None => Heard::End,
-                };
+                return self.decode();
             }
         }
     }

@@ -1,7 +1,6 @@
-//! The one device and its one port, as a path between two of its processes looks.
+//! The one device and its one port.
 
-use crate::abi::{AddressVector, PathRecord};
-use verbena_hca::device::{LID, PKEY, PORT, active_mtu, gid, guid};
+use verbena_hca::device::{PORT, guid};
 
 /// The device's identifier, in network order.
 pub fn node_guid() -> [u8; 8] {
@@ -12,14 +11,10 @@ pub fn node_guid() -> [u8; 8] {
 pub const PORT_NUMBER: u8 = PORT;
 /// The library's "no index": it then knows the device by its identifier.
 pub const NO_INDEX: u32 = u32::MAX;
-/// The path's, by its code: the port's.
-pub fn path_mtu() -> u8 {
-    active_mtu() as u8
-}
 /// `IBV_RATE_100_GBPS`, the port's.
-const RATE: u8 = 16;
+pub const RATE: u8 = 16;
 /// 4.096 us * 2^14 = 67 ms: long for a path within a host, short enough to notice a dead peer within a second.
-const PACKET_LIFE_TIME: u8 = 14;
+pub const PACKET_LIFE_TIME: u8 = 14;
 /// What a queue pair's timeout attribute becomes: one more than the packet life time, as a packet travels both ways.
 pub const ACK_TIMEOUT: u8 = PACKET_LIFE_TIME + 1;
 
@@ -28,43 +23,3 @@ pub const ACK_TIMEOUT: u8 = PACKET_LIFE_TIME + 1;
 /// ([`verbena_hca::process::numbers::REST`]).
 pub const TIME_WAIT: u64 = 4096 << (PACKET_LIFE_TIME + 1);
 const _: () = assert!(TIME_WAIT < verbena_hca::process::numbers::REST);
-
-/// The path from the port to itself.
-pub fn path() -> PathRecord {
-    PathRecord {
-        reversible: 1,
-        mtu: path_mtu().into(),
-        numb_path: 1,
-        mtu_selector: EXACTLY,
-        rate_selector: EXACTLY,
-        rate: RATE,
-        packet_life_time_selector: EXACTLY,
-        packet_life_time: PACKET_LIFE_TIME,
-        dlid: LID.to_be_bytes(),
-        slid: LID.to_be_bytes(),
-        ..ends()
-    }
-}
-
-/// Selector of a path record: exactly the value that follows.
-const EXACTLY: u8 = 2;
-
-/// What is known of the path before it is resolved: its ends and partition.
-pub fn ends() -> PathRecord {
-    PathRecord {
-        dgid: gid().bytes(),
-        sgid: gid().bytes(),
-        pkey: PKEY.to_be_bytes(),
-        ..Default::default()
-    }
-}
-
-/// The address of the port for its peers.
-pub fn address_vector() -> AddressVector {
-    AddressVector {
-        dgid: gid().bytes(),
-        dlid: LID,
-        port_num: PORT,
-        ..Default::default()
-    }
-}

@@ -1,10 +1,11 @@
 //! An identifier (`struct rdma_cm_id`): one end of a connection, one listener, or one datagram service.
 
 use crate::address;
-use crate::conversation::Conversation;
+use crate::line::Line;
 use crate::message::Message;
 use crate::port::Port;
 use crate::stage::Stage;
+use crate::way::Way;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixListener;
@@ -68,7 +69,7 @@ pub struct Options {
 pub struct Agreement {
     /// The peer's queue pair.
     pub remote_queue_pair: u32,
-    /// Sequence number of its first packet.
+    /// The sequence number that it expects first: of our first packet.
     pub remote_psn: u32,
     /// Reads and atomics that we answer at a time.
     pub responder_resources: u8,
@@ -107,12 +108,14 @@ pub struct Identifier {
     /// While it listens.
     pub listening: Option<Listening>,
     /// While it talks.
-    pub conversation: Option<Conversation>,
+    pub line: Option<Line>,
+    /// Between its two ends.
+    pub way: Way,
     /// What was agreed on.
     pub agreement: Agreement,
     /// The listener that an unanswered request counts for.
     pub requested_from: Option<u32>,
-    /// Sequence number of our first packet.
+    /// The sequence number that we expect first: of the peer's first packet.
     pub psn: u32,
     /// Options.
     pub options: Options,
@@ -134,7 +137,8 @@ impl Identifier {
             destination: None,
             port: None,
             listening: None,
-            conversation: None,
+            line: None,
+            way: Way::home(),
             agreement: Agreement::default(),
             requested_from: None,
             psn: crate::port::random_word() & 0xff_ffff,
@@ -158,21 +162,17 @@ impl Identifier {
         )
     }
 
-    /// Says something to the peer.
-    ///
-    /// # Errors
-    /// EINVAL when there is none any more.
-    pub fn say(&mut self, message: &Message) -> Result<()> {
-        let conversation = self.conversation.as_mut().ok_or(Errno::EINVAL)?;
-        conversation.say(message).map_err(|_| Errno::EINVAL)
-    }
-
     /// Learns what the peer proposes or answers: what it asks for, we answer.
     pub fn learn(&mut self, message: &Message) {
         self.agreement.remote_queue_pair = message.queue_pair;
         self.agreement.remote_psn = message.psn;
         self.agreement.responder_resources = message.initiator_depth;
         self.agreement.initiator_depth = message.responder_resources;
+    }
+
+    /// Whether it talks to another host.
+    pub fn is_distant(&self) -> bool {
+        matches!(self.line, Some(Line::Distant(_)))
     }
 
     /// The source address with the wildcard for none.

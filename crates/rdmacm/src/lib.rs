@@ -6,13 +6,17 @@
 //! above it: rsockets, `perftest -R`, libfabric's verbs provider.
 //!
 //! A command names an identifier ([`identifier`]) of its channel ([`channel`]) and moves it through the states of a
-//! connection ([`stage`]); [`command`] has one file a group of commands. Two processes agree over a stream socket in the
-//! runtime directory ([`conversation`]), in messages modelled on those of the InfiniBand communication manager
-//! ([`message`]: REQ, REP, RTU, REJ, DREQ, DREP and SIDR's two); one thread a process listens to them ([`thread`],
-//! [`arrival`]). It dies with its process, its sockets close, and that is how a peer learns of it.
+//! connection ([`stage`]); [`command`] has one file a group of commands. Its peer is at the other end of a [`line`], and one
+//! state machine serves both kinds of line; one thread a process listens to them ([`thread`], [`arrival`]).
 //!
-//! **Addresses.** Every address of this host leads to the adapter, as all its processes share one port; an address of
-//! another host leads nowhere ([`address`]).
+//! - Two processes of a host agree over a stream socket in the runtime directory ([`conversation`]), in messages modelled
+//!   on those of the InfiniBand communication manager ([`message`]: REQ, REP, RTU, REJ, DREQ, DREP and SIDR's two). A
+//!   process dies, its sockets close, and that is how a peer learns of it.
+//! - Two hosts agree by those messages themselves ([`mad`]), in datagrams ([`post`]) that may be lost
+//!   ([`correspondence`]). A process that ends says so ([`leave`]); one that is killed cannot.
+//!
+//! **Addresses.** Every address of this host leads to the adapter, as all its processes share one port ([`address`]). An
+//! address of another host is reached over RoCE, if the way to it begins at the port ([`way`]); else it leads nowhere.
 //!
 //! **Not here.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the refusal); alternate paths.
 //!
@@ -26,12 +30,22 @@ pub mod arrival;
 pub mod channel;
 pub mod command;
 pub mod conversation;
+pub mod correspondence;
 pub mod device;
 pub mod event;
 pub mod identifier;
+pub mod leave;
+pub mod line;
+pub mod mad;
 pub mod message;
+pub mod nobody;
+pub mod office;
 pub mod port;
+pub mod post;
+pub mod probe;
+pub mod relay;
 pub mod service;
 pub mod stage;
 pub mod table;
 pub mod thread;
+pub mod way;

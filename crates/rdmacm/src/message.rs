@@ -60,6 +60,10 @@ impl Kind {
 
 /// Reason of a REJ that names no service (table 112 of the specification).
 pub const INVALID_SERVICE: u32 = 8;
+/// Reason of a REJ of a number that stands for no conversation.
+pub const INVALID_NUMBER: u32 = 6;
+/// Reason of a REJ of another service of transport than the listener's.
+pub const INVALID_TRANSPORT: u32 = 9;
 /// Reason of a REJ that the program gave.
 pub const CONSUMER_DEFINED: u32 = 28;
 /// Status of a SIDR_REP: no such service.
@@ -78,7 +82,7 @@ pub struct Message {
     pub destination: SocketAddress,
     /// The sender's queue pair.
     pub queue_pair: u32,
-    /// Its first packet's sequence number.
+    /// The sequence number that it expects first: with which the receiver of this shall begin to send (12.7.31).
     pub psn: u32,
     /// Its queue key (datagrams).
     pub queue_key: u32,

@@ -6,17 +6,23 @@ use crate::conversation::Conversation;
 use crate::device::TIME_WAIT;
 use crate::event::{Event, Kind};
 use crate::identifier::Identifier;
+use crate::leave;
+use crate::line::Line;
 use crate::message::{self, Message};
+use crate::office::Office;
 use crate::port::Ports;
+use crate::post::{self, Letterbox};
 use crate::stage::Stage;
 use crate::table::Table;
 use crate::thread::{Source, Watch};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
+use verbena_hca::roce::management::set_agent;
 use verbena_hca::sys::clock;
 
 /// A group that an identifier has joined.
@@ -56,6 +62,8 @@ pub struct State {
     pub ports: Ports,
     /// What the thread listens to.
     pub watch: Watch,
+    /// Correspondences with other hosts.
+    pub(crate) office: Office,
     alarms: Alarms,
     /// Whether the thread listens to the alarms.
     has_alarms: bool,
@@ -66,6 +74,8 @@ pub struct State {
 pub struct Service {
     pid: u32,
     state: Mutex<State>,
+    /// What has come from other hosts.
+    pub letterbox: Letterbox,
 }
 
 /// A pointer and not a lock, which a thread might hold when another forks.
@@ -89,6 +99,7 @@ impl Service {
             callers: Table::default(),
             ports: Ports::open(&Process::current()?.directory()?)?,
             watch: Watch::new()?,
+            office: Office::default(),
             alarms: Alarms::new()?,
             has_alarms: false,
             generations: 0,
@@ -96,6 +107,7 @@ impl Service {
         let made = Box::into_raw(Box::new(Service {
             pid: std::process::id(),
             state: Mutex::new(state),
+            letterbox: Letterbox::new()?,
         }));
         // Lives as long as the process: its thread never ends.
         let result = CURRENT.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire);
@@ -103,7 +115,13 @@ impl Service {
             // SAFETY: another thread was faster; nobody has seen this one.
             drop(unsafe { Box::from_raw(made) });
         }
-        Service::existing().ok_or(Errno::EIO)
+        let service = Service::existing().ok_or(Errno::EIO)?;
+        if result.is_ok() {
+            set_agent(post::deliver);
+            service.letterbox.open(&mut service.lock())?;
+            leave::at_exit();
+        }
+        Ok(service)
     }
 
     /// That of this process, if there is one.
@@ -111,6 +129,18 @@ impl Service {
         // SAFETY: null, or made above and never freed once it is seen here.
         let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
         current.filter(|service| service.pid == std::process::id())
+    }
+
+    /// Locks the state if that can be until then.
+    pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, State>> {
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return None,
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
     }
 
     /// Locks the state.
@@ -158,9 +188,13 @@ impl State {
     pub fn destroy(&mut self, number: u32) -> Option<u32> {
         let identifier = self.identifiers.remove(number)?;
         let reported = identifier.events_reported;
-        if let Some(conversation) = &identifier.conversation {
+        match identifier.line {
             // That it closes tells the peer; the kernel's communication manager would say as much (12.10.2).
-            self.watch.forget(conversation);
+            Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
+            Some(Line::Distant(correspondence)) => {
+                self.take_leave(identifier.stage, *correspondence);
+            }
+            None => (),
         }
         let orphans = self.take_events(identifier.channel, |waiting| waiting.owner == number);
         for request in orphans.into_iter().filter_map(|waiting| waiting.request) {
@@ -216,8 +250,12 @@ impl State {
         let Some(identifier) = self.identifiers.get_mut(number) else {
             return;
         };
-        if let Some(conversation) = identifier.conversation.take() {
-            self.watch.forget(&conversation);
+        match identifier.line.take() {
+            Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
+            Some(Line::Distant(correspondence)) => {
+                self.office.forget(&correspondence);
+            }
+            None => (),
         }
         let before = std::mem::replace(&mut identifier.stage, Stage::Over);
         let datagram = identifier.space.is_datagram();
@@ -282,6 +320,9 @@ impl State {
                         self.raise(number, Event::plain(Kind::TimewaitExit, 0));
                     }
                 }
+                Alarm::Correspondence(number) => self.tend_correspondence(number, now),
+                Alarm::Unclaimed => self.offer_unclaimed(),
+                Alarm::Probe => self.probe_peers(),
                 Alarm::Caller(number) => {
                     let caller = self.callers.get(number);
                     if caller.is_some_and(|caller| caller.deadline <= now)
@@ -294,13 +335,21 @@ impl State {
         }
     }
 
-    /// Says something for an identifier whose peer may be gone; then it is lost.
+    /// Says something to the peer of an identifier.
+    ///
+    /// # Errors
+    /// EINVAL when there is none any more.
+    pub fn tell(&mut self, number: u32, message: &Message) -> Result<()> {
+        let identifier = self.identifiers.get_mut(number).ok_or(Errno::EINVAL)?;
+        match identifier.line.as_mut().ok_or(Errno::EINVAL)? {
+            Line::Neighbour(conversation) => conversation.say(message).map_err(|_| Errno::EINVAL),
+            Line::Distant(_) => self.write(number, message),
+        }
+    }
+
+    /// Says something to a peer that may be gone; then it is lost.
     pub fn say(&mut self, number: u32, message: &Message) {
-        let said = match self.identifiers.get_mut(number) {
-            Some(identifier) => identifier.say(message),
-            None => return,
-        };
-        if said.is_err() {
+        if self.tell(number, message).is_err() {
             self.lost(number);
         }
     }

@@ -23,6 +23,8 @@ pub enum Source {
     Caller(u32),
     /// What becomes due.
     Alarm,
+    /// Letters from other hosts.
+    Post,
 }
 
 impl Source {
@@ -32,6 +34,7 @@ impl Source {
             Source::Identifier(number, generation) => (1, number, generation),
             Source::Caller(number) => (2, number, 0),
             Source::Alarm => (3, 0, 0),
+            Source::Post => (4, 0, 0),
         };
         kind << 60 | u64::from(number) << 32 | u64::from(generation)
     }
@@ -42,7 +45,8 @@ impl Source {
             0 => Source::Listener(number, word as u32),
             1 => Source::Identifier(number, word as u32),
             2 => Source::Caller(number),
-            _ => Source::Alarm,
+            3 => Source::Alarm,
+            _ => Source::Post,
         }
     }
 }
@@ -123,7 +127,7 @@ fn run(epoll: &OwnedFd) {
             continue;
         };
         for event in &events {
-            let handled = arrival::handle(&mut service.lock(), Source::decode(event.data.u64()));
+            let handled = arrival::handle(service, Source::decode(event.data.u64()));
             if handled.is_err() {
                 // Out of descriptors: the listener stays readable, and asking again at once would take a processor.
                 thread::sleep(RESPITE);
@@ -163,6 +167,7 @@ mod tests {
                 Source::Identifier(number, generation),
                 Source::Caller(number),
                 Source::Alarm,
+                Source::Post,
             ] {
                 prop_assert_eq!(Source::decode(source.encode()), source);
             }

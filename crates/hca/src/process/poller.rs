@@ -40,7 +40,8 @@ const DOORBELL: u64 = 0;
 const LISTENER: u64 = 1;
 const PORT: u64 = 2;
 const PORT_CALLERS: u64 = 3;
-const FIRST: u64 = 4;
+const PORT_MANAGEMENT: u64 = 4;
+const FIRST: u64 = 5;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
@@ -108,8 +109,12 @@ impl Poller {
     }
 
     fn add(&self, fd: RawFd, number: u64) -> Result<()> {
+        self.add_for(libc::EPOLLIN | libc::EPOLLRDHUP, fd, number)
+    }
+
+    fn add_for(&self, events: libc::c_int, fd: RawFd, number: u64) -> Result<()> {
         let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            events: events as u32,
             u64: number,
         };
         // SAFETY: `event` is valid for the call.
@@ -122,11 +127,16 @@ impl Poller {
         }
     }
 
-    /// Listens to those who want to share our RoCE port, if we have one.
+    /// Listens to those who want to share our RoCE port, if we have one, and to what comes for the host as a whole.
     pub fn attend_port(&self, process: &Process) {
         if let Some(port) = process.roce.get() {
             // If it fails, others find the port taken, and say so.
             let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
+            if let Some(socket) = port.management_socket() {
+                // All processes wait on this one: one that sleeps is woken, not all. If it fails, others take it.
+                let once = libc::EPOLLIN | libc::EPOLLEXCLUSIVE;
+                let _ = self.add_for(once, socket.as_fd().as_raw_fd(), PORT_MANAGEMENT);
+            }
         }
     }
 
@@ -218,6 +228,11 @@ impl Poller {
                 PORT_CALLERS => {
                     if let Some(port) = process.roce.get() {
                         port.serve_callers();
+                    }
+                }
+                PORT_MANAGEMENT => {
+                    if let Some(port) = process.roce.get() {
+                        process.receive_management(port);
                     }
                 }
                 number => stale |= !self.heard(process, member, number),

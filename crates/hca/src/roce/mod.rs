@@ -9,6 +9,8 @@
 //! - [`pool`]: port 4791, which all processes of a user share.
 //! - [`port`]: what a process has of it, and what it waits on.
 //! - [`receive`]: which queue pair a packet is for.
+//! - [`steering`]: which process of those that share the port a packet goes to.
+//! - [`management`]: queue pair 1, which is the host's.
 //! - [`header`]: what a datagram's receive begins with.
 //!
 //! Who decides: a connection whose destination GID is one of the port's own leads to this host and goes through shared
@@ -24,8 +26,10 @@
 //! - The inbox is taken before any lock of a queue pair, and by nobody who holds one.
 
 pub mod header;
+pub mod management;
 pub mod path;
 pub mod pool;
 pub mod port;
 pub mod receive;
+mod steering;
 pub mod train;

@@ -51,22 +51,57 @@ impl Sender {
 
 /// The sockets that send, by the index of their GID. Made when they are first needed.
 #[derive(Debug, Default)]
-pub struct Senders([Mutex<Option<Arc<Sender>>>; GIDS]);
+pub struct Senders {
+    places: [Mutex<Option<Arc<Sender>>>; GIDS],
+    failures: Failures,
+}
+
+/// What becomes of the network's word that something did not arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Failures {
+    /// Nobody wants to know: who waits for an answer waits in vain.
+    #[default]
+    Forgotten,
+    /// The kernel keeps it.
+    Kept,
+}
 
 impl Senders {
+    /// Those that can tell whom something did not reach.
+    pub fn that_keep_failures() -> Senders {
+        Senders {
+            failures: Failures::Kept,
+            ..Senders::default()
+        }
+    }
+
+    /// Whom something did not reach, and why, as far as the network has said.
+    pub fn take_failures(&self) -> Vec<(Ipv6Addr, Errno)> {
+        let mut failures = Vec::new();
+        for place in &self.places {
+            let place = place.lock().unwrap_or_else(|e| e.into_inner());
+            let take = || place.as_ref()?.socket.take_failure();
+            failures.extend(std::iter::from_fn(take).map(|(whom, why)| (whom.ip, why)));
+        }
+        failures
+    }
+
     fn of(&self, index: usize) -> Result<Arc<Sender>> {
         let interface = link::interface().ok_or(Errno::EINVAL)?;
         let entry = interface.entry(index).ok_or(Errno::EINVAL)?;
         if !entry.is_address {
             return Err(Errno(libc::EADDRNOTAVAIL));
         }
-        let place = self.0.get(index).ok_or(Errno::EINVAL)?;
+        let place = self.places.get(index).ok_or(Errno::EINVAL)?;
         let mut place = place.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(sender) = &*place {
             return Ok(sender.clone());
         }
         let ip = Ipv6Addr::from(entry.gid.bytes());
         let sender = Arc::new(Sender::bind(ip, scope(ip))?);
+        if self.failures == Failures::Kept {
+            sender.socket.keep_failures()?;
+        }
         *place = Some(sender.clone());
         Ok(sender)
     }
@@ -149,6 +184,8 @@ impl Path {
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
                     self.sender.socket.wait_for_room(PATIENCE_MS);
                 }
+                // Said of an earlier datagram, whose failure is kept; with that it is forgotten.
+                Err(Errno(libc::ECONNREFUSED | libc::EHOSTUNREACH)) => (),
                 Err(Errno(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT))
                     if segment < bytes.len() =>
                 {

@@ -1,13 +1,14 @@
 //! Port 4791, which all processes of a user share: 64 sockets, *slots*, of which each process reads its own.
 //!
 //! All are bound to the port (SO_REUSEPORT). A filter in the kernel chooses by the packet's queue pair number: what is for
-//! block `b` of 256 numbers goes to slot `b mod 64`; and a process has only numbers whose blocks are of its slot
-//! ([`super::port`]). Every process holds all slots, so their order in the kernel never changes, whoever ends.
+//! block `b` of 256 numbers goes to slot `b mod 64` ([`super::steering`]); and a process has only numbers whose blocks are
+//! of its slot ([`super::port`]). Every process holds all slots, so their order in the kernel never changes, whoever ends.
 //!
 //! The first process makes them and listens under an abstract name, of which there is one in each network namespace; those
 //! that come later call there and are given the slots and the listener itself. So whoever is left goes on listening, and
 //! when the last one ends everything is gone at once, and nothing has to be cleaned up.
 
+use super::steering;
 use crate::errno::{Errno, Result};
 use crate::shm::registry;
 use crate::sys::socket::Socket;
@@ -19,9 +20,6 @@ use verbena_wire::udp::PORT;
 
 /// Sockets that share the port.
 pub const SLOTS: u32 = 64;
-
-/// The byte of a BTH that holds bits 8 to 15 of the destination: which block of 256, modulo 256.
-const BLOCK_BYTE: u32 = 6;
 
 /// How long one who has the slots may take to hand them on. Nobody who lives and runs takes so long.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -84,7 +82,7 @@ impl Pool {
             .map(|_| Udp::receiver(PORT, Sharing::Shared))
             .collect::<Result<_>>()?;
         if let Some(first) = slots.first() {
-            first.choose_by_byte(BLOCK_BYTE, SLOTS - 1)?;
+            first.choose_by(&steering::program())?;
         }
         Ok(Pool { slots, listener })
     }

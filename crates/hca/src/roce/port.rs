@@ -1,5 +1,6 @@
 //! What a process has of port 4791: its slot, what it waits on, what it still has to say.
 
+use super::management::Interface;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
 use crate::errno::Result;
@@ -24,6 +25,9 @@ pub struct Port {
     pub(super) talking: AtomicU32,
     /// The sockets that send.
     pub senders: Senders,
+    /// Those that management datagrams leave from, of which we want to hear when they did not arrive.
+    pub(super) management_senders: Senders,
+    pub(super) management: Interface,
 }
 
 impl Port {
@@ -39,6 +43,8 @@ impl Port {
             talkative: Mutex::default(),
             talking: AtomicU32::new(0),
             senders: Senders::default(),
+            management_senders: Senders::that_keep_failures(),
+            management: Interface::default(),
         })
     }
 
@@ -84,6 +90,16 @@ impl Port {
     #[inline]
     pub fn socket(&self) -> Option<&Udp> {
         self.pool.slot(*self.slot.get()?)
+    }
+
+    /// The slot that we read, once we have one.
+    pub(super) fn slot_number(&self) -> Option<u32> {
+        self.slot.get().copied()
+    }
+
+    /// The slot that is everybody's: of block 0, where the management queue pairs are.
+    pub fn management_socket(&self) -> Option<&Udp> {
+        self.pool.slot(0)
     }
 
     /// Where processes call that want to share the port.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Route, open};
-use verbena_wire::udp;
+use verbena_wire::{Qpn, udp};
 
 /// Times that buffers are taken from the kernel before others get their turn.
 const BATCHES: usize = 8;
@@ -98,7 +98,7 @@ impl Process {
     }
 
     /// Gives each packet to its queue pair.
-    fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
+    pub(super) fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
         // The port is open on all addresses of the host; ours are those of the interface.
         let is_ours =
             |interface: &Interface| interface.index_of(gid(arrived.destination)).is_some();
@@ -133,6 +133,10 @@ impl Process {
 
     fn hand_over(&self, arrival: &Arrival<'_>, answering: &mut Vec<Arc<Qp>>) {
         let bth = &arrival.packet.headers.bth;
+        if bth.destination == Qpn::GSI {
+            self.counters.shard().packets_received.add(1);
+            return self.take_management(arrival);
+        }
         let Some(queue_pair) = self.queue_pairs.find(bth.destination.value()) else {
             return;
         };

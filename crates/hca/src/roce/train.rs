@@ -33,7 +33,8 @@ pub struct Train<'a> {
 impl<'a> Train<'a> {
     /// Nothing waits.
     pub fn new(path: &'a Path) -> Train<'a> {
-        let mut buffer = BUFFER.take();
+        // There is none any more where a process says its last words after its threads' own memory is gone (exit(3)).
+        let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         buffer.resize(MOST_BYTES + PACKET, 0);
         Train {
             path,
@@ -104,6 +105,7 @@ impl<'a> Train<'a> {
 impl Drop for Train<'_> {
     fn drop(&mut self) {
         self.leave();
-        BUFFER.set(std::mem::take(&mut self.buffer));
+        let buffer = std::mem::take(&mut self.buffer);
+        let _ = BUFFER.try_with(|kept| kept.set(buffer));
     }
 }

@@ -4,6 +4,7 @@ pub mod barrier;
 pub mod clock;
 pub mod copy;
 pub mod doorbell;
+pub mod filter;
 pub mod interfaces;
 pub mod mapping;
 pub mod memfd;

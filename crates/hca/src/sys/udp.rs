@@ -8,6 +8,7 @@
 //!
 //! An IPv4 address is written as an IPv6 address, mapped.
 
+use super::filter::Instruction;
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -164,20 +165,11 @@ impl Udp {
     }
 
     /// Has a datagram for the sockets that share our port go to the one whose place among them, in the order in which
-    /// they were bound, is `mask` of the byte at `offset` of its data (SO_ATTACH_REUSEPORT_CBPF). Said to one of them, it
+    /// they were bound, is what a program gives that reads its data (SO_ATTACH_REUSEPORT_CBPF). Said to one of them, it
     /// holds for all.
-    pub fn choose_by_byte(&self, offset: u32, mask: u32) -> Result<()> {
-        let instruction = |code: u32, k: u32| libc::sock_filter {
-            code: code as u16,
-            jt: 0,
-            jf: 0,
-            k,
-        };
-        let mut program = [
-            instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, offset),
-            instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask),
-            instruction(libc::BPF_RET | libc::BPF_A, 0),
-        ];
+    pub fn choose_by(&self, program: &[Instruction]) -> Result<()> {
+        let mut program: Vec<libc::sock_filter> =
+            program.iter().map(Instruction::of_the_kernel).collect();
         let filter = libc::sock_fprog {
             len: program.len() as u16,
             filter: program.as_mut_ptr(),
@@ -197,6 +189,64 @@ impl Udp {
         } else {
             Err(Errno::last())
         }
+    }
+
+    /// The port that it is bound to.
+    ///
+    /// # Errors
+    /// EBADF when somebody closed it.
+    pub fn port(&self) -> Result<u16> {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
+        // SAFETY: `storage` is writable for `length` bytes.
+        let answer = unsafe {
+            libc::getsockname(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
+        };
+        match Name::read(&storage) {
+            Some(name) if answer == 0 => Ok(name.port),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// From now on the kernel keeps what the network says of datagrams that it did not deliver, for
+    /// [`Udp::take_failure`].
+    pub fn keep_failures(&self) -> Result<()> {
+        self.set(libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+            .or_else(|_| self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1))
+    }
+
+    /// Whom a datagram did not reach, and why.
+    pub fn take_failure(&self) -> Option<(Address, Errno)> {
+        // SAFETY: all-zero structures of these types are valid.
+        let (mut name, mut message): (libc::sockaddr_storage, libc::msghdr) =
+            unsafe { (mem::zeroed(), mem::zeroed()) };
+        let mut control = Control([0; CONTROL]);
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = mem::size_of_val(&name) as libc::socklen_t;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: `message` points to live buffers of the stated lengths; the datagram itself is not wanted.
+        if unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) } < 0 {
+            return None;
+        }
+        let mut reason = None;
+        // SAFETY: the kernel filled the control buffer with well-formed headers up to msg_controllen.
+        unsafe {
+            let mut at = libc::CMSG_FIRSTHDR(&message);
+            while let Some(header) = at.as_ref() {
+                if matches!(
+                    (header.cmsg_level, header.cmsg_type),
+                    (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+                ) {
+                    let data = libc::CMSG_DATA(at).cast::<libc::sock_extended_err>();
+                    reason = Some(Errno(data.read_unaligned().ee_errno as i32));
+                }
+                at = libc::CMSG_NXTHDR(&message, at);
+            }
+        }
+        Some((Name::read(&name)?, reason?))
     }
 
     /// Sends `bytes`, cut into datagrams of `segment` bytes, of which the last may be shorter. Waits for nothing.
@@ -489,19 +539,7 @@ mod tests {
     const HERE: Ipv6Addr = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
 
     fn port_of(socket: &Udp) -> u16 {
-        // SAFETY: an all-zero sockaddr_storage is valid.
-        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
-        // SAFETY: `storage` is writable for `length` bytes.
-        let answer = unsafe {
-            libc::getsockname(
-                socket.fd.as_raw_fd(),
-                (&raw mut storage).cast(),
-                &mut length,
-            )
-        };
-        assert_eq!(answer, 0);
-        Name::read(&storage).unwrap().port
+        socket.port().unwrap()
     }
 
     fn at(port: u16) -> Address {
@@ -560,7 +598,12 @@ mod tests {
         let first = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = port_of(&first);
         let second = Udp::receiver(port, Sharing::Shared).unwrap();
-        first.choose_by_byte(2, 1).unwrap();
+        let program = [
+            Instruction::LoadHalf(1),
+            Instruction::And(1),
+            Instruction::GiveLoaded,
+        ];
+        first.choose_by(&program).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         for byte in 0..8u8 {
             sender.send(&at(port), &[9, 9, byte, 9], 4).unwrap();

@@ -70,10 +70,10 @@ fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
     QueuePairAttributes {
         qp_attr_mask: mask as u32,
         qp_state: IBV_QPS_RTR,
-        ah_attr: device::address_vector(),
-        path_mtu: device::path_mtu().into(),
+        ah_attr: identifier.way.address_vector(),
+        path_mtu: identifier.way.mtu.into(),
         dest_qp_num: identifier.agreement.remote_queue_pair,
-        rq_psn: identifier.agreement.remote_psn,
+        rq_psn: identifier.psn,
         max_dest_rd_atomic: identifier.agreement.responder_resources,
         port_num: device::PORT_NUMBER,
         ..Default::default()
@@ -89,11 +89,15 @@ fn to_rts(identifier: &Identifier) -> QueuePairAttributes {
     QueuePairAttributes {
         qp_attr_mask: mask as u32,
         qp_state: IBV_QPS_RTS,
-        sq_psn: if datagram { 0 } else { identifier.psn },
+        sq_psn: if datagram {
+            0
+        } else {
+            identifier.agreement.remote_psn
+        },
         timeout: identifier
             .options
             .ack_timeout
-            .unwrap_or(device::ACK_TIMEOUT),
+            .unwrap_or(identifier.way.ack_timeout),
         retry_cnt: identifier.agreement.retry_count,
         rnr_retry: identifier.agreement.rnr_retry_count,
         max_rd_atomic: identifier.agreement.initiator_depth,

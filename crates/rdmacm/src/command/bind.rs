@@ -7,8 +7,10 @@ use crate::event::{Event, Kind};
 use crate::port::Ports;
 use crate::service::State;
 use crate::stage::Stage;
+use crate::way::Way;
 use std::net::SocketAddr;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 
 /// Gives an identifier its address and port.
 ///
@@ -48,7 +50,8 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
     Ok(())
 }
 
-/// Finds the device towards an address. Every address of this host is the device's; another host's is nobody's.
+/// Finds the device towards an address. Every address of this host is the device's; another host's is, over RoCE, if
+/// the way to it leads through the port.
 ///
 /// # Errors
 /// EINVAL in any stage but the first two. That an address leads nowhere is told by an event.
@@ -71,7 +74,8 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let identifier = state.identifier(command.descriptor, wanted.id)?;
     let bound = identifier.source_or_any();
     let event = match route(bound, destination) {
-        Ok((source, destination)) => {
+        Ok((source, destination, way)) => {
+            identifier.way = way;
             identifier.source = Some(address::with_port(source, bound.port()));
             identifier.destination = Some(destination);
             identifier.stage = Stage::AddressResolved;
@@ -83,8 +87,8 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// Both ends of the way from `bound` to `destination`.
-fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr)> {
+/// Both ends of the way from `bound` to `destination`, and the way.
+fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr, Way)> {
     // The wildcard as a destination is oneself, as with IP sockets; a group is reached through the device too.
     let mut destination = destination;
     if destination.ip().is_unspecified() {
@@ -98,10 +102,14 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
     } else {
         bound
     };
-    if !destination.ip().is_multicast() && !address::is_ours(destination) {
+    let way = if destination.ip().is_multicast() || address::is_ours(destination) {
+        Way::within(source)
+    } else if link::interface().is_some() {
+        Way::between(source, destination)?
+    } else {
         return Err(Errno(libc::EHOSTUNREACH));
-    }
-    Ok((source, destination))
+    };
+    Ok((source, destination, way))
 }
 
 /// Finds the path. There is one, and it is known.

@@ -4,15 +4,21 @@ use super::{Command, bind};
 use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
 use crate::address;
 use crate::conversation::Conversation;
+use crate::correspondence::Correspondence;
+use crate::device::ACK_TIMEOUT;
 use crate::event::{Event, Kind as EventKind};
 use crate::identifier::{Identifier, Listening};
+use crate::line::Line;
 use crate::message::{self, Kind, Message};
 use crate::service::{Service, State};
 use crate::stage::Stage;
 use crate::thread::Source;
+use crate::way::Way;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use verbena_hca::errno::{Errno, Result};
+use verbena_wire::mad::cm::ip;
 
 /// Requests that may wait when a program does not say how many, and at most.
 const BACKLOG: u32 = 1024;
@@ -102,6 +108,9 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     identifier.agreement.retry_count = request.retry_count;
 
     let destination = identifier.destination.ok_or(Errno::EINVAL)?;
+    if identifier.way.is_distant() {
+        return Ok(write(state, wanted.id, destination, &request));
+    }
     match ports.connect(identifier.space.number(), destination) {
         Ok(stream) => {
             let conversation = Conversation::new(stream)?;
@@ -109,13 +118,27 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
                 &conversation,
                 Source::Identifier(wanted.id, identifier.generation),
             )?;
-            identifier.conversation = Some(conversation);
+            identifier.line = Some(Line::Neighbour(Box::new(conversation)));
             identifier.stage = Stage::Connecting;
             state.say(wanted.id, &request);
         }
         Err(error) => return Ok(Err(error)),
     }
     Ok(Ok(()))
+}
+
+/// Asks somebody of another host.
+fn write(state: &mut State, number: u32, destination: SocketAddr, request: &Message) -> Result<()> {
+    let ours = state.number_correspondence(number)?;
+    let identifier = state.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
+    let service = ip::service_id(identifier.space.number(), destination.port());
+    let way = Way {
+        ack_timeout: identifier.options.ack_timeout.unwrap_or(ACK_TIMEOUT),
+        ..identifier.way
+    };
+    identifier.stage = Stage::Connecting;
+    state.correspond(number, Correspondence::to(ours, service, way));
+    state.tell(number, request)
 }
 
 /// Tells the program that its request reached nobody.
@@ -154,7 +177,7 @@ pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
             return Err(Errno::EINVAL);
         }
         identifier.stage = Stage::Established;
-        return identifier.say(&Message::bare(Kind::Rtu));
+        return state.tell(wanted.id, &Message::bare(Kind::Rtu));
     }
     if identifier.stage != Stage::Requested {
         return Err(Errno::EINVAL);
@@ -167,7 +190,8 @@ pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
         reply.queue_key = super::attributes::QUEUE_KEY;
     }
     agree(identifier, &wanted.conn_param);
-    identifier.say(&reply)?;
+    state.tell(wanted.id, &reply)?;
+    let identifier = state.identifier(command.descriptor, wanted.id)?;
     identifier.uid = wanted.uid;
     identifier.stage = if datagram {
         Stage::Established
@@ -209,7 +233,7 @@ pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     let mut rejection = Message::proposing(kind, &parameters).ok_or(Errno::EINVAL)?;
     rejection.status = status;
     identifier.stage = Stage::Over;
-    let said = identifier.say(&rejection);
+    let said = state.tell(wanted.id, &rejection);
     was_answered(state, wanted.id);
     said
 }

@@ -3,11 +3,11 @@
 use super::Command;
 use super::attributes::QUEUE_KEY;
 use crate::abi::{CreateIdAnswer, DatagramParameters, DestroyId, JoinIpMulticast};
+use crate::address;
 use crate::channel::Waiting;
 use crate::event::{Event, Kind, Parameters};
 use crate::identifier::Space;
 use crate::service::{Membership, State};
-use crate::{address, device};
 use std::net::IpAddr;
 use verbena_hca::device::PKEY;
 use verbena_hca::errno::{Errno, Result};
@@ -27,6 +27,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     if !identifier.has_device() || !identifier.space.is_datagram() {
         return Err(Errno::EINVAL);
     }
+    let mut vector = identifier.way.address_vector();
     let group = identifier_of(address.ip(), identifier.space).ok_or(Errno::EINVAL)?;
     let membership = Membership {
         uid: wanted.uid,
@@ -41,7 +42,6 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         state.groups.remove(id);
         return Err(error);
     }
-    let mut vector = device::address_vector();
     vector.dgid = group;
     vector.dlid = local_identifier(&group);
     vector.is_global = 1;

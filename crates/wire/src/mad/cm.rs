@@ -6,6 +6,7 @@
 //! reliable datagrams alone are left out.
 
 mod connect;
+pub mod ip;
 mod path;
 mod release;
 mod service;
@@ -181,5 +182,7 @@ fn joined(high: u32, low: u8) -> u32 {
     high << 8 | u32::from(low)
 }
 
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod tests;

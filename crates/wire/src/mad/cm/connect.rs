@@ -34,6 +34,7 @@ pub struct Req<'a> {
     pub remote_response_timeout: u8,
     pub transport: Transport,
     pub flow_control: bool,
+    /// With which the receiver of this begins to send.
     pub starting_psn: Psn,
     pub local_response_timeout: u8,
     pub retry_count: u8,
@@ -145,6 +146,7 @@ pub struct Rep<'a> {
     pub remote_comm_id: u32,
     pub queue_key: QKey,
     pub qpn: Qpn,
+    /// With which the receiver of this begins to send.
     pub starting_psn: Psn,
     pub responder_resources: u8,
     pub initiator_depth: u8,

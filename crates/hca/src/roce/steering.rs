@@ -1,0 +1,127 @@
+//! Which of the sockets that share port 4791 a packet goes to: a program for the kernel (classic BPF, packet(7)).
+//!
+//! - What is for a queue pair goes to the slot of its number ([`super::pool`]).
+//! - What is for queue pair 1 and belongs to a conversation of communication management (specification chapter 12) goes
+//!   to the slot that our own number of the conversation names, which the sender repeats: bits 0 to 5 of it. So nobody
+//!   stands between a process and its peers.
+//! - What begins such a conversation, and all other management, goes to slot 0, which is nobody's own
+//!   ([`super::management`]).
+
+use super::pool::SLOTS;
+use crate::sys::filter::Instruction;
+use verbena_wire::mad::cm::Attribute;
+use verbena_wire::{Qpn, bth, datagram, mad};
+
+/// The word of a BTH that holds the destination, behind eight bits that are not its.
+const DESTINATION: u32 = 4;
+/// Where a management datagram begins.
+const MAD: u32 = (bth::LENGTH + datagram::LENGTH) as u32;
+/// What it begins with: base version 1, and the class.
+const COMMUNICATION: u32 = 1 << 8 | mad::Class::COMMUNICATION.0 as u32;
+/// Its attribute.
+const ATTRIBUTE: u32 = MAD + 16;
+/// What its class makes of it.
+const DATA: u32 = MAD + mad::HEADER as u32;
+/// The number that the sender of a message has given to the conversation; in the answer to a service's resolution, ours.
+const LOCAL_NUMBER: u32 = DATA;
+/// The number that the receiver has given to it.
+const REMOTE_NUMBER: u32 = DATA + 4;
+
+/// The bits of a conversation's number that name the slot.
+pub const SLOT_BITS: u32 = SLOTS - 1;
+
+/// The program. What is too short for it goes to slot 0.
+pub fn program() -> Vec<Instruction> {
+    use Instruction::{And, Give, GiveLoaded, Goto, IfEqual, LoadHalf, LoadWord, ShiftRight};
+    vec![
+        LoadWord(DESTINATION),
+        And(0xff_ffff),
+        IfEqual(Qpn::GSI.value(), 3),
+        ShiftRight(8),
+        And(SLOTS - 1),
+        GiveLoaded,
+        LoadHalf(MAD),
+        IfEqual(COMMUNICATION, 1),
+        Give(0),
+        LoadHalf(ATTRIBUTE),
+        IfEqual(Attribute::Req as u32, 7),
+        IfEqual(Attribute::SidrReq as u32, 6),
+        IfEqual(Attribute::SidrRep as u32, 2),
+        LoadWord(REMOTE_NUMBER),
+        Goto(1),
+        LoadWord(LOCAL_NUMBER),
+        And(SLOT_BITS),
+        GiveLoaded,
+        Give(0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::udp::{Address, Inbox, Sharing, Udp};
+    use std::net::Ipv4Addr;
+
+    /// A packet for a queue pair, with a message of communication management in it.
+    fn packet(destination: u32, attribute: u16, local: u32, remote: u32) -> Vec<u8> {
+        let mut bytes = vec![0; MAD as usize + mad::LENGTH + 4];
+        let mut put = |at: u32, data: &[u8]| {
+            bytes[at as usize..at as usize + data.len()].copy_from_slice(data);
+        };
+        // With the bits before it set, which mean something else.
+        put(DESTINATION, &(destination | 0xc000_0000).to_be_bytes());
+        put(MAD, &[1, mad::Class::COMMUNICATION.0]);
+        put(ATTRIBUTE, &attribute.to_be_bytes());
+        put(LOCAL_NUMBER, &local.to_be_bytes());
+        put(REMOTE_NUMBER, &remote.to_be_bytes());
+        bytes
+    }
+
+    /// Through the kernel, for it is the kernel that reads the program.
+    #[test]
+    fn a_packet_comes_to_the_slot_that_it_names() {
+        let first = Udp::receiver(0, Sharing::Shared).unwrap();
+        let port = first.port().unwrap();
+        let mut slots = vec![first];
+        slots.extend((1..SLOTS).map(|_| Udp::receiver(port, Sharing::Shared).unwrap()));
+        slots[0].choose_by(&program()).unwrap();
+        let sender = Udp::sender(Address {
+            ip: Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
+            port: 0,
+            scope: 0,
+        })
+        .unwrap();
+        let to = Address {
+            ip: Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
+            port,
+            scope: 0,
+        };
+        let (own, other) = (0xabcd_0000 | 17, 0x1234_0000 | 42);
+        let mut of_another_class = packet(1, Attribute::Rep as u16, other, own);
+        of_another_class[MAD as usize + 1] = mad::Class::PERFORMANCE.0;
+        let table = [
+            (packet(0x0105, 0, 0, 0), 1),
+            (packet(0x4f_3f07, Attribute::Req as u16, other, own), 63),
+            (packet(1, Attribute::Req as u16, other, 0), 0),
+            (packet(1, Attribute::SidrReq as u16, other, own), 0),
+            (packet(1, Attribute::SidrRep as u16, own, 0x55), 17),
+            (packet(1, Attribute::Rep as u16, other, own), 17),
+            (packet(1, Attribute::Rtu as u16, other, own), 17),
+            (packet(1, Attribute::Rej as u16, other, own), 17),
+            (packet(1, Attribute::Mra as u16, other, own), 17),
+            (packet(1, Attribute::Dreq as u16, other, own), 17),
+            (packet(1, Attribute::Drep as u16, other, own), 17),
+            (packet(1, 0, 0, 0)[..30].to_vec(), 0),
+            (of_another_class, 0),
+        ];
+        let mut inbox = Inbox::default();
+        for (bytes, expected) in table {
+            sender.send(&to, &bytes, bytes.len()).unwrap();
+            let mut come = None;
+            while come.is_none() {
+                come = slots.iter().position(|slot| inbox.receive(slot) > 0);
+            }
+            assert_eq!(come, Some(expected), "{bytes:02x?}");
+        }
+    }
+}

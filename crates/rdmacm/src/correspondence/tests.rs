@@ -1,0 +1,394 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use verbena_wire::mad::cm::ip;
+
+const SERVICE: u64 = ip::service_id(0x0106, 7174);
+const SECOND: u64 = 1_000_000_000;
+
+fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
+    Way {
+        source: std::net::Ipv4Addr::from(source).to_ipv6_mapped().octets(),
+        index: 1,
+        destination: std::net::Ipv4Addr::from(destination)
+            .to_ipv6_mapped()
+            .octets(),
+        mtu: 5,
+        ack_timeout: 15,
+    }
+}
+
+fn there() -> Way {
+    way([10, 9, 0, 2], [10, 9, 0, 1])
+}
+
+fn back() -> Way {
+    way([10, 9, 0, 1], [10, 9, 0, 2])
+}
+
+fn message(kind: Kind) -> Message {
+    let source = "10.9.0.2:40000".parse().unwrap();
+    let destination = "10.9.0.1:7174".parse().unwrap();
+    let mut message = Message {
+        source: crate::address::encode(Some(source)),
+        destination: crate::address::encode(Some(destination)),
+        queue_pair: match kind {
+            Kind::Req => 0x101,
+            _ => 0x202,
+        },
+        psn: 0x12_3456,
+        responder_resources: 3,
+        initiator_depth: 4,
+        retry_count: 7,
+        rnr_retry_count: 6,
+        ..Message::bare(kind)
+    };
+    message.private_data[..4].copy_from_slice(b"data");
+    message
+}
+
+fn asking() -> (Correspondence, Letter) {
+    let mut caller = Correspondence::to(0x1_0041, SERVICE, there());
+    let letter = caller.say(&message(Kind::Req), 0).unwrap();
+    (caller, letter)
+}
+
+fn asked(letter: &Letter) -> (Correspondence, Message) {
+    let (transaction, read) = mad::read(&letter.mad).unwrap();
+    let request = mad::request(transaction, &read).unwrap();
+    let called = Correspondence::of(0x2_0042, &request, SERVICE, back());
+    (called, request.message)
+}
+
+fn hear(who: &mut Correspondence, letter: &Letter, now: u64) -> Heard {
+    let (_, read) = mad::read(&letter.mad).unwrap();
+    who.hear(letter.source, &read, now)
+}
+
+fn told(heard: Heard) -> Message {
+    match heard {
+        Heard::Message(message) => *message,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Both sides after the exchange of REQ, REP and RTU.
+fn connected() -> (Correspondence, Correspondence) {
+    let (mut caller, letter) = asking();
+    let (mut called, _) = asked(&letter);
+    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    told(hear(&mut caller, &reply, 0));
+    let ready = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
+    told(hear(&mut called, &ready, 0));
+    (caller, called)
+}
+
+#[test]
+fn what_is_said_is_heard_word_for_word() {
+    let (mut caller, letter) = asking();
+    let (mut called, request) = asked(&letter);
+    assert_eq!(request, message(Kind::Req));
+    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    let heard = told(hear(&mut caller, &reply, 0));
+    let without_addresses = Message {
+        source: Default::default(),
+        destination: Default::default(),
+        // A reply says nothing of retries after a timeout: they are the caller's to choose.
+        retry_count: 0,
+        ..message(Kind::Rep)
+    };
+    assert_eq!(heard, without_addresses);
+}
+
+#[test]
+fn what_is_not_answered_is_said_again_and_given_up() {
+    let (mut caller, first) = asking();
+    let (mut now, mut pauses) = (0, Vec::new());
+    let given_up = loop {
+        let deadline = caller.deadline().unwrap();
+        assert_eq!(caller.due(deadline - 1), Due::Nothing);
+        pauses.push(deadline - now);
+        now = deadline;
+        match caller.due(now) {
+            Due::Again(letter) => assert_eq!(*letter, first),
+            other => break other,
+        }
+    };
+    assert_eq!(given_up, Due::GivenUp(Kind::Req, Errno(libc::ETIMEDOUT)));
+    assert_eq!(pauses.len(), usize::from(RETRIES) + 1);
+    assert_eq!(pauses[..3], [SECOND / 4, SECOND / 2, SECOND]);
+    let longest = 4096 << RESPONSE_TIMEOUT;
+    assert!(pauses[8..].iter().all(|pause| *pause >= longest));
+    assert_eq!((caller.deadline(), caller.is_waiting()), (None, false));
+}
+
+#[test]
+fn who_is_asked_again_before_it_has_decided_asks_for_patience() {
+    let (mut caller, letter) = asking();
+    let (mut called, _) = asked(&letter);
+    let Heard::Again(patience) = hear(&mut called, &letter, 0) else {
+        panic!("no answer");
+    };
+    let before = caller.deadline().unwrap();
+    assert_eq!(hear(&mut caller, &patience, 0), Heard::Nothing);
+    assert!(caller.deadline().unwrap() > before + (4096 << mad::SERVICE_TIMEOUT) / 2);
+}
+
+#[test]
+fn a_question_that_comes_again_has_the_same_answer() {
+    let (mut caller, letter) = asking();
+    let (mut called, _) = asked(&letter);
+    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    assert_eq!(
+        hear(&mut called, &letter, 0),
+        Heard::Again(reply.clone().into())
+    );
+    told(hear(&mut caller, &reply, 0));
+    // It makes its queue pair ready: an MRA.
+    assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
+    let ready = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
+    assert_eq!(hear(&mut caller, &reply, 0), Heard::Again(ready.into()));
+
+    let (mut caller, mut called) = connected();
+    let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
+    told(hear(&mut called, &end, 0));
+    let ended = called.say(&Message::bare(Kind::Drep), 0).unwrap();
+    assert_eq!(
+        hear(&mut called, &end, 0),
+        Heard::Again(ended.clone().into())
+    );
+    told(hear(&mut caller, &ended, 0));
+    assert_eq!(hear(&mut caller, &ended, 0), Heard::Nothing);
+}
+
+#[test]
+fn a_disconnect_says_that_its_sender_was_ready() {
+    let (mut caller, letter) = asking();
+    let (mut called, _) = asked(&letter);
+    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    told(hear(&mut caller, &reply, 0));
+    let _lost = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
+    let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
+    assert_eq!(told(hear(&mut called, &end, 0)).kind, Kind::Dreq);
+    assert!(!called.is_waiting());
+}
+
+#[test]
+fn a_refusal_that_comes_after_the_grant_is_not_meant() {
+    let (mut caller, letter) = asking();
+    let (mut called, _) = asked(&letter);
+    let refusal = called.say(&refusal(Kind::Rej), 0).unwrap();
+    let (mut granting, _) = asked(&letter);
+    let reply = granting.say(&message(Kind::Rep), 0).unwrap();
+    told(hear(&mut caller, &reply, 0));
+    assert_eq!(hear(&mut caller, &refusal, 0), Heard::Nothing);
+    let (mut caller, _) = asking();
+    let heard = told(hear(&mut caller, &refusal, 0));
+    assert_eq!(
+        (heard.kind, heard.status),
+        (Kind::Rej, crate::message::CONSUMER_DEFINED)
+    );
+}
+
+#[test]
+fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
+    let (mut caller, mut called) = connected();
+    let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
+    let (_, read) = mad::read(&end.mad).unwrap();
+    let stranger = "::ffff:10.9.0.3".parse().unwrap();
+    assert_eq!(called.hear(stranger, &read, 0), Heard::Nothing);
+    let cm::Message::Dreq(dreq) = read else {
+        panic!("{read:?}");
+    };
+    for wrong in [
+        cm::Dreq {
+            local_comm_id: 9,
+            ..dreq
+        },
+        cm::Dreq {
+            remote_qpn: verbena_wire::Qpn::new(9),
+            ..dreq
+        },
+    ] {
+        let heard = called.hear(end.source, &cm::Message::Dreq(wrong), 0);
+        assert_eq!(heard, Heard::Nothing);
+    }
+    told(hear(&mut called, &end, 0));
+}
+
+#[test]
+fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
+    let (mut caller, letter) = asking();
+    let numbers = Numbers {
+        local: 0,
+        remote: caller.number(),
+        transaction: 0,
+    };
+    let home = back();
+    let envelope = Envelope {
+        numbers,
+        way: &home,
+        service: SERVICE,
+        refused: Rejected::Req,
+        remote_queue_pair: 0,
+    };
+    let refuse = |good: u8| Letter {
+        source: letter.destination,
+        destination: letter.source,
+        mad: envelope
+            .rejection(INVALID_MTU as u16, &[good], &[])
+            .unwrap(),
+    };
+    let Heard::Again(again) = hear(&mut caller, &refuse(3), 0) else {
+        panic!("not asked again");
+    };
+    let (_, read) = mad::read(&again.mad).unwrap();
+    let cm::Message::Req(request) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!((request.path_mtu, caller.way().mtu), (Mtu::B1024, 3));
+    // One that is no better is no help.
+    assert_eq!(told(hear(&mut caller, &refuse(3), 0)).kind, Kind::Rej);
+}
+
+#[test]
+fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
+    let (mut caller, _) = asking();
+    let refused = Errno(libc::ECONNREFUSED);
+    for _ in 1..REFUSALS {
+        assert_eq!(caller.note_failure(refused), Due::Nothing);
+    }
+    assert_eq!(
+        caller.note_failure(refused),
+        Due::GivenUp(Kind::Req, refused)
+    );
+    let (mut caller, _called) = connected();
+    caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
+    assert_eq!(
+        caller.note_failure(refused),
+        Due::GivenUp(Kind::Dreq, refused)
+    );
+}
+
+#[test]
+fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
+    let refused = Errno(libc::ECONNREFUSED);
+    let (mut caller, mut called) = connected();
+    for _ in 1..REFUSALS {
+        assert_eq!(caller.note_failure(refused), Due::Nothing);
+    }
+    // It is there after all.
+    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
+    for _ in 1..REFUSALS {
+        assert_eq!(caller.note_failure(refused), Due::Nothing);
+    }
+    assert_eq!(caller.note_failure(refused), Due::Gone);
+    // A network that does not find its host now may find it later.
+    let unreachable = Errno(libc::EHOSTUNREACH);
+    assert_eq!(
+        called.note_failure(unreachable),
+        Due::GivenUp(Kind::Rep, unreachable)
+    );
+    let (mut caller, _called) = connected();
+    assert_eq!(caller.note_failure(unreachable), Due::Nothing);
+}
+
+/// One side with its program: what it has heard, and what it says to it.
+struct Side {
+    letters: Correspondence,
+    heard: Vec<Kind>,
+}
+
+impl Side {
+    /// Hears, and says what a program would; what leaves.
+    fn take(&mut self, letter: &Letter, now: u64) -> Vec<Letter> {
+        match hear(&mut self.letters, letter, now) {
+            Heard::Nothing => Vec::new(),
+            Heard::Again(letter) => vec![*letter],
+            Heard::Message(message) => {
+                self.heard.push(message.kind);
+                let says: &[Kind] = match message.kind {
+                    Kind::Rep => &[Kind::Rtu],
+                    Kind::Dreq => &[Kind::Drep],
+                    _ => &[],
+                };
+                let say = |kind: &Kind| self.letters.say(&Message::bare(*kind), now).unwrap();
+                says.iter().map(say).collect()
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Whatever is lost, doubled and delayed: what is said is heard once, and both sides come to an end.
+    #[test]
+    fn a_bad_network_changes_nothing_but_the_time(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
+        let (caller, request) = asking();
+        let (mut called, _) = asked(&request);
+        let reply = called.say(&message(Kind::Rep), 0).unwrap();
+        let mut sides = [caller, called].map(|letters| Side { letters, heard: Vec::new() });
+        let mut fates = fates.into_iter();
+        let mut network = VecDeque::new();
+        let mut put = |network: &mut VecDeque<Letter>, letter: Letter| match fates.next().unwrap_or(9) {
+            0..4 => (),
+            4 => network.extend([letter.clone(), letter]),
+            5 => network.push_front(letter),
+            _ => network.push_back(letter),
+        };
+        put(&mut network, reply);
+        let (mut now, mut parting) = (0, false);
+        for _ in 0..10_000 {
+            if let Some(letter) = network.pop_front() {
+                let to = usize::from(letter.destination.octets() == sides[1].letters.way().source);
+                for answer in sides[to].take(&letter, now) {
+                    put(&mut network, answer);
+                }
+                continue;
+            }
+            if !parting && sides[1].heard.contains(&Kind::Rtu) {
+                parting = true;
+                for side in &mut sides[..1 + usize::from(both)] {
+                    put(&mut network, side.letters.say(&Message::bare(Kind::Dreq), now).unwrap());
+                }
+                continue;
+            }
+            let Some(next) = sides.iter().filter_map(|side| side.letters.deadline()).min() else {
+                break;
+            };
+            now = next;
+            for side in &mut sides {
+                match side.letters.due(now) {
+                    Due::Again(letter) => put(&mut network, *letter),
+                    Due::Nothing => (),
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+        }
+        let count = |side: &Side, kind| side.heard.iter().filter(|heard| **heard == kind).count();
+        prop_assert_eq!((count(&sides[0], Kind::Rep), count(&sides[1], Kind::Rtu)), (1, 1));
+        // Who asks at the same time as the other may hear the one or the other first.
+        let ends = sides.each_ref().map(|side| (count(side, Kind::Dreq), count(side, Kind::Drep)));
+        match both {
+            true => prop_assert!(ends.iter().all(|(asked, told)| matches!(asked + told, 1..=2) && *asked <= 1)),
+            false => prop_assert_eq!(ends, [(0, 1), (1, 0)]),
+        }
+        prop_assert!(sides.iter().all(|side| !side.letters.is_waiting()));
+    }
+
+    /// Nothing that can come disturbs anything but the conversation that it claims to be of.
+    #[test]
+    fn any_datagram_is_heard_or_dropped(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
+        let (mut caller, mut called) = connected();
+        let mut datagram = [0; 256];
+        datagram[..4].copy_from_slice(&[1, 7, 2, 3]);
+        datagram[16..18].copy_from_slice(&attribute.to_be_bytes());
+        datagram[24..].copy_from_slice(&bytes);
+        if let Some((transaction, read)) = mad::read(&datagram) {
+            let _ = mad::request(transaction, &read);
+            for side in [&mut caller, &mut called] {
+                prop_assert_eq!(side.hear(side.address(), &read, 0), Heard::Nothing);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What is said in the host's name to those that speak to nobody in particular: who asks for a service that there is not,
+//! and who speaks of a conversation that there is not.
+
+use crate::mad::{self, Envelope, Numbers};
+use crate::message::{self, Kind, Message};
+use crate::post::send;
+use crate::way::Way;
+use verbena_hca::roce::management::Letter;
+use verbena_wire::mad::cm::{self, Rejected};
+
+/// The answer to what is about no conversation of ours: who wants to end one is told that there is none, and who offers
+/// one that it is not wanted.
+pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Message<'_>) {
+    match *message {
+        cm::Message::Dreq(dreq) => {
+            let numbers = Numbers {
+                local: dreq.remote_comm_id,
+                remote: dreq.local_comm_id,
+                transaction,
+            };
+            reply(letter, numbers, Rejected::Other, &Message::bare(Kind::Drep));
+        }
+        cm::Message::Rep(rep) => {
+            let numbers = Numbers {
+                local: rep.remote_comm_id,
+                remote: rep.local_comm_id,
+                transaction,
+            };
+            reply(
+                letter,
+                numbers,
+                Rejected::Rep,
+                &rejection(message::INVALID_NUMBER),
+            );
+        }
+        _ => (),
+    }
+}
+
+/// The answer to a request that nobody listens for.
+pub fn decline(letter: &Letter) {
+    refuse(letter, message::INVALID_SERVICE, &[]);
+}
+
+/// Refuses a request, for a reason of a REJ, with what would help. A request for a datagram service has reasons of its
+/// own, of which one is meant: that there is no such service.
+pub fn refuse(letter: &Letter, reason: u32, helpful: &[u8]) {
+    let Some((transaction, request)) = mad::read(&letter.mad) else {
+        return;
+    };
+    match request {
+        cm::Message::Req(req) => {
+            let numbers = Numbers {
+                local: 0,
+                remote: req.local_comm_id,
+                transaction,
+            };
+            let way = Way::home();
+            let envelope = envelope(numbers, &way, Rejected::Req);
+            if let Some(mad) = envelope.rejection(reason as u16, helpful, &[]) {
+                send(&back(letter, mad));
+            }
+        }
+        cm::Message::SidrReq(req) => {
+            let numbers = Numbers {
+                local: 0,
+                remote: req.request_id,
+                transaction,
+            };
+            let unsupported = Message {
+                status: message::SIDR_UNSUPPORTED,
+                ..Message::bare(Kind::SidrRep)
+            };
+            reply(letter, numbers, Rejected::Req, &unsupported);
+        }
+        _ => (),
+    }
+}
+
+fn reply(letter: &Letter, numbers: Numbers, refused: Rejected, message: &Message) {
+    let way = Way::home();
+    if let Some(mad) = envelope(numbers, &way, refused).write(message) {
+        send(&back(letter, mad));
+    }
+}
+
+fn envelope(numbers: Numbers, way: &Way, refused: Rejected) -> Envelope<'_> {
+    Envelope {
+        numbers,
+        way,
+        service: 0,
+        refused,
+        remote_queue_pair: 0,
+    }
+}
+
+fn rejection(reason: u32) -> Message {
+    Message {
+        status: reason,
+        ..Message::bare(Kind::Rej)
+    }
+}
+
+/// To whom a letter is from.
+fn back(letter: &Letter, mad: mad::Bytes) -> Letter {
+    Letter {
+        source: letter.destination,
+        destination: letter.source,
+        mad,
+    }
+}

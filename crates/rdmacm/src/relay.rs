@@ -1,0 +1,53 @@
+//! A letter from another host in a frame of the size of our own messages: how the process that has it hands it to the
+//! one that listens.
+
+use crate::message::FRAME;
+use std::net::Ipv6Addr;
+use verbena_hca::roce::management::Letter;
+use verbena_wire::mad::LENGTH;
+
+const MAGIC: [u8; 4] = *b"vbmd";
+const SOURCE: usize = MAGIC.len();
+const DESTINATION: usize = SOURCE + 16;
+const MAD: usize = DESTINATION + 16;
+const _: () = assert!(MAD + LENGTH <= FRAME);
+
+/// The frame.
+pub fn encode(letter: &Letter) -> [u8; FRAME] {
+    let mut frame = [0; FRAME];
+    frame[..SOURCE].copy_from_slice(&MAGIC);
+    frame[SOURCE..DESTINATION].copy_from_slice(&letter.source.octets());
+    frame[DESTINATION..MAD].copy_from_slice(&letter.destination.octets());
+    frame[MAD..MAD + LENGTH].copy_from_slice(&letter.mad);
+    frame
+}
+
+/// The letter in a frame; `None` when there is none.
+pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
+    let (magic, rest) = frame.split_first_chunk()?;
+    let (source, rest) = rest.split_first_chunk::<16>()?;
+    let (destination, rest) = rest.split_first_chunk::<16>()?;
+    (*magic == MAGIC).then_some(Letter {
+        source: Ipv6Addr::from(*source),
+        destination: Ipv6Addr::from(*destination),
+        mad: *rest.first_chunk()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Kind, Message};
+
+    #[test]
+    fn a_letter_arrives_and_a_message_is_none() {
+        let letter = Letter {
+            source: "::ffff:10.9.0.1".parse().unwrap(),
+            destination: "fd09::2".parse().unwrap(),
+            mad: std::array::from_fn(|at| at as u8),
+        };
+        assert_eq!(decode(&encode(&letter)), Some(letter.clone()));
+        assert_eq!(Message::decode(&encode(&letter)), None);
+        assert_eq!(decode(&Message::bare(Kind::Req).encode()), None);
+    }
+}
