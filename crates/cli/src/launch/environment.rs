@@ -96,6 +96,12 @@ impl Environment {
         self
     }
 
+    /// The same, with every process of the program captured by whoever listens at `socket`.
+    pub fn with_capture(mut self, socket: &std::path::Path) -> Self {
+        self.0.insert("VERBENA_CAPTURE", socket.into());
+        self
+    }
+
     /// The variables, by name.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
         self.0

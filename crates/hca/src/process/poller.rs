@@ -40,7 +40,8 @@ const DOORBELL: u64 = 0;
 const LISTENER: u64 = 1;
 const PORT: u64 = 2;
 const PORT_CALLERS: u64 = 3;
-const FIRST: u64 = 4;
+const CAPTURER: u64 = 4;
+const FIRST: u64 = 5;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
@@ -127,6 +128,14 @@ impl Poller {
         if let Some(port) = process.roce.get() {
             // If it fails, others find the port taken, and say so.
             let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
+        }
+    }
+
+    /// Listens to whoever captures us, if somebody does.
+    pub fn attend_capturer(&self, process: &Process) {
+        if let Some(fd) = process.capture.descriptor() {
+            // If it fails, its end is noticed when we end.
+            let _ = self.add(fd, CAPTURER);
         }
     }
 
@@ -220,6 +229,7 @@ impl Poller {
                         port.serve_callers();
                     }
                 }
+                CAPTURER => process.capture.hear(),
                 number => stale |= !self.heard(process, member, number),
             }
         }
@@ -239,6 +249,7 @@ impl Poller {
         self.epoll = epoll;
         self.port = Heed::None;
         self.attend_port(process);
+        self.attend_capturer(process);
         let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
         // If either fails, callers and rings wait for the next look.
         self.deaf_until = Some(clock::now());
@@ -457,6 +468,10 @@ impl Poller {
             }
             Heard::Peer(peer) => {
                 self.watched.insert(number, Watched::Peer(peer));
+            }
+            Heard::Capturer => {
+                self.remove(fd);
+                self.attend_capturer(process);
             }
             // Closed already, and with that watched no more.
             Heard::Done => (),

@@ -57,6 +57,7 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     poller.attend_port(process);
+    poller.attend_capturer(process);
     let mut lurker = Lurker::new(process);
     while !process.stopping.load(Ordering::Relaxed) {
         lurker.found |= process.progress();

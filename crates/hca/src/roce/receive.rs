@@ -2,15 +2,17 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
+use crate::capture::{self, Seen};
 use crate::link::{self, Interface};
 use crate::process::Process;
 use crate::qp::Qp;
+use crate::sys::clock;
 use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
-use verbena_wire::roce::{Route, open};
+use verbena_wire::roce::{Checked, Route, open};
 use verbena_wire::udp;
 
 /// Times that buffers are taken from the kernel before others get their turn.
@@ -26,6 +28,19 @@ pub struct Arrival<'a> {
     pub source: Ipv6Addr,
     /// The address of ours that it came to.
     pub destination: Ipv6Addr,
+}
+
+/// Tells of a datagram that came, and how its ICRC was found right, if it was.
+#[cold]
+fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
+    let (seen, route) = match checked {
+        None => (Seen::Damaged, *route),
+        Some(Checked::Exactly) => (Seen::Received, *route),
+        Some(Checked::WithIdentification(identification)) => {
+            (Seen::Received, with_identification(route, identification))
+        }
+    };
+    capture::tell(seen, clock::wall(), &route, datagram);
 }
 
 impl Process {
@@ -114,7 +129,15 @@ impl Process {
         for (index, datagram) in arrived.bytes.chunks(arrived.segment).enumerate() {
             // What the sender's kernel gave the segments of one call; others are worked out.
             let route = with_identification(&plain, index as u16);
-            let Ok((bytes, _)) = open(&route, datagram) else {
+            let opened = open(&route, datagram);
+            if capture::is_on() {
+                tell(
+                    &route,
+                    opened.as_ref().ok().map(|(_, checked)| *checked),
+                    datagram,
+                );
+            }
+            let Ok((bytes, _)) = opened else {
                 self.counters.shard().damaged_packets.add(1);
                 continue;
             };
