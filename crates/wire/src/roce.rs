@@ -101,6 +101,23 @@ impl Route {
             }
     }
 
+    /// The way back: as an answer takes it, from the same port.
+    pub fn reversed(&self) -> Route {
+        let network = match self.network {
+            Network::V4(network) => Network::V4(V4 {
+                source: network.destination,
+                destination: network.source,
+                ..network
+            }),
+            Network::V6(network) => Network::V6(V6 {
+                source: network.destination,
+                destination: network.source,
+                ..network
+            }),
+        };
+        Route { network, ..*self }
+    }
+
     /// The length fields for so many bytes after the UDP header.
     pub(crate) fn lengths(&self, data: usize) -> Lengths {
         let udp = udp::LENGTH + data;

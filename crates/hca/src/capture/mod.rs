@@ -15,7 +15,7 @@
 //! |---|---|
 //! | as they left | `roce/train.rs`, when the kernel has been asked to send them |
 //! | as they came | `roce/receive.rs`, before they are judged |
-//! | as they would have been | `qp/capture.rs`, beside the requester of shared memory |
+//! | as they would have been | `qp/send/capture.rs`, beside the requester of shared memory |
 
 pub mod collect;
 mod ring;
