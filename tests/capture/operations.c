@@ -9,10 +9,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -345,22 +343,13 @@ static void local(void)
 
 static void answer(void)
 {
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-	struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(PORT) };
-	CHECK_CALL(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
-	CHECK_CALL(bind(listener, (struct sockaddr *)&name, sizeof name));
-	CHECK_CALL(listen(listener, 1));
-	struct peer peer = { .socket = accept(listener, NULL, NULL) };
-	CHECK(peer.socket >= 0);
+	struct peer peer = peer_wait(PORT);
 	answering(&peer);
 }
 
 static void ask(void)
 {
-	struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(PORT) };
-	CHECK_EQUAL(inet_pton(AF_INET, getenv("PEER"), &name.sin_addr), 1);
-	struct peer peer = { .socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
-	CHECK_CALL(connect(peer.socket, (struct sockaddr *)&name, sizeof name));
+	struct peer peer = peer_call(getenv("PEER"), PORT);
 	asking(&peer);
 }
 

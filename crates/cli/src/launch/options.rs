@@ -6,10 +6,12 @@ use std::process::Command;
 use crate::failure::Failure;
 use crate::launch::environment::{Environment, Link, Path};
 use crate::launch::libraries::Libraries;
+use verbena_hca::roce::allow::{Network, NotANetwork};
 
 /// What is passed on to the program in its environment.
 pub const ENVIRONMENT: &str = "The environment variables VERBENA_PATH (as --path), VERBENA_LINK (as --link), \
-    VERBENA_INTERFACE (as --interface) and VERBENA_RUNTIME_DIR \
+    VERBENA_INTERFACE (as --interface), VERBENA_ALLOW (as --allow, separated by commas) and \
+    VERBENA_RUNTIME_DIR \
     (the directory through which processes find each other, by default /dev/shm/verbena-UID) are \
     passed on to the program.";
 
@@ -28,13 +30,25 @@ pub struct Options {
     /// that is up and leads to other hosts
     #[arg(long, value_name = "INTERFACE", requires = "link")]
     interface: Option<OsString>,
+
+    /// A network whose packets are heard with `--link roce`, such as 10.0.0.0/8 or fd00::/8; may be
+    /// given several times. By default everybody's are
+    #[arg(long, value_name = "NETWORK", requires = "link", value_parser = network)]
+    allow: Vec<String>,
+}
+
+/// A network as typed, if it is one.
+fn network(word: &str) -> Result<String, NotANetwork> {
+    word.parse::<Network>().map(|_| word.to_owned())
 }
 
 impl Options {
     /// The environment that they ask for.
     pub fn environment(&self) -> Result<Environment, Failure> {
         let libraries = Libraries::beside_this_executable()?;
-        Ok(Environment::new(&libraries, self.path).with_link(self.link, self.interface.as_deref()))
+        Ok(Environment::new(&libraries, self.path)
+            .with_link(self.link, self.interface.as_deref())
+            .with_allowed(&self.allow))
     }
 }
 

@@ -123,7 +123,7 @@ mod tests {
         for expected in 0..told {
             let record = consumer.peek(&other).unwrap().unwrap();
             assert_eq!(parse(&record.header), Some((Seen::Received, expected)));
-            assert_eq!(usize::from({ record.header.length }), frame.len());
+            assert_eq!(usize::from(record.header.length), frame.len());
             consumer.advance(&record);
         }
         assert!(consumer.peek(&other).unwrap().is_none());

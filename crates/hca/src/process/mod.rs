@@ -37,6 +37,7 @@ use crate::qp::greeting::Greetings;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcArrivals;
 use crate::receive::Srq;
+use crate::roce::allow::Allowed;
 use crate::roce::port::Port;
 use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
@@ -146,6 +147,8 @@ pub struct Process {
     pub(crate) probe: Box<AtomicU64>,
     /// Port 4791, over RoCE.
     pub(crate) roce: OnceLock<Port>,
+    /// Whose packets are heard.
+    pub(crate) allowed: &'static Allowed,
     /// Who is told of our packets.
     pub(crate) capture: Capture,
     fork_generation: u64,
@@ -201,6 +204,7 @@ impl Process {
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
         crate::link::chosen()?;
+        let allowed = crate::roce::allow::chosen()?;
         let (desk, desk_file) = Desk::create()?;
         let desk = Arc::new(desk);
         Ok(Process {
@@ -235,6 +239,7 @@ impl Process {
             is_polled: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
             roce: OnceLock::new(),
+            allowed,
             capture: Capture::default(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
             stopping: AtomicBool::new(false),

@@ -9,6 +9,7 @@
 //! - [`pool`]: port 4791, which all processes of a user share.
 //! - [`port`]: what a process has of it, and what it waits on.
 //! - [`receive`]: which queue pair a packet is for.
+//! - [`allow`]: whose packets are heard at all.
 //! - [`header`]: what a datagram's receive begins with.
 //!
 //! Who decides: a connection whose destination GID is one of the port's own leads to this host and goes through shared
@@ -23,6 +24,7 @@
 //! - What was taken is acknowledged before the same queue pair's next request leaves, and before it ends.
 //! - The inbox is taken before any lock of a queue pair, and by nobody who holds one.
 
+pub mod allow;
 pub mod header;
 pub mod path;
 pub mod pool;

@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::qp::Qp;
 use crate::sys::clock;
 use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_wire::opcode::Service;
@@ -93,6 +94,15 @@ impl Process {
         worked
     }
 
+    /// Takes datagrams that no socket has brought, as if one had, and answers them: how a test is a network.
+    pub fn take_datagrams(&self, arrived: &Arrived<'_>) {
+        let mut answering = Vec::new();
+        self.sort(arrived, &mut answering);
+        for queue_pair in answering {
+            while queue_pair.answer_by_packets() {}
+        }
+    }
+
     /// The process is about to end: what was taken is acknowledged.
     pub(crate) fn answer_last_packets(&self) {
         if let Some(port) = self.roce.get() {
@@ -100,7 +110,7 @@ impl Process {
         }
     }
 
-    fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
+    fn answer(&self, port: &Port, talkative: BTreeSet<u32>) -> bool {
         let any = !talkative.is_empty();
         for number in talkative {
             if let Some(queue_pair) = self.queue_pairs.find(number)
@@ -114,6 +124,11 @@ impl Process {
 
     /// Gives each packet to its queue pair.
     fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
+        if !self.allowed.includes(arrived.source.ip) {
+            let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
+            self.counters.shard().foreign_packets.add(datagrams);
+            return;
+        }
         // The port is open on all addresses of the host; ours are those of the interface.
         let is_ours =
             |interface: &Interface| interface.index_of(gid(arrived.destination)).is_some();
