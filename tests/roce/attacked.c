@@ -35,6 +35,7 @@
 #define RECEIVED 2000
 #define RECEIVES 8
 #define PATIENCE (60 * SECOND)
+/* Some of it is the events that nobody reads here. */
 #define MOST_GROWTH (16 << 20)
 
 /* The honest end. */
@@ -351,8 +352,8 @@ static void target(void)
 		check_failed(__FILE__, __LINE__, "%llu bytes more than before",
 			     (unsigned long long)(after - before));
 	CHECK(field.falls > 0);
-	printf("%llu rounds of honest work; victims fell %llu times\n", (unsigned long long)rounds,
-	       (unsigned long long)field.falls);
+	printf("%llu rounds of honest work; victims fell %llu times; %lld KiB more than before\n",
+	       (unsigned long long)rounds, (unsigned long long)field.falls, ((long long)after - (long long)before) / 1024);
 	peer_meet(&peer);
 }
 
