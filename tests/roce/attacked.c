@@ -36,7 +36,7 @@
 #define RECEIVES 8
 #define PATIENCE (60 * SECOND)
 /* Some of it is the events that nobody reads here. */
-#define MOST_GROWTH (16 << 20)
+#define MOST_GROWTH (6 << 20)
 
 /* The honest end. */
 struct card {
