@@ -52,8 +52,10 @@ const RECEIVED: u32 = 1000;
 /// Of our own, for what we ask for.
 const LOCAL_AT: usize = 50_000;
 const LOCAL: u32 = 3000;
-const REMOTE: u32 =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+const REMOTE: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC;
 
 struct Target {
     context: Arc<Context>,
@@ -163,7 +165,11 @@ impl Target {
                 qp.modify(&new, IBV_QP_STATE | mask).expect("a transition");
             };
             to(IBV_QPS_RESET, 0);
-            let access = if is_datagram { IBV_QP_QKEY } else { IBV_QP_ACCESS_FLAGS };
+            let access = if is_datagram {
+                IBV_QP_QKEY
+            } else {
+                IBV_QP_ACCESS_FLAGS
+            };
             to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | access);
             let connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
             let receiving = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -177,7 +183,10 @@ impl Target {
             }
             let retries =
                 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-            to(IBV_QPS_RTS, IBV_QP_SQ_PSN | if is_reliable { retries } else { 0 });
+            to(
+                IBV_QPS_RTS,
+                IBV_QP_SQ_PSN | if is_reliable { retries } else { 0 },
+            );
         }
     }
 
@@ -246,7 +255,13 @@ impl Target {
             offset if offset.wrapping_add(1) < 1 << 20 => grant.wrapping_add(offset),
             _ => address,
         };
-        let key = |key: RKey| if key == KEY { RKey(self.grant.key()) } else { key };
+        let key = |key: RKey| {
+            if key == KEY {
+                RKey(self.grant.key())
+            } else {
+                key
+            }
+        };
         headers.bth.destination = Qpn::new(match choices.next() % 16 {
             0 => choices.next().into(),
             _ => qp.number(),
@@ -313,7 +328,11 @@ impl Target {
         let mut all = 0;
         loop {
             let count = self.cq.poll(&mut completions);
-            assert!(completions[..count].iter().all(|one| one.wr_id == 1 || one.wr_id == 2));
+            assert!(
+                completions[..count]
+                    .iter()
+                    .all(|one| one.wr_id == 1 || one.wr_id == 2)
+            );
             all += count;
             if count == 0 {
                 return all;
@@ -334,7 +353,10 @@ impl Target {
                 let byte = unsafe { ((self.memory + place) as *const u8).read_volatile() };
                 assert_eq!(byte, 0, "byte {place} was written, which nobody may");
             }
-            at = writable.iter().find(|range| range.start == end).map_or(ROOM, |range| range.end);
+            at = writable
+                .iter()
+                .find(|range| range.start == end)
+                .map_or(ROOM, |range| range.end);
         }
     }
 }
@@ -369,6 +391,9 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     let shared = 64;
-    assert!(target.drain() <= posted + shared, "completed more than once");
+    assert!(
+        target.drain() <= posted + shared,
+        "completed more than once"
+    );
     target.check_guards();
 });
