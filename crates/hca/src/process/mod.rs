@@ -37,7 +37,6 @@ use crate::qp::greeting::Greetings;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcArrivals;
 use crate::receive::Srq;
-use crate::roce::allow::Allowed;
 use crate::roce::port::Port;
 use crate::shm::desk::Desk;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
@@ -147,8 +146,6 @@ pub struct Process {
     pub(crate) probe: Box<AtomicU64>,
     /// Port 4791, over RoCE.
     pub(crate) roce: OnceLock<Port>,
-    /// Whose packets are heard.
-    pub(crate) allowed: &'static Allowed,
     /// Who is told of our packets.
     pub(crate) capture: Capture,
     fork_generation: u64,
@@ -204,7 +201,7 @@ impl Process {
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
         crate::link::chosen()?;
-        let allowed = crate::roce::allow::chosen()?;
+        crate::roce::allow::chosen()?;
         let (desk, desk_file) = Desk::create()?;
         let desk = Arc::new(desk);
         Ok(Process {
@@ -239,7 +236,6 @@ impl Process {
             is_polled: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
             roce: OnceLock::new(),
-            allowed,
             capture: Capture::default(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
             stopping: AtomicBool::new(false),

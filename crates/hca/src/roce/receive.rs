@@ -1,5 +1,6 @@
 //! What comes to the port: whether it is whole, and which queue pair it is for (specification 9.6.1).
 
+use super::allow;
 use super::path::{gid, route, with_identification};
 use super::port::Port;
 use crate::capture::{self, Seen};
@@ -124,7 +125,7 @@ impl Process {
 
     /// Gives each packet to its queue pair.
     fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
-        if !self.allowed.includes(arrived.source.ip) {
+        if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
             self.counters.shard().foreign_packets.add(datagrams);
             return;
