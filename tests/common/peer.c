@@ -1,6 +1,8 @@
 #include "peer.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -24,6 +26,29 @@ struct peer peer_start(void (*body)(struct peer *parent))
 	struct peer parent = { .socket = sockets[1] };
 	body(&parent);
 	exit(EXIT_SUCCESS);
+}
+
+struct peer peer_wait(uint16_t port)
+{
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(port) };
+	CHECK_CALL(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+	CHECK_CALL(bind(listener, (struct sockaddr *)&name, sizeof name));
+	CHECK_CALL(listen(listener, 1));
+	struct peer peer = { .socket = accept(listener, NULL, NULL) };
+	CHECK(peer.socket >= 0);
+	close(listener);
+	return peer;
+}
+
+struct peer peer_call(const char *address, uint16_t port)
+{
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(port) };
+	CHECK_POINTER(address);
+	CHECK_EQUAL(inet_pton(AF_INET, address, &name.sin_addr), 1);
+	struct peer peer = { .socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+	CHECK_CALL(connect(peer.socket, (struct sockaddr *)&name, sizeof name));
+	return peer;
 }
 
 void peer_tell(struct peer *peer, const void *what, size_t length)

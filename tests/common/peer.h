@@ -17,6 +17,10 @@ struct peer {
  * device is opened. */
 struct peer peer_start(void (*body)(struct peer *parent));
 
+/* A process of another host: waits for one that calls at a TCP port, or calls the one at an IPv4 address. */
+struct peer peer_wait(uint16_t port);
+struct peer peer_call(const char *address, uint16_t port);
+
 /* Sends and receives exactly `length` bytes; a channel that closes early fails the test. */
 void peer_tell(struct peer *peer, const void *what, size_t length);
 void peer_hear(struct peer *peer, void *what, size_t length);

@@ -210,11 +210,13 @@ class Hosts:
         """Runs a program of a host to its end."""
         return self.place.run(name, command, seconds, VERBENA_RUNTIME_DIR=str(host.runtime))
 
-    def exchange(self, server: Sequence[object], client: Sequence[object], seconds: float) -> Exchange:
-        """Runs a server on the first host, and a client on the second as soon as that listens."""
+    def exchange(self, server: Sequence[object], client: Sequence[object], seconds: float,
+                 options: Sequence[str] = ()) -> Exchange:
+        """Runs a server on the first host, and a client on the second as soon as that listens; the server's adapter
+        with options."""
         first, second = self.members
         deadline = time.monotonic() + seconds
-        serving = self.start(first, "server", first.on_adapter(*server))
+        serving = self.start(first, "server", first.on_adapter(*server, options=options))
         while serving.running and not first.listens() and time.monotonic() < deadline:
             wait_for_any([serving], time.monotonic() + 0.005)
         if not serving.running or not first.listens():

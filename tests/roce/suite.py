@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from harness import counters
+from harness import c_program, counters
 from harness.build_tree import DEVICE
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
@@ -30,6 +30,7 @@ REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perf
             Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils"),
             COMPILER, VERBS_HEADERS, Tool("/usr/include/rdma/rdma_cma.h", "librdmacm-dev")]
 
+HERE = Path(__file__).resolve().parent
 SECONDS = 60
 # Indices of the GID table: link-local, IPv4, IPv6.
 IPV4, IPV6 = 1, 2
@@ -59,6 +60,8 @@ WIRES = {
 if not WHOLE:
     WIRES = {name: WIRES[name] for name in ("1 % lost", "all of it")}
 UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 65536), ("ucp_fadd", 8)]
+# What a hostile host sends, and how long that may take.
+ATTACK_PACKETS, ATTACK_SECONDS = (10_000_000, 1800) if WHOLE else (300_000, 120)
 # Of each size so many bytes are enough to see.
 BYTES = 32 << 20
 
@@ -85,6 +88,8 @@ def cases() -> list[Case]:
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("packets from strangers", "", on_hosts(strangers)),
+        Case("packets of a hostile host", "", on_hosts(hostile)),
+        Case("a network that is not allowed", "", on_hosts(forbidden)),
         Case("segments that the kernel cuts", "", on_hosts(cut)),
         Case("what tshark sees", "", on_hosts(decoded)),
     ]
@@ -239,6 +244,50 @@ def strangers(hosts: Hosts) -> Outcome:
     if not unharmed:
         return failed("the stranger had nothing more to say", noise.output())
     return next((outcome for outcome in outcomes if outcome.evidence), passed())
+
+
+def hostile(hosts: Hosts) -> Outcome:
+    """A process that tells a hostile host all its secrets: its honest work with another goes on, and nothing is
+    written but what is granted."""
+    first, second = hosts.members
+    stranger = "10.9.0.77"
+    second.setup("ip", "addr", "add", f"{stranger}/24", "dev", second.interface)
+    attacked = c_program.compile_program(HERE / "attacked.c")
+    attacker = c_program.compile_program(HERE / "hostile.c", libraries=())
+    victims, stop = hosts.place.directory / "victims", hosts.place.directory / "stop"
+    deadline = time.monotonic() + ATTACK_SECONDS
+    serving = hosts.start(first, "target", first.on_adapter("env", f"VICTIMS={victims}", attacked, "target"))
+    while serving.running and not first.listens() and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    working = hosts.start(second, "friend", second.on_adapter("env", f"PEER={first.address}", f"STOP={stop}",
+                                                              attacked, "friend"))
+    attacking = hosts.start(second, "hostile", second.inside(
+        ["env", f"VICTIMS={victims}", str(attacker), second.address, stranger, first.address, "1",
+         str(ATTACK_PACKETS)]))
+    wait_for_any([serving, working, attacking], deadline)
+    attack = attacking.finish(time.monotonic())
+    stop.touch()
+    ended = [process.finish(deadline) for process in (working, serving)]
+    if wrong := [one for one in [*ended, attack] if not one.succeeded]:
+        return failed(wrong[0].describe(), "\n".join(one.evidence() for one in [*ended, attack]))
+    return passed(f"{ended[1].output.splitlines()[0]}, {attack.output.strip()}")
+
+
+def forbidden(hosts: Hosts) -> Outcome:
+    """`--allow` with the other host's network changes nothing; with another, nothing of its is heard."""
+    first = hosts.members[0]
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-p", PORT, "-g", IPV4, "-n", 10]
+    allowed = ["--allow", "192.0.2.0/24", "--allow", "10.9.0.0/24"]
+    for options, works in ((allowed, True), (allowed[:2], False)):
+        done = hosts.exchange(command, [*command, first.address], SECONDS, options)
+        if not works and "transport retry counter exceeded" in done.evidence():
+            continue
+        if not (works and done.outcome().evidence == ""):
+            return failed(f"with {' '.join(options)}", done.evidence())
+    wrong = hosts.run(first, "wrong", first.on_adapter("true", options=["--allow", "10.9.0.1/24"]), SECONDS)
+    if wrong.status != 2 or "10.9.0.1/24" not in wrong.output:
+        return failed("a word that is no network is taken", wrong.evidence())
+    return passed()
 
 
 def cut(hosts: Hosts) -> Outcome:

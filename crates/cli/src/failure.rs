@@ -26,8 +26,19 @@ pub enum Failure {
     Suite(String),
 
     /// What should be a command looks like an option.
-    #[error("`run` has no option {0:?}; `verbena run --help` lists those it has")]
-    UnknownOption(String),
+    #[error(
+        "`{subcommand}` has no option {option:?}; `verbena {subcommand} --help` lists those it has"
+    )]
+    UnknownOption {
+        /// Of which command of ours.
+        subcommand: &'static str,
+        /// As typed.
+        option: String,
+    },
+
+    /// Packets cannot be captured.
+    #[error(transparent)]
+    Capture(#[from] crate::capture::Failure),
 
     /// The command exists and the kernel will not execute it.
     #[error("cannot execute {command:?}: {source}")]
@@ -81,8 +92,10 @@ impl Failure {
             | Failure::System { .. }
             | Failure::Registry { .. }
             | Failure::Directory { .. } => Exit::Environment,
-            Failure::UnknownOption(_) | Failure::Results(_) | Failure::Input(_) => Exit::WrongInput,
-            Failure::Suite(_) => Exit::Environment,
+            Failure::UnknownOption { .. } | Failure::Results(_) | Failure::Input(_) => {
+                Exit::WrongInput
+            }
+            Failure::Suite(_) | Failure::Capture(_) => Exit::Environment,
             Failure::NotExecutable { .. } => Exit::NotExecutable,
             Failure::NotFound(_) => Exit::NotFound,
         }

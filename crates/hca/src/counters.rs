@@ -68,6 +68,8 @@ counters! {
     packets_sent,
     /// Packets received that were whole and for a queue pair of ours.
     packets_received,
+    /// Packets received from hosts that are not allowed to send any.
+    foreign_packets,
     /// Packets received whose ICRC was wrong.
     damaged_packets,
     /// Receiver-not-ready answers got.

@@ -8,6 +8,7 @@
 //! The vocabulary (states, opcodes, statuses, attribute structures) is that of the C interface, from `verbena_abi`.
 
 pub mod ah;
+pub mod capture;
 mod claim;
 pub mod context;
 pub mod counters;

@@ -101,6 +101,23 @@ impl Route {
             }
     }
 
+    /// The way back: as an answer takes it, from the same port.
+    pub fn reversed(&self) -> Route {
+        let network = match self.network {
+            Network::V4(network) => Network::V4(V4 {
+                source: network.destination,
+                destination: network.source,
+                ..network
+            }),
+            Network::V6(network) => Network::V6(V6 {
+                source: network.destination,
+                destination: network.source,
+                ..network
+            }),
+        };
+        Route { network, ..*self }
+    }
+
     /// The length fields for so many bytes after the UDP header.
     pub(crate) fn lengths(&self, data: usize) -> Lengths {
         let udp = udp::LENGTH + data;
@@ -122,6 +139,72 @@ impl Route {
             checksum: self.udp_checksum,
         }
     }
+
+    /// Writes the headers of `data` bytes that a UDP socket sends or has received to the front of `buffer`, and answers
+    /// how long they are: where the data belongs.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is too short, or IP cannot say the length.
+    pub fn emit(&self, data: usize, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let start = self.headers_length();
+        let most = usize::from(u16::MAX);
+        if start + data > most {
+            return Err(EmitError::Long {
+                field: "IP length",
+                most,
+                found: start + data,
+            });
+        }
+        let lengths = self.lengths(data);
+        let mut writer = Writer::with_room(buffer, start)?;
+        match self.network {
+            Network::V4(network) => {
+                network
+                    .header(lengths.network)
+                    .with_checksum()
+                    .write(&mut writer);
+            }
+            Network::V6(network) => network.header(lengths.network).write(&mut writer),
+        }
+        self.udp_header(lengths.udp).emit(&mut writer);
+        Ok(start)
+    }
+}
+
+/// Writes the UDP checksum (RFC 768, RFC 8200 8.1) into a frame, from its IP header to its ICRC, as a kernel does that
+/// sends it. The ICRC does not cover it. A frame that is too short to have one stays as it is.
+pub fn fill_checksum(frame: &mut [u8]) {
+    let (addresses, start) = match frame.first() {
+        Some(first) if first >> 4 == 6 => (8..ip::V6_LENGTH, ip::V6_LENGTH),
+        _ => (12..ip::V4_LENGTH, ip::V4_LENGTH),
+    };
+    let field = start + 6..start + 8;
+    if frame.len() < start + udp::LENGTH {
+        return;
+    }
+    frame[field.clone()].fill(0);
+    let pseudo = u64::from(ip::UDP) + (frame.len() - start) as u64;
+    let mut sum = pseudo + words(&frame[addresses]) + words(&frame[start..]);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    // 0 would say that there is none.
+    let checksum = match !(sum as u16) {
+        0 => u16::MAX,
+        checksum => checksum,
+    };
+    frame[field].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// The sum of the 16-bit words, the last one filled up with a zero byte.
+fn words(bytes: &[u8]) -> u64 {
+    let (pairs, last) = bytes.as_chunks::<2>();
+    let pairs: u64 = pairs
+        .iter()
+        .map(|pair| u64::from(u16::from_be_bytes(*pair)))
+        .sum();
+    pairs + last.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
 /// Writes the ICRC behind a packet of `length` bytes (BTH to last pad byte) at the front of `buffer`, and answers the
@@ -255,18 +338,7 @@ impl<'a> Frame<'a> {
         }
         let length = self.packet.emit(&mut buffer[start..])?;
         let sealed = seal(&self.route, length, &mut buffer[start..])?;
-        let lengths = self.route.lengths(sealed);
-        let mut writer = Writer::with_room(buffer, start)?;
-        match self.route.network {
-            Network::V4(network) => {
-                network
-                    .header(lengths.network)
-                    .with_checksum()
-                    .write(&mut writer);
-            }
-            Network::V6(network) => network.header(lengths.network).write(&mut writer),
-        }
-        self.route.udp_header(lengths.udp).emit(&mut writer);
+        self.route.emit(sealed, buffer)?;
         Ok(needed)
     }
 }

@@ -47,6 +47,28 @@ fn each_is_written_again_byte_for_byte() {
     }
 }
 
+/// With the checksum written in, the ones' complement sum over pseudo-header and datagram is all ones.
+#[test]
+fn the_udp_checksum_is_that_of_the_rfc_and_the_icrc_stays() {
+    for text in ALL {
+        let mut frame = bytes(text);
+        roce::fill_checksum(&mut frame);
+        let sum_of = |bytes: &[u8]| -> u32 {
+            let word =
+                |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            bytes.chunks(2).map(word).sum()
+        };
+        let mut sum =
+            17 + (frame.len() - 20) as u32 + sum_of(&frame[12..20]) + sum_of(&frame[20..]);
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        assert_eq!(sum, 0xffff, "{text}");
+        assert_ne!(frame[26..28], [0, 0]);
+        assert!(Frame::parse(&frame).is_ok(), "{text}");
+    }
+}
+
 #[test]
 fn every_flipped_bit_is_noticed() {
     for text in ALL {

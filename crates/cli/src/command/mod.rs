@@ -3,6 +3,7 @@
 
 mod bench;
 mod calibrate;
+mod capture;
 mod compare;
 mod evaluate;
 mod explain;
@@ -25,6 +26,8 @@ pub enum Command {
     Bench(bench::Arguments),
     /// Fit a timing model's values to measurements
     Calibrate(calibrate::Arguments),
+    /// Write what goes through the adapter into a file, as RoCEv2 packets
+    Capture(capture::Arguments),
     /// Say what changed between two runs
     Compare(compare::Arguments),
     /// Evaluate an adapter: all benchmarks, one report
@@ -59,6 +62,7 @@ impl Command {
         match self {
             Command::Bench(arguments) => bench::run(arguments),
             Command::Calibrate(arguments) => calibrate::run(arguments),
+            Command::Capture(arguments) => capture::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),

@@ -90,9 +90,23 @@ impl Environment {
         self
     }
 
+    /// The same, with packets heard of these networks alone, if there are any.
+    pub fn with_allowed(mut self, networks: &[String]) -> Self {
+        if !networks.is_empty() {
+            self.0.insert("VERBENA_ALLOW", networks.join(",").into());
+        }
+        self
+    }
+
     /// The same, with every process of the program writing its counters into `directory`.
     pub fn with_stats(mut self, directory: &std::path::Path) -> Self {
         self.0.insert("VERBENA_STATS_DIR", directory.into());
+        self
+    }
+
+    /// The same, with every process of the program captured by whoever listens at `socket`.
+    pub fn with_capture(mut self, socket: &std::path::Path) -> Self {
+        self.0.insert("VERBENA_CAPTURE", socket.into());
         self
     }
 

@@ -2,4 +2,5 @@
 
 pub mod environment;
 pub mod libraries;
+pub mod options;
 pub mod supervise;

@@ -9,6 +9,7 @@
 //! The adapter's own mappings are replaced by private nothing in the child, and its sockets by /dev/null, so that objects
 //! that the child inherited can be dropped without harm while peers still see the parent's death when it comes.
 
+use crate::capture;
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
 use crate::memory::restore::places;
@@ -151,6 +152,7 @@ extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     // The parent's adapter is not ours. What is left of it is never freed: threads that would do so are gone.
     CURRENT.abandon();
+    capture::forget();
 }
 
 /// Copies what the application has mapped of its pages, where it has it, to the shadows. What fails is left out.

@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
 use crate::shm::desk::{Desk, KEYS, KeyRecord, SEGMENTS};
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -53,6 +54,8 @@ const REST: usize = 4096;
 pub struct Keys {
     desk: Arc<Desk>,
     pool: Mutex<Pool>,
+    /// The greatest index that a key has had.
+    reached: AtomicU32,
     published: Mutex<HashMap<u32, KeyEntry>>,
 }
 
@@ -82,6 +85,7 @@ impl Keys {
         Keys {
             desk,
             pool: Mutex::default(),
+            reached: AtomicU32::new(0),
             published: Mutex::default(),
         }
     }
@@ -104,6 +108,7 @@ impl Keys {
         };
         let index = rested.unwrap_or_else(|| {
             pool.tags.push(0);
+            self.reached.store(fresh as u32, Relaxed);
             fresh as u32
         });
         Ok(compose(index, pool.tags[index as usize - 1]))
@@ -195,6 +200,16 @@ impl Keys {
         published.insert(key, entry);
     }
 
+    /// The record behind a key that a peer names. Where no key has ever been nobody looks: a look takes a page, and of keys
+    /// that mean nothing there are many.
+    pub fn named_record(&self, key: u32) -> &KeyRecord {
+        match index_of(key) {
+            index if index <= self.reached.load(Relaxed) => self.desk.key(key),
+            // Index 0 is never used.
+            _ => self.desk.key(0),
+        }
+    }
+
     /// The record behind a key, valid or not.
     #[inline]
     pub fn record(&self, key: u32) -> &KeyRecord {
@@ -244,6 +259,17 @@ mod tests {
 
     fn keys() -> Keys {
         Keys::new(Arc::new(Desk::create().unwrap().0))
+    }
+
+    #[test]
+    fn a_key_that_never_was_is_not_looked_for() {
+        let (desk, _file) = Desk::create().unwrap();
+        let keys = Keys::new(Arc::new(desk));
+        let key = keys.allocate(Kind::Region).unwrap();
+        assert!(std::ptr::eq(keys.named_record(key), keys.record(key)));
+        let never = compose(index_of(key) + 1, 0);
+        assert!(std::ptr::eq(keys.named_record(never), keys.record(0)));
+        assert_eq!(keys.named_record(never).key.load(SeqCst), 0);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(super) enum Heard {
     More(Caller),
     /// It is a peer now.
     Peer(Arc<Peer>),
+    /// It captures us from now on.
+    Capturer,
     /// It has what it wanted, is gone, or talks nonsense.
     Done,
 }
@@ -63,6 +65,11 @@ impl Caller {
                 self.socket
                     .send(describe::process(process).as_bytes(), &[])?;
                 Ok(Heard::Done)
+            }
+            (Kind::Capture, None) => {
+                let member = process.member.get().ok_or(Errno::EIO)?;
+                process.capture.begin(self.socket, member.identity)?;
+                Ok(Heard::Capturer)
             }
             (Kind::Hello, None) => self.welcome(process, letter.message.identity),
             (Kind::Introduction, Some(identity)) if letter.message.identity == identity => {

@@ -7,6 +7,8 @@
 //! | introduction | requester | desk, channel, arena | what the responder needs to serve |
 //! | ready | responder | nothing | it serves, and how it gets at the requester's memory |
 //! | describe | anybody | nothing | asks what the process is doing; the answer is text |
+//! | capture | a capturer | nothing | asks for the packets of the process ([`crate::capture`]) |
+//! | capture | a process, that was asked or that starts | ring | where they are told |
 //!
 //! Descriptors are sent only to a process that has just said something. For to a process that is stopped they would be
 //! on their way for ever, and a user may have but so many on the way (unix(7), ETOOMANYREFS), whoever they are for.
@@ -33,6 +35,7 @@ pub(super) enum Kind {
     Describe = 3,
     Introduction = 4,
     Ready = 5,
+    Capture = 6,
 }
 
 impl Kind {
@@ -43,6 +46,7 @@ impl Kind {
             Kind::Describe,
             Kind::Introduction,
             Kind::Ready,
+            Kind::Capture,
         ]
         .into_iter()
         .find(|kind| *kind as u64 == word)
@@ -231,7 +235,7 @@ pub(super) fn our_descriptors<'a>(
 ///
 /// # Errors
 /// EPERM.
-pub(super) fn check_user(user: u32) -> Result<()> {
+pub(crate) fn check_user(user: u32) -> Result<()> {
     // SAFETY: geteuid cannot fail and touches nothing.
     if user == unsafe { libc::geteuid() } {
         Ok(())
@@ -240,16 +244,49 @@ pub(super) fn check_user(user: u32) -> Result<()> {
     }
 }
 
+/// Who is no process of the registry.
+const NOBODY: Identity = Identity {
+    slot: 0,
+    generation: 0,
+};
+
+/// Asks the process behind a fresh socket for its packets; what it answers is for [`take_ring`].
+///
+/// # Errors
+/// As [`Socket::send`].
+pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
+    Message::bare(Kind::Capture, NOBODY).send(socket, &[])
+}
+
+/// Hands a capturer the ring of our packets.
+///
+/// # Errors
+/// As [`Socket::send`].
+pub(crate) fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_>) -> Result<()> {
+    Message::bare(Kind::Capture, identity).send(socket, &[ring])
+}
+
+/// Takes the ring of a process that calls its capturer, or that was asked. None when it will not hand one over.
+///
+/// # Errors
+/// EAGAIN when it has not yet; EPERM and EPROTO when it is somebody else.
+pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
+    let Some(mut letter) = Letter::receive(socket)? else {
+        return Ok(None);
+    };
+    check_user(socket.peer()?.1)?;
+    match letter.message.kind {
+        Kind::Capture => letter.descriptor().map(Some),
+        _ => Err(Errno::EPROTO),
+    }
+}
+
 /// Asks the process behind a fresh socket what it is doing; the answer is a JSON object.
 ///
 /// # Errors
 /// EAGAIN when it does not answer in time; it may be stopped.
 pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
-    let nobody = Identity {
-        slot: 0,
-        generation: 0,
-    };
-    Message::bare(Kind::Describe, nobody).send(socket, &[])?;
+    Message::bare(Kind::Describe, NOBODY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
     let mut buffer = vec![0u8; describe::MAX_LENGTH];
     let received = socket.receive(&mut buffer)?;
@@ -265,7 +302,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_message_survives_its_bytes(
-            kind in 1u64..=5, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
+            kind in 1u64..=6, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
         ) {
             let [arena_length, arena_base, probe_address, probe_value] = words;
             let message = Message {

@@ -24,6 +24,7 @@ pub mod tables;
 pub mod thread;
 pub mod timers;
 
+use crate::capture::Capture;
 use crate::counters::Counters;
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
@@ -145,6 +146,8 @@ pub struct Process {
     pub(crate) probe: Box<AtomicU64>,
     /// Port 4791, over RoCE.
     pub(crate) roce: OnceLock<Port>,
+    /// Who is told of our packets.
+    pub(crate) capture: Capture,
     fork_generation: u64,
     pub(crate) stopping: AtomicBool,
 }
@@ -198,6 +201,7 @@ impl Process {
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
         crate::link::chosen()?;
+        crate::roce::allow::chosen()?;
         let (desk, desk_file) = Desk::create()?;
         let desk = Arc::new(desk);
         Ok(Process {
@@ -232,6 +236,7 @@ impl Process {
             is_polled: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
             roce: OnceLock::new(),
+            capture: Capture::default(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
             stopping: AtomicBool::new(false),
             desk,
@@ -265,6 +270,7 @@ impl Process {
                 );
             })?;
         self.open_port();
+        self.capture.call(&registry, identity);
         // All that can fail comes before we are seen to be a member, so that the next call starts from nothing.
         let started = Poller::new(&self.doorbell, &listener)
             .and_then(|poller| thread::start(self, poller))
@@ -497,6 +503,7 @@ impl Process {
                     .flat_map(|port| port.descriptors().map(|fd| fd.as_raw_fd())),
             )
             .chain(self.handshakes.all())
+            .chain(self.capture.descriptor())
             .collect()
     }
 

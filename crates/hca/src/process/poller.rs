@@ -41,7 +41,8 @@ const LISTENER: u64 = 1;
 const PORT: u64 = 2;
 const PORT_CALLERS: u64 = 3;
 const PORT_MANAGEMENT: u64 = 4;
-const FIRST: u64 = 5;
+const CAPTURER: u64 = 5;
+const FIRST: u64 = 6;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
@@ -140,6 +141,14 @@ impl Poller {
         }
     }
 
+    /// Listens to whoever captures us, if somebody does.
+    pub fn attend_capturer(&self, process: &Process) {
+        if let Some(fd) = process.capture.descriptor() {
+            // If it fails, its end is noticed when we end.
+            let _ = self.add(fd, CAPTURER);
+        }
+    }
+
     /// Whether packets shall wake the thread.
     pub fn heed_port(&mut self, process: &Process, wanted: bool) {
         let Some(socket) = process.roce.get().and_then(|port| port.socket()) else {
@@ -235,6 +244,7 @@ impl Poller {
                         process.receive_management(port);
                     }
                 }
+                CAPTURER => process.capture.hear(),
                 number => stale |= !self.heard(process, member, number),
             }
         }
@@ -254,6 +264,7 @@ impl Poller {
         self.epoll = epoll;
         self.port = Heed::None;
         self.attend_port(process);
+        self.attend_capturer(process);
         let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
         // If either fails, callers and rings wait for the next look.
         self.deaf_until = Some(clock::now());
@@ -472,6 +483,10 @@ impl Poller {
             }
             Heard::Peer(peer) => {
                 self.watched.insert(number, Watched::Peer(peer));
+            }
+            Heard::Capturer => {
+                self.remove(fd);
+                self.attend_capturer(process);
             }
             // Closed already, and with that watched no more.
             Heard::Done => (),

@@ -59,6 +59,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // Peers that reach our memory by themselves see by this that nobody is here any more.
     process.desk.hold();
     poller.attend_port(process);
+    poller.attend_capturer(process);
     let mut lurker = Lurker::new(process);
     while !process.stopping.load(Ordering::Relaxed) {
         lurker.found |= process.progress();

@@ -11,6 +11,7 @@
 //! - [`receive`]: which queue pair a packet is for.
 //! - [`steering`]: which process of those that share the port a packet goes to.
 //! - [`management`]: queue pair 1, which is the host's.
+//! - [`allow`]: whose packets are heard at all.
 //! - [`header`]: what a datagram's receive begins with.
 //!
 //! Who decides: a connection whose destination GID is one of the port's own leads to this host and goes through shared
@@ -25,6 +26,7 @@
 //! - What was taken is acknowledged before the same queue pair's next request leaves, and before it ends.
 //! - The inbox is taken before any lock of a queue pair, and by nobody who holds one.
 
+pub mod allow;
 pub mod header;
 pub mod management;
 pub mod path;

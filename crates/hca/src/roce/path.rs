@@ -160,6 +160,13 @@ impl Path {
         &self.route
     }
 
+    /// The same, with what the kernel fills in that the ICRC does not cover.
+    pub fn route_as_sent(&self) -> Route {
+        /// Linux' default, for a socket that does not ask for another.
+        const HOPS: u8 = 64;
+        route(self.sender.local, self.to, 0, HOPS)
+    }
+
     /// Whether a packet from there to here is one of the peer's for us (specification 9.6.1.5; Linux' rxe checks the
     /// same).
     pub fn is_way_of(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {

@@ -9,6 +9,7 @@ use crate::process::Member;
 use crate::shm::registry::{BLOCK, BLOCKS};
 use crate::sys::socket::Socket;
 use crate::sys::udp::{Inbox, Udp};
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -19,8 +20,8 @@ pub struct Port {
     /// Which slot is ours, once there are numbers of it.
     slot: OnceLock<u32>,
     pub(super) inbox: Lock<Inbox>,
-    /// Queue pairs that have something to answer.
-    pub(super) talkative: Mutex<Vec<u32>>,
+    /// Queue pairs that have something to answer: each once, however many packets it was sent.
+    pub(super) talkative: Mutex<BTreeSet<u32>>,
     /// How many there are, so that looking costs nothing.
     pub(super) talking: AtomicU32,
     /// The sockets that send.
@@ -124,19 +125,15 @@ impl Port {
             return;
         }
         let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
-        for number in numbers {
-            if !talkative.contains(&number) {
-                talkative.push(number);
-            }
-        }
+        talkative.extend(numbers);
         self.talking
             .store(talkative.len() as u32, Ordering::Release);
     }
 
     /// Takes those that have.
-    pub(super) fn take_talkative(&self) -> Vec<u32> {
+    pub(super) fn take_talkative(&self) -> BTreeSet<u32> {
         if self.talking.load(Ordering::Acquire) == 0 {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
         self.talking.store(0, Ordering::Release);

@@ -1,16 +1,20 @@
 //! What comes to the port: whether it is whole, and which queue pair it is for (specification 9.6.1).
 
+use super::allow;
 use super::path::{gid, route, with_identification};
 use super::port::Port;
+use crate::capture::{self, Seen};
 use crate::link::{self, Interface};
 use crate::process::Process;
 use crate::qp::Qp;
+use crate::sys::clock;
 use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
-use verbena_wire::roce::{Route, open};
+use verbena_wire::roce::{Checked, Route, open};
 use verbena_wire::{Qpn, udp};
 
 /// Times that buffers are taken from the kernel before others get their turn.
@@ -26,6 +30,19 @@ pub struct Arrival<'a> {
     pub source: Ipv6Addr,
     /// The address of ours that it came to.
     pub destination: Ipv6Addr,
+}
+
+/// Tells of a datagram that came, and how its ICRC was found right, if it was.
+#[cold]
+fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
+    let (seen, route) = match checked {
+        None => (Seen::Damaged, *route),
+        Some(Checked::Exactly) => (Seen::Received, *route),
+        Some(Checked::WithIdentification(identification)) => {
+            (Seen::Received, with_identification(route, identification))
+        }
+    };
+    capture::tell(seen, clock::wall(), &route, datagram);
 }
 
 impl Process {
@@ -78,6 +95,15 @@ impl Process {
         worked
     }
 
+    /// Takes datagrams that no socket has brought, as if one had, and answers them: how a test is a network.
+    pub fn take_datagrams(&self, arrived: &Arrived<'_>) {
+        let mut answering = Vec::new();
+        self.sort(arrived, &mut answering);
+        for queue_pair in answering {
+            while queue_pair.answer_by_packets() {}
+        }
+    }
+
     /// The process is about to end: what was taken is acknowledged.
     pub(crate) fn answer_last_packets(&self) {
         if let Some(port) = self.roce.get() {
@@ -85,7 +111,7 @@ impl Process {
         }
     }
 
-    fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
+    fn answer(&self, port: &Port, talkative: BTreeSet<u32>) -> bool {
         let any = !talkative.is_empty();
         for number in talkative {
             if let Some(queue_pair) = self.queue_pairs.find(number)
@@ -99,6 +125,11 @@ impl Process {
 
     /// Gives each packet to its queue pair.
     pub(super) fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
+        if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
+            let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
+            self.counters.shard().foreign_packets.add(datagrams);
+            return;
+        }
         // The port is open on all addresses of the host; ours are those of the interface.
         let is_ours =
             |interface: &Interface| interface.index_of(gid(arrived.destination)).is_some();
@@ -114,7 +145,15 @@ impl Process {
         for (index, datagram) in arrived.bytes.chunks(arrived.segment).enumerate() {
             // What the sender's kernel gave the segments of one call; others are worked out.
             let route = with_identification(&plain, index as u16);
-            let Ok((bytes, _)) = open(&route, datagram) else {
+            let opened = open(&route, datagram);
+            if capture::is_on() {
+                tell(
+                    &route,
+                    opened.as_ref().ok().map(|(_, checked)| *checked),
+                    datagram,
+                );
+            }
+            let Ok((bytes, _)) = opened else {
                 self.counters.shard().damaged_packets.add(1);
                 continue;
             };

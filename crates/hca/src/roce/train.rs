@@ -2,7 +2,9 @@
 //! length but for the last.
 
 use super::path::{Path, with_identification};
+use crate::capture::{self, Seen};
 use crate::errno::Errno;
+use crate::sys::clock;
 use std::cell::Cell;
 use verbena_wire::icrc;
 use verbena_wire::roce::seal;
@@ -86,8 +88,11 @@ impl<'a> Train<'a> {
         if std::mem::take(&mut self.count) == 0 {
             return;
         }
-        if let Err(Errno::EOPNOTSUPP) = self.path.send(&self.buffer[..used], segment) {
-            self.leave_one_by_one(used, segment);
+        let bytes = &self.buffer[..used];
+        match self.path.send(bytes, segment) {
+            Err(Errno::EOPNOTSUPP) => self.leave_one_by_one(used, segment),
+            _ if capture::is_on() => tell(self.path, bytes.chunks(segment)),
+            _ => (),
         }
     }
 
@@ -97,8 +102,21 @@ impl<'a> Train<'a> {
             let length = packet.len() - icrc::LENGTH;
             if seal(self.path.route(), length, packet).is_ok() {
                 let _ = self.path.send(packet, packet.len());
+                if capture::is_on() {
+                    tell(self.path, std::iter::once(&*packet));
+                }
             }
         }
+    }
+}
+
+/// Tells of packets that left in one call, whether or not the kernel had room for them.
+#[cold]
+fn tell<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
+    let time = clock::wall();
+    for (index, packet) in packets.enumerate() {
+        let route = with_identification(&path.route_as_sent(), index as u16);
+        capture::tell(Seen::Sent, time, &route, packet);
     }
 }
 

@@ -32,7 +32,7 @@ impl Reliable {
 
     /// The opcode of an operation. Both services have every operation but congestion notification, which has no
     /// service.
-    pub(crate) fn opcode(self, operation: Operation) -> Opcode {
+    pub fn opcode(self, operation: Operation) -> Opcode {
         Opcode::new(self.service(), operation).unwrap_or(Opcode::CNP)
     }
 }

@@ -1,5 +1,6 @@
 //! What comes back: refusals, read data, results of atomics.
 
+use crate::capture;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::message::{Answer, Nak, Route};
@@ -42,6 +43,9 @@ impl Qp {
     }
 
     fn refused(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, nak: Nak) {
+        if capture::is_on() {
+            self.tell_refused(send, psn, nak);
+        }
         match nak {
             Nak::ReceiverNotReady(timer) => self.not_ready(send, psn, timer),
             Nak::Lost => self.unanswered(send, psn),

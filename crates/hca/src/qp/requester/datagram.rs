@@ -70,7 +70,11 @@ impl Qp {
         self.send_unicast(&packet)
     }
 
-    fn datagram(&self, request: &SendRequest<'_>, address: &AddressHandle) -> Datagram {
+    pub(in crate::qp) fn datagram(
+        &self,
+        request: &SendRequest<'_>,
+        address: &AddressHandle,
+    ) -> Datagram {
         let qkey = if request.remote_qkey >> 31 != 0 {
             self.lock_receive().qkey
         } else {

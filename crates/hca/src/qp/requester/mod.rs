@@ -17,6 +17,7 @@ mod read;
 mod send;
 mod write;
 
+use crate::capture;
 use crate::memory::transfer::Runs;
 use crate::path::Peer;
 use crate::process::link::{Acknowledge, Outbound, Pushed};
@@ -59,6 +60,21 @@ struct Job<'a> {
 impl Qp {
     #[inline]
     pub(super) fn execute(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+        advance: &mut Advance,
+    ) -> Outcome {
+        if capture::is_on() {
+            return self.execute_and_tell(send, request, index, psn, advance);
+        }
+        self.execute_request(send, request, index, psn, advance)
+    }
+
+    #[inline]
+    pub(super) fn execute_request(
         self: &Arc<Qp>,
         send: &mut SendQueue,
         request: &SendRequest<'_>,

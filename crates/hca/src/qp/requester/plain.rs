@@ -4,6 +4,7 @@
 //! It is a shortcut and no judge: what is not plain in every respect is left as it was found, and the long way
 //! ([`super::send`]) decides.
 
+use crate::capture;
 use crate::memory::place::{Claim, Piece, grant};
 use crate::process::link::{Acknowledge, Pushed};
 use crate::qp::Qp;
@@ -45,6 +46,7 @@ impl Qp {
             || request.flags & !FLAGS != 0
             || length > most.min(send.mtu)
             || length == 0
+            || capture::is_on()
         {
             return None;
         }

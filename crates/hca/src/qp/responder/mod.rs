@@ -249,7 +249,7 @@ impl<'a> Call<'a> {
             queue_pair: queue_pair.number,
             access: right,
         };
-        let key = self.process.keys.record(remote.key);
+        let key = self.process.keys.named_record(remote.key);
         grant(section, key, claim, remote.address, length)
             .map_err(|_| Failure::fatal(Nak::RemoteAccess))
     }

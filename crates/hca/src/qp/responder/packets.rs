@@ -363,7 +363,7 @@ impl Memory<'_> {
             queue_pair: self.queue_pair.number,
             access: right,
         };
-        let key = self.process().keys.record(region.key.0);
+        let key = self.process().keys.named_record(region.key.0);
         grant(section, key, claim, region.address, region.length.into()).map_err(|_| AccessError)
     }
 

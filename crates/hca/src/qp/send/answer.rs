@@ -2,6 +2,7 @@
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage, is_answered};
+use crate::capture;
 use crate::planted::{self, Fault};
 use crate::qp::Qp;
 use crate::qp::message::rnr_nanoseconds;
@@ -17,6 +18,9 @@ impl Qp {
             return;
         };
         send.rnr_left = send.rnr_retry;
+        if capture::is_on() {
+            self.tell_acknowledged(&send, place);
+        }
         if place == 0 && self.complete_oldest(&mut send) {
             return;
         }
@@ -126,6 +130,9 @@ impl Qp {
         let Some(place) = send.find_by_psn(psn) else {
             return;
         };
+        if capture::is_on() {
+            self.tell_answered(send, psn);
+        }
         send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         self.finish(send);
         self.transmit(send);

@@ -4,6 +4,7 @@
 //! `unfinished`, in order: first those that were sent and await an answer, then those not begun.
 
 mod answer;
+mod capture;
 mod completion;
 pub(super) mod datagrams;
 pub(super) mod packets;
@@ -61,6 +62,8 @@ struct Spent {
 pub struct SendQueue {
     capacity: u64,
     posted: u64,
+    /// The first request of this connection.
+    first_index: u64,
     pub(super) retired: Arc<Retired>,
     unfinished: Slots<Unfinished>,
     /// How many of `unfinished` are sent or finished.
@@ -78,6 +81,8 @@ pub struct SendQueue {
     pub(super) lane: usize,
     pub(super) destination: u32,
     pub(super) mtu: u32,
+    /// The way to the responder, as the program set it.
+    vector: ibv_ah_attr,
     pub(super) max_rd_atomic: u8,
     pub(super) reads_in_flight: u32,
     pub(super) notify_drained: bool,
@@ -105,6 +110,7 @@ impl SendQueue {
         SendQueue {
             capacity: u64::from(capacity),
             posted: 0,
+            first_index: 0,
             retired: Arc::default(),
             unfinished: Slots::default(),
             begun: 0,
@@ -116,6 +122,7 @@ impl SendQueue {
             lane: 0,
             destination: 0,
             mtu: 4096,
+            vector: ibv_ah_attr::default(),
             max_rd_atomic: 0,
             reads_in_flight: 0,
             notify_drained: false,
@@ -136,6 +143,7 @@ impl SendQueue {
 
     pub(super) fn configure(&mut self, attributes: &ibv_qp_attr) {
         self.mtu = 128 << attributes.path_mtu.clamp(1, 5);
+        self.vector = attributes.ah_attr;
         self.timeout = attributes.timeout;
         self.retry_count = attributes.retry_cnt;
         self.rnr_retry = attributes.rnr_retry;
@@ -187,6 +195,7 @@ impl SendQueue {
         self.reads_in_flight = 0;
         self.pause = Pause::None;
         self.lost_since = None;
+        self.first_index = self.posted;
         self.retired.forget(self.posted);
     }
 

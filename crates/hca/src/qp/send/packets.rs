@@ -374,7 +374,8 @@ pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
     }
 }
 
-fn operation(request: &SendRequest<'_>) -> Option<Operation> {
+/// What a request is to the state machines; None for one that sends nothing.
+pub(super) fn operation(request: &SendRequest<'_>) -> Option<Operation> {
     let remote = Remote {
         address: request.remote_address,
         key: RKey(request.rkey),

@@ -2,6 +2,7 @@
 
 use super::Identity;
 use crate::errno::{Errno, Result};
+use crate::sys::socket::Socket;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -9,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Name of the registry file.
 pub(super) const FILE: &str = "registry";
+
+/// Name of the socket of whoever captures all processes.
+const CAPTURE: &str = "capture";
 
 /// The directory, by name and by a descriptor: what is done in it is done through the descriptor, so that all of it is
 /// of one directory even when another of the same name takes its place. And a long name overflows no socket address.
@@ -40,7 +44,13 @@ impl Directory {
         self.within(&format!("{}.{}", identity.slot, identity.generation))
     }
 
-    /// Removes everything, the directory too. Nobody lives here.
+    /// Where whoever captures all processes is called.
+    pub(super) fn capture_socket(&self) -> PathBuf {
+        self.within(CAPTURE)
+    }
+
+    /// Removes everything, the directory too. Nobody lives here; but somebody may wait for processes to capture, and with
+    /// him the directory stays.
     pub(super) fn remove(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -49,6 +59,9 @@ impl Directory {
             if name.starts_with("xrcd-") || name.starts_with("cm-") || is_socket(&name) {
                 let _ = fs::remove_file(self.within(&name));
             }
+        }
+        if let Err(Errno(libc::ECONNREFUSED)) = Socket::connect(&self.capture_socket()) {
+            let _ = fs::remove_file(self.capture_socket());
         }
         let _ = fs::remove_file(self.within(FILE));
         let _ = fs::remove_dir(&self.path);

@@ -279,6 +279,11 @@ impl Registry {
         self.table.flags(identity.slot).load(Ordering::Acquire)
     }
 
+    /// Where whoever captures all processes is called.
+    pub fn capture_socket(&self) -> PathBuf {
+        self.directory.capture_socket()
+    }
+
     /// The directory that everything lies in.
     pub fn path(&self) -> &Path {
         &self.directory.path

@@ -1,0 +1,73 @@
+//! Puts packets that several processes tell into the order of their times.
+//!
+//! A process takes the time of a packet and tells it somewhat later, so one that is older may still come. Packets are
+//! therefore held back for a while. One that is later than that is written late; analysers can sort.
+
+use verbena_hca::capture::collect::Packet;
+
+/// How long packets are held back, in nanoseconds.
+const HELD_BACK: u64 = 20_000_000;
+
+/// Packets that are held back.
+#[derive(Default)]
+pub struct Waiting(Vec<Packet>);
+
+impl Waiting {
+    /// Where new ones are put.
+    pub fn room(&mut self) -> &mut Vec<Packet> {
+        &mut self.0
+    }
+
+    /// Takes those that are old enough at `now`, in order.
+    pub fn ready(&mut self, now: u64) -> Vec<Packet> {
+        self.before(now.saturating_sub(HELD_BACK))
+    }
+
+    /// Takes all, in order.
+    pub fn all(&mut self) -> Vec<Packet> {
+        self.before(u64::MAX)
+    }
+
+    fn before(&mut self, time: u64) -> Vec<Packet> {
+        // Stable: what one process tells of one moment stays as it was told.
+        self.0.sort_by_key(|packet| packet.time);
+        let rest = self.0.partition_point(|packet| packet.time < time);
+        let later = self.0.split_off(rest);
+        std::mem::replace(&mut self.0, later)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_hca::capture::Seen;
+
+    fn told(source: usize, time: u64) -> Packet {
+        Packet {
+            source,
+            time,
+            seen: Seen::Sent,
+            frame: Vec::new(),
+        }
+    }
+
+    fn times(packets: Vec<Packet>) -> Vec<(usize, u64)> {
+        let name = |packet: &Packet| (packet.source, packet.time);
+        packets.iter().map(name).collect()
+    }
+
+    #[test]
+    fn older_packets_of_another_process_come_first() {
+        let mut waiting = Waiting::default();
+        let now = 10 * HELD_BACK;
+        waiting
+            .room()
+            .extend([told(0, now - HELD_BACK - 1), told(0, now)]);
+        waiting
+            .room()
+            .extend([told(1, now - HELD_BACK - 2), told(1, now - 1)]);
+        let first = times(waiting.ready(now));
+        assert_eq!(first, [(1, now - HELD_BACK - 2), (0, now - HELD_BACK - 1)]);
+        assert_eq!(times(waiting.all()), [(1, now - 1), (0, now)]);
+    }
+}

@@ -1,0 +1,162 @@
+//! Writes what processes tell as it comes, until it is told to stop.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Failure;
+use super::order::Waiting;
+use super::pcapng::{self, Flags};
+use verbena_hca::capture::Seen;
+use verbena_hca::capture::collect::{Collector, Packet, Source};
+
+/// How long nobody looks when nothing was told. Less than it takes to fill what a process may be ahead.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Where packets are written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination(PathBuf);
+
+impl Destination {
+    /// A file, which is made or overwritten; `-` for standard output.
+    pub fn of(path: PathBuf) -> Destination {
+        Destination(path)
+    }
+
+    fn open(&self) -> io::Result<Box<dyn Write + Send>> {
+        match self.0 == Path::new("-") {
+            true => Ok(Box::new(io::stdout())),
+            false => Ok(Box::new(File::create(&self.0)?)),
+        }
+    }
+
+    fn failure(&self, source: io::Error) -> Failure {
+        Failure::File {
+            path: self.0.clone(),
+            source,
+        }
+    }
+}
+
+/// A capture under way.
+pub struct Writer {
+    collector: Collector,
+    destination: Destination,
+    out: Box<dyn Write + Send>,
+    waiting: Waiting,
+    /// Sources whose interface is in the file.
+    described: usize,
+    written: u64,
+}
+
+impl Writer {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn begin(collector: Collector, destination: Destination) -> Result<Writer, Failure> {
+        let out = destination
+            .open()
+            .map_err(|source| destination.failure(source))?;
+        let mut writer = Writer {
+            collector,
+            destination,
+            out,
+            waiting: Waiting::default(),
+            described: 0,
+            written: 0,
+        };
+        let mut header = Vec::new();
+        pcapng::section_header(&mut header, concat!("verbena ", env!("CARGO_PKG_VERSION")));
+        writer.write(&header)?;
+        Ok(writer)
+    }
+
+    /// Writes what is told until `stop`; then what has been told, and the statistics. A line for people says what the
+    /// file holds.
+    ///
+    /// # Errors
+    /// The file cannot be written any more; what is in it is valid.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<String, Failure> {
+        while !stop.load(Ordering::Relaxed) {
+            let before = self.waiting.room().len();
+            self.collector.take(self.waiting.room());
+            if self.waiting.room().len() == before {
+                self.collector.wait(NAP);
+            }
+            let ready = self.waiting.ready(now());
+            self.put(&ready)?;
+        }
+        self.collector.take(self.waiting.room());
+        let rest = self.waiting.all();
+        self.put(&rest)?;
+        self.statistics()?;
+        Ok(self.summary())
+    }
+
+    /// Whole blocks in one write, so that the file is valid whenever we are killed.
+    fn put(&mut self, packets: &[Packet]) -> Result<(), Failure> {
+        let mut blocks = Vec::new();
+        for source in &self.collector.sources()[self.described..] {
+            let Source { pid, command, .. } = source;
+            pcapng::interface(&mut blocks, &format!("process {pid}"), command);
+        }
+        self.described = self.collector.sources().len();
+        for packet in packets {
+            let flags = match packet.seen {
+                Seen::Sent => Flags::Outbound,
+                Seen::Received => Flags::Inbound,
+                Seen::Damaged => Flags::InboundDamaged,
+            };
+            pcapng::packet(
+                &mut blocks,
+                packet.source as u32,
+                packet.time,
+                flags,
+                &packet.frame,
+            );
+        }
+        self.written += packets.len() as u64;
+        self.write(&blocks)
+    }
+
+    fn statistics(&mut self) -> Result<(), Failure> {
+        let mut blocks = Vec::new();
+        for (index, source) in self.collector.sources().iter().enumerate() {
+            let told = source.packets.saturating_add(source.lost);
+            pcapng::statistics(&mut blocks, index as u32, now(), told, source.lost);
+        }
+        self.write(&blocks)
+    }
+
+    fn write(&mut self, blocks: &[u8]) -> Result<(), Failure> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let written = self.out.write_all(blocks).and_then(|()| self.out.flush());
+        written.map_err(|source| self.destination.failure(source))
+    }
+
+    fn summary(&self) -> String {
+        let sources = self.collector.sources();
+        let lost: u64 = sources.iter().map(|source| source.lost).sum();
+        let processes = match sources.len() {
+            1 => "1 process".to_owned(),
+            many => format!("{many} processes"),
+        };
+        let more = match lost {
+            0 => String::new(),
+            lost => format!(
+                "; {lost} more were lost, because they came faster than they could be written"
+            ),
+        };
+        format!("{} packets of {processes}{more}", self.written)
+    }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}

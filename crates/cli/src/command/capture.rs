@@ -1,0 +1,97 @@
+//! `verbena capture [--out FILE] [OPTIONS] [-- CMD...]`: writes what goes through the adapter as RoCEv2 packets, into a
+//! file that Wireshark and its like open.
+//!
+//! With CMD it runs CMD on the adapter, as `verbena run` does, captures what CMD and all that it starts do, and ends when
+//! CMD does, with its exit code. Without, it captures all processes of the runtime directory, those that run and those
+//! that start, until it is interrupted.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::capture::{self, Destination, Writer};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::options::{self, Options};
+use crate::launch::supervise;
+use crate::stats::directory::Directory;
+use verbena_hca::capture::collect::Collector;
+use verbena_hca::errno::Errno;
+use verbena_hca::shm::registry;
+
+/// The arguments of `verbena capture`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = options::ENVIRONMENT)]
+pub struct Arguments {
+    /// The file, in the pcapng format; `-` for standard output
+    #[arg(long, value_name = "FILE", default_value = "verbena.pcapng")]
+    out: PathBuf,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// The program to run and to capture, with its arguments; without it, all processes on the
+    /// adapter are captured until Ctrl-C
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Captures.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let destination = Destination::of(arguments.out.clone());
+    match arguments.command.is_empty() {
+        true => everything(destination),
+        false => program(&arguments, destination),
+    }
+}
+
+/// All processes, until a signal comes.
+fn everything(destination: Destination) -> Result<Exit, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
+            Failure::System {
+                doing: "catch signals",
+                source,
+            }
+        })?;
+    }
+    let path = registry::directory();
+    let collector = Collector::public().map_err(|source| match source {
+        Errno::EBUSY => capture::Failure::Busy(path),
+        source => capture::Failure::Call { path, source },
+    })?;
+    let writer = Writer::begin(collector, destination)?;
+    eprintln!("verbena: capturing; Ctrl-C ends it");
+    let summary = writer.run(&stop)?;
+    eprintln!("verbena: {summary}");
+    Ok(Exit::Success)
+}
+
+/// A program, until it ends.
+fn program(arguments: &Arguments, destination: Destination) -> Result<Exit, Failure> {
+    let directory = Directory::create()?;
+    let path = directory.path().join("capture");
+    let environment = arguments.options.environment()?.with_capture(&path);
+    let command = options::command("capture", &arguments.command, &environment)?;
+    let collector =
+        Collector::private(&path).map_err(|source| capture::Failure::Call { path, source })?;
+    let writer = Writer::begin(collector, destination)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let writing = thread::spawn(move || writer.run(&stopped));
+    let status = supervise::run(command, || options::name(&arguments.command));
+    stop.store(true, Ordering::Relaxed);
+    let summary = writing.join().expect("a capture does not panic");
+    // A program that could not be run is worse news than its capture.
+    let status = status?;
+    eprintln!("verbena: {}", summary?);
+    Ok(Exit::of_child(status))
+}

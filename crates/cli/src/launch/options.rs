@@ -1,0 +1,74 @@
+//! The options that say how a program is put on the software adapter, common to all commands that do.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use crate::failure::Failure;
+use crate::launch::environment::{Environment, Link, Path};
+use crate::launch::libraries::Libraries;
+use verbena_hca::roce::allow::{Network, NotANetwork};
+
+/// What is passed on to the program in its environment.
+pub const ENVIRONMENT: &str = "The environment variables VERBENA_PATH (as --path), VERBENA_LINK (as --link), \
+    VERBENA_INTERFACE (as --interface), VERBENA_ALLOW (as --allow, separated by commas) and \
+    VERBENA_RUNTIME_DIR \
+    (the directory through which processes find each other, by default /dev/shm/verbena-UID) are \
+    passed on to the program.";
+
+/// Options of the adapter.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Use only this path to peers, instead of the best one that works
+    #[arg(long, value_enum, value_name = "PATH")]
+    path: Option<Path>,
+
+    /// What the adapter's port is attached to: this host alone, or an Ethernet interface
+    #[arg(long, value_enum, value_name = "LINK")]
+    link: Option<Link>,
+
+    /// The interface of `--link roce`, by its name or by one of its addresses; by default the first
+    /// that is up and leads to other hosts
+    #[arg(long, value_name = "INTERFACE", requires = "link")]
+    interface: Option<OsString>,
+
+    /// A network whose packets are heard with `--link roce`, such as 10.0.0.0/8 or fd00::/8; may be
+    /// given several times. By default everybody's are
+    #[arg(long, value_name = "NETWORK", requires = "link", value_parser = network)]
+    allow: Vec<String>,
+}
+
+/// A network as typed, if it is one.
+fn network(word: &str) -> Result<String, NotANetwork> {
+    word.parse::<Network>().map(|_| word.to_owned())
+}
+
+impl Options {
+    /// The environment that they ask for.
+    pub fn environment(&self) -> Result<Environment, Failure> {
+        let libraries = Libraries::beside_this_executable()?;
+        Ok(Environment::new(&libraries, self.path)
+            .with_link(self.link, self.interface.as_deref())
+            .with_allowed(&self.allow))
+    }
+}
+
+/// The command, with its arguments, in an environment. The parser takes everything from the first
+/// word that it does not know for the command, so one may be an option of ours, misspelt.
+pub fn command(
+    subcommand: &'static str,
+    words: &[OsString],
+    environment: &Environment,
+) -> Result<Command, Failure> {
+    if name(words).starts_with('-') {
+        let option = name(words);
+        return Err(Failure::UnknownOption { subcommand, option });
+    }
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(environment.variables());
+    Ok(command)
+}
+
+/// What the command is called in a message.
+pub fn name(words: &[OsString]) -> String {
+    words[0].to_string_lossy().into_owned()
+}

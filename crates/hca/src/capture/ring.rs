@@ -1,0 +1,141 @@
+//! The memory between a captured process and its capturer: a ring of packets, and how many found no room in it.
+
+use super::Seen;
+use crate::errno::Result;
+use crate::shm::ring::{CELL, Header, Store};
+use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::memfd::Memfd;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+const CONTROL: usize = 4096;
+/// What a capturer may be behind: some ten milliseconds of a process that does nothing but send.
+const CELLS: usize = 1 << 18;
+const HEAD: usize = 0;
+const LOST: usize = 64;
+const LENGTH: usize = CONTROL + CELLS * CELL;
+
+/// The shared memory of one captured process.
+#[derive(Debug)]
+pub(super) struct Ring {
+    mapping: Mapping,
+}
+
+impl Ring {
+    /// A new ring and the file to hand to the capturer.
+    pub(super) fn create() -> Result<(Ring, Memfd)> {
+        let memfd = Memfd::create(c"verbena-capture", LENGTH)?;
+        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        Ok((Ring { mapping }, memfd))
+    }
+
+    /// The ring that a captured process handed over.
+    pub(super) fn of_captured(fd: OwnedFd) -> Result<Ring> {
+        let memfd = Memfd::adopt(fd, LENGTH)?;
+        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        Ok(Ring { mapping })
+    }
+
+    /// Packets that found no room so far.
+    pub(super) fn lost(&self) -> &AtomicU64 {
+        self.mapping.word64(LOST)
+    }
+}
+
+// SAFETY: the constants above place CELLS whole cells, a power of two, inside the mapping.
+unsafe impl Store for Ring {
+    fn cells(&self) -> u64 {
+        CELLS as u64
+    }
+    fn stamp(&self, index: u64) -> &AtomicU32 {
+        // SAFETY: a cell's first word is aligned and only accessed atomically.
+        unsafe { &*self.writable(index).cast::<AtomicU32>() }
+    }
+    fn head(&self) -> &AtomicU64 {
+        self.mapping.word64(HEAD)
+    }
+    fn readable(&self, index: u64) -> *const u8 {
+        self.writable(index)
+    }
+    fn writable(&self, index: u64) -> *mut u8 {
+        let index = index as usize & (CELLS - 1);
+        // SAFETY: masked to the ring, which lies inside the mapping.
+        unsafe { self.mapping.base().add(CONTROL + index * CELL) }
+    }
+}
+
+/// The kind of a record that is a packet; its payload is the frame from the IP header to the ICRC.
+const PACKET: u8 = 1;
+
+/// As a header.
+pub(super) fn emit(seen: Seen, time: u64) -> Header {
+    Header {
+        kind: PACKET,
+        flags: match seen {
+            Seen::Sent => 0,
+            Seen::Received => 1,
+            Seen::Damaged => 2,
+        },
+        address: time,
+        ..Header::default()
+    }
+}
+
+/// From a header; None for what no captured process of this version tells.
+pub(super) fn parse(header: &Header) -> Option<(Seen, u64)> {
+    let seen = match (header.kind, header.flags) {
+        (PACKET, 0) => Seen::Sent,
+        (PACKET, 1) => Seen::Received,
+        (PACKET, 2) => Seen::Damaged,
+        _ => return None,
+    };
+    Some((seen, header.address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::ring::{Consumer, Producer};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn packets_come_out_as_they_went_in_and_a_full_ring_takes_no_more() {
+        let (ring, file) = Ring::create().unwrap();
+        let other = Ring::of_captured(
+            std::os::fd::AsFd::as_fd(&file)
+                .try_clone_to_owned()
+                .unwrap(),
+        );
+        let other = other.unwrap();
+        let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
+        let frame = [7u8; 4200];
+        let mut told = 0;
+        loop {
+            // SAFETY: the ring gives room for the frame's length.
+            let fill = |to: *mut u8| unsafe { to.copy_from(frame.as_ptr(), frame.len()) };
+            match producer.push(&ring, emit(Seen::Received, told), frame.len(), fill) {
+                Some(_) => told += 1,
+                None => break,
+            }
+        }
+        ring.lost().fetch_add(1, Ordering::Relaxed);
+        assert!(told > 3000, "{told}");
+        for expected in 0..told {
+            let record = consumer.peek(&other).unwrap().unwrap();
+            assert_eq!(parse(&record.header), Some((Seen::Received, expected)));
+            assert_eq!(usize::from(record.header.length), frame.len());
+            consumer.advance(&record);
+        }
+        assert!(consumer.peek(&other).unwrap().is_none());
+        assert_eq!(other.lost().load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_file_of_another_length_is_refused() {
+        let file = Memfd::create(c"verbena-capture", CONTROL).unwrap();
+        let fd = std::os::fd::AsFd::as_fd(&file)
+            .try_clone_to_owned()
+            .unwrap();
+        assert!(Ring::of_captured(fd).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! The captured side: how a process comes to be captured, and what it tells.
+
+use super::ring::{self, Ring};
+use super::{ON, Seen};
+use crate::errno::{Errno, Result};
+use crate::process::message;
+use crate::shm::registry::{Identity, Registry};
+use crate::shm::ring::Producer;
+use crate::sys::socket::{Rings, Socket};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+use verbena_wire::roce::Route;
+
+/// The socket of a capturer of a program and what it starts.
+const VARIABLE: &str = "VERBENA_CAPTURE";
+
+/// Bytes of an IPv6 and a UDP header.
+const MOST_HEADERS: usize = 48;
+const NONE: RawFd = -1;
+
+/// Whether and by whom this process is captured: by one at a time, the first that asks.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    session: Mutex<Option<Session>>,
+    /// The session's socket, for whoever must not wait for a lock.
+    descriptor: AtomicI32,
+}
+
+#[derive(Debug)]
+struct Session {
+    socket: Socket,
+    ring: Ring,
+    producer: Producer,
+}
+
+impl Default for Capture {
+    fn default() -> Capture {
+        Capture {
+            session: Mutex::default(),
+            descriptor: AtomicI32::new(NONE),
+        }
+    }
+}
+
+impl Capture {
+    /// Calls whoever captures: the one that this process's environment names, or the one of the runtime directory. As a
+    /// rule there is none, and nobody is waited for.
+    pub(crate) fn call(&self, registry: &Registry, identity: Identity) {
+        let socket = match std::env::var_os(VARIABLE) {
+            Some(path) => Socket::connect(Path::new(&path)),
+            None => Socket::connect(&registry.capture_socket()),
+        };
+        if let Ok(socket) = socket {
+            let _ = self.begin(socket, identity);
+        }
+    }
+
+    /// Is captured from now on by whoever is at the other end.
+    ///
+    /// # Errors
+    /// EBUSY when somebody else captures; EPERM when it is another user; the system's.
+    pub(crate) fn begin(&self, socket: Socket, identity: Identity) -> Result<()> {
+        let (_, user) = socket.peer()?;
+        message::check_user(user)?;
+        let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
+        if session.is_some() {
+            return Err(Errno::EBUSY);
+        }
+        let (ring, file) = Ring::create()?;
+        message::hand_ring(&socket, identity, file.as_fd())?;
+        self.descriptor
+            .store(socket.as_fd().as_raw_fd(), Ordering::Release);
+        *session = Some(Session {
+            socket,
+            ring,
+            producer: Producer::default(),
+        });
+        ON.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The capturer has said something, which it never does, or gone.
+    pub(crate) fn hear(&self) {
+        let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
+        let has_gone = |session: &mut Session| session.socket.take_rings() == Rings::Ended;
+        if session.take_if(has_gone).is_some() {
+            ON.store(false, Ordering::Relaxed);
+            self.descriptor.store(NONE, Ordering::Release);
+        }
+    }
+
+    /// The capturer's socket.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        Some(self.descriptor.load(Ordering::Acquire)).filter(|fd| *fd != NONE)
+    }
+
+    pub(super) fn tell(&self, seen: Seen, time: u64, route: &Route, data: &[u8]) {
+        let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(Session { ring, producer, .. }) = &mut *session {
+            let mut headers = [0; MOST_HEADERS];
+            let pushed = route.emit(data.len(), &mut headers).is_ok_and(|length| {
+                let headers = &headers[..length];
+                let frame = headers.len() + data.len();
+                let pushed = producer.push(ring, ring::emit(seen, time), frame, |to| {
+                    // SAFETY: the ring gave room for headers and data.
+                    unsafe {
+                        to.copy_from_nonoverlapping(headers.as_ptr(), headers.len());
+                        to.add(headers.len())
+                            .copy_from_nonoverlapping(data.as_ptr(), data.len());
+                    }
+                });
+                pushed.is_some()
+            });
+            if !pushed {
+                ring.lost().fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! What goes through shared memory, told as the RoCEv2 packets that it would have been ([`crate::capture`]).
+//!
+//! The requester tells it, all of it: a request when it is on its way or done, its answer when that is known. So nothing
+//! is told twice, and of what it does by itself in its peer's memory the peer could tell nothing. Requests are made into
+//! packets by the same state machines that make those of the wire. On the wire they might have gone otherwise:
+//!
+//! - Every message is acknowledged by itself, after its last packet, where a device may let one acknowledgement stand for
+//!   several.
+//! - What nobody is there to answer is told once, where a device sends it again after each timeout.
+//! - Nothing is lost, and nothing comes twice, but for what a receiver was not ready for.
+
+use super::packets::operation;
+use super::{SendQueue, is_answered};
+use crate::capture::{self, Seen};
+use crate::device;
+use crate::memory::transfer::Runs;
+use crate::qp::Qp;
+use crate::qp::message::Nak;
+use crate::qp::requester::Outcome;
+use crate::qp::send::{Advance, SendRequest};
+use crate::roce::path::{leads_elsewhere, route};
+use crate::roce::train::PACKET;
+use crate::sys::clock;
+use crate::sys::udp::Address;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use verbena_abi::*;
+use verbena_transport::completion::SendCompletion;
+use verbena_transport::reliable::{Reliable, Requester, requester};
+use verbena_transport::request::{Addressee, Fence, Operation, SendRequest as Request, WorkId};
+use verbena_transport::retry::{RetryCount, RnrRetry};
+use verbena_transport::segment::Segments;
+use verbena_transport::unreliable;
+use verbena_transport::{Instant, LocalError, RequesterAccess};
+use verbena_wire::aeth::{Aeth, Credits, NakCode, Syndrome};
+use verbena_wire::atomic::AtomicAckEth;
+use verbena_wire::bth::Bth;
+use verbena_wire::opcode::{Operation as Wire, Place};
+use verbena_wire::packet::{Extensions, Headers};
+use verbena_wire::roce::{Route, seal};
+use verbena_wire::{AckTimeout, Mtu, PKey, Psn, QKey, Qpn, RnrTimer, SrqNumber, udp};
+
+/// What the packets of a route have in common that the network makes.
+const HOPS: u8 = 64;
+
+impl Qp {
+    /// As [`Qp::execute_request`], and tells what went through shared memory.
+    #[cold]
+    pub(in crate::qp) fn execute_and_tell(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+        advance: &mut Advance,
+    ) -> Outcome {
+        let time = clock::wall();
+        let is_tried_first = send.lost_since.is_none();
+        // Bytes of XRC that the responder has: what follows is our way of telling a third process.
+        let is_notice = advance.is_placed && self.kind == IBV_QPT_XRC_SEND;
+        let outcome = self.execute_request(send, request, index, psn, advance);
+        let is_local = matches!(request.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
+        if is_local || is_notice || is_on_the_wire(send, request) {
+            return outcome;
+        }
+        match outcome {
+            Outcome::Sent => self.tell_request(send, request, psn, time),
+            Outcome::Lost if is_tried_first => self.tell_request(send, request, psn, time),
+            Outcome::Done => {
+                self.tell_request(send, request, psn, time);
+                self.tell_answer(send, request, index, psn);
+            }
+            _ => (),
+        }
+        outcome
+    }
+
+    /// Tells that the responder has dealt with the request at `place`, unless its answer says more, or has still to come.
+    #[cold]
+    pub(super) fn tell_acknowledged(&self, send: &SendQueue, place: usize) {
+        let Some(one) = send.unfinished.get(place) else {
+            return;
+        };
+        let is_answered = is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH;
+        let awaits_notice = self.kind == IBV_QPT_XRC_SEND
+            && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+            && !one.advance.is_placed;
+        if !is_answered && !awaits_notice {
+            self.tell_answer(send, &one.request(), one.index, one.psn);
+        }
+    }
+
+    /// Tells the answer to the request with this PSN, whose bytes are in its buffers.
+    #[cold]
+    pub(super) fn tell_answered(&self, send: &mut SendQueue, psn: u32) {
+        if let Some(place) = send.find_by_psn(psn)
+            && let Some(one) = send.unfinished.get(place)
+        {
+            self.tell_answer(send, &one.request(), one.index, psn);
+        }
+    }
+
+    /// Tells that the responder refused the request with this PSN.
+    #[cold]
+    pub(in crate::qp) fn tell_refused(&self, send: &mut SendQueue, psn: u32, nak: Nak) {
+        let syndrome = match nak {
+            Nak::ReceiverNotReady(timer) => RnrTimer::from_code(timer).map(Syndrome::RnrNak),
+            Nak::InvalidRequest => Some(Syndrome::Nak(NakCode::InvalidRequest)),
+            Nak::RemoteAccess => Some(Syndrome::Nak(NakCode::RemoteAccessError)),
+            Nak::RemoteOperation => Some(Syndrome::Nak(NakCode::RemoteOperationalError)),
+            // Nobody answers; and what could not be read would not have been sent.
+            Nak::Lost | Nak::SourceProtection => None,
+        };
+        let (Some(syndrome), Some(place)) = (syndrome, send.find_by_psn(psn)) else {
+            return;
+        };
+        if let Some(one) = send.unfinished.get(place)
+            && let Some(teller) = Answers::of(self, send, &one.request(), one.index)
+        {
+            // Those before it are done.
+            let msn = teller.msn.wrapping_sub(1) & 0xff_ffff;
+            teller.tell_syndrome(psn, syndrome, msn);
+        }
+    }
+
+    fn tell_request(&self, send: &SendQueue, request: &SendRequest<'_>, psn: u32, time: u64) {
+        let section = self.process.own_marks.enter(0);
+        let (Some(mut packets), Ok(runs)) = (
+            Packets::of(self, send, request, psn),
+            self.runs(&section, request, 0),
+        ) else {
+            return;
+        };
+        let route = self.told_route(send, request);
+        let mut room = [0; PACKET];
+        while let Some(length) = packets.make(&mut Bytes(&runs), &mut room) {
+            if let Ok(sealed) = seal(&route, length, &mut room) {
+                capture::tell(Seen::Sent, time, &route, &room[..sealed]);
+            }
+        }
+    }
+
+    fn tell_answer(&self, send: &SendQueue, request: &SendRequest<'_>, index: u64, psn: u32) {
+        let Some(teller) = Answers::of(self, send, request, index) else {
+            return;
+        };
+        let section = self.process.own_marks.enter(0);
+        let Ok(runs) = self.runs(&section, request, 0) else {
+            return;
+        };
+        match request.opcode {
+            IBV_WR_RDMA_READ => teller.tell_read(send, psn, &runs),
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                teller.tell_atomic(psn, &runs);
+            }
+            IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH => {
+                teller.tell_data(Wire::ReadResponseOnly, psn, 0, &runs, 0);
+            }
+            _ => {
+                let last = send.packets(request.opcode, request.length()) - 1;
+                let psn = psn.wrapping_add(last) & 0xff_ffff;
+                teller.tell_syndrome(psn, Syndrome::Ack(Credits::UNLIMITED), teller.msn);
+            }
+        }
+    }
+
+    /// What the packets of a request are in: the GIDs as addresses, as over RoCE.
+    fn told_route(&self, send: &SendQueue, request: &SendRequest<'_>) -> Route {
+        let (vector, remote) = match request.address {
+            Some(address) => (address.attributes(), request.remote_qpn),
+            None => (&send.vector, send.destination),
+        };
+        let port = udp::source_port(Qpn::new(self.number), Qpn::new(remote));
+        let address = |gid: ibv_gid, port| Address {
+            ip: Ipv6Addr::from(gid.bytes()),
+            port,
+            scope: 0,
+        };
+        let source = device::gid_at(vector.grh.sgid_index.into()).unwrap_or(device::gid());
+        // A route by LID leads to the port that it comes from.
+        let destination = match vector.is_global {
+            0 => source,
+            _ => vector.grh.dgid,
+        };
+        route(
+            address(source, port),
+            address(destination, udp::PORT),
+            vector.grh.traffic_class,
+            HOPS,
+        )
+    }
+}
+
+/// Whether packets of a request leave as such, and are told where they do.
+fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
+    send.packets.is_some()
+        || request
+            .address
+            .is_some_and(|address| leads_elsewhere(address.attributes()))
+}
+
+/// What makes packets of one request.
+enum Packets {
+    Reliable(Requester),
+    Unreliable(unreliable::Requester),
+}
+
+impl Packets {
+    /// None for a request that has no packets.
+    fn of(
+        queue_pair: &Qp,
+        send: &SendQueue,
+        request: &SendRequest<'_>,
+        psn: u32,
+    ) -> Option<Packets> {
+        let operation = operation(request)?;
+        let is_word = matches!(
+            operation,
+            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
+        );
+        let (addressee, service) = match (queue_pair.kind, request.address) {
+            (IBV_QPT_XRC_SEND, _) => (
+                Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
+                Some(Reliable::Xrc),
+            ),
+            (IBV_QPT_RC, _) => (Addressee::Connected, Some(Reliable::Rc)),
+            (IBV_QPT_UD, Some(address)) => {
+                let addressee = Addressee::Datagram {
+                    queue_pair: Qpn::new(request.remote_qpn),
+                    queue_key: QKey(queue_pair.datagram(request, address).qkey),
+                };
+                (addressee, None)
+            }
+            _ => (Addressee::Connected, None),
+        };
+        let posted = Request {
+            id: WorkId(0),
+            operation,
+            length: if is_word { 8 } else { request.length() as u32 },
+            addressee,
+            fence: Fence::Off,
+            solicited: request.is_solicited(),
+        };
+        let destination = Qpn::new(send.destination);
+        let (partition_key, initial_psn) = (PKey::DEFAULT, Psn::new(psn));
+        let mtu = mtu(queue_pair, send)?;
+        if let Some(service) = service {
+            let mut machine = Requester::new(requester::Configuration {
+                service,
+                destination,
+                partition_key,
+                mtu,
+                initial_psn,
+                // Nothing is waited for.
+                ack_timeout: AckTimeout::INFINITE,
+                retry_count: RetryCount::new(0)?,
+                rnr_retry: RnrRetry::Infinite,
+                max_rd_atomic: 1,
+                window: u32::MAX,
+                capacity: 1,
+            });
+            machine.post(posted).ok()?;
+            return Some(Packets::Reliable(machine));
+        }
+        let mut machine = unreliable::Requester::new(unreliable::Configuration {
+            service: match queue_pair.kind {
+                IBV_QPT_UD => unreliable::Service::Datagram(Qpn::new(queue_pair.number)),
+                _ => unreliable::Service::Connected(destination),
+            },
+            partition_key,
+            mtu,
+            initial_psn,
+            capacity: 1,
+        });
+        machine.post(posted).ok()?;
+        Some(Packets::Unreliable(machine))
+    }
+
+    /// Makes the next one, and says how long it is.
+    fn make(&mut self, bytes: &mut Bytes<'_>, room: &mut [u8]) -> Option<usize> {
+        match self {
+            Packets::Reliable(machine) => machine.poll_transmit(Instant(0), bytes, room).ok()?,
+            Packets::Unreliable(machine) => {
+                let made = machine.poll_transmit(bytes, room).ok()?;
+                made.map(|packet| packet.length)
+            }
+        }
+    }
+}
+
+fn mtu(queue_pair: &Qp, send: &SendQueue) -> Option<Mtu> {
+    match queue_pair.kind {
+        IBV_QPT_UD => Mtu::from_code(device::active_mtu() as u8),
+        _ => Mtu::from_code((send.mtu / 128).trailing_zeros() as u8),
+    }
+}
+
+/// The buffers of one request.
+struct Bytes<'a>(&'a Runs<'a>);
+
+impl Bytes<'_> {
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
+        if offset + into.len() as u64 > self.0.total() {
+            return Err(LocalError);
+        }
+        // SAFETY: `into` is writable for its length.
+        unsafe {
+            self.0
+                .gather(offset as usize, into.as_mut_ptr(), into.len())
+        }
+        .map_err(|_| LocalError)
+    }
+}
+
+impl RequesterAccess for Bytes<'_> {
+    fn gather(&mut self, _: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
+        self.read(offset.into(), into)
+    }
+
+    fn scatter(&mut self, _: WorkId, _: u32, _: &[u8]) -> Result<(), LocalError> {
+        // No answer is handed to it.
+        Err(LocalError)
+    }
+
+    fn complete(&mut self, _: SendCompletion) {}
+}
+
+/// Tells the answers to one request.
+struct Answers {
+    service: Reliable,
+    route: Route,
+    /// The requester.
+    destination: Qpn,
+    /// Messages that are done when the request is.
+    msn: u32,
+}
+
+impl Answers {
+    /// None for a queue pair that is not answered.
+    fn of(
+        queue_pair: &Qp,
+        send: &SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+    ) -> Option<Answers> {
+        Some(Answers {
+            service: match queue_pair.kind {
+                IBV_QPT_RC => Reliable::Rc,
+                IBV_QPT_XRC_SEND => Reliable::Xrc,
+                _ => return None,
+            },
+            route: queue_pair.told_route(send, request).reversed(),
+            destination: Qpn::new(queue_pair.number),
+            msn: (index - send.first_index + 1) as u32 & 0xff_ffff,
+        })
+    }
+
+    /// An acknowledgement, or a refusal.
+    fn tell_syndrome(&self, psn: u32, syndrome: Syndrome, msn: u32) {
+        let extensions = Extensions {
+            aeth: Some(Aeth { syndrome, msn }),
+            ..Extensions::NONE
+        };
+        self.tell(Wire::Acknowledge, psn, extensions, 0, |_| Ok(()));
+    }
+
+    /// What an atomic found.
+    fn tell_atomic(&self, psn: u32, runs: &Runs<'_>) {
+        let mut found = [0; 8];
+        if Bytes(runs).read(0, &mut found).is_ok() {
+            let extensions = Extensions {
+                aeth: Some(self.done()),
+                atomic_ack_eth: Some(AtomicAckEth {
+                    original: u64::from_ne_bytes(found),
+                }),
+                ..Extensions::NONE
+            };
+            self.tell(Wire::AtomicAcknowledge, psn, extensions, 0, |_| Ok(()));
+        }
+    }
+
+    /// All that was read.
+    fn tell_read(&self, send: &SendQueue, psn: u32, runs: &Runs<'_>) {
+        let Some(mtu) = Mtu::from_code((send.mtu / 128).trailing_zeros() as u8) else {
+            return;
+        };
+        let segments = Segments {
+            mtu,
+            length: runs.total() as u32,
+        };
+        for index in 0..segments.count() {
+            let segment = segments.get(0, index);
+            let operation = match segment.place {
+                Place::First => Wire::ReadResponseFirst,
+                Place::Middle => Wire::ReadResponseMiddle,
+                Place::Last => Wire::ReadResponseLast,
+                Place::Only => Wire::ReadResponseOnly,
+            };
+            let psn = psn.wrapping_add(index) & 0xff_ffff;
+            self.tell_data(operation, psn, segment.offset.into(), runs, segment.length);
+        }
+    }
+
+    /// A packet of what was read.
+    fn tell_data(&self, operation: Wire, psn: u32, offset: u64, runs: &Runs<'_>, length: u32) {
+        let extensions = Extensions {
+            aeth: (operation != Wire::ReadResponseMiddle).then(|| self.done()),
+            ..Extensions::NONE
+        };
+        let fill = |room: &mut [u8]| Bytes(runs).read(offset, room);
+        self.tell(operation, psn, extensions, length as usize, fill);
+    }
+
+    fn done(&self) -> Aeth {
+        Aeth {
+            syndrome: Syndrome::Ack(Credits::UNLIMITED),
+            msn: self.msn,
+        }
+    }
+
+    fn tell(
+        &self,
+        operation: Wire,
+        psn: u32,
+        extensions: Extensions,
+        payload: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), LocalError>,
+    ) {
+        let opcode = self.service.opcode(operation);
+        let bth = Bth::new(opcode, self.destination, Psn::new(psn));
+        let headers = Headers { bth, extensions };
+        let mut room = [0; PACKET];
+        let made = headers.emit_around(payload, &mut room);
+        if made.is_ok_and(|place| fill(place).is_ok())
+            && let Ok(sealed) = seal(&self.route, headers.packet_length(payload), &mut room)
+        {
+            capture::tell(Seen::Received, clock::wall(), &self.route, &room[..sealed]);
+        }
+    }
+}

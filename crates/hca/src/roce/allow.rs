@@ -1,0 +1,161 @@
+//! Whose packets are heard: VERBENA_ALLOW, networks in CIDR notation (RFC 4632), separated by commas. Without it,
+//! everybody's.
+//!
+//! RoCEv2 has no authentication, and a source address proves nothing: this keeps out hosts that do not lie about theirs,
+//! and those whose lies routers and switches drop.
+
+use crate::errno::{Errno, Result};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+const VARIABLE: &str = "VERBENA_ALLOW";
+
+/// A network: addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// IPv6, or IPv4 mapped; bits behind the prefix are 0.
+    first: u128,
+    mask: u128,
+}
+
+/// Why a word is no network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotANetwork(String);
+
+impl fmt::Display for NotANetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotANetwork(word) = self;
+        write!(
+            f,
+            "`{word}` is no network; write an address, or one and how many of its bits count: 10.0.0.0/8, fd00::/8"
+        )
+    }
+}
+
+impl std::error::Error for NotANetwork {}
+
+impl FromStr for Network {
+    type Err = NotANetwork;
+
+    fn from_str(word: &str) -> std::result::Result<Network, NotANetwork> {
+        let refused = || NotANetwork(word.to_owned());
+        let (address, bits) = match word.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (word, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| refused())?;
+        let (mapped, most): (_, u32) = match address {
+            IpAddr::V4(address) => (address.to_ipv6_mapped(), 32),
+            IpAddr::V6(address) => (address, 128),
+        };
+        let bits = match bits {
+            Some(bits) => bits.parse().map_err(|_| refused())?,
+            None => most,
+        };
+        let behind: u32 = most.checked_sub(bits).ok_or_else(refused)?;
+        let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
+        let first = u128::from(mapped);
+        match first & !mask {
+            0 => Ok(Network { first, mask }),
+            // More likely a mistake than a way to say less.
+            _ => Err(refused()),
+        }
+    }
+}
+
+impl Network {
+    fn contains(&self, address: Ipv6Addr) -> bool {
+        u128::from(address) & self.mask == self.first
+    }
+}
+
+/// Networks of which packets are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowed(Option<Vec<Network>>);
+
+impl Allowed {
+    /// Whether a packet of this source is.
+    #[inline]
+    pub fn includes(&self, source: Ipv6Addr) -> bool {
+        match &self.0 {
+            None => true,
+            Some(networks) => networks.iter().any(|network| network.contains(source)),
+        }
+    }
+
+    fn parse(words: &str) -> std::result::Result<Allowed, NotANetwork> {
+        let networks: std::result::Result<_, _> = words.split(',').map(str::parse).collect();
+        networks.map(|networks| Allowed(Some(networks)))
+    }
+}
+
+/// What the environment says, read once.
+///
+/// # Errors
+/// EINVAL for what is no list of networks; a line on standard error says more.
+pub fn chosen() -> Result<&'static Allowed> {
+    static CHOSEN: OnceLock<Result<Allowed>> = OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
+        Err(_) | Ok("") => Ok(Allowed(None)),
+        Ok(words) => Allowed::parse(words).map_err(|error| {
+            eprintln!("verbena: {VARIABLE}: {error}");
+            Errno::EINVAL
+        }),
+    });
+    chosen.as_ref().map_err(|error| *error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn includes(words: &str, address: &str) -> bool {
+        let address: IpAddr = address.parse().unwrap();
+        let address = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        Allowed::parse(words).unwrap().includes(address)
+    }
+
+    #[test]
+    fn a_network_is_its_prefix() {
+        assert!(includes("10.9.0.0/24", "10.9.0.1"));
+        assert!(includes("10.9.0.0/24", "10.9.0.255"));
+        assert!(!includes("10.9.0.0/24", "10.9.1.0"));
+        assert!(includes("fd09::/64", "fd09::77"));
+        assert!(!includes("fd09::/64", "fd09:0:0:1::77"));
+        assert!(includes("10.9.0.7", "10.9.0.7"));
+        assert!(!includes("10.9.0.7", "10.9.0.6"));
+    }
+
+    #[test]
+    fn everything_of_one_family_says_nothing_of_the_other() {
+        assert!(includes("0.0.0.0/0", "203.0.113.9"));
+        assert!(!includes("0.0.0.0/0", "fd09::1"));
+        assert!(includes("::/0", "fd09::1"));
+        assert!(includes("10.0.0.0/8,fd00::/8", "fd09::1"));
+        assert!(includes("10.0.0.0/8,fd00::/8", "10.1.2.3"));
+        assert!(!includes("10.0.0.0/8,fd00::/8", "11.1.2.3"));
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for word in [
+            "",
+            "10.0.0.0/33",
+            "fd00::/129",
+            "10.0.0.1/24",
+            "10.0.0.0/",
+            "/8",
+            "eth0",
+            "10.0.0.0/-1",
+            "10.0.0.0/8,",
+        ] {
+            assert!(Allowed::parse(word).is_err(), "{word}");
+        }
+        assert!(Allowed(None).includes(Ipv6Addr::LOCALHOST));
+    }
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""Checks the ICRC of every packet of a capture by means that are not Verbena's: zlib's CRC over what annex A17
+says, and for IPv4 scapy's own computation where scapy is installed. Prints how many packets each has checked.
+
+    checksums.py FILE
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from pathlib import Path
+from typing import Iterator
+
+try:
+    from scapy.contrib.roce import BTH
+    from scapy.layers.inet import IP
+except ImportError:
+    BTH = None
+
+ENHANCED_PACKET, LINK_TYPE_RAW = 6, 101
+
+
+def blocks(file: bytes) -> Iterator[tuple[int, bytes]]:
+    """The blocks of a pcapng file, by both of their lengths."""
+    at = 0
+    while at < len(file):
+        kind, length = struct.unpack_from("<II", file, at)
+        (again,) = struct.unpack_from("<I", file, at + length - 4)
+        if again != length or length % 4:
+            raise ValueError(f"block at {at}: lengths {length} and {again}")
+        yield kind, file[at + 8:at + length - 4]
+        at += length
+
+
+def frames(file: bytes) -> Iterator[bytes]:
+    """The packets of a pcapng file, from their IP headers on."""
+    for kind, body in blocks(file):
+        if kind == ENHANCED_PACKET:
+            (length,) = struct.unpack_from("<I", body, 12)
+            yield body[20:20 + length]
+
+
+def expected(frame: bytes) -> bytes:
+    """The ICRC as it must be: over all but what changes on the way, which counts as ones."""
+    masked = bytearray(frame[:-4])
+    if frame[0] >> 4 == 6:
+        masked[0], masked[1:4], masked[7] = masked[0] | 0x0f, b"\xff" * 3, 0xff
+        udp = 40
+    else:
+        masked[1], masked[8], masked[10:12] = 0xff, 0xff, b"\xff\xff"
+        udp = 20
+    masked[udp + 6:udp + 8] = b"\xff\xff"
+    masked[udp + 8 + 4] = 0xff
+    return struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
+
+
+def main() -> int:
+    count = scapy = 0
+    for frame in frames(Path(sys.argv[1]).read_bytes()):
+        if expected(frame) != frame[-4:]:
+            print(f"packet {count + 1}: ICRC {frame[-4:].hex()}, and not {expected(frame).hex()}")
+            return 1
+        if BTH and frame[0] >> 4 == 4:
+            packet = IP(frame)
+            if packet[BTH].compute_icrc(frame) != frame[-4:]:
+                print(f"packet {count + 1}: scapy says {packet[BTH].compute_icrc(frame).hex()}")
+                return 1
+            scapy += 1
+        count += 1
+    print(f"{count} packets right, {scapy} of them by scapy")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,317 @@
+"""`verbena capture`: what programs do as RoCEv2 packets in a file, which foreign analysers read and find nothing
+wrong with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+from typing import Optional, Sequence
+
+from harness import c_program
+from harness.build_tree import DEVICE, PATHS, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+from harness.process import Process, wait_for_any
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
+from roce.hosts import Hosts
+from roce.suite import IPV4, IPV6, on_hosts
+
+TITLE = "verbena capture"
+REQUIRES = [COMPILER, VERBS_HEADERS, Tool("tshark", "tshark"), Tool("ibv_rc_pingpong", "ibverbs-utils"),
+            Tool("ip", "iproute2"), Tool("nsenter", "util-linux")]
+
+HERE = Path(__file__).resolve().parent
+# The system's, which is where scapy is if it is.
+PYTHON = "/usr/bin/python3"
+SECONDS = 60
+WRONG_INPUT, ENVIRONMENT = 2, 3
+RC, UC, UD, XRC = 0x00, 0x20, 0x60, 0xa0
+# What `operations.c` does, by the opcodes of its requests and of their answers.
+OPCODES = ({RC | low for low in (0, 1, 2, 3, 4, 6, 7, 8, 9, 0x0a, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13,
+                                 0x14, 0x17, 0x1c, 0x1d)}
+           | {UC | low for low in (0, 1, 2, 3, 5, 6, 7, 8, 0x0b)}
+           | {UD | low for low in (4, 5)}
+           | {XRC | low for low in (0, 1, 2, 6, 7, 8, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x11)})
+# And the syndromes of its acknowledgements: done, receiver not ready (code 12), remote access error.
+SYNDROMES = {0x1f, 0x20 | 12, 0x62}
+# What tshark 4.0 does not know: it names none of these, and says nothing worse of them.
+FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.aeth.syndrome", "infiniband.bth.destqp",
+          "_ws.malformed", "_ws.expert.severity")
+SEVERE = 0x600000
+
+
+def cases() -> list[Case]:
+    """What is in the file, then how a capture begins and ends."""
+    found = [Case("every operation", path, partial(operations, path)) for path in PATHS]
+    found += [Case("every operation", f"packets, {name}", on_hosts(partial(wire_operations, gid)))
+              for name, gid in (("IPv4", IPV4), ("IPv6", IPV6))]
+    found += [
+        Case("all processes", "that run and that start", everybody),
+        Case("all processes", "twice", twice),
+        Case("all processes", "after a capturer was killed", after_a_kill),
+        Case("a process that is killed", "", killed),
+        Case("a capturer that is stopped", "loses packets and says so", stopped),
+        Case("a capturer that is killed", "is no matter for the program", abandoned),
+        Case("exit code", "", exit_code),
+        Case("a file that cannot be written", "", unwritable),
+        Case("standard output", "", standard_output),
+    ]
+    return found
+
+
+def capture(file: object, *command: object, options: Sequence[str] = ()) -> list[str]:
+    """The command line that captures a program."""
+    return [str(VERBENA), "capture", "--out", str(file), *options, "--", *map(str, command)]
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    """What tshark says of each packet. RPC over RDMA is a guess at what a SEND carries, and takes any bytes for its
+    own; the UDP and IP checksums are looked at."""
+    fields = [word for name in FIELDS for word in ("-e", name)]
+    done = subprocess.run(["tshark", "-r", str(file), "--disable-protocol", "rpcordma", "-o",
+                           "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-T", "fields", *fields],
+                          capture_output=True, text=True, check=False, timeout=SECONDS, stdin=subprocess.DEVNULL)
+    return [dict(zip(FIELDS, line.split("\t"))) for line in done.stdout.splitlines()]
+
+
+def examine(file: Path, wanted: set[int]) -> tuple[list[dict[str, str]], Optional[Outcome]]:
+    """Nothing malformed, every checksum right, every wanted opcode there; else what is wrong."""
+    found = rows(file)
+    bad = [row for row in found if not row["infiniband.bth.opcode"] or row["_ws.malformed"]
+           or any(int(word) >= SEVERE for word in row["_ws.expert.severity"].split(",") if word)]
+    if bad or not found:
+        return found, failed(f"{len(bad)} of {len(found)} packets malformed", str(bad[:5]))
+    done = subprocess.run([PYTHON, str(HERE / "checksums.py"), str(file)], capture_output=True, text=True,
+                          check=False, timeout=SECONDS, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        return found, failed("checksums", done.stdout + done.stderr)
+    lacking = wanted - {int(row["infiniband.bth.opcode"]) for row in found}
+    if lacking:
+        return found, failed(f"no packet of opcode {', '.join(f'{one:#04x}' for one in sorted(lacking))}")
+    return found, None
+
+
+def in_order(found: list[dict[str, str]]) -> Optional[str]:
+    """Requests of a queue pair count up, but for those that are sent again, and there is an answer of each kind."""
+    syndromes = {int(row["infiniband.aeth.syndrome"], 0) for row in found if row["infiniband.aeth.syndrome"]}
+    if not SYNDROMES <= syndromes:
+        return f"syndromes {sorted(syndromes)}"
+    answers = (0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12)
+    expected: dict[str, int] = {}
+    again = 0
+    for row in found:
+        opcode, psn = int(row["infiniband.bth.opcode"]), int(row["infiniband.bth.psn"])
+        if opcode & 0x1f in answers:
+            continue
+        peer = f"{opcode >> 5} {row['infiniband.bth.destqp']}"
+        # What was asked for by a READ REQUEST counts as many as its answers.
+        gap = psn - expected.get(peer, psn)
+        if gap < 0:
+            again += 1
+        elif gap > 4:
+            return f"PSN {psn} after {expected[peer]} to queue pair {peer}"
+        expected[peer] = psn + 1
+    return None if again else "nothing was sent again"
+
+
+def operations(path: str, place: Place) -> Outcome:
+    """What would have been packets."""
+    program = c_program.compile_program(HERE / "operations.c")
+    file = place.directory / "capture.pcapng"
+    ended = place.run("operations", capture(file, program, "local"), SECONDS, path)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    found, wrong = examine(file, OPCODES)
+    if wrong:
+        return wrong
+    if words := in_order(found):
+        return failed(words)
+    if f"{len(found)} packets of 2 processes" not in ended.output:
+        return failed("the summary says something else", ended.evidence())
+    return passed(f"{len(found)} packets")
+
+
+def wire_operations(gid: int, hosts: Hosts) -> Outcome:
+    """What was packets, as both hosts tell it."""
+    program = c_program.compile_program(HERE / "operations.c")
+    first, second = hosts.members
+    files = [hosts.place.directory / f"{name}.pcapng" for name in ("answer", "ask")]
+
+    def start(host, name: str, file: Path) -> Process:
+        command = capture(file, "env", f"GID_INDEX={gid}", f"PEER={first.address}", program, name,
+                          options=["--link", "roce", "--interface", host.interface])
+        return hosts.start(host, name, host.inside(command))
+
+    deadline = time.monotonic() + SECONDS
+    answering = start(first, "answer", files[0])
+    while answering.running and not first.listens() and time.monotonic() < deadline:
+        wait_for_any([answering], time.monotonic() + 0.005)
+    asking = start(second, "ask", files[1])
+    ended = [process.finish(deadline) for process in (asking, answering)]
+    if wrong := [one for one in ended if not one.succeeded]:
+        return failed(wrong[0].describe(), "\n".join(one.evidence() for one in ended))
+    both = []
+    for file in files:
+        found, outcome = examine(file, OPCODES)
+        if outcome:
+            return outcome
+        both.append(found)
+    if words := in_order(both[1]):
+        return failed(words)
+    told = [sorted((row["infiniband.bth.opcode"], row["infiniband.bth.psn"]) for row in found) for found in both]
+    if told[0] != told[1]:
+        return failed(f"one host tells of {len(told[0])} packets, the other of {len(told[1])}")
+    return passed(f"{len(told[0])} packets")
+
+
+def begin(place: Place, file: Path) -> Process:
+    """A capture of all processes."""
+    process = place.start("capture", [str(VERBENA), "capture", "--out", str(file)])
+    deadline = time.monotonic() + SECONDS
+    while "capturing" not in process.output() and process.running and time.monotonic() < deadline:
+        wait_for_any([process], time.monotonic() + 0.005)
+    return process
+
+
+def interrupt(process: Process):
+    """Ctrl-C, and the end."""
+    os.kill(process.pid, signal.SIGINT)
+    return process.finish(time.monotonic() + SECONDS)
+
+
+def pingpong(place: Place, port: int, count: int) -> tuple[Process, Process]:
+    """A pair of programs that talk for a while."""
+    command = [str(VERBENA), "run", "--", "ibv_rc_pingpong", "-d", DEVICE, "-n", str(count), "-p", str(port)]
+    server = place.start("server", command)
+    time.sleep(0.3)
+    return server, place.start("client", [*command, "localhost"])
+
+
+def everybody(place: Place) -> Outcome:
+    """Two that run already, two that start later."""
+    early = pingpong(place, 18515, 100_000_000)
+    time.sleep(0.5)
+    file = place.directory / "capture.pcapng"
+    capturing = begin(place, file)
+    time.sleep(0.3)
+    late = pingpong(place, 18516, 100)
+    ends = [process.finish(time.monotonic() + SECONDS) for process in late]
+    for process in early:
+        process.finish(time.monotonic())
+    ended = interrupt(capturing)
+    if wrong := [one for one in [*ends, ended] if not one.succeeded]:
+        return failed(wrong[0].describe(), wrong[0].evidence())
+    _, outcome = examine(file, {0x04, 0x00, 0x02, 0x11} - {0x04})
+    if outcome:
+        return outcome
+    return passed() if "of 4 processes" in ended.output else failed("not all four", ended.evidence())
+
+
+def twice(place: Place) -> Outcome:
+    """The second is refused, with a reason, and the first goes on."""
+    first = begin(place, place.directory / "first.pcapng")
+    second = place.run("second", [str(VERBENA), "capture", "--out", str(place.directory / "second.pcapng")], SECONDS)
+    running = first.running
+    ended = interrupt(first)
+    if second.status != ENVIRONMENT or "captured already" not in second.output:
+        return failed("the second was not refused", second.evidence())
+    return passed() if running and ended.succeeded else failed("the first ended", ended.evidence())
+
+
+def after_a_kill(place: Place) -> Outcome:
+    """What a killed capturer leaves hinders nobody."""
+    first = begin(place, place.directory / "first.pcapng")
+    first.finish(time.monotonic())
+    second = begin(place, place.directory / "second.pcapng")
+    ended = interrupt(second)
+    return passed() if ended.succeeded else failed(ended.describe(), ended.evidence())
+
+
+def killed(place: Place) -> Outcome:
+    """What it had told is in the file, which is whole."""
+    file = place.directory / "capture.pcapng"
+    capturing = begin(place, file)
+    server, client = pingpong(place, 18515, 100_000_000)
+    time.sleep(0.5)
+    for process in (client, server):
+        process.finish(time.monotonic())
+    ended = interrupt(capturing)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    found, outcome = examine(file, {0x11})
+    return outcome or passed(f"{len(found)} packets")
+
+
+def stopped(place: Place) -> Outcome:
+    """The program goes on meanwhile; afterwards the file says how many packets it lacks."""
+    file = place.directory / "capture.pcapng"
+    capturing = begin(place, file)
+    os.kill(capturing.pid, signal.SIGSTOP)
+    ends = [process.finish(time.monotonic() + SECONDS) for process in pingpong(place, 18515, 20_000)]
+    os.kill(capturing.pid, signal.SIGCONT)
+    time.sleep(0.2)
+    ended = interrupt(capturing)
+    if wrong := [one for one in [*ends, ended] if not one.succeeded]:
+        return failed(wrong[0].describe(), wrong[0].evidence())
+    report = subprocess.run(["capinfos", "-M", str(file)], capture_output=True, text=True, check=False,
+                            timeout=SECONDS).stdout
+    if "more were lost" not in ended.output:
+        return failed("nothing was lost", ended.evidence())
+    return passed() if report else failed("capinfos reads nothing")
+
+
+def abandoned(place: Place) -> Outcome:
+    """The program goes on, and its next capturer captures it."""
+    capturing = begin(place, place.directory / "first.pcapng")
+    server, client = pingpong(place, 18515, 100_000_000)
+    time.sleep(0.3)
+    capturing.finish(time.monotonic())
+    time.sleep(0.3)
+    running = server.running and client.running
+    file = place.directory / "second.pcapng"
+    again = begin(place, file)
+    time.sleep(0.3)
+    for process in (client, server):
+        process.finish(time.monotonic())
+    # The last one out, for it removes what the killed ones left.
+    ended = interrupt(again)
+    if not running or not ended.succeeded:
+        return failed("a program ended", ended.evidence())
+    found, outcome = examine(file, {0x11})
+    return outcome or passed(f"{len(found)} packets")
+
+
+def exit_code(place: Place) -> Outcome:
+    """That of the command; and those of a command that cannot be run."""
+    file = place.directory / "capture.pcapng"
+    expected = {("sh", "-c", "exit 7"): 7, ("/nonexistent",): 127}
+    for command, code in expected.items():
+        ended = place.run("command", capture(file, *command), SECONDS)
+        if ended.status != code:
+            return failed(f"{ended.status} and not {code}", ended.evidence())
+    return passed()
+
+
+def unwritable(place: Place) -> Outcome:
+    """Said before the program is run."""
+    ended = place.run("capture", capture("/nonexistent/file", "touch", place.directory / "ran"), SECONDS)
+    if ended.status != ENVIRONMENT or "/nonexistent/file" not in ended.output:
+        return failed(f"{ended.status}", ended.evidence())
+    return failed("the program was run") if (place.directory / "ran").exists() else passed()
+
+
+def standard_output(place: Place) -> Outcome:
+    """Into a pipe, as `tshark -i -` takes it."""
+    program = c_program.compile_program(HERE / "operations.c")
+    file = place.directory / "capture.pcapng"
+    words = " ".join(capture("-", program, "local"))
+    ended = place.run("pipe", ["sh", "-c", f"{words} > {file}"], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    _, outcome = examine(file, OPCODES)
+    return outcome or passed()
