@@ -31,6 +31,8 @@ def random_programs(without: str, hosts: Hosts) -> Outcome:
     command = first.inside(build_tree.run(ORACLE, *options))
     ended = hosts.run(first, "oracle", command, SECONDS + GRACE)
     if not ended.succeeded:
-        return failed(ended.describe(), ended.evidence())
+        # Rather the difference than what the programs made.
+        _, start, difference = ended.output.partition("difference: ")
+        return failed(ended.describe(), start + difference if start else ended.evidence())
     lines = [line for line in ended.output.splitlines() if "differences" in line]
     return passed(lines[-1] if lines else "")

@@ -104,7 +104,7 @@ impl Claim {
         while self.held.load(Ordering::Acquire) {
             wait_a_little(&mut looks);
         }
-        self.settle(thread)
+        self.count(thread)
     }
 
     fn try_the_long_way(&self, thread: u32) -> Option<&AtomicBool> {
@@ -120,7 +120,7 @@ impl Claim {
             self.taken.store(false, Ordering::Release);
             return None;
         }
-        Some(self.settle(thread))
+        Some(self.count(thread))
     }
 
     /// Under `taken`: from here on the home comes the long way too.
@@ -138,7 +138,7 @@ impl Claim {
 
     /// With the lock, which was taken the long way: counts, and makes the thread at home that always comes.
     #[inline]
-    fn settle(&self, thread: u32) -> &AtomicBool {
+    fn count(&self, thread: u32) -> &AtomicBool {
         if self.last.load(Ordering::Relaxed) != thread {
             self.last.store(thread, Ordering::Relaxed);
             self.streak.store(1, Ordering::Relaxed);

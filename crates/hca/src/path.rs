@@ -11,7 +11,7 @@
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::memory::place::Piece;
-use crate::shm::desk::Desk;
+use crate::shm::context_table::ContextTable;
 use crate::shm::registry::Identity;
 use crate::shm::sleep;
 use crate::sys::doorbell::Doorbell;
@@ -58,7 +58,7 @@ pub struct Peer {
     /// Which.
     pub identity: Identity,
     /// Its queue pairs and keys.
-    pub desk: Arc<Desk>,
+    pub contexts: Arc<ContextTable>,
     /// Its process id in our namespace.
     pub pid: i32,
     reach: Reach,
@@ -131,8 +131,8 @@ pub struct Introduction {
     pub arena_base: u64,
     /// Address and value of a word in its memory, to try process_vm_readv on.
     pub probe: (u64, u64),
-    /// Its desk.
-    pub desk: OwnedFd,
+    /// Its context table.
+    pub contexts: OwnedFd,
     /// Its arena, if it has one.
     pub arena: Option<OwnedFd>,
 }
@@ -159,7 +159,7 @@ impl Peer {
         let cma = matches!(forced, None | Some(Forced::Cma)) && probe(pid, introduction.probe);
         Ok(Peer {
             identity: introduction.identity,
-            desk: Arc::new(Desk::of_peer(introduction.desk)?),
+            contexts: Arc::new(ContextTable::of_peer(introduction.contexts)?),
             pid,
             reach: Reach {
                 forced,
@@ -176,7 +176,7 @@ impl Peer {
     /// This process as a peer of itself.
     pub fn own(
         identity: Identity,
-        desk: Arc<Desk>,
+        contexts: Arc<ContextTable>,
         arena: Option<&Arena>,
         doorbell: Doorbell,
         forced: Option<Forced>,
@@ -188,7 +188,7 @@ impl Peer {
         });
         Peer {
             identity,
-            desk,
+            contexts,
             pid: std::process::id() as i32,
             reach: Reach {
                 forced,
@@ -244,7 +244,7 @@ impl Peer {
         let end = offset.checked_add(length)?;
         match self.reach.arena.as_ref()? {
             ArenaView::Mapped(mapping) if end <= mapping.length() => {
-                // SAFETY: the range lies inside the mapping, just checked; offsets from the peer's desk get no further.
+                // SAFETY: the range lies inside the mapping, just checked; offsets from the peer's context table get no further.
                 Some(unsafe { mapping.base().add(offset) })
             }
             ArenaView::Own { base, length } if end <= *length => Some((base + offset) as *mut u8),
@@ -279,7 +279,7 @@ impl Peer {
     /// Wakes the peer's progress thread if it sleeps, for what has been published before ([`sleep`]).
     #[inline]
     pub fn wake(&self) {
-        sleep::ring_if_armed(self.desk.armed(), || match &self.line {
+        sleep::ring_if_armed(self.contexts.armed(), || match &self.line {
             Line::Socket(socket) => socket.ring(),
             Line::Own(doorbell) => doorbell.ring(),
         });
@@ -295,7 +295,7 @@ impl Peer {
     /// thread of it may still be in the midst of something.
     #[inline]
     pub fn is_ending(&self) -> bool {
-        self.desk.was_left()
+        self.contexts.was_left()
     }
 
     /// Notes that the peer is gone, or is treated as such because it breaks the protocol.
@@ -303,9 +303,9 @@ impl Peer {
         self.dead.store(true, Ordering::Release);
     }
 
-    /// Address and length of what of the peer is mapped here, its desk and arena.
+    /// Address and length of what of the peer is mapped here, its context table and arena.
     pub fn shared_mappings(&self) -> Vec<(usize, usize)> {
-        let mut ranges = vec![self.desk.range()];
+        let mut ranges = vec![self.contexts.range()];
         if let Some(ArenaView::Mapped(mapping)) = &self.reach.arena {
             ranges.push((mapping.base() as usize, mapping.length()));
         }

@@ -7,7 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::planted::{self, Fault};
 use crate::quota;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::slots::{Slot, Slots};
 use crate::xrcd::Xrcd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -238,9 +238,9 @@ impl Srq {
         Ok(srq)
     }
 
-    /// Shows peers the domains that the queue stands for, on the desk under its number.
+    /// Shows peers the domains that the queue stands for, on the context table under its number.
     fn publish(&self) {
-        let record = self.context.process.desk.queue_pair(self.number);
+        let record = self.context.process.contexts.queue_pair(self.number);
         let xrcd = self.xrc.as_ref().map_or(0, |(xrcd, _)| xrcd.identity());
         record.pd.store(self.pd.number(), Ordering::Relaxed);
         record.xrcd.store(xrcd, Ordering::Relaxed);
@@ -355,7 +355,7 @@ impl Srq {
             return Err(Errno::EBUSY);
         }
         if self.number != 0 {
-            let record = self.context.process.desk.queue_pair(self.number);
+            let record = self.context.process.contexts.queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
             self.context.process.srqs.remove(self.number);
             self.context.process.release_number(self.number);

@@ -126,7 +126,7 @@ pub unsafe extern "C" fn create_cq_ex(
                 promises.polled = Polled::ByOne;
             }
             if flags && attributes.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0 {
-                promises.on_overrun = OnOverrun::Lose;
+                promises.on_overrun = OnOverrun::Ignore;
             }
             // Nothing of a queue lives in the domain, but its thread domain says who polls.
             if attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0

@@ -30,7 +30,7 @@ pub enum OnOverrun {
     #[default]
     Fail,
     /// It is lost, and nothing else (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN).
-    Lose,
+    Ignore,
 }
 
 /// What a completion queue is made of.

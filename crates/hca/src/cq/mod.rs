@@ -437,7 +437,7 @@ impl Cq {
     /// may hold the locks of one.
     #[cold]
     fn overrun(&self, mut filling: Guard<'_, Filling>) -> Pushed {
-        if self.on_overrun == OnOverrun::Lose {
+        if self.on_overrun == OnOverrun::Ignore {
             return Pushed::Stored;
         }
         let is_first = !std::mem::replace(&mut filling.overrun, true);

@@ -108,7 +108,7 @@ fn an_overrun_is_told_once_and_ends_the_queue() {
 #[test]
 fn who_ignores_overruns_loses_what_does_not_fit() {
     let cq = queue(CqInit {
-        on_overrun: OnOverrun::Lose,
+        on_overrun: OnOverrun::Ignore,
         ..small(1)
     });
     for wr_id in 1..=2 {

@@ -1,11 +1,11 @@
 //! The keys of a process: which are free, what they stand for, and the records that show it to peers.
 //!
-//! A key is 20 bits of index into the desk's table and 12 bits of tag: the topmost four, and the lowest eight, which the
+//! A key is 20 bits of index into the context table and 12 bits of tag: the topmost four, and the lowest eight, which the
 //! consumer chooses when it binds a type 2 window (ibv_inc_rkey(3) changes no others).
 
 use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
-use crate::shm::desk::{Desk, KEYS, KeyRecord, SEGMENTS};
+use crate::shm::context_table::{ContextTable, KEYS, KeyRecord, SEGMENTS};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -52,7 +52,7 @@ const REST: usize = 4096;
 
 /// Hands out keys and keeps what they stand for.
 pub struct Keys {
-    desk: Arc<Desk>,
+    contexts: Arc<ContextTable>,
     pool: Mutex<Pool>,
     /// The greatest index that a key has had.
     reached: AtomicU32,
@@ -81,9 +81,9 @@ impl Pool {
 
 impl Keys {
     /// No keys yet.
-    pub fn new(desk: Arc<Desk>) -> Keys {
+    pub fn new(contexts: Arc<ContextTable>) -> Keys {
         Keys {
-            desk,
+            contexts,
             pool: Mutex::default(),
             reached: AtomicU32::new(0),
             published: Mutex::default(),
@@ -158,7 +158,7 @@ impl Keys {
     /// Makes the key invalid. The caller then waits for the accesses that began before.
     pub fn revoke(&self, key: u32) -> Option<KeyEntry> {
         let entry = lock(&self.published).remove(&key);
-        let record = self.desk.key(key);
+        let record = self.contexts.key(key);
         record.key.store(0, SeqCst);
         record.generation.fetch_add(1, SeqCst);
         entry
@@ -179,7 +179,7 @@ impl Keys {
         for (key, entry) in lock(&self.published).iter_mut() {
             if let Some(hold) = entry.hold.filter(|hold| holds.contains(hold)) {
                 entry.segments = segments(hold);
-                let record = self.desk.key(*key);
+                let record = self.contexts.key(*key);
                 show_segments(record, &entry.segments);
                 record.generation.fetch_add(1, SeqCst);
             }
@@ -187,7 +187,7 @@ impl Keys {
     }
 
     fn show(&self, published: &mut HashMap<u32, KeyEntry>, key: u32, entry: KeyEntry) {
-        let record = self.desk.key(key);
+        let record = self.contexts.key(key);
         record.pd.store(entry.pd, Relaxed);
         record.access.store(entry.access, Relaxed);
         record.queue_pair.store(entry.queue_pair, Relaxed);
@@ -204,16 +204,16 @@ impl Keys {
     /// that mean nothing there are many.
     pub fn named_record(&self, key: u32) -> &KeyRecord {
         match index_of(key) {
-            index if index <= self.reached.load(Relaxed) => self.desk.key(key),
+            index if index <= self.reached.load(Relaxed) => self.contexts.key(key),
             // Index 0 is never used.
-            _ => self.desk.key(0),
+            _ => self.contexts.key(0),
         }
     }
 
     /// The record behind a key, valid or not.
     #[inline]
     pub fn record(&self, key: u32) -> &KeyRecord {
-        self.desk.key(key)
+        self.contexts.key(key)
     }
 }
 
@@ -258,13 +258,13 @@ mod tests {
     use std::collections::HashMap;
 
     fn keys() -> Keys {
-        Keys::new(Arc::new(Desk::create().unwrap().0))
+        Keys::new(Arc::new(ContextTable::create().unwrap().0))
     }
 
     #[test]
     fn a_key_that_never_was_is_not_looked_for() {
-        let (desk, _file) = Desk::create().unwrap();
-        let keys = Keys::new(Arc::new(desk));
+        let (contexts, _file) = ContextTable::create().unwrap();
+        let keys = Keys::new(Arc::new(contexts));
         let key = keys.allocate(Kind::Region).unwrap();
         assert!(std::ptr::eq(keys.named_record(key), keys.record(key)));
         let never = compose(index_of(key) + 1, 0);

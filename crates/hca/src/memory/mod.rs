@@ -3,7 +3,7 @@
 //! Registering a private anonymous range moves its whole pages into the process's arena, a shared memory file mapped
 //! over the same addresses, so that peers reach them by a memory copy. What cannot be moved (pages only partly inside
 //! the region, files, stacks, huge pages, read-only memory) stays where it is: peers may read it through
-//! `process_vm_readv`, and only the owner itself writes it. A record of both is kept in the desk's key table.
+//! `process_vm_readv`, and only the owner itself writes it. A record of both is kept among the keys of the context table.
 //!
 //! | file | has |
 //! |---|---|

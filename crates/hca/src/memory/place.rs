@@ -1,7 +1,7 @@
 //! Where the bytes named by a key and an address are: the one check of keys, bounds, domains and rights.
 
 use crate::planted::{self, Fault};
-use crate::shm::desk::{KeyRecord, SegmentRecord};
+use crate::shm::context_table::{KeyRecord, SegmentRecord};
 use crate::shm::section::Section;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
@@ -193,7 +193,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The pieces in order. Offsets come from the owner's desk: whoever is not the owner checks them against the
+    /// The pieces in order. Offsets come from the owner's context table: whoever is not the owner checks them against the
     /// arena's length.
     #[inline]
     pub fn pieces(self) -> Pieces<'a> {

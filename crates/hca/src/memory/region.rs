@@ -10,7 +10,7 @@ use crate::memory::place::ACCESS_NULL;
 use crate::memory::quarantine::Release;
 use crate::memory::{fence, restore};
 use crate::process::Process;
-use crate::shm::desk::SEGMENTS;
+use crate::shm::context_table::SEGMENTS;
 use crate::sys::vma::{self, Vma};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;

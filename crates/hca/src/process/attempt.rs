@@ -138,9 +138,9 @@ impl Attempt {
     ) -> Result<Option<Turn>> {
         self.check(&letter.message, Kind::Welcome)?;
         let (pid, _) = socket.peer()?;
-        let desk = letter.descriptor()?;
+        let contexts = letter.descriptor()?;
         let arena = letter.optional_descriptor();
-        let introduction = letter.message.introduce(desk, arena)?;
+        let introduction = letter.message.introduce(contexts, arena)?;
         let (channel, file) = Channel::create()?;
         let peer = Arc::new(Peer::meet(introduction, socket, pid, process.forced)?);
         let socket = peer.socket().ok_or(Errno::EIO)?;

@@ -92,9 +92,9 @@ impl Caller {
 
     fn introduced(self, process: &Arc<Process>, mut letter: Letter, pid: i32) -> Result<Arc<Peer>> {
         let member = process.member.get().ok_or(Errno::EIO)?;
-        let (desk, channel) = (letter.descriptor()?, letter.descriptor()?);
+        let (contexts, channel) = (letter.descriptor()?, letter.descriptor()?);
         let arena = letter.optional_descriptor();
-        let introduction = letter.message.introduce(desk, arena)?;
+        let introduction = letter.message.introduce(contexts, arena)?;
         let channel = Channel::of_peer(channel)?;
         let peer = Arc::new(Peer::meet(introduction, self.socket, pid, process.forced)?);
         // Before the peer knows that it may begin: from then on its accesses are waited for.

@@ -3,8 +3,8 @@
 //! | message | from | with | means |
 //! |---|---|---|---|
 //! | hello | requester | nothing | who calls |
-//! | welcome | responder | desk, arena | who answers, and that it runs |
-//! | introduction | requester | desk, channel, arena | what the responder needs to serve |
+//! | welcome | responder | context table, arena | who answers, and that it runs |
+//! | introduction | requester | context table, channel, arena | what the responder needs to serve |
 //! | ready | responder | nothing | it serves, and how it gets at the requester's memory |
 //! | describe | anybody | nothing | asks what the process is doing; the answer is text |
 //! | capture | a capturer | nothing | asks for the packets of the process ([`crate::capture`]) |
@@ -91,7 +91,7 @@ impl Message {
         }
     }
 
-    /// A message that goes with our desk and arena.
+    /// A message that goes with our context table and arena.
     pub(super) fn about(process: &Process, member: &Member, kind: Kind) -> Message {
         let arena = process.arena.as_ref();
         Message {
@@ -170,14 +170,18 @@ impl Message {
         socket.send(&self.emit(), descriptors)
     }
 
-    /// What the peer needs to know of us to have us as its peer. `desk` and `arena` came with the message.
-    pub(super) fn introduce(&self, desk: OwnedFd, arena: Option<OwnedFd>) -> Result<Introduction> {
+    /// What the peer needs to know of us to have us as its peer. `contexts` and `arena` came with the message.
+    pub(super) fn introduce(
+        &self,
+        contexts: OwnedFd,
+        arena: Option<OwnedFd>,
+    ) -> Result<Introduction> {
         Ok(Introduction {
             identity: self.identity,
             arena_length: usize::try_from(self.arena_length).map_err(|_| Errno::EPROTO)?,
             arena_base: self.arena_base,
             probe: (self.probe_address, self.probe_value),
-            desk,
+            contexts,
             arena,
         })
     }
@@ -220,12 +224,12 @@ impl Letter {
     }
 }
 
-/// Our desk and, if we have one, our arena; between them what else is to go.
+/// Our context table and, if we have one, our arena; between them what else is to go.
 pub(super) fn our_descriptors<'a>(
     process: &'a Process,
     between: Option<BorrowedFd<'a>>,
 ) -> Vec<BorrowedFd<'a>> {
-    let mut descriptors = vec![process.desk_file().as_fd()];
+    let mut descriptors = vec![process.contexts_file().as_fd()];
     descriptors.extend(between);
     descriptors.extend(process.arena.as_ref().map(|arena| arena.fd()));
     descriptors

@@ -33,12 +33,12 @@ use crate::memory::key::Keys;
 use crate::memory::window::Window;
 use crate::path::{Forced, Peer};
 use crate::qp::Qp;
-use crate::qp::greeting::Greetings;
+use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcArrivals;
 use crate::receive::Srq;
 use crate::roce::port::Port;
-use crate::shm::desk::Desk;
+use crate::shm::context_table::ContextTable;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
 use crate::shm::section::OwnMarks;
 use crate::shm::sleep;
@@ -97,8 +97,8 @@ impl Current {
 /// All that the adapter keeps for this process.
 pub struct Process {
     /// Our public records.
-    pub desk: Arc<Desk>,
-    desk_file: Memfd,
+    pub contexts: Arc<ContextTable>,
+    contexts_file: Memfd,
     /// Where registered pages live; None where the system refuses so much address space.
     pub arena: Option<Arena>,
     /// Memory keys.
@@ -119,7 +119,7 @@ pub struct Process {
     /// Multicast groups that our queue pairs are attached to.
     pub groups: Groups,
     /// Multicast datagrams that wait for a channel.
-    pub greetings: Greetings,
+    pub backlog: Backlog,
     /// Where messages for XRC shared receive queues stand, by the sending queue pair.
     pub(crate) xrc_arrivals: Mutex<XrcArrivals>,
     /// Completion queues that moderate their events.
@@ -202,12 +202,12 @@ impl Process {
         let forced = Forced::from_environment()?;
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
-        let (desk, desk_file) = Desk::create()?;
-        let desk = Arc::new(desk);
+        let (contexts, contexts_file) = ContextTable::create()?;
+        let contexts = Arc::new(contexts);
         Ok(Process {
-            desk_file,
+            contexts_file,
             arena: Arena::create().ok(),
-            keys: Keys::new(desk.clone()),
+            keys: Keys::new(contexts.clone()),
             windows: Directory::default(),
             own_marks: OwnMarks::default(),
             next_incarnation: AtomicU32::new(
@@ -218,7 +218,7 @@ impl Process {
             queue_pairs: NumberTable::default(),
             srqs: Directory::default(),
             groups: Groups::default(),
-            greetings: Greetings::default(),
+            backlog: Backlog::default(),
             xrc_arrivals: Mutex::default(),
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),
@@ -239,7 +239,7 @@ impl Process {
             capture: Capture::default(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
             stopping: AtomicBool::new(false),
-            desk,
+            contexts,
         })
     }
 
@@ -307,7 +307,7 @@ impl Process {
         let doorbell = self.doorbell.share()?;
         let peer = Arc::new(Peer::own(
             identity,
-            self.desk.clone(),
+            self.contexts.clone(),
             self.arena.as_ref(),
             doorbell,
             self.forced,
@@ -352,7 +352,7 @@ impl Process {
 
     /// A completion queue wants an event: peers ring from now on.
     pub(crate) fn queue_armed(&self) {
-        sleep::want_rings(self.desk.armed(), &self.armed_queues);
+        sleep::want_rings(self.contexts.armed(), &self.armed_queues);
     }
 
     /// It has had it, or is gone.
@@ -454,7 +454,7 @@ impl Process {
 
     /// Ranges that a forked child must not touch.
     pub(crate) fn shared_mappings(&self) -> Vec<(usize, usize)> {
-        let mut ranges = vec![self.desk.range()];
+        let mut ranges = vec![self.contexts.range()];
         ranges.extend(
             self.arena
                 .as_ref()
@@ -507,8 +507,8 @@ impl Process {
             .collect()
     }
 
-    pub(crate) fn desk_file(&self) -> &Memfd {
-        &self.desk_file
+    pub(crate) fn contexts_file(&self) -> &Memfd {
+        &self.contexts_file
     }
 
     /// Leaves the host: writes the counters and gives the slot back.

@@ -307,7 +307,7 @@ impl Poller {
     fn tend(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
         for identity in process.seekers.take_new() {
             if let Some(channel) = process.outbound_to(identity) {
-                process.settle_seekers(identity, Outcome::Made(&channel));
+                process.end_search(identity, Outcome::Made(&channel));
             } else {
                 self.attempts
                     .entry(identity)
@@ -317,7 +317,7 @@ impl Poller {
         let now = clock::now();
         self.begin_attempts(process, member, now);
         for identity in process.seekers.impatient(now) {
-            process.settle_seekers(identity, Outcome::NoAnswer);
+            process.end_search(identity, Outcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
         if self.deaf_until.is_some_and(|deadline| now >= deadline) {
@@ -364,7 +364,7 @@ impl Poller {
             // Nobody wants it any more, after a pause.
             if !process.seekers.is_sought(identity) {
                 self.attempts.remove(&identity);
-                process.settle_seekers(identity, Outcome::Gone);
+                process.end_search(identity, Outcome::Gone);
                 continue;
             }
             let Some(attempt) = self.attempts.get_mut(&identity) else {
@@ -383,7 +383,7 @@ impl Poller {
             }
             if matches!(turn, Turn::Gone) {
                 self.attempts.remove(&identity);
-                process.settle_seekers(identity, Outcome::Gone);
+                process.end_search(identity, Outcome::Gone);
             }
         }
     }
@@ -518,7 +518,7 @@ impl Poller {
             Turn::More | Turn::Rests => (),
             Turn::Gone => {
                 self.attempts.remove(&identity);
-                process.settle_seekers(identity, Outcome::Gone);
+                process.end_search(identity, Outcome::Gone);
             }
             Turn::Made(channel) => {
                 self.attempts.remove(&identity);
@@ -526,7 +526,7 @@ impl Poller {
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
                 process.add_outbound(identity, channel.clone());
-                process.settle_seekers(identity, Outcome::Made(&channel));
+                process.end_search(identity, Outcome::Made(&channel));
             }
         }
     }

@@ -141,7 +141,7 @@ impl Process {
     }
 
     /// Tells all who wait for a process how the search has ended, or that it has not.
-    pub(super) fn settle_seekers(&self, identity: Identity, outcome: Outcome<'_>) {
+    pub(super) fn end_search(&self, identity: Identity, outcome: Outcome<'_>) {
         let waiting = {
             let mut sought = self.seekers.lock();
             match outcome {
@@ -154,7 +154,7 @@ impl Process {
             Outcome::Made(channel) => Some(channel),
             Outcome::Gone | Outcome::NoAnswer => None,
         };
-        self.greetings.settle(identity, channel);
+        self.backlog.end_wait(identity, channel);
         for queue_pair in waiting.into_iter().flat_map(|waiting| waiting.queue_pairs) {
             queue_pair.sought();
         }

@@ -57,7 +57,7 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // Peers that reach our memory by themselves see by this that nobody is here any more.
-    process.desk.hold();
+    process.contexts.hold();
     poller.attend_port(process);
     poller.attend_capturer(process);
     let mut lurker = Lurker::new(process);
@@ -68,7 +68,8 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
         let timeout = if is_polled && !waits_for_event {
             LURK_MS
-        } else if sleep::before_sleep(process.desk.armed(), || process.progress_before_sleep()) {
+        } else if sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
+        {
             until(process.timers.next())
         } else {
             0
@@ -78,7 +79,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             None => timeout,
         };
         poller.wait(process, member, timeout);
-        sleep::after_sleep(process.desk.armed(), &process.armed_queues);
+        sleep::after_sleep(process.contexts.armed(), &process.armed_queues);
     }
     // What peers reach by themselves is there until the process ends.
     loop {

@@ -1,12 +1,12 @@
 //! Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3).
 //!
 //! The law:
-//! - `state` changes in [`Qp::set_state`] alone, under the send queue's lock, and is published on the desk there.
+//! - `state` changes in [`Qp::set_state`] alone, under the send queue's lock, and is published on the context table there.
 //! - What a requester needs is in the send queue, what a responder needs in the receive queue; each under its lock.
 //! - Completions of one queue are pushed in the order of its work requests.
 
 pub mod atomic;
-pub mod greeting;
+pub mod backlog;
 pub mod message;
 pub mod multicast;
 mod packets;
@@ -29,7 +29,7 @@ use crate::process::Process;
 use crate::quota;
 use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
 use crate::roce::path::Path;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::xrcd::Xrcd;
 use responder::Arrival;
 use send::SendQueue;
@@ -289,7 +289,7 @@ impl Qp {
 
     /// Shows peers what they need to know of the queue pair, before its state says that they may act on it.
     fn show_attributes(&self, attributes: &ibv_qp_attr) {
-        let record = self.process.desk.queue_pair(self.number);
+        let record = self.process.contexts.queue_pair(self.number);
         let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
         record
             .destination
@@ -316,7 +316,7 @@ impl Qp {
         self.incarnation
             .store(self.process.next_incarnation(), Ordering::Release);
         self.process
-            .desk
+            .contexts
             .queue_pair(self.number)
             .incarnation
             .store(self.incarnation(), Ordering::SeqCst);
@@ -338,7 +338,7 @@ impl Qp {
     /// state does not let them.
     fn set_state(&self, _send: &mut SendQueue, state: ibv_qp_state) {
         self.state.store(state, Ordering::Release);
-        let record = self.process.desk.queue_pair(self.number);
+        let record = self.process.contexts.queue_pair(self.number);
         let word = QpRecord::PRESENT | self.kind << 8 | state;
         record.state.store(word, Ordering::SeqCst);
     }
@@ -520,12 +520,12 @@ impl Qp {
         }
         self.answer_before(IBV_QPS_RESET);
         if self.kind == IBV_QPT_UD {
-            self.process.greetings.wait_until_sent(self.number);
+            self.process.backlog.wait_until_sent(self.number);
         }
         {
             let mut send = self.lock_send();
             self.reset(&mut send);
-            let record = self.process.desk.queue_pair(self.number);
+            let record = self.process.contexts.queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
         }
         self.process.queue_pairs.set(self.number, None);

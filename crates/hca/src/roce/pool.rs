@@ -66,7 +66,11 @@ impl Pool {
                 Err(error) => return Err(error),
             }
             match Socket::connect_abstract(&name()) {
-                Ok(socket) => return Pool::receive(&socket),
+                Ok(socket) => match Pool::receive(&socket) {
+                    // The last one has ended before it has heard us.
+                    Err(Errno(libc::ECONNRESET)) => (),
+                    answer => return answer,
+                },
                 // The last one has just ended; or too many call at once.
                 Err(Errno(libc::ECONNREFUSED) | Errno::EAGAIN) => {
                     std::thread::sleep(Duration::from_millis(10));
@@ -97,6 +101,9 @@ impl Pool {
             })?;
         let mut path = [0; 512];
         let received = socket.receive(&mut path)?;
+        if received.length == 0 {
+            return Err(Errno(libc::ECONNRESET));
+        }
         if path.get(..received.length) != Some(registry::directory().as_os_str().as_bytes()) {
             return Err(Errno::EBUSY);
         }

@@ -3,7 +3,7 @@
 //! | object | made by | written by | read by |
 //! |---|---|---|---|
 //! | [`registry`] | the first process | all, by compare-and-swap on slots and blocks | all |
-//! | [`desk`] | its process | its process alone (sealed against others) | every peer |
+//! | [`context_table`] | its process | its process alone (sealed against others) | every peer |
 //! | [`channel`] | the requesting process | each word by exactly one side | the other side |
 //! | arena ([`crate::memory::arena`]) | its process | its process and every peer with a valid key | the same |
 //!
@@ -12,7 +12,7 @@
 
 pub mod access;
 pub mod channel;
-pub mod desk;
+pub mod context_table;
 pub mod registry;
 pub mod ring;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::ah::AddressHandle;
 use crate::memory::transfer::Runs;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
-use crate::qp::greeting;
+use crate::qp::backlog;
 use crate::qp::message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::roce::path::leads_elsewhere;
@@ -121,7 +121,7 @@ impl Qp {
         self.process.counters.shard().send_operations.add(1);
         for identity in member.registry.multicast_members() {
             match self.process.outbound_to(identity) {
-                _ if self.process.greetings.wait_for(identity) => self.greet(identity, packet),
+                _ if self.process.backlog.wait_for(identity) => self.greet(identity, packet),
                 Some(channel) if !channel.peer.is_dead() => self.push_multicast(&channel, packet),
                 Some(_) => (),
                 None => self.greet(identity, packet),
@@ -136,23 +136,21 @@ impl Qp {
         if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {
             return;
         }
-        let waiting = greeting::Waiting {
+        let waiting = backlog::Waiting {
             queue_pair: self.clone(),
             datagram: packet.datagram,
             route: packet.route,
             grh: packet.grh,
             bytes,
         };
-        self.process
-            .greetings
-            .push(&self.process, identity, waiting);
+        self.process.backlog.push(&self.process, identity, waiting);
     }
 
     /// Sends a multicast datagram that waited for its channel.
     pub(in crate::qp) fn send_waiting(
         self: &Arc<Qp>,
         channel: &Outbound,
-        waiting: &greeting::Waiting,
+        waiting: &backlog::Waiting,
     ) {
         let sge = [ibv_sge {
             addr: waiting.bytes.as_ptr() as u64,

@@ -8,7 +8,7 @@ use crate::path::{Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -227,7 +227,7 @@ impl Qp {
             return Some(responder.pd.load(Ordering::Relaxed));
         }
         let xrcd = responder.xrcd.load(Ordering::Relaxed);
-        peer.desk.queue_pair(request.srq).domain_of_srq(xrcd)
+        peer.contexts.queue_pair(request.srq).domain_of_srq(xrcd)
     }
 
     #[inline]
@@ -260,6 +260,6 @@ pub(super) fn remote_place<'a>(
         queue_pair: send.destination,
         access,
     };
-    let record = job.channel.peer.desk.key(job.request.rkey);
+    let record = job.channel.peer.contexts.key(job.request.rkey);
     grant(section, record, claim, job.request.remote_address, length)
 }

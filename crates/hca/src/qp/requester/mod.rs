@@ -24,7 +24,7 @@ use crate::process::link::{Acknowledge, Outbound, Pushed};
 use crate::qp::Qp;
 use crate::qp::message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{Advance, SendQueue, SendRequest};
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -220,7 +220,7 @@ impl Qp {
         peer: &'a Peer,
         psn: u32,
     ) -> Option<&'a QpRecord> {
-        let record = peer.desk.queue_pair(send.destination);
+        let record = peer.contexts.queue_pair(send.destination);
         if !self.is_answered_by(peer, record) {
             return None;
         }

@@ -52,7 +52,7 @@ impl Qp {
         }
         let via = send.channel.as_ref().filter(|via| !via.peer.is_dead())?;
         via.prefetch();
-        let record = via.peer.desk.queue_pair(send.destination);
+        let record = via.peer.contexts.queue_pair(send.destination);
         if !self.is_answered_by(&via.peer, record)
             || send.responder != Some(record.incarnation.load(Ordering::Relaxed))
         {

@@ -8,7 +8,7 @@ use crate::qp::Qp;
 use crate::qp::message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
 use crate::qp::send::{Advance, SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;

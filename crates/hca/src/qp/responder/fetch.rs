@@ -6,7 +6,7 @@ use crate::memory::place::{Claim, grant};
 use crate::memory::transfer::{Granted, Runs};
 use crate::path::Direction;
 use crate::qp::message::Source;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -70,7 +70,7 @@ impl Call<'_> {
             queue_pair: 0,
             access: 0,
         };
-        let record = peer.desk.key(source.key);
+        let record = peer.contexts.key(source.key);
         let address = source.address.wrapping_add(part.start);
         for _ in 0..MOVES {
             if !self.is_still_asked() {

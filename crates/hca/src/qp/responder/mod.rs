@@ -29,7 +29,7 @@ use crate::process::link::{Inbound, Serving};
 use crate::qp::message::{Answer, Nak, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::shm::ring::{Header, Record};
 use crate::shm::section::Section;
 use failure::Failure;
@@ -207,7 +207,10 @@ impl<'a> Call<'a> {
 
     /// The requester's queue pair as it shows it.
     fn requester(&self) -> &QpRecord {
-        self.inbound.peer.desk.queue_pair(self.route.source.number)
+        self.inbound
+            .peer
+            .contexts
+            .queue_pair(self.route.source.number)
     }
 
     fn answer(&self, serving: &mut Serving, answer: Answer) {
@@ -222,7 +225,7 @@ impl<'a> Call<'a> {
     /// request names (architecture specification, annex A14).
     fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
         let invalid = || Failure::fatal(Nak::InvalidRequest);
-        let record = self.process.desk.queue_pair(queue_pair.number);
+        let record = self.process.contexts.queue_pair(queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
             return Err(invalid());
         }
@@ -292,7 +295,7 @@ impl Qp {
 
     /// Whether requests that come this way are for this life of the queue pair, from the one that it is connected to.
     fn is_connected_to(&self, route: &Route) -> bool {
-        let record = self.process.desk.queue_pair(self.number);
+        let record = self.process.contexts.queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
                 || planted::is(Fault::Incarnation))

@@ -353,7 +353,7 @@ impl Memory<'_> {
         region: Region,
         right: u32,
     ) -> Result<Place<'s>, AccessError> {
-        let record = self.process().desk.queue_pair(self.queue_pair.number);
+        let record = self.process().contexts.queue_pair(self.queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
             return Err(AccessError);
         }
@@ -393,7 +393,7 @@ impl Memory<'_> {
 
 impl ResponderAccess for Memory<'_> {
     fn supports(&mut self, access: Access) -> bool {
-        let record = self.process().desk.queue_pair(self.queue_pair.number);
+        let record = self.process().contexts.queue_pair(self.queue_pair.number);
         // An XRC request must name a queue of the domain, whatever it wants.
         self.domain().is_some() && record.access.load(Ordering::Relaxed) & right_to(access) != 0
     }

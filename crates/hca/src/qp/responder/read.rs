@@ -55,7 +55,7 @@ impl<'a> Call<'a> {
 
     /// A responder with no resources for reads and atomics accepts none (architecture specification, 9.4.4 and 11.2.5.2).
     pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
-        let record = self.process.desk.queue_pair(queue_pair.number);
+        let record = self.process.contexts.queue_pair(queue_pair.number);
         if record.rd_atomic.load(Ordering::Relaxed) == 0 {
             return Err(Failure::fatal(Nak::InvalidRequest));
         }

@@ -18,7 +18,7 @@ pub use request::{Advance, Bind, SendRequest, Unfinished};
 use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::roce::path::Path;
-use crate::shm::desk::QpRecord;
+use crate::shm::context_table::QpRecord;
 use crate::slots::Slots;
 use datagrams::Datagrams;
 use packets::Packets;

@@ -137,7 +137,7 @@ impl Qp {
         }
     }
 
-    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called when that is settled.
+    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called when that has ended.
     fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> Search {
         if send.seeking == Some(number) {
             return Search::UnderWay;

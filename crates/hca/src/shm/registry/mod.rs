@@ -117,7 +117,7 @@ impl Registry {
     /// Takes a slot for this process and listens for its peers. ESTALE when the registry is removed meanwhile.
     fn join(&self) -> Result<(Identity, Socket)> {
         let slot = self.claim_slot()?;
-        let entered = self.settle_in(slot);
+        let entered = self.occupy(slot);
         if entered.is_err() {
             presence::release(&self.file, slot);
         }
@@ -142,7 +142,7 @@ impl Registry {
     }
 
     /// Begins to live in a slot that is held.
-    fn settle_in(&self, slot: u32) -> Result<(Identity, Socket)> {
+    fn occupy(&self, slot: u32) -> Result<(Identity, Socket)> {
         // What lies under the file's name now is another's, if the last process out has been here.
         if self.file.metadata()?.nlink() == 0 {
             return Err(Errno::ESTALE);

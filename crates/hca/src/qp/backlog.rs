@@ -29,12 +29,12 @@ type ByProcess = HashMap<Identity, VecDeque<Waiting>>;
 
 /// Datagrams that wait for a channel, by the process that they go to.
 #[derive(Default)]
-pub struct Greetings {
+pub struct Backlog {
     waiting: Mutex<ByProcess>,
     sent: Condvar,
 }
 
-impl Greetings {
+impl Backlog {
     fn lock(&self) -> MutexGuard<'_, ByProcess> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,12 +57,12 @@ impl Greetings {
             waiting.insert(identity, VecDeque::from([datagram]));
         }
         if process.seek(identity, None) != Search::UnderWay {
-            self.settle(identity, None);
+            self.end_wait(identity, None);
         }
     }
 
     /// There is a channel to `identity`, or there is none yet; then what waits is dropped, as by a fabric.
-    pub(crate) fn settle(&self, identity: Identity, channel: Option<&Arc<Outbound>>) {
+    pub(crate) fn end_wait(&self, identity: Identity, channel: Option<&Arc<Outbound>>) {
         while let Some(datagram) = self.next(identity) {
             let Some(channel) = channel else { continue };
             datagram.queue_pair.send_waiting(channel, &datagram);

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"verbdesk");
+const MAGIC: u64 = u64::from_le_bytes(*b"verbctxt");
 const QUEUE_PAIRS: usize = 1 << 24;
 /// Keys that one process can have: index 0 is none.
 pub const KEYS: usize = 1 << 20;
@@ -110,33 +110,33 @@ pub struct KeyRecord {
 
 const _: () = assert!(size_of::<QpRecord>() == 64 && size_of::<KeyRecord>() == 128);
 
-/// A desk, our own or a peer's.
+/// A context table, our own or a peer's.
 #[derive(Debug)]
-pub struct Desk {
+pub struct ContextTable {
     mapping: Mapping,
 }
 
-impl Desk {
-    /// A new, empty desk of our own, and the file to hand to peers.
-    pub fn create() -> Result<(Desk, Memfd)> {
-        let memfd = Memfd::create(c"verbena-desk", LENGTH)?;
-        let desk = Desk {
+impl ContextTable {
+    /// A new, empty context table of our own, and the file to hand to peers.
+    pub fn create() -> Result<(ContextTable, Memfd)> {
+        let memfd = Memfd::create(c"verbena-contexts", LENGTH)?;
+        let contexts = ContextTable {
             mapping: Mapping::of(&memfd, Rights::ReadWrite)?,
         };
         memfd.seal_future_writes()?;
-        desk.front().magic.store(MAGIC, Ordering::Release);
-        Ok((desk, memfd))
+        contexts.front().magic.store(MAGIC, Ordering::Release);
+        Ok((contexts, memfd))
     }
 
-    /// The desk that a peer handed over.
-    pub fn of_peer(fd: OwnedFd) -> Result<Desk> {
-        let desk = Desk {
+    /// The context table that a peer handed over.
+    pub fn of_peer(fd: OwnedFd) -> Result<ContextTable> {
+        let contexts = ContextTable {
             mapping: Mapping::of(&Memfd::adopt(fd, LENGTH)?, Rights::Read)?,
         };
-        if desk.front().magic.load(Ordering::Acquire) != MAGIC {
+        if contexts.front().magic.load(Ordering::Acquire) != MAGIC {
             return Err(Errno::EPROTO);
         }
-        Ok(desk)
+        Ok(contexts)
     }
 
     /// Address and length of the mapping.
@@ -151,10 +151,10 @@ impl Desk {
     }
 
     /// The calling thread, the progress thread of the owner, tells by its end that the process ends.
-    pub fn hold(self: &Arc<Desk>) {
-        // SAFETY: the reference is never given back, so the desk is there as long as the process.
-        let desk: &'static Desk = unsafe { &*Arc::into_raw(self.clone()) };
-        robust::hold(&desk.front().held);
+    pub fn hold(self: &Arc<ContextTable>) {
+        // SAFETY: the reference is never given back, so the context table is there as long as the process.
+        let contexts: &'static ContextTable = unsafe { &*Arc::into_raw(self.clone()) };
+        robust::hold(&contexts.front().held);
     }
 
     /// Whether the owner's progress thread has ended, and with it the process: other threads of it may not have, yet.
@@ -207,14 +207,14 @@ mod tests {
 
     #[test]
     fn a_peer_sees_records_and_cannot_map_them_writable() {
-        let (own, memfd) = Desk::create().unwrap();
+        let (own, memfd) = ContextTable::create().unwrap();
         own.queue_pair(0x123456)
             .state
             .store(QpRecord::PRESENT | 3, Ordering::SeqCst);
         own.key(0x500).length.store(99, Ordering::SeqCst);
         let fd = memfd.as_fd().try_clone_to_owned().unwrap();
         assert!(Mapping::of(&memfd, Rights::ReadWrite).is_err());
-        let seen = Desk::of_peer(fd).unwrap();
+        let seen = ContextTable::of_peer(fd).unwrap();
         assert_eq!(
             seen.queue_pair(0x123456).state.load(Ordering::SeqCst),
             QpRecord::PRESENT | 3
@@ -223,12 +223,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_desk_is_refused() {
+    fn a_file_that_is_no_context_table_is_refused() {
         let short = Memfd::create(c"x", 4096).unwrap();
         let fd = short.as_fd().try_clone_to_owned().unwrap();
-        assert_eq!(Desk::of_peer(fd).unwrap_err(), Errno::EPROTO);
+        assert_eq!(ContextTable::of_peer(fd).unwrap_err(), Errno::EPROTO);
         let empty = Memfd::create(c"x", LENGTH).unwrap();
         let fd = empty.as_fd().try_clone_to_owned().unwrap();
-        assert_eq!(Desk::of_peer(fd).unwrap_err(), Errno::EPROTO);
+        assert_eq!(ContextTable::of_peer(fd).unwrap_err(), Errno::EPROTO);
     }
 }
