@@ -35,7 +35,7 @@ impl Own {
         if unsafe { (library.query_port)(context, PORT, &mut port) } != 0 {
             return Err("ibv_query_port failed".to_owned());
         }
-        if port.link_layer != abi::IBV_LINK_LAYER_ETHERNET as u8 {
+        if port.link_layer != abi::IBV_LINK_LAYER_ETHERNET {
             return Ok(Own::Lid(port.lid));
         }
         let mut best = None;
