@@ -94,12 +94,14 @@ impl Retries {
         self.limit.0 - self.left
     }
 
-    /// The receiver was not ready.
+    /// The receiver was not ready. It has answered, so nothing is lost at this moment: a request that waits for it long on a
+    /// network that loses a packet now and then does not use up the retries that are for a path that is broken.
     ///
     /// # Errors
     ///
     /// It was once too often.
     pub const fn spend_rnr(&mut self) -> Result<(), Exhausted> {
+        self.left = self.limit.0;
         match (self.rnr_limit, self.rnr_left.checked_sub(1)) {
             (RnrRetry::Infinite, _) => Ok(()),
             (RnrRetry::Limited(_), Some(left)) => {
@@ -128,6 +130,16 @@ mod tests {
         }
         assert_eq!(RetryCount::new(8), None);
         assert_eq!(RnrRetry::new(8), None);
+    }
+
+    #[test]
+    fn a_receiver_that_is_not_ready_has_answered() {
+        let mut retries = Retries::new(RetryCount::new(1).unwrap(), RnrRetry::Infinite);
+        for _ in 0..1000 {
+            assert_eq!(retries.spend(), Ok(()));
+            assert_eq!(retries.spend_rnr(), Ok(()));
+        }
+        assert_eq!((retries.spend(), retries.spend()), (Ok(()), Err(Exhausted)));
     }
 
     #[test]
