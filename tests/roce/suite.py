@@ -20,7 +20,7 @@ from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
 from . import applications, connections
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
-from .programs import random_programs
+from .programs import ENDS_WELL, random_programs
 
 TITLE = "RoCEv2 between two hosts"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
@@ -102,9 +102,8 @@ def cases() -> list[Case]:
     # Their datagrams are as long as a path of 4096 bytes lets them be.
     found.append(Case("random programs", "MTU 9000", on_hosts(partial(random_programs, ""), mtu=9000)))
     for column, wire in WIRES.items():
-        # What an unreliable service loses nobody misses.
         found.append(Case("random programs", column,
-                          on_hosts(partial(random_programs, "uc,ud"), wire=wire)))
+                          on_hosts(partial(random_programs, ENDS_WELL), wire=wire)))
         for transport, options in (("rc", []), ("rc", ["-s", "33"]), ("rc", ["-s", "100001"]), ("srq", []),
                                    ("xsrq", [])):
             row = " ".join([f"ibv_{transport}_pingpong", *options])
