@@ -9,12 +9,13 @@ import subprocess
 import time
 from functools import partial
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from harness import c_program
 from harness.build_tree import DEVICE, PATHS, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
+from harness.pair import free_port, listening
 from harness.place import Place
 from harness.process import Process, wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
@@ -29,6 +30,8 @@ HERE = Path(__file__).resolve().parent
 # The system's, which is where scapy is if it is.
 PYTHON = "/usr/bin/python3"
 SECONDS = 60
+# Bytes of a file that has packets, and not only its headers.
+WRITTEN = 1 << 16
 WRONG_INPUT, ENVIRONMENT = 2, 3
 RC, UC, UD, XRC = 0x00, 0x20, 0x60, 0xa0
 # What `operations.c` does, by the opcodes of its requests and of their answers.
@@ -184,22 +187,37 @@ def interrupt(process: Process):
     return process.finish(time.monotonic() + SECONDS)
 
 
-def pingpong(place: Place, port: int, count: int) -> tuple[Process, Process]:
-    """A pair of programs that talk for a while."""
+def until(holds: Callable[[], bool]) -> None:
+    """Waits for it, as long as a case may take; what has not come by then the case finds missing."""
+    deadline = time.monotonic() + SECONDS
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def until_written(file: Path) -> None:
+    """Waits for packets in a file."""
+    until(lambda: file.exists() and file.stat().st_size > WRITTEN)
+
+
+def pingpong(place: Place, count: int) -> tuple[Process, Process]:
+    """A pair of programs that talk for a while; they have begun."""
+    port = free_port()
     command = [str(VERBENA), "run", "--", "ibv_rc_pingpong", "-d", DEVICE, "-n", str(count), "-p", str(port)]
     server = place.start("server", command)
-    time.sleep(0.3)
-    return server, place.start("client", [*command, "localhost"])
+    until(lambda: listening(port) or not server.running)
+    client = place.start("client", [*command, "localhost"])
+    # The server closes the port when the client has called.
+    until(lambda: not listening(port))
+    return server, client
 
 
 def everybody(place: Place) -> Outcome:
     """Two that run already, two that start later."""
-    early = pingpong(place, 18515, 100_000_000)
-    time.sleep(0.5)
+    early = pingpong(place, 100_000_000)
     file = place.directory / "capture.pcapng"
     capturing = begin(place, file)
-    time.sleep(0.3)
-    late = pingpong(place, 18516, 100)
+    until_written(file)
+    late = pingpong(place, 100)
     ends = [process.finish(time.monotonic() + SECONDS) for process in late]
     for process in early:
         process.finish(time.monotonic())
@@ -236,8 +254,8 @@ def killed(place: Place) -> Outcome:
     """What it had told is in the file, which is whole."""
     file = place.directory / "capture.pcapng"
     capturing = begin(place, file)
-    server, client = pingpong(place, 18515, 100_000_000)
-    time.sleep(0.5)
+    server, client = pingpong(place, 100_000_000)
+    until_written(file)
     for process in (client, server):
         process.finish(time.monotonic())
     ended = interrupt(capturing)
@@ -252,9 +270,8 @@ def stopped(place: Place) -> Outcome:
     file = place.directory / "capture.pcapng"
     capturing = begin(place, file)
     os.kill(capturing.pid, signal.SIGSTOP)
-    ends = [process.finish(time.monotonic() + SECONDS) for process in pingpong(place, 18515, 20_000)]
+    ends = [process.finish(time.monotonic() + SECONDS) for process in pingpong(place, 20_000)]
     os.kill(capturing.pid, signal.SIGCONT)
-    time.sleep(0.2)
     ended = interrupt(capturing)
     if wrong := [one for one in [*ends, ended] if not one.succeeded]:
         return failed(wrong[0].describe(), wrong[0].evidence())
@@ -268,14 +285,13 @@ def stopped(place: Place) -> Outcome:
 def abandoned(place: Place) -> Outcome:
     """The program goes on, and its next capturer captures it."""
     capturing = begin(place, place.directory / "first.pcapng")
-    server, client = pingpong(place, 18515, 100_000_000)
-    time.sleep(0.3)
+    server, client = pingpong(place, 100_000_000)
+    until_written(place.directory / "first.pcapng")
     capturing.finish(time.monotonic())
-    time.sleep(0.3)
-    running = server.running and client.running
     file = place.directory / "second.pcapng"
     again = begin(place, file)
-    time.sleep(0.3)
+    until_written(file)
+    running = server.running and client.running
     for process in (client, server):
         process.finish(time.monotonic())
     # The last one out, for it removes what the killed ones left.
