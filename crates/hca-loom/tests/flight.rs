@@ -21,7 +21,7 @@ struct Channel {
     /// The requester's private side.
     sending: Mutex<Sending>,
     /// Of the requester's progress thread.
-    armed: AtomicU32,
+    armed: AtomicU64,
     rung: AtomicBool,
 }
 
@@ -69,7 +69,10 @@ impl Channel {
         let published = self.published.load(Ordering::Acquire);
         if published > self.head.load(Ordering::Relaxed) {
             self.head.store(published, Ordering::Release);
-            sleep::ring_if_armed(&self.armed, || self.rung.store(true, Ordering::SeqCst));
+            sleep::ring_if_armed(&self.armed, &AtomicU64::new(0), || {
+                self.rung.store(true, Ordering::SeqCst);
+                true
+            });
         }
     }
 

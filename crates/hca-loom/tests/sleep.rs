@@ -5,18 +5,28 @@ use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use verbena_hca_loom::sleep;
-use verbena_hca_loom::sync::{AtomicU32, AtomicUsize, Ordering};
+use verbena_hca_loom::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// What a sleeper and those who wake it share.
 #[derive(Default)]
 struct Bed {
-    armed: AtomicU32,
+    armed: AtomicU64,
+    /// Rings that were not taken yet.
     rung: AtomicBool,
 }
 
 impl Bed {
+    /// Of a publisher that has never rung.
     fn ring_if_armed(&self) {
-        sleep::ring_if_armed(&self.armed, || self.rung.store(true, Ordering::SeqCst));
+        self.ring_again_if_armed(&AtomicU64::new(0));
+    }
+
+    /// Of a publisher that has rung for `rung` last.
+    fn ring_again_if_armed(&self, rung: &AtomicU64) {
+        sleep::ring_if_armed(&self.armed, rung, || {
+            self.rung.store(true, Ordering::SeqCst);
+            true
+        });
     }
 }
 
@@ -84,7 +94,7 @@ fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
         });
         sleep::after_sleep(&bed.armed, &wanted);
         application.join().unwrap();
-        assert_eq!(bed.armed.load(Ordering::SeqCst), 1);
+        assert!(sleep::is_armed(bed.armed.load(Ordering::SeqCst)));
     });
 }
 
@@ -110,6 +120,63 @@ fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
         peer.join().unwrap();
         assert!(!sleeps || bed.rung.load(Ordering::SeqCst));
     });
+}
+
+/// What a sleeper writes before it looks once more.
+#[derive(Clone, Copy)]
+enum Arming {
+    WithANewValue,
+    WithTheSameValue,
+}
+
+/// A publisher that publishes twice, and a sleeper that was woken by the first ring, if there was one, and sleeps again.
+fn rung_for_once_and_published_twice(arming: Arming) {
+    loom::model(move || {
+        let bed = Arc::new(Bed::default());
+        let wanted = AtomicUsize::new(0);
+        let published = Arc::new(AtomicU32::new(0));
+        sleep::arm(&bed.armed);
+        let first = bed.armed.load(Ordering::Relaxed);
+        let peer = thread::spawn({
+            let (bed, published) = (bed.clone(), published.clone());
+            move || {
+                let rung = AtomicU64::new(0);
+                for count in 1..=2 {
+                    published.store(count, Ordering::Release);
+                    bed.ring_again_if_armed(&rung);
+                }
+            }
+        });
+        // It is awake, takes the rings so far, and goes on.
+        bed.rung.swap(false, Ordering::SeqCst);
+        sleep::after_sleep(&bed.armed, &wanted);
+        let mut seen = published.load(Ordering::Acquire);
+        let sleeps = sleep::before_sleep(&bed.armed, || {
+            if let Arming::WithTheSameValue = arming {
+                bed.armed.store(first, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+            }
+            let before = std::mem::replace(&mut seen, published.load(Ordering::Acquire));
+            seen != before
+        });
+        peer.join().unwrap();
+        assert!(
+            seen == 2 || !sleeps || bed.rung.load(Ordering::SeqCst),
+            "it would sleep for ever"
+        );
+    });
+}
+
+/// Would find: a peer that rings once for two armings.
+#[test]
+fn who_has_rung_rings_again_for_the_next_sleep() {
+    rung_for_once_and_published_twice(Arming::WithANewValue);
+}
+
+#[test]
+#[should_panic(expected = "sleep for ever")]
+fn without_a_new_value_a_wake_up_is_lost() {
+    rung_for_once_and_published_twice(Arming::WithTheSameValue);
 }
 
 #[derive(Clone, Copy)]

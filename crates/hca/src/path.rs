@@ -21,7 +21,7 @@ use crate::sys::process_vm;
 use crate::sys::socket::Socket;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The path that `VERBENA_PATH` forces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Peer {
     pub pid: i32,
     reach: Reach,
     dead: AtomicBool,
+    /// What of its word `armed` was rung for last.
+    rung: AtomicU64,
     line: Line,
 }
 
@@ -169,6 +171,7 @@ impl Peer {
                 own: false,
             },
             dead: AtomicBool::new(false),
+            rung: AtomicU64::new(0),
             line: Line::Socket(socket),
         })
     }
@@ -198,6 +201,7 @@ impl Peer {
                 own: true,
             },
             dead: AtomicBool::new(false),
+            rung: AtomicU64::new(0),
             line: Line::Own(doorbell),
         }
     }
@@ -279,9 +283,12 @@ impl Peer {
     /// Wakes the peer's progress thread if it sleeps, for what has been published before ([`sleep`]).
     #[inline]
     pub fn wake(&self) {
-        sleep::ring_if_armed(self.contexts.armed(), || match &self.line {
+        sleep::ring_if_armed(self.contexts.armed(), &self.rung, || match &self.line {
             Line::Socket(socket) => socket.ring(),
-            Line::Own(doorbell) => doorbell.ring(),
+            Line::Own(doorbell) => {
+                doorbell.ring();
+                true
+            }
         });
     }
 

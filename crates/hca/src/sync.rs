@@ -66,3 +66,13 @@ pub fn wait_a_little(looks: &mut u32) {
         _ => std::thread::sleep(NAP),
     }
 }
+
+/// As [`wait_a_little`], for one who looks for other things as well and so does not nap.
+#[cold]
+pub fn look_again_later(looks: &mut u32) {
+    *looks = looks.saturating_add(1);
+    match *looks {
+        0..SPINS => std::hint::spin_loop(),
+        _ => std::thread::yield_now(),
+    }
+}

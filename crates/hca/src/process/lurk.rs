@@ -1,56 +1,50 @@
-//! How the adapter's own thread waits for packets.
+//! How the adapter's own thread waits while the application polls.
 //!
-//! No peer asks whether we want to be rung: a packet wakes whoever waits on the socket. While the application polls, the
-//! thread does not wait on it, or each packet would cost a change of threads. But an application that polls its memory
-//! for what a peer writes looks at completion queues seldom: so the thread looks in often, as long as it finds something
-//! to do, and the seldomer the longer it does not.
+//! Whoever polls does all there is to do. The thread would do it at another's expense then: where the two share a
+//! processor, what it waits for with a lock in its hand comes only when it has given the processor back, and so has the
+//! application to wait for what the thread holds, for a whole time slice. So it touches nothing as long as it sees that
+//! somebody has polled since it last looked, and nobody needs to ring.
+//!
+//! But an application that polls its memory for what a peer writes looks at completion queues seldom: so the thread looks
+//! again soon, as long as it finds something to do when it does, and the seldomer the longer it does not.
 
 use crate::process::Process;
 use crate::process::poller::Poller;
-use crate::process::thread::LURK_MS;
 use std::time::Duration;
 
-/// How soon the thread looks in again when it has found something.
+/// How soon the thread looks again when it has found something.
 const SHORTEST: Duration = Duration::from_micros(20);
-/// How seldom it looks in.
-const LONGEST: Duration = Duration::from_millis(LURK_MS as u64);
+/// How seldom it looks, in milliseconds.
+const SELDOM_MS: i32 = 1;
+const SELDOM: Duration = Duration::from_millis(SELDOM_MS as u64);
 
 /// What the thread knows of the last looks.
 pub(super) struct Lurker {
-    /// Whether it has found something to do since it slept.
+    /// Whether it has found something to do since it lurked.
     pub(super) found: bool,
     pause: Duration,
 }
 
 impl Lurker {
     /// Of the calling thread.
-    pub(super) fn new(process: &Process) -> Lurker {
-        if process.roce.get().is_some() {
-            be_punctual();
-        }
+    pub(super) fn new() -> Lurker {
+        be_punctual();
         Lurker {
             found: false,
             pause: SHORTEST,
         }
     }
 
-    /// Sees to it that packets wake the thread, or not, and sleeps for them in the latter case. Returns how long is still
-    /// to be waited.
-    pub(super) fn lurk_for_packets(
-        &mut self,
-        process: &Process,
-        poller: &mut Poller,
-        timeout: i32,
-    ) -> i32 {
-        let lurks = timeout == LURK_MS;
-        poller.heed_port(process, !lurks);
-        if !lurks {
-            return timeout;
-        }
+    /// Sleeps, and no packet ends it. Returns for how many milliseconds descriptors are to be waited for besides.
+    pub(super) fn lurk(&mut self, process: &Process, poller: &mut Poller) -> i32 {
+        poller.heed_port(process, false);
         self.pause = match std::mem::take(&mut self.found) {
             true => SHORTEST,
-            false => LONGEST.min(2 * self.pause),
+            false => SELDOM.min(2 * self.pause),
         };
+        if self.pause == SELDOM {
+            return SELDOM_MS;
+        }
         std::thread::sleep(self.pause);
         0
     }

@@ -143,6 +143,8 @@ pub struct Process {
     pub(crate) armed_queues: AtomicUsize,
     /// Somebody has polled since the progress thread looked; it stays away while that happens.
     pub(crate) is_polled: AtomicBool,
+    /// The progress thread makes progress: those who poll give way to it now and then.
+    pub(crate) thread_works: AtomicBool,
     pub(crate) probe: Box<AtomicU64>,
     /// Port 4791, over RoCE.
     pub(crate) roce: OnceLock<Port>,
@@ -169,6 +171,8 @@ pub(crate) struct SeenChannels {
     pub channels: Arc<Channels>,
     /// Where the next look begins, if one does not look at all of them.
     pub(crate) turn: usize,
+    /// Looks in a row during which the progress thread was at work.
+    pub(crate) looks: u32,
 }
 
 /// The channels of the moment.
@@ -234,6 +238,7 @@ impl Process {
             handshakes: Handshakes::default(),
             armed_queues: AtomicUsize::new(0),
             is_polled: AtomicBool::new(false),
+            thread_works: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
             roce: OnceLock::new(),
             capture: Capture::default(),

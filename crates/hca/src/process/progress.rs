@@ -8,6 +8,7 @@ use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Known, Progress};
 use crate::shm::ring::Corrupt;
+use crate::sync::look_again_later;
 use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +38,7 @@ impl Process {
         let most = channels.inbound.len().max(channels.outbound.len());
         if most <= LOOKS || self.armed_queues.load(Ordering::Relaxed) > 0 {
             self.progress_on(&channels.inbound, &channels.outbound);
-            return;
+            return self.give_way(seen);
         }
         // Among many peers, polls take turns: what is ready is found after a few of them, as soon as by one long look.
         // Not while somebody waits for events: who has armed a queue and polled it once more may go to sleep.
@@ -47,6 +48,16 @@ impl Process {
             some_of(&channels.inbound, turn),
             some_of(&channels.outbound, turn),
         );
+        self.give_way(seen);
+    }
+
+    /// The progress thread may have what is polled for, and wait for the processor that the polling takes.
+    #[inline]
+    fn give_way(&self, seen: &mut SeenChannels) {
+        match self.thread_works.load(Ordering::Relaxed) {
+            true => look_again_later(&mut seen.looks),
+            false => seen.looks = 0,
+        }
     }
 
     /// Serves, completes and wakes once. Returns whether there was anything to do.

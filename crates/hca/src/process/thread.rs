@@ -1,8 +1,8 @@
 //! The adapter's own thread: it sleeps until a peer rings, connects, dies, or a deadline comes, and it makes progress
 //! when no thread of the application does.
 //!
-//! While the application polls, the thread would only get in its way: it then looks in once a millisecond and asks
-//! nobody to ring. When polling stops, or the application arms a completion queue for an event, it *arms*: peers ring
+//! While the application polls, the thread would only get in its way: it then sees every millisecond whether that is still
+//! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops, or the application arms a completion queue for an event, it *arms*: peers ring
 //! after they stored something. An idle process therefore takes no processor time.
 
 use crate::errno::{Errno, Result};
@@ -13,9 +13,6 @@ use crate::shm::sleep;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-
-/// How often the thread looks in while the application polls.
-pub(super) const LURK_MS: i32 = 1;
 
 /// Starts the thread, which begins when it is told to through the sender, and ends at once if that is dropped. Signals are
 /// the application's: the thread takes none.
@@ -60,23 +57,25 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     process.contexts.hold();
     poller.attend_port(process);
     poller.attend_capturer(process);
-    let mut lurker = Lurker::new(process);
+    let mut lurker = Lurker::new();
     while !process.stopping.load(Ordering::Relaxed) {
-        lurker.found |= process.progress();
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
         let timeout = if is_polled && !waits_for_event {
-            LURK_MS
-        } else if sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
-        {
-            until(process.timers.next())
+            lurker.lurk(process, &mut poller)
         } else {
-            0
-        };
-        let timeout = match process.roce.get() {
-            Some(_) => lurker.lurk_for_packets(process, &mut poller, timeout),
-            None => timeout,
+            poller.heed_port(process, true);
+            process.thread_works.store(true, Ordering::Relaxed);
+            lurker.found |= process.progress();
+            let armed = process.contexts.armed();
+            let idle = sleep::before_sleep(armed, || process.progress_before_sleep());
+            process.thread_works.store(false, Ordering::Relaxed);
+            if idle {
+                until(process.timers.next())
+            } else {
+                0
+            }
         };
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.contexts.armed(), &process.armed_queues);

@@ -33,8 +33,8 @@ struct Front {
     /// Held by the progress thread, so that the kernel says when the process is ending.
     held: AtomicU32,
     _reserved: [u32; 13],
-    /// Not zero while the progress thread sleeps and wants to be rung for. In a line of its own, for it changes often.
-    armed: AtomicU32,
+    /// Odd while the progress thread sleeps and wants to be rung for. In a line of its own, for it changes often.
+    armed: AtomicU64,
 }
 
 /// A queue pair as peers see it.
@@ -146,7 +146,7 @@ impl ContextTable {
 
     /// Whether the owner's progress thread wants to be rung for: the word that [`super::sleep`] is about.
     #[inline]
-    pub fn armed(&self) -> &AtomicU32 {
+    pub fn armed(&self) -> &AtomicU64 {
         &self.front().armed
     }
 

@@ -135,13 +135,14 @@ impl Socket {
         }
     }
 
-    /// Makes the other end readable. A full buffer is as good as rung, and one that is gone needs no ring: so no failure
-    /// matters, and nothing that the other end does can block or kill us.
+    /// Makes the other end readable. Returns whether it is: a full buffer is as good as rung. One that is gone needs no
+    /// ring, and nothing that the other end does can block or kill us.
     #[inline]
-    pub fn ring(&self) {
+    pub fn ring(&self) -> bool {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: one readable byte.
-        unsafe { libc::send(self.fd.as_raw_fd(), [1u8].as_ptr().cast(), 1, flags) };
+        let sent = unsafe { libc::send(self.fd.as_raw_fd(), [1u8].as_ptr().cast(), 1, flags) };
+        sent == 1 || Errno::last() == Errno::EAGAIN
     }
 
     /// Takes the rings so far. What comes with them, descriptors too, is dropped by the kernel.
