@@ -69,21 +69,16 @@ static void post_inline(struct endpoint *endpoint, unsigned number, enum ibv_wr_
 		check_failed(__FILE__, __LINE__, "ibv_post_send fails");
 }
 
-static void *writes(void *argument)
+static void writes(struct worker *worker)
 {
-	struct worker *worker = argument;
-	pin(worker->number);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		post_inline(&worker->to_peer, worker->number, IBV_WR_RDMA_WRITE);
 		complete(&worker->to_peer);
 	}
-	return NULL;
 }
 
-static void *messages(void *argument)
+static void messages(struct worker *worker)
 {
-	struct worker *worker = argument;
-	pin(worker->number);
 	struct piece into = piece_of(mr, 2048 + worker->number * LINE, SIZE);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		post_receive(&worker->answers, 0, into);
@@ -91,18 +86,38 @@ static void *messages(void *argument)
 		complete(&worker->asks);
 		complete(&worker->asks);
 	}
-	return NULL;
+}
+
+/* What the threads do next: `count` of them, from one meeting at the barrier to the next. They live
+ * as long as the program, as those of programs do that have a queue pair for each. */
+static struct {
+	pthread_barrier_t meeting;
+	void (*body)(struct worker *);
+	unsigned count;
+} turn;
+
+static void *work(void *argument)
+{
+	struct worker *worker = argument;
+	pin(worker->number);
+	for (;;) {
+		pthread_barrier_wait(&turn.meeting);
+		if (turn.count == 0)
+			return NULL;
+		if (worker->number < turn.count)
+			turn.body(worker);
+		pthread_barrier_wait(&turn.meeting);
+	}
 }
 
 /* Operations a second of `count` threads together. */
-static double rate(void *(*body)(void *), unsigned count)
+static double rate(void (*body)(struct worker *), unsigned count)
 {
-	pthread_t threads[THREADS];
+	turn.body = body;
+	turn.count = count;
 	uint64_t start = now();
-	for (unsigned thread = 0; thread < count; thread++)
-		CHECK_CALL(pthread_create(&threads[thread], NULL, body, &workers[thread]));
-	for (unsigned thread = 0; thread < count; thread++)
-		CHECK_CALL(pthread_join(threads[thread], NULL));
+	pthread_barrier_wait(&turn.meeting);
+	pthread_barrier_wait(&turn.meeting);
 	return (double)ROUNDS * count / ((double)(now() - start) / 1e9);
 }
 
@@ -114,7 +129,7 @@ static struct endpoint with_own_queue(void)
 	return endpoint_beside(&endpoint, endpoint_defaults());
 }
 
-static void threads(void)
+static void two_threads(void)
 {
 	struct peer peer = peer_start(offer);
 	first = endpoint_open(endpoint_defaults());
@@ -133,6 +148,10 @@ static void threads(void)
 		endpoint_connect(&worker->answers, endpoint_address(&worker->asks));
 	}
 	peer_hear(&peer, &offered, sizeof offered);
+	CHECK_CALL(pthread_barrier_init(&turn.meeting, NULL, THREADS + 1));
+	pthread_t threads[THREADS];
+	for (unsigned thread = 0; thread < THREADS; thread++)
+		CHECK_CALL(pthread_create(&threads[thread], NULL, work, &workers[thread]));
 	double one_writes[BATCHES], two_write[BATCHES], one_sends[BATCHES], two_send[BATCHES];
 	for (unsigned batch = 0; batch < BATCHES; batch++) {
 		one_writes[batch] = rate(writes, 1);
@@ -140,6 +159,10 @@ static void threads(void)
 		one_sends[batch] = rate(messages, 1);
 		two_send[batch] = rate(messages, THREADS);
 	}
+	turn.count = 0;
+	pthread_barrier_wait(&turn.meeting);
+	for (unsigned thread = 0; thread < THREADS; thread++)
+		CHECK_CALL(pthread_join(threads[thread], NULL));
 	peer_meet(&peer);
 	peer_end(&peer);
 	print_result("one_thread_writes_per_s", median(one_writes, BATCHES));
@@ -149,6 +172,6 @@ static void threads(void)
 }
 
 const struct test tests[] = {
-	{ "threads", threads },
+	{ "threads", two_threads },
 	{ 0 },
 };

@@ -67,12 +67,15 @@ pub fn wait_a_little(looks: &mut u32) {
     }
 }
 
+/// Looks before one who has other things to look for as well lets others run: so many that the other thread would be done
+/// if it ran.
+const PATIENT_LOOKS: u32 = 1024;
+
 /// As [`wait_a_little`], for one who looks for other things as well and so does not nap.
 #[cold]
 pub fn look_again_later(looks: &mut u32) {
     *looks = looks.saturating_add(1);
-    match *looks {
-        0..SPINS => std::hint::spin_loop(),
-        _ => std::thread::yield_now(),
+    if *looks >= PATIENT_LOOKS {
+        std::thread::yield_now();
     }
 }

@@ -1,15 +1,14 @@
 //! How the adapter's own thread waits while the application polls.
 //!
-//! Whoever polls does all there is to do. The thread would do it at another's expense then: where the two share a
-//! processor, what it waits for with a lock in its hand comes only when it has given the processor back, and so has the
-//! application to wait for what the thread holds, for a whole time slice. So it touches nothing as long as it sees that
-//! somebody has polled since it last looked, and nobody needs to ring.
+//! Whoever polls serves and completes what peers of the host have for the process. The thread would do it at another's
+//! expense then: where the two share a processor, what it waits for with a lock in its hand comes only when it has given
+//! the processor back, and so has the application to wait for what the thread holds, for a whole time slice. So it leaves
+//! that alone as long as it sees that somebody has polled since it last looked, and nobody needs to ring. Packets it
+//! takes, but none wakes it, or each would cost a change of threads.
 //!
 //! But an application that polls its memory for what a peer writes looks at completion queues seldom: so the thread looks
-//! again soon, as long as it finds something to do when it does, and the seldomer the longer it does not.
+//! again soon, as long as it finds something to do, and the seldomer the longer it does not.
 
-use crate::process::Process;
-use crate::process::poller::Poller;
 use std::time::Duration;
 
 /// How soon the thread looks again when it has found something.
@@ -35,9 +34,8 @@ impl Lurker {
         }
     }
 
-    /// Sleeps, and no packet ends it. Returns for how many milliseconds descriptors are to be waited for besides.
-    pub(super) fn lurk(&mut self, process: &Process, poller: &mut Poller) -> i32 {
-        poller.heed_port(process, false);
+    /// Sleeps. Returns for how many milliseconds descriptors are to be waited for besides.
+    pub(super) fn lurk(&mut self) -> i32 {
         self.pause = match std::mem::take(&mut self.found) {
             true => SHORTEST,
             false => SELDOM.min(2 * self.pause),

@@ -59,23 +59,24 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     poller.attend_capturer(process);
     let mut lurker = Lurker::new();
     while !process.stopping.load(Ordering::Relaxed) {
+        process.thread_works.store(true, Ordering::Relaxed);
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
-        let timeout = if is_polled && !waits_for_event {
-            lurker.lurk(process, &mut poller)
+        let lurks = is_polled && !waits_for_event;
+        let may_sleep = if lurks {
+            lurker.found |= process.receive_packets();
+            false
         } else {
-            poller.heed_port(process, true);
-            process.thread_works.store(true, Ordering::Relaxed);
             lurker.found |= process.progress();
-            let armed = process.contexts.armed();
-            let idle = sleep::before_sleep(armed, || process.progress_before_sleep());
-            process.thread_works.store(false, Ordering::Relaxed);
-            if idle {
-                until(process.timers.next())
-            } else {
-                0
-            }
+            sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
+        };
+        process.thread_works.store(false, Ordering::Relaxed);
+        poller.heed_port(process, !lurks);
+        let timeout = match may_sleep {
+            true => until(process.timers.next()),
+            false if lurks => lurker.lurk(),
+            false => 0,
         };
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.contexts.armed(), &process.armed_queues);
