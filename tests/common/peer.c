@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -76,6 +77,12 @@ void peer_hear(struct peer *peer, void *what, size_t length)
 		bytes += done;
 		length -= (size_t)done;
 	}
+}
+
+bool peer_called(const struct peer *peer)
+{
+	struct pollfd channel = { .fd = peer->socket, .events = POLLIN };
+	return poll(&channel, 1, 0) == 1;
 }
 
 void peer_meet(struct peer *peer)

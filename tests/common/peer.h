@@ -2,6 +2,7 @@
 #ifndef VERBENA_TESTS_PEER_H
 #define VERBENA_TESTS_PEER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -24,6 +25,9 @@ struct peer peer_call(const char *address, uint16_t port);
 /* Sends and receives exactly `length` bytes; a channel that closes early fails the test. */
 void peer_tell(struct peer *peer, const void *what, size_t length);
 void peer_hear(struct peer *peer, void *what, size_t length);
+
+/* Whether something is there to be heard, or the channel has closed. */
+bool peer_called(const struct peer *peer);
 
 /* A byte each way: both are here. */
 void peer_meet(struct peer *peer);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "between.h"
 #include "check.h"
 #include "endpoint.h"
 #include "peer.h"
@@ -20,8 +21,6 @@
 #include "work.h"
 
 #define PORT 18515
-#define GID_INDEX 1
-#define KEY 0x11111111
 #define PSN 0x123456
 #define NOBODY 0xabcdef /* the queue pair that victims are connected to */
 #define WRITTEN 20000
@@ -67,64 +66,6 @@ struct field {
 	union ibv_gid attacker;
 	uint64_t falls;
 };
-
-static void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout)
-{
-	enum ibv_qp_type type = end->settings.type;
-	bool reliable = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
-	struct ibv_qp_attr attributes = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = KEY,
-					  .qp_access_flags = ALL_ACCESS };
-	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	CHECK_CALL(ibv_modify_qp(end->qp, &attributes,
-				 mask | (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
-	attributes = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = number,
-		.rq_psn = psn,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
-	};
-	mask = IBV_QP_STATE;
-	if (type != IBV_QPT_UD)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (reliable)
-		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	CHECK_CALL(ibv_modify_qp(end->qp, &attributes, mask));
-	if (type == IBV_QPT_XRC_RECV)
-		return;
-	attributes = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = (uint8_t)timeout,
-					   .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 };
-	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (reliable)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	CHECK_CALL(ibv_modify_qp(end->qp, &attributes, mask));
-}
-
-/* A queue pair in RESET, with completion queue of its own, beside another. */
-static struct endpoint fresh(const struct endpoint *beside, enum ibv_qp_type type, struct ibv_xrcd *xrcd)
-{
-	struct endpoint end = *beside;
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = type,
-		.sq_sig_all = 1,
-		.comp_mask = type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD,
-		.xrcd = xrcd,
-		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1 },
-	};
-	end.settings.type = type;
-	if (type != IBV_QPT_XRC_RECV) {
-		end.cq = ibv_create_cq(beside->context, 256, NULL, NULL, 0);
-		CHECK_POINTER(end.cq);
-		init.pd = beside->pd;
-		init.send_cq = init.recv_cq = end.cq;
-	}
-	end.qp = ibv_create_qp_ex(beside->context, &init);
-	CHECK_POINTER(end.qp);
-	return end;
-}
 
 static struct honest honest_open(struct peer *peer)
 {
@@ -239,7 +180,7 @@ static void tend(struct field *field)
 static void tell_attacker(const struct field *field, uint32_t honest)
 {
 	static const uint32_t services[VICTIMS] = { 0, 0, 0, 0, 0x20, 0x20, 0x60, 0xa0 };
-	struct victims victims = { .honest = honest, .psn = PSN, .queue_key = KEY, .rkey = field->grant->rkey,
+	struct victims victims = { .honest = honest, .psn = PSN, .queue_key = QUEUE_KEY, .rkey = field->grant->rkey,
 				   .address = (uintptr_t)field->grant->addr, .length = GRANTED };
 	CHECK_CALL(ibv_get_srq_num(field->srq, &victims.srq));
 	for (int i = 0; i < VICTIMS; i++)

@@ -251,7 +251,7 @@ def hostile(hosts: Hosts) -> Outcome:
     first, second = hosts.members
     stranger = "10.9.0.77"
     second.setup("ip", "addr", "add", f"{stranger}/24", "dev", second.interface)
-    attacked = c_program.compile_program(HERE / "attacked.c")
+    attacked = c_program.compile_program(HERE / "attacked.c", more=[HERE / "between.c"])
     attacker = c_program.compile_program(HERE / "hostile.c", libraries=())
     victims, stop = hosts.place.directory / "victims", hosts.place.directory / "stop"
     deadline = time.monotonic() + ATTACK_SECONDS

@@ -7,6 +7,7 @@ use crate::process::tables::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Known, Progress};
+use crate::shm::channel::REQUEST_CELLS;
 use crate::shm::ring::Corrupt;
 use crate::sync::look_again_later;
 use crate::sys::clock;
@@ -182,6 +183,16 @@ impl Process {
         }
     }
 
+    /// What a peer had sent when it died has arrived: all that its ring holds, if it was not served yet.
+    fn serve_the_last(&self, inbound: &Arc<Inbound>) {
+        const BATCHES: usize = REQUEST_CELLS / BATCH + 1;
+        for _ in 0..BATCHES {
+            if !inbound.has_request() || !self.serve_with(inbound, inbound.serving.lock()) {
+                break;
+            }
+        }
+    }
+
     #[inline]
     fn complete(&self, outbound: &Arc<Outbound>) -> bool {
         if outbound.is_idle() {
@@ -279,6 +290,9 @@ impl Process {
         let dead = Dead::among(&self.channels());
         if dead.is_empty() {
             return;
+        }
+        for inbound in &dead.inbound {
+            self.serve_the_last(inbound);
         }
         for outbound in &dead.outbound {
             // What it still answered counts.

@@ -13,7 +13,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 const CONTROL: usize = 4096;
-const REQUEST_CELLS: usize = 4096;
+/// Cells of the request ring: so many records at most.
+pub const REQUEST_CELLS: usize = 4096;
 const ANSWER_CELLS: usize = 2048;
 const REQUEST_HEAD: usize = 0;
 const ANSWER_HEAD: usize = 64;

@@ -58,8 +58,12 @@ pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
                 made: made.clone(),
             }));
         }
-        if over && ended.insert(moment.world.clone()) {
-            ends.push(moment.world);
+        if over {
+            let mut end = moment.world;
+            end.nothing_is_on_the_way();
+            if ended.insert(end.clone()) {
+                ends.push(end);
+            }
         }
         for moment in next {
             if seen.len() > MOST_STATES {

@@ -1,11 +1,16 @@
-//! Messages of unreliable services that found nobody to take them, or no receive request: they may be lost, and they may
-//! only be late. Nothing tells how long a fabric keeps a packet, so such a message may still arrive in a later step, as
-//! long as its sender's later messages have not overtaken it: a path delivers in order.
+//! Messages that nobody waits for any more, and that may still arrive.
+//!
+//! Of unreliable services: those that found nobody to take them, or no receive request, may be lost, and they may only be
+//! late. Nothing tells how long a fabric keeps a packet, so such a message may still arrive in a later step, as long as its
+//! sender's later messages have not overtaken it: a path delivers in order.
+//!
+//! Of reliable ones: what is on its way to the peer when its queue pair fails as a responder is flushed, and may have been
+//! executed or not (10.3.1.7: what flushed requests have done is not known). That is so within a step of concurrent calls.
 
 use super::choice::Choices;
 use super::memory::Bytes;
-use super::object::World;
-use super::requester::takes_receive;
+use super::object::{Answer, Phase, World};
+use super::requester::{brings_back, takes_receive};
 use crate::program::{QpId, SendWr, Service};
 
 /// More are not followed: then the oldest is lost.
@@ -24,6 +29,8 @@ pub struct Late {
     wr: SendWr,
     /// What it carries.
     data: Bytes,
+    /// Whether the responder has begun with it: then it has its receive request.
+    begun: bool,
 }
 
 impl World {
@@ -45,6 +52,7 @@ impl World {
             psn: qp.sq_psn,
             wr: wr.clone(),
             data: data.clone(),
+            begun: false,
         };
         self.late
             .retain(|earlier| self.qps.contains_key(&earlier.to));
@@ -54,16 +62,70 @@ impl World {
         self.late.push(late);
     }
 
+    /// A queue pair is about to be flushed, for it has failed as a responder: what it has sent is on its way.
+    pub fn leave_on_the_way(&mut self, id: QpId) {
+        let qp = &self.qps[&id];
+        let answered = |phase: &Phase| matches!(phase, Phase::Answered(_));
+        let failed = |phase: &Phase| matches!(phase, Phase::Answered(Answer::Failed(_)));
+        if !qp.reliable() || qp.sq.iter().any(|wqe| failed(&wqe.phase)) {
+            return;
+        }
+        let first = qp.sq.iter().take_while(|wqe| answered(&wqe.phase)).count();
+        let mut sent = Vec::new();
+        for index in first..qp.sq.len().min(first + MOST) {
+            let wqe = &qp.sq[index];
+            let Some(to) = self
+                .responder(id, &wqe.wr)
+                .filter(|_| self.is_sent(id, index))
+            else {
+                break;
+            };
+            let (begun, data) = match &wqe.phase {
+                Phase::Begun(captured) => (true, captured.clone()),
+                _ if brings_back(&wqe.wr.operation) => (false, Bytes::default()),
+                _ => (false, self.gather(id, wqe)),
+            };
+            sent.push(Late {
+                from: id,
+                to,
+                service: qp.service,
+                psn: qp.sq_psn,
+                wr: wqe.wr.clone(),
+                data,
+                begun,
+            });
+        }
+        self.late.extend(sent);
+    }
+
+    /// A step is over, and with it everything of a reliable service that was on its way.
+    pub fn nothing_is_on_the_way(&mut self) {
+        self.late.retain(|late| !late.is_reliable());
+    }
+
     /// A message of a sender has arrived: what was on its way before is lost.
     pub fn overtake(&mut self, from: QpId, to: QpId) {
         self.late.retain(|late| late.from != from || late.to != to);
     }
 
     /// Whether a message would do anything if it arrived now.
-    pub fn can_arrive(&self, late: &Late) -> bool {
+    pub fn can_arrive(&self, index: usize) -> bool {
+        let late = &self.late[index];
         let Some(there) = self.qps.get(&late.to) else {
             return false;
         };
+        if late.is_reliable() {
+            let before = &self.late[..index];
+            let is_next = before
+                .iter()
+                .all(|other| (other.from, other.to) != (late.from, late.to));
+            let connected = there.peer == Some(late.from) && there.rq_psn == late.psn;
+            let received = match late.begun {
+                true => !takes_receive(&late.wr.operation) || there.current.is_some(),
+                false => !takes_receive(&late.wr.operation) || self.has_receive(late.to, &late.wr),
+            };
+            return is_next && connected && there.receives() && received;
+        }
         let connected = late.service == Service::Ud
             || there.peer == Some(late.from) && there.rq_psn == late.psn;
         there.receives()
@@ -77,7 +139,12 @@ impl World {
     /// It arrives.
     pub fn arrive(&mut self, index: usize, choices: &mut Choices) {
         let Late {
-            from, to, wr, data, ..
+            from,
+            to,
+            wr,
+            data,
+            begun,
+            ..
         } = self.late.remove(index);
         let mut before = index;
         self.late.retain(|other| {
@@ -85,8 +152,14 @@ impl World {
             before = before.saturating_sub(1);
             !(is_before && other.from == from && other.to == to)
         });
-        if self.accept(from, to, &wr, true, choices).is_ok() {
+        if begun || self.accept(from, to, &wr, true, choices).is_ok() {
             self.execute(from, to, &wr, &data, choices);
         }
+    }
+}
+
+impl Late {
+    fn is_reliable(&self) -> bool {
+        !matches!(self.service, Service::Ud | Service::Uc)
     }
 }

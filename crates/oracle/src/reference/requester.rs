@@ -84,7 +84,7 @@ impl World {
         let lost = lost.map(|(id, _)| Move::LoseSilent(*id));
         let refused = self.qps.keys().filter(|id| self.may_be_refused(**id));
         let refused = refused.map(|id| Move::Begin(*id));
-        let late = (0..self.late.len()).filter(|index| self.can_arrive(&self.late[*index]));
+        let late = (0..self.late.len()).filter(|index| self.can_arrive(*index));
         lost.chain(refused).chain(late.map(Move::Arrive)).collect()
     }
 
@@ -142,6 +142,16 @@ impl World {
             && self
                 .responder(id, wr)
                 .is_some_and(|responder| self.remote_fault(responder, wr).is_some())
+    }
+
+    /// Whether nothing keeps a request from being sent.
+    pub fn is_sent(&self, id: QpId, index: usize) -> bool {
+        let operation = &self.qps[&id].sq[index].wr.operation;
+        let valid = matches!(self.local_side(id, &self.qps[&id].sq[index]), Local::Valid);
+        valid
+            && !is_local(operation)
+            && self.may_begin(id, index)
+            && !self.waits_for_receive(id, index)
     }
 
     fn may_begin(&self, id: QpId, index: usize) -> bool {
@@ -226,7 +236,7 @@ impl World {
 
     /// The bytes that a request sends: as they have been since it was posted, for the adapter may
     /// take them at any time; behind a fence, as they are now; inline, as they were while it was posted.
-    fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
+    pub fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
         let inline = wqe.wr.flags.has(Flags::INLINE);
         if inline && !wqe.is_behind_others {
             return wqe.posted.clone();

@@ -1,0 +1,16 @@
+/* Queue pairs between two hosts: found by GID, and set up by the numbers that the two have told each other. */
+#ifndef VERBENA_TESTS_BETWEEN_H
+#define VERBENA_TESTS_BETWEEN_H
+
+#include "endpoint.h"
+
+#define GID_INDEX 1 /* the interface's IPv4 address */
+#define QUEUE_KEY 0x11111111
+
+/* A queue pair in RESET, with completion queue of its own, beside another; of the receiving half of XRC, with a domain. */
+struct endpoint fresh(const struct endpoint *first, enum ibv_qp_type type, struct ibv_xrcd *xrcd);
+
+/* From RESET to ready-to-send (or, the receiving half of XRC, to ready-to-receive). `timeout` as the verbs count it. */
+void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout);
+
+#endif
