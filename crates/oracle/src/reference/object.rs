@@ -114,7 +114,7 @@ pub struct Wqe {
     pub wr: SendWr,
     /// Whether its success makes a completion.
     pub signaled: bool,
-    /// What it sends, as it was while it was posted. Inline data is taken then; other data at any
+    /// What it sends, as it was while it was posted, or when its fence opened. Inline data is taken then; other data at any
     /// time until the request is complete.
     pub posted: Bytes,
     /// Whether others stood before it in the same list: they may have been executed before the call came to its data.

@@ -2,7 +2,7 @@
 
 use super::choice::Choices;
 use super::memory::Bytes;
-use super::object::{Phase, Qp, State, World, Wqe};
+use super::object::{Answer, Phase, Qp, State, World, Wqe};
 use super::outcome::{Carried, Completion, Event, EventKind, FLUSHED, Side, Statuses, Subject};
 use crate::program::{CqId, Operation, QpId, RecvWr, Service};
 use verbena_abi as abi;
@@ -124,10 +124,14 @@ impl World {
         }
     }
 
-    /// Flushes the send queue.
+    /// Flushes the send queue. One that the responder has refused may have been told so just before.
     pub fn flush_sends(&mut self, id: QpId) {
         for wqe in std::mem::take(&mut self.qp(id).sq) {
-            self.complete_send(id, &wqe, FLUSHED);
+            let statuses = match wqe.phase {
+                Phase::Answered(Answer::Failed(refused)) => refused.or(abi::IBV_WC_WR_FLUSH_ERR),
+                _ => FLUSHED,
+            };
+            self.complete_send(id, &wqe, statuses);
         }
     }
 

@@ -234,24 +234,38 @@ impl World {
         if valid { Local::Valid } else { Local::Invalid }
     }
 
-    /// The bytes that a request sends: as they have been since it was posted, for the adapter may
-    /// take them at any time; behind a fence, as they are now; inline, as they were while it was posted.
+    /// The bytes that a request sends: as they have been since it was posted, or since its fence opened, for the adapter
+    /// may take them at any time from then on; inline, as they were while it was posted.
     pub fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
         let inline = wqe.wr.flags.has(Flags::INLINE);
         if inline && !wqe.is_behind_others {
             return wqe.posted.clone();
         }
+        self.local_bytes(id, wqe).where_equal(&wqe.posted)
+    }
+
+    /// The bytes of its local side as they are now.
+    fn local_bytes(&self, id: QpId, wqe: &Wqe) -> Bytes {
         let memory = &self.memory[usize::from(self.qps[&id].owner.0)];
         let mut data = Bytes::default();
         for sge in &wqe.wr.sges {
             data.extend(&memory.slice(sge.at..sge.at + sge.len));
         }
-        // One that has waited for a receive was begun when the fence was open.
-        let begins_now = !matches!(wqe.phase, Phase::Postponed { .. });
-        if wqe.wr.flags.has(Flags::FENCE) && begins_now && !inline {
-            data
-        } else {
-            data.where_equal(&wqe.posted)
+        data
+    }
+
+    /// A read or atomic has brought back what those behind it send who have waited for it (10.8.3.3).
+    fn open_fences(&mut self, id: QpId) {
+        let sends = |wqe: &Wqe| !brings_back(&wqe.wr.operation);
+        let behind = self.qps[&id].sq.iter().take_while(|wqe| sends(wqe));
+        let open: Vec<(usize, Bytes)> = behind
+            .enumerate()
+            .filter(|(_, wqe)| wqe.wr.flags.has(Flags::FENCE))
+            .filter(|(_, wqe)| !wqe.wr.flags.has(Flags::INLINE))
+            .map(|(index, wqe)| (index, self.local_bytes(id, wqe)))
+            .collect();
+        for (index, bytes) in open {
+            self.qp(id).sq[index].posted = bytes;
         }
     }
 
@@ -465,6 +479,7 @@ impl World {
                     }
                     let owner = self.qp(id).owner;
                     self.scatter(owner, &wqe.wr.sges, data);
+                    self.open_fences(id);
                 }
                 if wqe.signaled {
                     self.qp(id).silent.clear();
