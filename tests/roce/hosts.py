@@ -108,6 +108,8 @@ class Wire:
     doubled: int = 0
     damaged: int = 0
     delayed: int = 0
+    # Frames that may overtake a delayed one.
+    behind: int = 8
 
 
 @dataclass
@@ -156,7 +158,7 @@ class Hosts:
         self._wait(lambda: all(any(state in self._link(host) for state in up) for host in self.members))
 
     def _carry(self, wire: Wire, first: Host, second: Host) -> None:
-        shares = (wire.seed, wire.lost, wire.doubled, wire.damaged, wire.delayed)
+        shares = (wire.seed, wire.lost, wire.doubled, wire.damaged, wire.delayed, wire.behind)
         self._cable = self.place.start("wire", first.inside(
             [WIRE_PYTHON, str(HERE / "wire.py"), first.interface, str(second.keeper.pid), second.interface,
              *map(str, shares)]))

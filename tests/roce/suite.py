@@ -59,6 +59,11 @@ WIRES = {
 }
 if not WHOLE:
     WIRES = {name: WIRES[name] for name in ("1 % lost", "all of it")}
+# Of each kind so many, over a wire that does everything at once.
+MANY, MANY_SECONDS = (1_000_000, 3600) if WHOLE else (5_000, 120)
+MANY_KINDS = ("write", "write with immediate", "send", "send with immediate", "send with invalidate", "read",
+              "fetch and add", "compare and swap", "atomic write", "send over UC", "send over UD")
+WORST = Wire(lost=50, doubled=50, damaged=10, delayed=50, behind=64)
 UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 65536), ("ucp_fadd", 8)]
 # What a hostile host sends, and how long that may take.
 ATTACK_PACKETS, ATTACK_SECONDS = (10_000_000, 1800) if WHOLE else (300_000, 120)
@@ -111,6 +116,9 @@ def cases() -> list[Case]:
             found.append(Case(row, column, on_hosts(partial(lossy, transport, more), wire=wire)))
         for tool, size in (("ib_read_bw", 65537), ("ib_write_bw", 65537), ("ib_atomic_bw", None)):
             found.append(Case(tool, column, on_hosts(partial(perftest, tool, "RC", size), wire=wire)))
+    for kind in MANY_KINDS:
+        found.append(Case(f"{MANY} of {kind}", "5 % lost, doubled, late; 1 % damaged",
+                          on_hosts(partial(many, kind), wire=WORST)))
     return found + connections.cases(on_hosts)
 
 
@@ -170,6 +178,13 @@ def perftest(tool: str, transport: str, size, hosts: Hosts) -> Outcome:
     options = ["-n", count, *([] if size is None else ["-s", size])]
     command = [tool, "-F", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-c", transport, *options]
     return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
+
+
+def many(kind: str, hosts: Hosts) -> Outcome:
+    """Each is done once, in order, with the right bytes."""
+    program = c_program.compile_program(HERE / "many.c", more=[HERE / "between.c"])
+    settings = ["env", f"KIND={kind}", f"COUNT={MANY}", f"PEER={hosts.members[0].address}", program]
+    return hosts.exchange([*settings, "answers"], [*settings, "asks"], MANY_SECONDS).outcome()
 
 
 def answered_in_order(hosts: Hosts) -> Outcome:

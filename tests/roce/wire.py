@@ -2,9 +2,9 @@
 """A cable that misbehaves as it is told, the same way each time: carries Ethernet frames between a TAP of
 this network namespace and one of another process's, and loses, doubles, damages and delays RoCE packets.
 
-    wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED
+    wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED BEHIND
 
-Shares are per mille. A delayed frame leaves behind up to eight later ones of the same direction.
+Shares are per mille. Up to BEHIND later frames of the same direction overtake a delayed one.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ def is_roce(frame: bytes) -> bool:
 class Direction:
     """One way of the cable."""
 
-    def __init__(self, source: int, target: int, seed: int, shares: list[int]):
+    def __init__(self, source: int, target: int, seed: int, shares: list[int], behind: int):
         self.source, self.target = source, target
         self.chance = random.Random(seed)
         self.lost, self.doubled, self.damaged, self.delayed = shares
+        self.behind = behind
         # Frames, and how many are still to pass them.
         self.waiting: list[list] = []
 
@@ -84,7 +85,7 @@ class Direction:
             at = self.chance.randrange(42, len(frame))
             frame = frame[:at] + bytes([frame[at] ^ 1 << self.chance.randrange(8)]) + frame[at + 1:]
         if delayed:
-            self.waiting.append([frame, self.chance.randrange(1, 9)])
+            self.waiting.append([frame, self.chance.randrange(1, self.behind + 1)])
         elif not lost:
             self.put(frame)
             if doubled:
@@ -114,13 +115,14 @@ class Direction:
 
 
 def main() -> None:
-    near_name, pid, far_name, seed, *shares = sys.argv[1:]
+    near_name, pid, far_name, seed, *shares, behind = sys.argv[1:]
     near = tap(near_name)
     enter(int(pid))
     far = tap(far_name)
     print("carrying", flush=True)
     shares = [int(share) for share in shares]
-    ways = [Direction(near, far, int(seed), shares), Direction(far, near, int(seed) + 1, shares)]
+    ways = [Direction(near, far, int(seed), shares, int(behind)),
+            Direction(far, near, int(seed) + 1, shares, int(behind))]
     while True:
         readable, _, _ = select.select([near, far], [], [], PATIENCE)
         for way in ways:
