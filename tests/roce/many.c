@@ -274,7 +274,7 @@ static void arrived_with_invalidate(struct end *end, const struct ibv_wc *wc)
 	check_receive(end, wc, IBV_WC_RECV);
 }
 
-/* Whole: a first packet begins a message whatever its number is (9.8.2.2.3), so a network that doubles packets or changes
+/* Whole: a first packet begins a message whatever its number is (specification, 9.8), so a network that doubles packets or changes
  * their order doubles messages, or changes theirs. */
 static void arrived_unreliably(struct end *end, const struct ibv_wc *wc)
 {
