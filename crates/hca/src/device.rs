@@ -86,6 +86,12 @@ pub fn index_of(gid: ibv_gid) -> Option<usize> {
     (0..GIDS).find(|index| gid_at(*index) == Some(gid))
 }
 
+/// Where the port's own GID stands from which a destination is reached.
+pub fn index_towards(destination: ibv_gid) -> usize {
+    let index = |interface: &link::Interface| interface.index_towards(destination);
+    link::interface().and_then(index).unwrap_or(0)
+}
+
 /// The largest path MTU now, by its code.
 pub fn active_mtu() -> ibv_mtu {
     link::interface().map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())

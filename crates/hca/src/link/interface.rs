@@ -82,6 +82,18 @@ impl Interface {
         &self.table
     }
 
+    /// Where the first address stands from which packets to a destination can be sent: one of the same version of IP, and
+    /// of the link alone only if the destination is, too.
+    pub fn index_towards(&self, destination: ibv_gid) -> Option<usize> {
+        let kind = |gid: ibv_gid| {
+            let ip = Ipv6Addr::from(gid.bytes());
+            let is_of_link = is_link_local(&ip) || ip.segments()[0] & 0xff0f == 0xff02;
+            (ip.to_ipv4_mapped().is_some(), is_of_link)
+        };
+        let can = |entry: &Entry| entry.is_address && kind(entry.gid) == kind(destination);
+        self.table.iter().position(can)
+    }
+
     /// Where a GID stands in the table.
     pub fn index_of(&self, gid: ibv_gid) -> Option<usize> {
         self.table.iter().position(|entry| entry.gid == gid)
@@ -111,12 +123,11 @@ fn table(description: &Description) -> Vec<Entry> {
         gid: ibv_gid::from_bytes(address.octets()),
         is_address: true,
     };
-    let is_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;
     let (mut local, mut v4, mut v6) = (Vec::new(), Vec::new(), Vec::new());
     for address in &description.addresses {
         match address {
             IpAddr::V4(address) => v4.push(of(address.to_ipv6_mapped())),
-            IpAddr::V6(address) if is_local(address) => local.push(of(*address)),
+            IpAddr::V6(address) if is_link_local(address) => local.push(of(*address)),
             IpAddr::V6(address) => v6.push(of(*address)),
         }
     }
@@ -131,6 +142,10 @@ fn table(description: &Description) -> Vec<Entry> {
     let mut table: Vec<Entry> = [local, v4, v6].concat();
     table.truncate(GIDS);
     table
+}
+
+fn is_link_local(address: &Ipv6Addr) -> bool {
+    address.segments()[0] & 0xffc0 == 0xfe80
 }
 
 /// The modified EUI-64 of a hardware address (RFC 4291, appendix A).
@@ -166,6 +181,25 @@ mod tests {
             gids,
             ["fe80::1", "::ffff:10.0.0.1", "::ffff:10.0.0.2", "fd00::1"]
         );
+    }
+
+    #[test]
+    fn packets_leave_from_an_address_of_the_destinations_kind() {
+        let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1"]);
+        let interface = Interface::of(&eth).unwrap();
+        let index = |destination: &str| {
+            let ip: Ipv6Addr = destination.parse().unwrap();
+            interface.index_towards(ibv_gid::from_bytes(ip.octets()))
+        };
+        for (destination, expected) in [
+            ("fe80::9", 0),
+            ("ff02::9", 0),
+            ("::ffff:239.1.2.3", 1),
+            ("fd00::9", 2),
+            ("ff15::9", 2),
+        ] {
+            assert_eq!(index(destination), Some(expected), "{destination}");
+        }
     }
 
     #[test]

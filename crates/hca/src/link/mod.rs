@@ -12,7 +12,9 @@ mod interface;
 pub use interface::{Entry, Interface};
 
 use crate::errno::{Errno, Result};
+use crate::roce;
 use std::sync::OnceLock;
+use verbena_abi::ibv_gid;
 
 /// What the port is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,14 @@ pub fn interface() -> Option<&'static Interface> {
     match current() {
         Link::InfiniBand => None,
         Link::Roce(interface) => Some(interface),
+    }
+}
+
+/// The multicast group that a GID names, by the one name that this link has for it.
+pub fn group(gid: ibv_gid) -> Option<[u8; 16]> {
+    match current() {
+        Link::InfiniBand => Some(gid.bytes()).filter(|bytes| bytes[0] == 0xff),
+        Link::Roce(_) => roce::group::address(gid).map(|ip| ip.octets()),
     }
 }
 

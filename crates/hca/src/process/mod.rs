@@ -496,12 +496,7 @@ impl Process {
                     member.registry.as_fd().as_raw_fd(),
                 ]
             }))
-            .chain(
-                self.roce
-                    .get()
-                    .into_iter()
-                    .flat_map(|port| port.descriptors().map(|fd| fd.as_raw_fd())),
-            )
+            .chain(self.roce.get().into_iter().flat_map(Port::descriptors))
             .chain(self.handshakes.all())
             .chain(self.capture.descriptor())
             .collect()
