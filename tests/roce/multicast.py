@@ -108,7 +108,7 @@ def stranger(hosts: Hosts) -> Outcome:
     first, second = hosts.members
     group = GROUPS["IPv4"]
     member = hosts.start(second, "member", second.inside(
-        ["/usr/bin/python3", str(HERE / "member.py"), second.address, group, str(MESSAGES), str(KEY), str(LENGTH)]))
+        ["/usr/bin/python3", "-B", str(HERE / "member.py"), second.address, group, str(MESSAGES), str(KEY), str(LENGTH)]))
     await_words([member], "joined")
     # Two that receive, so that what the sender says does not suffice for the second: that is the stranger's.
     early = receive(hosts, first, "-m", group, "-b", first.address)
