@@ -18,7 +18,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, connections, multicast
+from . import applications, changes, connections, multicast
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -111,7 +111,7 @@ def cases() -> list[Case]:
             found.append(Case(row, column, on_hosts(partial(lossy, transport, more), wire=wire)))
         for tool, size in (("ib_read_bw", 65537), ("ib_write_bw", 65537), ("ib_atomic_bw", None)):
             found.append(Case(tool, column, on_hosts(partial(perftest, tool, "RC", size), wire=wire)))
-    return found + connections.cases(on_hosts) + multicast.cases(on_hosts)
+    return found + connections.cases(on_hosts) + multicast.cases(on_hosts) + changes.cases(on_hosts)
 
 
 def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500,

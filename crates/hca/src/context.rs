@@ -18,10 +18,12 @@ pub struct Context {
 impl Context {
     /// Opens the software adapter.
     pub fn open() -> Result<Arc<Context>> {
-        Ok(Arc::new(Context {
+        let context = Arc::new(Context {
             process: Process::current()?,
             events: EventQueue::new()?,
-        }))
+        });
+        context.process.watch.add(&context);
+        Ok(context)
     }
 }
 

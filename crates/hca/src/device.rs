@@ -13,7 +13,7 @@ pub const NAME: &str = "verbena0";
 pub const VENDOR: u32 = 0x02_5642;
 /// Its only port.
 pub const PORT: u8 = 1;
-/// Entries of the GID table. Only the first holds a GID.
+/// Entries of the GID table. Of an InfiniBand port only the first holds a GID.
 pub const GIDS: usize = 8;
 /// Entries of the partition key table.
 pub const PKEYS: usize = 1;

@@ -23,6 +23,7 @@ pub mod seek;
 pub mod tables;
 pub mod thread;
 pub mod timers;
+mod watch;
 
 use crate::capture::Capture;
 use crate::counters::Counters;
@@ -58,6 +59,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use tables::{Directory, ModeratedQueues, NumberTable};
 use timers::Timers;
+use watch::Watch;
 
 /// The adapter of this process, made when the device is opened first.
 pub static CURRENT: Current = Current {
@@ -144,6 +146,8 @@ pub struct Process {
     /// Somebody has polled since the progress thread looked; it stays away while that happens.
     pub(crate) is_polled: AtomicBool,
     pub(crate) probe: Box<AtomicU64>,
+    /// Who is told of changes to the port.
+    pub(crate) watch: Watch,
     /// Port 4791, over RoCE.
     pub(crate) roce: OnceLock<Port>,
     /// Who is told of our packets.
@@ -235,6 +239,7 @@ impl Process {
             armed_queues: AtomicUsize::new(0),
             is_polled: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
+            watch: Watch::default(),
             roce: OnceLock::new(),
             capture: Capture::default(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),

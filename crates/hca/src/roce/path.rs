@@ -100,11 +100,14 @@ impl Senders {
         }
         let place = self.places.get(index).ok_or(Errno::EINVAL)?;
         let mut place = place.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(sender) = &*place {
+        let ip = Ipv6Addr::from(entry.gid.bytes());
+        let scope = scope(ip);
+        // Another address may have stood there before.
+        let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.local.scope == scope;
+        if let Some(sender) = place.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
-        let ip = Ipv6Addr::from(entry.gid.bytes());
-        let sender = Arc::new(Sender::bind(ip, scope(ip))?);
+        let sender = Arc::new(Sender::bind(ip, scope)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }

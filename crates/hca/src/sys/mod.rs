@@ -9,6 +9,7 @@ pub mod interfaces;
 pub mod mapping;
 pub mod memfd;
 pub mod mm;
+pub mod monitor;
 pub mod multicast;
 pub mod own_memory;
 pub mod populate;
