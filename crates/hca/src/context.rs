@@ -23,6 +23,7 @@ impl Context {
             events: EventQueue::new()?,
         });
         context.process.watch.add(&context);
+        context.process.follow_link();
         Ok(context)
     }
 }

@@ -287,6 +287,7 @@ impl Process {
             listener,
         });
         let _ = begin.send(());
+        self.follow_link();
         // SAFETY: the handler is a function of this library, which stays loaded.
         unsafe { libc::atexit(leave_at_exit) };
         Ok(member)

@@ -1,7 +1,8 @@
 //! Following the interface that the port is: its state, its addresses, its MTU (ibv_get_async_event(3): "port events").
 //!
-//! A thread of its own does that, from when the device is opened: a program that only waits for events has no queue pair,
-//! and with that no part in the host's adapter and no other thread of ours.
+//! A thread of its own does that, from when the device is opened or the process takes part in the host's adapter. Either may
+//! be without the other: a program that only waits for events has no queue pair, and one that only listens for connections
+//! has not opened the device.
 
 use crate::context::Context;
 use crate::device::PORT;
@@ -27,19 +28,6 @@ impl Watch {
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         contexts.retain(|one| one.strong_count() > 0);
         contexts.push(Arc::downgrade(context));
-        if link::interface().is_some() && !self.has_thread.swap(true, Ordering::Relaxed) {
-            let process = context.process.clone();
-            let thread = || {
-                std::thread::Builder::new()
-                    .name("verbena-port".into())
-                    .stack_size(128 << 10)
-                    .spawn(move || follow(&process))
-            };
-            // If there is none left, the next to open the device tries again.
-            if with_signals_blocked(thread).is_err() {
-                self.has_thread.store(false, Ordering::Relaxed);
-            }
-        }
     }
 
     fn tell(&self, kind: ibv_event_type) {
@@ -49,6 +37,26 @@ impl Watch {
                 kind,
                 element: PORT.into(),
             });
+        }
+    }
+}
+
+impl Process {
+    /// Follows the interface, if there is one and that is not done yet.
+    pub(crate) fn follow_link(self: &Arc<Process>) {
+        if link::interface().is_none() || self.watch.has_thread.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let process = self.clone();
+        let thread = || {
+            std::thread::Builder::new()
+                .name("verbena-port".into())
+                .stack_size(128 << 10)
+                .spawn(move || follow(&process))
+        };
+        // If there is none left, the next to come tries again.
+        if with_signals_blocked(thread).is_err() {
+            self.watch.has_thread.store(false, Ordering::Relaxed);
         }
     }
 }
