@@ -18,7 +18,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, connections
+from . import applications, changes, connections, multicast
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -27,7 +27,7 @@ REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perf
             Tool("ucx_perftest", "ucx-utils"), Tool("mpirun.openmpi", "openmpi-bin"),
             Tool("mpicc.openmpi", "libopenmpi-dev"), Tool("mpirun.mpich", "mpich"), Tool("mpicc.mpich", "libmpich-dev"),
             Tool("ip", "iproute2"), Tool("tshark", "tshark"), Tool("/dev/net/tun", "a TUN device"),
-            Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils"),
+            Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils"), Tool("mckey", "rdmacm-utils"),
             COMPILER, VERBS_HEADERS, Tool("/usr/include/rdma/rdma_cma.h", "librdmacm-dev")]
 
 HERE = Path(__file__).resolve().parent
@@ -119,7 +119,7 @@ def cases() -> list[Case]:
     for kind in MANY_KINDS:
         found.append(Case(f"{MANY} of {kind}", "5 % lost, doubled, late; 1 % damaged",
                           on_hosts(partial(many, kind), wire=WORST)))
-    return found + connections.cases(on_hosts)
+    return found + connections.cases(on_hosts) + multicast.cases(on_hosts) + changes.cases(on_hosts)
 
 
 def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500,

@@ -3,9 +3,11 @@
 use crate::context::Pd;
 use crate::device::{PORT, gid_at};
 use crate::errno::{Errno, Result};
+use crate::link;
 use crate::quota::{self, Place};
+use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
-use verbena_abi::ibv_ah_attr;
+use verbena_abi::{ibv_ah_attr, ibv_gid};
 
 /// Where a datagram goes.
 pub struct AddressHandle {
@@ -42,7 +44,7 @@ impl AddressHandle {
 
     /// Whether the destination is a multicast group.
     pub(crate) fn is_multicast(&self) -> bool {
-        self.is_global() && self.attributes.grh.dgid.bytes()[0] == 0xff
+        self.is_global() && link::group(self.attributes.grh.dgid).is_some()
     }
 
     /// Ends the handle's life for the application. Work requests may still remember it.
@@ -56,10 +58,21 @@ impl AddressHandle {
 
 /// Whether the device can send to these attributes.
 pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
-    let wrong_gid = attributes.is_global != 0 && gid_at(attributes.grh.sgid_index.into()).is_none();
+    let source = gid_at(attributes.grh.sgid_index.into());
+    let wrong_gid = attributes.is_global != 0 && source.is_none_or(|gid| !reaches(gid, attributes));
     if attributes.port_num != PORT || wrong_gid {
         Err(Errno::EINVAL)
     } else {
         Ok(())
+    }
+}
+
+/// Whether a packet can go from a GID to the group that the attributes name, if they name one: over RoCE, of IPv4 to a
+/// group of IPv4, of IPv6 to one of IPv6.
+fn reaches(source: ibv_gid, attributes: &ibv_ah_attr) -> bool {
+    let is_v4 = |bytes: [u8; 16]| Ipv6Addr::from(bytes).to_ipv4_mapped().is_some();
+    match link::group(attributes.grh.dgid) {
+        Some(group) => is_v4(group) == is_v4(source.bytes()),
+        None => true,
     }
 }

@@ -18,10 +18,13 @@ pub struct Context {
 impl Context {
     /// Opens the software adapter.
     pub fn open() -> Result<Arc<Context>> {
-        Ok(Arc::new(Context {
+        let context = Arc::new(Context {
             process: Process::current()?,
             events: EventQueue::new()?,
-        }))
+        });
+        context.process.watch.add(&context);
+        context.process.follow_link();
+        Ok(context)
     }
 }
 

@@ -13,7 +13,7 @@ pub const NAME: &str = "verbena0";
 pub const VENDOR: u32 = 0x02_5642;
 /// Its only port.
 pub const PORT: u8 = 1;
-/// Entries of the GID table. Only the first holds a GID.
+/// Entries of the GID table. Of an InfiniBand port only the first holds a GID.
 pub const GIDS: usize = 8;
 /// Entries of the partition key table.
 pub const PKEYS: usize = 1;
@@ -84,6 +84,12 @@ pub fn gid_at(index: usize) -> Option<ibv_gid> {
 /// Where a GID stands in the table, if it is one of the port's.
 pub fn index_of(gid: ibv_gid) -> Option<usize> {
     (0..GIDS).find(|index| gid_at(*index) == Some(gid))
+}
+
+/// Where the port's own GID stands from which a destination is reached.
+pub fn index_towards(destination: ibv_gid) -> usize {
+    let index = |interface: &link::Interface| interface.index_towards(destination);
+    link::interface().and_then(index).unwrap_or(0)
 }
 
 /// The largest path MTU now, by its code.

@@ -8,6 +8,7 @@ use verbena_abi::*;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::device;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 
 use crate::handle::{Handle, Object};
 use crate::{context, door, outcome, pd};
@@ -138,18 +139,18 @@ fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr>
         let grh = grh.ok_or(Errno::EINVAL)?;
         let (source, destination) = addresses(grh);
         // A multicast message has the group's GID there; the way back starts at our own.
-        let multicast = destination.bytes()[0] == 0xff;
-        let own = device::index_of(destination);
-        if !multicast && own.is_none() {
-            return Err(Errno::EINVAL);
-        }
+        let own = match link::group(destination) {
+            Some(_) => Some(device::index_towards(source)),
+            None => device::index_of(destination),
+        };
+        let own = own.ok_or(Errno::EINVAL)?;
         // IBA 8.3: version in 4 bits, traffic class in 8, flow label in 20.
         let word = u32::from_be(grh.version_tclass_flow);
         attributes.is_global = 1;
         attributes.grh = ibv_global_route {
             dgid: source,
             flow_label: word & 0x000f_ffff,
-            sgid_index: own.unwrap_or(0) as u8,
+            sgid_index: own as u8,
             hop_limit: HOP_LIMIT,
             traffic_class: (word >> 20) as u8,
         };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit};
 
 use crate::acknowledge::{Delivered, Guard};
@@ -118,21 +119,23 @@ unsafe fn create(
     context: *mut ibv_context,
     attributes: &mut ibv_qp_init_attr_ex,
 ) -> Result<*mut ibv_qp> {
-    const KNOWN: u32 =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
+        | IBV_QP_INIT_ATTR_XRCD
+        | IBV_QP_INIT_ATTR_CREATE_FLAGS
+        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let mask = attributes.comp_mask;
     let has = |bit| mask & bit != 0;
     // SAFETY: as promised to us.
     let opened = unsafe { &context::of(context)?.object.context };
-    let no_creation_flags = has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attributes.create_flags == 0;
-    let allowed = if no_creation_flags {
-        KNOWN | IBV_QP_INIT_ATTR_CREATE_FLAGS
-    } else {
-        KNOWN
-    };
-    if mask & !allowed != 0 {
+    if mask & !KNOWN != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
+    let loopback = match attributes.create_flags {
+        _ if !has(IBV_QP_INIT_ATTR_CREATE_FLAGS) => Loopback::Wanted,
+        0 => Loopback::Wanted,
+        IBV_QP_CREATE_BLOCK_SELF_MCAST_LB if attributes.qp_type == IBV_QPT_UD => Loopback::Blocked,
+        _ => return Err(Errno::EOPNOTSUPP),
+    };
     let extended = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
     if extended {
         qp_ex::check_operations(attributes.qp_type, attributes.send_ops_flags)?;
@@ -160,6 +163,7 @@ unsafe fn create(
             },
             cap: attributes.cap,
             signal_all: attributes.sq_sig_all != 0,
+            loopback,
         }
     };
     let qp = Qp::create(opened, init)?;
@@ -399,7 +403,7 @@ pub unsafe extern "C" fn ibv_attach_mcast(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::errno_value(unsafe {
-        of(qp).and_then(|handle| handle.object.qp.attach(door::input(gid)?.bytes()))
+        of(qp).and_then(|handle| handle.object.qp.attach(*door::input(gid)?))
     })
 }
 
@@ -415,7 +419,7 @@ pub unsafe extern "C" fn ibv_detach_mcast(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::errno_value(unsafe {
-        of(qp).and_then(|handle| handle.object.qp.detach(door::input(gid)?.bytes()))
+        of(qp).and_then(|handle| handle.object.qp.detach(*door::input(gid)?))
     })
 }
 

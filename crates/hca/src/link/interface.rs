@@ -1,6 +1,7 @@
 //! The Ethernet interface that a RoCE port is, and its GID table (annex A17.4; Linux' `ib_core` fills its own alike).
 //!
-//! The first entry is the link-local address, then come IPv4 addresses, mapped, then the other IPv6 addresses.
+//! The first entry is the link-local address, then come IPv4 addresses, mapped, then the other IPv6 addresses. An entry
+//! keeps its place as long as its address is there; one that is gone leaves a hole, which the next address fills.
 
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
@@ -22,7 +23,7 @@ pub struct Interface {
     pub mtu: Mtu,
     /// The node's identifier, made of the hardware address; none if it has none.
     pub guid: Option<u64>,
-    table: Vec<Entry>,
+    table: Vec<Option<Entry>>,
 }
 
 /// An entry of the GID table.
@@ -53,7 +54,7 @@ impl Interface {
         }
     }
 
-    fn of(description: &Description) -> Result<Interface> {
+    pub(super) fn of(description: &Description) -> Result<Interface> {
         let Some(mtu) = Mtu::of_link(description.mtu) else {
             eprintln!(
                 "verbena: the MTU of {} is {} bytes; RoCE needs at least 352",
@@ -68,23 +69,65 @@ impl Interface {
             mtu,
             guid: (description.hardware != [0; 6])
                 .then(|| u64::from_be_bytes(eui64(description.hardware))),
-            table: table(description),
+            table: table(description).into_iter().map(Some).collect(),
         })
+    }
+
+    /// What has become of it. Its identifier stays, for programs know it by that.
+    pub(super) fn successor(&self, all: &[Description]) -> Interface {
+        let found = all.iter().find(|one| one.index == self.index);
+        // One that is made again has another number.
+        let found = found.or_else(|| all.iter().find(|one| one.name == self.name));
+        let Some(found) = found else {
+            return Interface {
+                is_running: false,
+                table: Vec::new(),
+                ..self.clone()
+            };
+        };
+        Interface {
+            name: found.name.clone(),
+            index: found.index,
+            is_running: found.is_running,
+            mtu: Mtu::of_link(found.mtu).unwrap_or(self.mtu),
+            guid: self.guid,
+            table: rearranged(&self.table, &table(found)),
+        }
     }
 
     /// The entry at an index of the table.
     pub fn entry(&self, index: usize) -> Option<&Entry> {
-        self.table.get(index)
+        self.table.get(index)?.as_ref()
     }
 
-    /// The whole table.
-    pub fn entries(&self) -> &[Entry] {
-        &self.table
+    /// All GIDs with their places.
+    pub fn gids(&self) -> Vec<(usize, ibv_gid)> {
+        let entries = self.table.iter().enumerate();
+        entries
+            .filter_map(|(index, entry)| Some((index, entry.as_ref()?.gid)))
+            .collect()
+    }
+
+    /// Where the first address stands from which packets to a destination can be sent: one of the same version of IP, and
+    /// of the link alone only if the destination is, too.
+    pub fn index_towards(&self, destination: ibv_gid) -> Option<usize> {
+        let kind = |gid: ibv_gid| {
+            let ip = Ipv6Addr::from(gid.bytes());
+            let is_of_link = is_link_local(&ip) || ip.segments()[0] & 0xff0f == 0xff02;
+            (ip.to_ipv4_mapped().is_some(), is_of_link)
+        };
+        let can = |entry: &Entry| entry.is_address && kind(entry.gid) == kind(destination);
+        self.position(can)
     }
 
     /// Where a GID stands in the table.
     pub fn index_of(&self, gid: ibv_gid) -> Option<usize> {
-        self.table.iter().position(|entry| entry.gid == gid)
+        self.position(|entry| entry.gid == gid)
+    }
+
+    fn position(&self, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let is_it = |entry: &Option<Entry>| entry.as_ref().is_some_and(&is_it);
+        self.table.iter().position(is_it)
     }
 }
 
@@ -111,12 +154,11 @@ fn table(description: &Description) -> Vec<Entry> {
         gid: ibv_gid::from_bytes(address.octets()),
         is_address: true,
     };
-    let is_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;
     let (mut local, mut v4, mut v6) = (Vec::new(), Vec::new(), Vec::new());
     for address in &description.addresses {
         match address {
             IpAddr::V4(address) => v4.push(of(address.to_ipv6_mapped())),
-            IpAddr::V6(address) if is_local(address) => local.push(of(*address)),
+            IpAddr::V6(address) if is_link_local(address) => local.push(of(*address)),
             IpAddr::V6(address) => v6.push(of(*address)),
         }
     }
@@ -133,16 +175,39 @@ fn table(description: &Description) -> Vec<Entry> {
     table
 }
 
+fn is_link_local(address: &Ipv6Addr) -> bool {
+    address.segments()[0] & 0xffc0 == 0xfe80
+}
+
+/// A table with the entries that are wanted now: those that it has stay where they are.
+fn rearranged(before: &[Option<Entry>], wanted: &[Entry]) -> Vec<Option<Entry>> {
+    let still = |place: &Option<Entry>| {
+        let old = place.as_ref()?;
+        wanted.iter().find(|new| new.gid == old.gid).copied()
+    };
+    let mut now: Vec<Option<Entry>> = before.iter().map(still).collect();
+    now.resize(GIDS, None);
+    for new in wanted {
+        let is_there = now.iter().flatten().any(|entry| entry.gid == new.gid);
+        let hole = now.iter_mut().find(|place| place.is_none());
+        if let Some(hole) = hole.filter(|_| !is_there) {
+            *hole = Some(*new);
+        }
+    }
+    while now.pop_if(|last| last.is_none()).is_some() {}
+    now
+}
+
 /// The modified EUI-64 of a hardware address (RFC 4291, appendix A).
 fn eui64([a, b, c, d, e, f]: [u8; 6]) -> [u8; 8] {
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn description(name: &str, addresses: &[&str]) -> Description {
+    pub fn description(name: &str, addresses: &[&str]) -> Description {
         Description {
             name: name.into(),
             index: 2,
@@ -165,6 +230,55 @@ mod tests {
         assert_eq!(
             gids,
             ["fe80::1", "::ffff:10.0.0.1", "::ffff:10.0.0.2", "fd00::1"]
+        );
+    }
+
+    #[test]
+    fn packets_leave_from_an_address_of_the_destinations_kind() {
+        let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1"]);
+        let interface = Interface::of(&eth).unwrap();
+        let index = |destination: &str| {
+            let ip: Ipv6Addr = destination.parse().unwrap();
+            interface.index_towards(ibv_gid::from_bytes(ip.octets()))
+        };
+        for (destination, expected) in [
+            ("fe80::9", 0),
+            ("ff02::9", 0),
+            ("::ffff:239.1.2.3", 1),
+            ("fd00::9", 2),
+            ("ff15::9", 2),
+        ] {
+            assert_eq!(index(destination), Some(expected), "{destination}");
+        }
+    }
+
+    #[test]
+    fn an_entry_keeps_its_place_and_a_hole_is_filled() {
+        let begin = description("eth0", &["10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1"]);
+        let mut interface = Interface::of(&begin).unwrap();
+        let mut become_one_with = |addresses: &[&str]| {
+            interface = interface.successor(&[description("eth0", addresses)]);
+            let gids = interface.gids().into_iter();
+            let texts = gids.map(|(index, gid)| (index, Ipv6Addr::from(gid.bytes()).to_string()));
+            texts.collect::<Vec<_>>()
+        };
+        let at = |index, text: &str| (index, text.to_owned());
+        assert_eq!(
+            become_one_with(&["10.0.0.2", "fd00::1", "fe80::1"]),
+            [at(0, "fe80::1"), at(2, "::ffff:10.0.0.2"), at(3, "fd00::1")]
+        );
+        assert_eq!(
+            become_one_with(&["10.0.0.2", "10.0.0.7", "10.0.0.8", "fe80::1"]),
+            [
+                at(0, "fe80::1"),
+                at(1, "::ffff:10.0.0.7"),
+                at(2, "::ffff:10.0.0.2"),
+                at(3, "::ffff:10.0.0.8"),
+            ]
+        );
+        assert_eq!(
+            become_one_with(&["10.0.0.2", "fe80::2"]),
+            [at(0, "fe80::2"), at(2, "::ffff:10.0.0.2")]
         );
     }
 

@@ -5,22 +5,28 @@
 //!   ([`crate::roce`]).
 //!
 //! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interface, by its name or by one of its addresses. Both are read
-//! once, and so are the interface's addresses: a process keeps the GID table that it began with.
+//! once. What the interface is, up or down and with which addresses, is followed as long as the device is open
+//! ([`follow`]).
 
 mod interface;
+mod latest;
 
 pub use interface::{Entry, Interface};
+pub use latest::{Change, Latest};
 
 use crate::errno::{Errno, Result};
+use crate::roce;
+use crate::sys::interfaces;
 use std::sync::OnceLock;
+use verbena_abi::ibv_gid;
 
 /// What the port is attached to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Link {
     /// A subnet of this host alone.
     InfiniBand,
     /// An Ethernet interface.
-    Roce(Interface),
+    Roce(Latest),
 }
 
 static INFINIBAND: Link = Link::InfiniBand;
@@ -42,12 +48,31 @@ pub fn current() -> &'static Link {
     chosen().unwrap_or(&INFINIBAND)
 }
 
-/// The Ethernet interface, if the link is one.
+/// The Ethernet interface as it is now, if the link is one.
 #[inline]
 pub fn interface() -> Option<&'static Interface> {
     match current() {
         Link::InfiniBand => None,
-        Link::Roce(interface) => Some(interface),
+        Link::Roce(latest) => Some(latest.get()),
+    }
+}
+
+/// Looks what has become of the interface. Returns what has changed since the last look.
+pub fn follow() -> Vec<Change> {
+    match current() {
+        Link::InfiniBand => Vec::new(),
+        // What cannot be asked now is asked the next time.
+        Link::Roce(latest) => {
+            interfaces::all().map_or_else(|_| Vec::new(), |all| latest.learn(&all))
+        }
+    }
+}
+
+/// The multicast group that a GID names, by the one name that this link has for it.
+pub fn group(gid: ibv_gid) -> Option<[u8; 16]> {
+    match current() {
+        Link::InfiniBand => Some(gid.bytes()).filter(|bytes| bytes[0] == 0xff),
+        Link::Roce(_) => roce::group::address(gid).map(|ip| ip.octets()),
     }
 }
 
@@ -56,7 +81,7 @@ fn from_environment() -> Result<Link> {
         Err(_) | Ok("" | "infiniband") => Ok(Link::InfiniBand),
         Ok("roce") => {
             let wanted = std::env::var("VERBENA_INTERFACE").unwrap_or_default();
-            Interface::find(&wanted).map(Link::Roce)
+            Interface::find(&wanted).map(|found| Link::Roce(Latest::new(found)))
         }
         Ok(other) => {
             eprintln!("verbena: VERBENA_LINK is `{other}`; use infiniband or roce");

@@ -23,6 +23,7 @@ pub mod seek;
 pub mod tables;
 pub mod thread;
 pub mod timers;
+mod watch;
 
 use crate::capture::Capture;
 use crate::counters::Counters;
@@ -58,6 +59,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use tables::{Directory, ModeratedQueues, NumberTable};
 use timers::Timers;
+use watch::Watch;
 
 /// The adapter of this process, made when the device is opened first.
 pub static CURRENT: Current = Current {
@@ -146,6 +148,8 @@ pub struct Process {
     /// The progress thread makes progress: those who poll give way to it now and then.
     pub(crate) thread_works: AtomicBool,
     pub(crate) probe: Box<AtomicU64>,
+    /// Who is told of changes to the port.
+    pub(crate) watch: Watch,
     /// Port 4791, over RoCE.
     pub(crate) roce: OnceLock<Port>,
     /// Who is told of our packets.
@@ -240,6 +244,7 @@ impl Process {
             is_polled: AtomicBool::new(false),
             thread_works: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
+            watch: Watch::default(),
             roce: OnceLock::new(),
             capture: Capture::default(),
             fork_generation: fork::GENERATION.load(Ordering::SeqCst),
@@ -287,6 +292,7 @@ impl Process {
             listener,
         });
         let _ = begin.send(());
+        self.follow_link();
         // SAFETY: the handler is a function of this library, which stays loaded.
         unsafe { libc::atexit(leave_at_exit) };
         Ok(member)
@@ -501,12 +507,7 @@ impl Process {
                     member.registry.as_fd().as_raw_fd(),
                 ]
             }))
-            .chain(
-                self.roce
-                    .get()
-                    .into_iter()
-                    .flat_map(|port| port.descriptors().map(|fd| fd.as_raw_fd())),
-            )
+            .chain(self.roce.get().into_iter().flat_map(Port::descriptors))
             .chain(self.handshakes.all())
             .chain(self.capture.descriptor())
             .collect()

@@ -14,7 +14,7 @@ use crate::sys::clock;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::{Rings, Socket};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,8 +41,9 @@ const LISTENER: u64 = 1;
 const PORT: u64 = 2;
 const PORT_CALLERS: u64 = 3;
 const PORT_MANAGEMENT: u64 = 4;
-const CAPTURER: u64 = 5;
-const FIRST: u64 = 6;
+const PORT_GROUPS: u64 = 5;
+const CAPTURER: u64 = 6;
+const FIRST: u64 = 7;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
@@ -151,22 +152,30 @@ impl Poller {
 
     /// Whether packets shall wake the thread.
     pub fn heed_port(&mut self, process: &Process, wanted: bool) {
-        let Some(socket) = process.roce.get().and_then(|port| port.socket()) else {
+        let Some(port) = process.roce.get() else {
             return;
         };
-        let fd = socket.as_fd().as_raw_fd();
+        let Some(socket) = port.socket() else {
+            return;
+        };
         let heed = if wanted { Heed::On } else { Heed::Off };
         let operation = match self.port {
             before if before == heed => return,
             Heed::None => libc::EPOLL_CTL_ADD,
             Heed::Off | Heed::On => libc::EPOLL_CTL_MOD,
         };
-        let mut event = libc::epoll_event {
-            events: if wanted { libc::EPOLLIN as u32 } else { 0 },
-            u64: PORT,
+        let change = |fd: BorrowedFd<'_>, number| {
+            let mut event = libc::epoll_event {
+                events: if wanted { libc::EPOLLIN as u32 } else { 0 },
+                u64: number,
+            };
+            let (epoll, fd) = (self.epoll.as_raw_fd(), fd.as_raw_fd());
+            // SAFETY: `event` is valid for the call.
+            unsafe { libc::epoll_ctl(epoll, operation, fd, &mut event) == 0 }
         };
-        // SAFETY: `event` is valid for the call.
-        if unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) } == 0 {
+        // If this fails, datagrams to groups wait for the next look.
+        change(port.groups.as_fd(), PORT_GROUPS);
+        if change(socket.as_fd(), PORT) {
             self.port = heed;
         }
     }
@@ -233,7 +242,7 @@ impl Poller {
                 DOORBELL => process.doorbell.clear(),
                 LISTENER => self.accept(process, member),
                 // They are taken when the thread goes on.
-                PORT => (),
+                PORT | PORT_GROUPS => (),
                 PORT_CALLERS => {
                     if let Some(port) = process.roce.get() {
                         port.serve_callers();

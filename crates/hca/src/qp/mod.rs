@@ -23,6 +23,7 @@ use crate::cq::{Completion, Cq};
 use crate::device;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
+use crate::link;
 use crate::lock::{Guard, Lock};
 use crate::planted::{self, Fault};
 use crate::process::Process;
@@ -31,6 +32,7 @@ use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
 use crate::roce::path::Path;
 use crate::shm::context_table::QpRecord;
 use crate::xrcd::Xrcd;
+use multicast::Loopback;
 use responder::Arrival;
 use send::SendQueue;
 use std::ffi::c_int;
@@ -56,6 +58,8 @@ pub struct QpInit {
     pub cap: ibv_qp_cap,
     /// Every send completes, signalled or not.
     pub signal_all: bool,
+    /// What becomes of what it sends to groups.
+    pub loopback: Loopback,
 }
 
 /// A queue pair.
@@ -71,6 +75,7 @@ pub struct Qp {
     xrcd: Option<Arc<Xrcd>>,
     cap: ibv_qp_cap,
     signal_all: bool,
+    loopback: Loopback,
     state: AtomicU32,
     /// Which of its lives this is: changes with each reset.
     incarnation: AtomicU32,
@@ -116,6 +121,7 @@ impl Qp {
             xrcd: init.xrcd,
             cap,
             signal_all: init.signal_all,
+            loopback: init.loopback,
             state: AtomicU32::new(IBV_QPS_RESET),
             incarnation: AtomicU32::new(process.next_incarnation()),
             cookie: AtomicUsize::new(0),
@@ -480,18 +486,37 @@ impl Qp {
     }
 
     /// Attaches to a multicast group.
-    pub fn attach(self: &Arc<Qp>, group: [u8; 16]) -> Result<()> {
+    ///
+    /// # Errors
+    /// EINVAL when the GID is no multicast GID, or this no datagram queue pair; as [`Memberships::join`].
+    ///
+    /// [`Memberships::join`]: crate::roce::group::Memberships::join
+    pub fn attach(self: &Arc<Qp>, gid: ibv_gid) -> Result<()> {
         if self.kind != IBV_QPT_UD {
             return Err(Errno::EINVAL);
         }
-        self.process.groups.attach(group, self)?;
+        let group = link::group(gid).ok_or(Errno::EINVAL)?;
+        let join = || match self.process.roce.get() {
+            Some(port) => port.groups.join(group.into()),
+            None => Ok(()),
+        };
+        self.process.groups.attach(group, self, join)?;
         self.show_multicast();
         Ok(())
     }
 
     /// Detaches from a multicast group.
-    pub fn detach(&self, group: [u8; 16]) -> Result<()> {
-        self.process.groups.detach(group, self.number)?;
+    ///
+    /// # Errors
+    /// EINVAL when it was not attached.
+    pub fn detach(&self, gid: ibv_gid) -> Result<()> {
+        let group = link::group(gid).ok_or(Errno::EINVAL)?;
+        let leave = || {
+            if let Some(port) = self.process.roce.get() {
+                port.groups.leave(group.into());
+            }
+        };
+        self.process.groups.detach(group, self.number, leave)?;
         self.show_multicast();
         Ok(())
     }

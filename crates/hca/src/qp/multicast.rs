@@ -5,6 +5,16 @@ use crate::qp::Qp;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
+/// Whether what a queue pair sends to a group comes to members on this host, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loopback {
+    /// It does.
+    #[default]
+    Wanted,
+    /// It does not: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
+    Blocked,
+}
+
 /// Which queue pairs of this process are attached to which group.
 #[derive(Default)]
 pub struct Groups {
@@ -12,16 +22,22 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Attaches. Attaching twice is attaching once.
+    /// Attaches; with the first queue pair the process joins. Attaching twice is attaching once.
     ///
     /// # Errors
-    /// EINVAL when the GID is no multicast GID.
-    pub fn attach(&self, group: [u8; 16], queue_pair: &Arc<Qp>) -> Result<()> {
-        if group[0] != 0xff {
-            return Err(Errno::EINVAL);
-        }
+    /// As `join`; then nothing is attached.
+    pub fn attach(
+        &self,
+        group: [u8; 16],
+        queue_pair: &Arc<Qp>,
+        join: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
-        let list = members.entry(group).or_default();
+        let Some(list) = members.get_mut(&group) else {
+            join()?;
+            members.insert(group, vec![queue_pair.clone()]);
+            return Ok(());
+        };
         if !list
             .iter()
             .any(|member| member.number() == queue_pair.number())
@@ -31,11 +47,11 @@ impl Groups {
         Ok(())
     }
 
-    /// Detaches.
+    /// Detaches; with the last queue pair the process leaves.
     ///
     /// # Errors
     /// EINVAL when it was not attached.
-    pub fn detach(&self, group: [u8; 16], number: u32) -> Result<()> {
+    pub fn detach(&self, group: [u8; 16], number: u32, leave: impl FnOnce()) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
         let list = members.get_mut(&group).ok_or(Errno::EINVAL)?;
         let before = list.len();
@@ -43,6 +59,7 @@ impl Groups {
         let detached = list.len() < before;
         if list.is_empty() {
             members.remove(&group);
+            leave();
         }
         if detached { Ok(()) } else { Err(Errno::EINVAL) }
     }

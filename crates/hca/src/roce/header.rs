@@ -1,9 +1,9 @@
 //! The 40 bytes that the receive of a datagram begins with: over RoCE the IPv6 header, or 20 zero bytes and the IPv4
 //! header (annex A17.4.5.1). A UDP socket does not see them, so they are made again of what it says.
 
-use super::path::route;
+use super::path::{self, route};
 use crate::sys::udp::Address;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_wire::bth;
 use verbena_wire::ip::{self, DONT_FRAGMENT, Ipv4, Ipv6};
@@ -30,15 +30,31 @@ pub fn of(route: &Route, packet: &Packet<'_>) -> [u8; grh::LENGTH] {
 /// The header of a datagram of `data` bytes that stays on this host: as if it had come as a packet.
 pub fn of_own_host(source: ibv_gid, vector: &ibv_ah_attr, data: u16) -> [u8; grh::LENGTH] {
     const DETH: usize = 8;
-    let address = |gid: ibv_gid| Address {
-        ip: Ipv6Addr::from(gid.bytes()),
+    let address = |ip| Address {
+        ip,
         port: udp::PORT,
         scope: 0,
     };
-    let (from, to) = (address(source), address(vector.grh.dgid));
+    let (from, to) = (
+        address(source.bytes().into()),
+        address(path::destination(vector)),
+    );
     let route = route(from, to, vector.grh.traffic_class, vector.grh.hop_limit);
     let padded = usize::from(data).next_multiple_of(4);
     made(&route, bth::LENGTH + DETH + padded)
+}
+
+/// Where a datagram with this header was sent to; it may also be InfiniBand's global route header.
+pub fn destination(header: &[u8; grh::LENGTH]) -> Ipv6Addr {
+    let [.., a, b, c, d] = *header;
+    match header[0] >> 4 {
+        6 => {
+            let mut address = [0; 16];
+            address.copy_from_slice(&header[grh::LENGTH - 16..]);
+            address.into()
+        }
+        _ => Ipv4Addr::new(a, b, c, d).to_ipv6_mapped(),
+    }
 }
 
 /// The header of a packet of `length` bytes, from its BTH to its last pad byte.
@@ -113,6 +129,10 @@ mod tests {
             10, 9, 0, 2,
         ];
         assert_eq!(bytes[20..], golden);
+        assert_eq!(
+            destination(&bytes),
+            Ipv4Addr::new(10, 9, 0, 2).to_ipv6_mapped()
+        );
     }
 
     #[test]
@@ -126,6 +146,7 @@ mod tests {
         }));
         let bytes = made(&route, 56);
         assert_eq!(bytes[..8], [0x60, 0, 0, 0, 0, 68, ip::UDP, 64]);
+        assert_eq!(destination(&bytes), Ipv6Addr::from([2; 16]));
         assert_eq!(
             (bytes[8..24] == [1; 16], bytes[24..] == [2; 16]),
             (true, true)

@@ -10,6 +10,7 @@
 //! - [`port`]: what a process has of it, and what it waits on.
 //! - [`receive`]: which queue pair a packet is for.
 //! - [`steering`]: which process of those that share the port a packet goes to.
+//! - [`group`]: which of its groups a process has joined.
 //! - [`management`]: queue pair 1, which is the host's.
 //! - [`allow`]: whose packets are heard at all.
 //! - [`header`]: what a datagram's receive begins with.
@@ -27,6 +28,7 @@
 //! - The inbox is taken before any lock of a queue pair, and by nobody who holds one.
 
 pub mod allow;
+pub mod group;
 pub mod header;
 pub mod management;
 pub mod path;

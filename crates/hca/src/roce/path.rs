@@ -1,6 +1,7 @@
 //! From which address of ours to which of theirs: what an address vector means over RoCE (annex A17.4.4), and the
 //! sockets that packets leave from.
 
+use super::group;
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
 use crate::link;
@@ -15,6 +16,9 @@ use verbena_wire::{Gid, udp};
 /// Source ports are of this range, and say nothing (annex A17.4.3): the dynamic one of IANA.
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 const SOURCE_PORTS: u32 = 0x4000;
+
+/// Linux' default, for a socket that does not ask for another.
+const HOPS: u8 = 64;
 
 /// A socket that sends from one of our addresses.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ impl Sender {
             let local = Address { ip, port, scope };
             match Udp::sender(local) {
                 Ok(socket) => {
+                    let through = link::interface().map_or(0, |interface| interface.index);
+                    socket.send_to_groups(ip, through, HOPS)?;
                     return Ok(Sender {
                         socket,
                         local,
@@ -94,11 +100,14 @@ impl Senders {
         }
         let place = self.places.get(index).ok_or(Errno::EINVAL)?;
         let mut place = place.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(sender) = &*place {
+        let ip = Ipv6Addr::from(entry.gid.bytes());
+        let scope = scope(ip);
+        // Another address may have stood there before.
+        let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.local.scope == scope;
+        if let Some(sender) = place.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
-        let ip = Ipv6Addr::from(entry.gid.bytes());
-        let sender = Arc::new(Sender::bind(ip, scope(ip))?);
+        let sender = Arc::new(Sender::bind(ip, scope)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }
@@ -107,9 +116,9 @@ impl Senders {
     }
 }
 
-/// Link-local addresses mean something with their interface alone.
+/// Link-local addresses, and those of groups, mean something with their interface alone.
 fn scope(ip: Ipv6Addr) -> u32 {
-    let is_local = ip.segments()[0] & 0xffc0 == 0xfe80;
+    let is_local = ip.segments()[0] & 0xffc0 == 0xfe80 || ip.is_multicast();
     link::interface()
         .filter(|_| is_local)
         .map_or(0, |interface| interface.index)
@@ -123,12 +132,18 @@ pub struct Path {
     route: Route,
 }
 
-/// Whether an address vector leads to another host.
+/// Whether an address vector leads to another host, and to none but that.
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
-    let is_multicast = vector.grh.dgid.bytes()[0] == 0xff;
+    let is_multicast = group::address(vector.grh.dgid).is_some();
     link::interface().is_some_and(|interface| {
         vector.is_global != 0 && !is_multicast && interface.index_of(vector.grh.dgid).is_none()
     })
+}
+
+/// The IP address that an address vector's destination is.
+pub fn destination(vector: &ibv_ah_attr) -> Ipv6Addr {
+    let ip = Ipv6Addr::from(vector.grh.dgid.bytes());
+    group::address(vector.grh.dgid).unwrap_or(ip)
 }
 
 impl Path {
@@ -139,7 +154,7 @@ impl Path {
     /// or one of another kind than the destination.
     pub fn of(senders: &Senders, vector: &ibv_ah_attr) -> Result<Path> {
         let sender = senders.of(vector.grh.sgid_index.into())?;
-        let ip = Ipv6Addr::from(vector.grh.dgid.bytes());
+        let ip = destination(vector);
         if ip.to_ipv4_mapped().is_some() != sender.local.ip.to_ipv4_mapped().is_some() {
             return Err(Errno::EINVAL);
         }
@@ -162,8 +177,6 @@ impl Path {
 
     /// The same, with what the kernel fills in that the ICRC does not cover.
     pub fn route_as_sent(&self) -> Route {
-        /// Linux' default, for a socket that does not ask for another.
-        const HOPS: u8 = 64;
         route(self.sender.local, self.to, 0, HOPS)
     }
 

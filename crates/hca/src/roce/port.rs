@@ -1,5 +1,6 @@
 //! What a process has of port 4791: its slot, what it waits on, what it still has to say.
 
+use super::group::Memberships;
 use super::management::Interface;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
@@ -10,7 +11,7 @@ use crate::shm::registry::{BLOCK, BLOCKS};
 use crate::sys::socket::Socket;
 use crate::sys::udp::{Inbox, Udp};
 use std::collections::BTreeSet;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -29,13 +30,15 @@ pub struct Port {
     /// Those that management datagrams leave from, of which we want to hear when they did not arrive.
     pub(super) management_senders: Senders,
     pub(super) management: Interface,
+    /// The multicast groups that we have joined.
+    pub groups: Memberships,
 }
 
 impl Port {
     /// Opens the port.
     ///
     /// # Errors
-    /// As [`Pool::join`].
+    /// As [`Pool::join`] and [`Memberships::new`].
     pub fn open() -> Result<Port> {
         Ok(Port {
             pool: Pool::join()?,
@@ -46,6 +49,7 @@ impl Port {
             senders: Senders::default(),
             management_senders: Senders::that_keep_failures(),
             management: Interface::default(),
+            groups: Memberships::new()?,
         })
     }
 
@@ -114,8 +118,9 @@ impl Port {
     }
 
     /// All descriptors that a forked child must not keep.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.pool.descriptors()
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let pool = self.pool.descriptors().map(|fd| fd.as_raw_fd());
+        pool.chain(self.groups.descriptors()).collect()
     }
 
     /// Queue pairs have something to answer.

@@ -1,8 +1,8 @@
 //! What comes to the port: whether it is whole, and which queue pair it is for (specification 9.6.1).
 
-use super::allow;
 use super::path::{gid, route, with_identification};
 use super::port::Port;
+use super::{allow, group};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface};
 use crate::process::Process;
@@ -28,8 +28,15 @@ pub struct Arrival<'a> {
     pub route: &'a Route,
     /// The address that sent it.
     pub source: Ipv6Addr,
-    /// The address of ours that it came to.
+    /// The address of ours, or of a group, that it came to.
     pub destination: Ipv6Addr,
+}
+
+impl Arrival<'_> {
+    /// Whether it was sent to a multicast group.
+    fn destination_is_group(&self) -> bool {
+        group::address(gid(self.destination)).is_some()
+    }
 }
 
 /// Tells of a datagram that came, and how its ICRC was found right, if it was.
@@ -92,7 +99,20 @@ impl Process {
             // A batch at a time and not a packet: so one acknowledgement stands for many.
             self.answer(port, port.take_talkative());
         }
-        worked
+        worked | self.receive_from_groups(port, inbox)
+    }
+
+    /// Takes what has come to groups that we have joined. Nobody answers it.
+    fn receive_from_groups(&self, port: &Port, inbox: &mut Inbox) -> bool {
+        let ready = port.groups.ready();
+        for socket in &ready {
+            for index in 0..inbox.receive(socket) {
+                if let Some(arrived) = inbox.arrived(index) {
+                    self.sort(&arrived, &mut Vec::new());
+                }
+            }
+        }
+        !ready.is_empty()
     }
 
     /// Takes datagrams that no socket has brought, as if one had, and answers them: how a test is a network.
@@ -130,10 +150,7 @@ impl Process {
             self.counters.shard().foreign_packets.add(datagrams);
             return;
         }
-        // The port is open on all addresses of the host; ours are those of the interface.
-        let is_ours =
-            |interface: &Interface| interface.index_of(gid(arrived.destination)).is_some();
-        if !link::interface().is_some_and(is_ours) {
+        if !link::interface().is_some_and(|interface| concerns(interface, arrived)) {
             return;
         }
         let to = Address {
@@ -176,6 +193,9 @@ impl Process {
             self.counters.shard().packets_received.add(1);
             return self.take_management(arrival);
         }
+        if arrival.destination_is_group() {
+            return self.take_group_datagram(arrival);
+        }
         let Some(queue_pair) = self.queue_pairs.find(bth.destination.value()) else {
             return;
         };
@@ -192,5 +212,27 @@ impl Process {
             }
             Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(arrival),
         }
+    }
+
+    /// A datagram for all queue pairs that are attached to a group (specification 9.8.3, 10.5).
+    fn take_group_datagram(&self, arrival: &Arrival<'_>) {
+        let bth = &arrival.packet.headers.bth;
+        if bth.destination != Qpn::MULTICAST || bth.opcode.service() != Service::Ud {
+            return;
+        }
+        self.counters.shard().packets_received.add(1);
+        for queue_pair in self.groups.members(&arrival.destination.octets()) {
+            queue_pair.take_datagram_packet(arrival);
+        }
+    }
+}
+
+/// Whether datagrams were sent to us by another host. The port is open on all addresses of this one, and ours are those of
+/// the interface; what this host itself sends to a group has gone through shared memory already.
+fn concerns(interface: &Interface, arrived: &Arrived<'_>) -> bool {
+    let has = |ip| interface.index_of(gid(ip)).is_some();
+    match group::address(gid(arrived.destination)) {
+        Some(_) => !has(arrived.source.ip),
+        None => has(arrived.destination),
     }
 }

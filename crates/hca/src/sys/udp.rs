@@ -73,43 +73,39 @@ impl Udp {
     /// # Errors
     /// EADDRINUSE when somebody has the port who does not share it with us.
     pub fn receiver(port: u16, sharing: Sharing) -> Result<Udp> {
-        match Udp::new(libc::AF_INET6) {
-            Ok(socket) => {
-                socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
-                socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
-                socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
-                socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
-                // What rxe sends over IPv6. The ICRC says more than the checksum would.
-                let _ = socket.set(libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
-                socket.become_receiver(port, sharing, libc::AF_INET6)
-            }
+        let any = |ip| Address { ip, port, scope: 0 };
+        match Udp::receiver_at(any(Ipv6Addr::UNSPECIFIED), libc::AF_INET6, sharing) {
             Err(Errno(libc::EAFNOSUPPORT)) => {
-                Udp::new(libc::AF_INET)?.become_receiver(port, sharing, libc::AF_INET)
+                let any = any(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
+                Udp::receiver_at(any, libc::AF_INET, sharing)
             }
-            Err(error) => Err(error),
+            answer => answer,
         }
     }
 
-    fn become_receiver(self, port: u16, sharing: Sharing, family: libc::c_int) -> Result<Udp> {
-        if sharing == Sharing::Shared {
-            self.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    /// A socket that receives what comes to an address and port.
+    pub(super) fn receiver_at(at: Address, family: libc::c_int, sharing: Sharing) -> Result<Udp> {
+        let socket = Udp::new(family)?;
+        if family == libc::AF_INET6 {
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+            // What rxe sends over IPv6. The ICRC says more than the checksum would.
+            let _ = socket.set(libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
         }
-        self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
-        self.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-        self.set(libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
-        self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
+        if sharing == Sharing::Shared {
+            socket.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        }
+        socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+        socket.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        socket.set(libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
+        socket.hear_of_own_groups_alone(family)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         // Older kernels do not coalesce.
-        let _ = self.set(libc::IPPROTO_UDP, UDP_GRO, 1);
-        let any = Address {
-            ip: match family {
-                libc::AF_INET => Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(),
-                _ => Ipv6Addr::UNSPECIFIED,
-            },
-            port,
-            scope: 0,
-        };
-        self.bind(any)?;
-        Ok(self)
+        let _ = socket.set(libc::IPPROTO_UDP, UDP_GRO, 1);
+        socket.bind(at)?;
+        Ok(socket)
     }
 
     /// A socket that sends from an address of this host.
@@ -137,7 +133,13 @@ impl Udp {
         Ok(socket)
     }
 
-    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> Result<()> {
+    /// `T` is what the kernel takes for the option, plain data.
+    pub(super) fn set<T: Copy>(
+        &self,
+        level: libc::c_int,
+        option: libc::c_int,
+        value: T,
+    ) -> Result<()> {
         // SAFETY: `value` is readable for its size.
         let answer = unsafe {
             libc::setsockopt(

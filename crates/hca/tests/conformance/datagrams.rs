@@ -56,14 +56,15 @@ fn case_a_datagram_lands_behind_forty_bytes() {
 #[ignore = "run by path"]
 fn case_every_member_of_a_group_gets_a_copy_with_its_route() {
     let (a, b) = pair(IBV_QPT_UD);
-    let mut group = [0u8; 16];
-    group[0] = 0xff;
-    group[15] = 0x42;
+    let mut bytes = [0u8; 16];
+    bytes[0] = 0xff;
+    bytes[15] = 0x42;
+    let group = ibv_gid::from_bytes(bytes);
     b.qp.attach(group).unwrap();
     a.qp.attach(group).unwrap();
     let mut attributes = local();
     attributes.is_global = 1;
-    attributes.grh.dgid = ibv_gid::from_bytes(group);
+    attributes.grh.dgid = group;
     attributes.dlid = 0xc001;
     let address = AddressHandle::create(&a.pd, &attributes).unwrap();
     a.receive(1, 0, 100);
@@ -79,7 +80,7 @@ fn case_every_member_of_a_group_gets_a_copy_with_its_route() {
     for side in [&a, &b] {
         let received = side.wait_ok();
         assert_eq!(received.wc_flags & IBV_WC_GRH, IBV_WC_GRH);
-        assert_eq!(side.buffer[24..40], group);
+        assert_eq!(side.buffer[24..40], bytes);
     }
     assert!(a.qp.destroy().is_err(), "a member cannot go");
     a.qp.detach(group).unwrap();

@@ -6,6 +6,7 @@ use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::memory::region::Region;
+use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 
 /// Every right there is.
@@ -54,6 +55,7 @@ impl Side {
             xrcd: None,
             cap,
             signal_all: false,
+            loopback: Loopback::Wanted,
         };
         let qp = Qp::create(&context, init).unwrap();
         let buffer = pages(BUFFER);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::shm::registry::{self, Registry};
 
@@ -118,6 +119,7 @@ impl Adapter {
             xrcd: None,
             cap,
             signal_all: false,
+            loopback: Loopback::Wanted,
         };
         Qp::create(&self.context, init).unwrap()
     }

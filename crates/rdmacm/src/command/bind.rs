@@ -7,8 +7,10 @@ use crate::event::{Event, Kind};
 use crate::port::Ports;
 use crate::service::State;
 use crate::stage::Stage;
-use crate::way::Way;
-use std::net::SocketAddr;
+use crate::way::{Way, mapped};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use verbena_abi::ibv_gid;
+use verbena_hca::device;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 
@@ -45,6 +47,9 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         let (port, address) = ports.reserve(identifier.space.number(), address)?;
         identifier.port = Some(port);
         identifier.source = Some(address);
+    }
+    if !address.ip().is_unspecified() {
+        identifier.way = Way::within(address);
     }
     identifier.stage = Stage::Bound;
     Ok(())
@@ -97,19 +102,39 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
             SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
         });
     }
-    let source = if bound.ip().is_unspecified() {
-        address::source_towards(destination)?
-    } else {
+    let is_group = destination.ip().is_multicast();
+    let source = if !bound.ip().is_unspecified() {
         bound
-    };
-    let way = if destination.ip().is_multicast() || address::is_ours(destination) {
-        Way::within(source)
-    } else if link::interface().is_some() {
-        Way::between(source, destination)?
+    } else if is_group && link::interface().is_some() {
+        source_towards_group(destination)?
     } else {
-        return Err(Errno(libc::EHOSTUNREACH));
+        address::source_towards(destination)?
+    };
+    let way = match link::interface() {
+        _ if !is_group && address::is_ours(destination) => Way::within(source),
+        Some(_) => Way::between(source, destination)?,
+        None if is_group => Way::within(source),
+        None => return Err(Errno(libc::EHOSTUNREACH)),
     };
     Ok((source, destination, way))
+}
+
+/// The port's address towards a group: the routing table's, if it leads there through the port. Few tables say anything of
+/// groups, and the port was chosen.
+fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
+    let index_of = |ip| device::index_of(ibv_gid::from_bytes(mapped(ip).octets()));
+    if let Ok(source) = address::source_towards(group)
+        && index_of(source.ip()).is_some()
+    {
+        return Ok(source);
+    }
+    let towards = ibv_gid::from_bytes(mapped(group.ip()).octets());
+    let interface = link::interface();
+    let index = interface.and_then(|interface| interface.index_towards(towards));
+    let gid = index.and_then(device::gid_at);
+    let gid = gid.ok_or(Errno(libc::ENETUNREACH))?;
+    let ip = IpAddr::from(Ipv6Addr::from(gid.bytes())).to_canonical();
+    Ok(SocketAddr::new(ip, 0))
 }
 
 /// Finds the path. There is one, and it is known.

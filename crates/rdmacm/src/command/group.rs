@@ -8,9 +8,12 @@ use crate::channel::Waiting;
 use crate::event::{Event, Kind, Parameters};
 use crate::identifier::Space;
 use crate::service::{Membership, State};
-use std::net::IpAddr;
+use crate::way::{Way, mapped};
+use std::net::{IpAddr, Ipv6Addr};
+use verbena_abi::ibv_gid;
 use verbena_hca::device::PKEY;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 
 /// The queue pair number of every group.
 const EVERY_MEMBER: u32 = 0xff_ffff;
@@ -28,7 +31,11 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     let mut vector = identifier.way.address_vector();
-    let group = identifier_of(address.ip(), identifier.space).ok_or(Errno::EINVAL)?;
+    let group = match link::interface() {
+        Some(_) => identifier_over_ethernet(address.ip(), &identifier.way),
+        None => identifier_of(address.ip(), identifier.space),
+    };
+    let group = group.ok_or(Errno::EINVAL)?;
     let membership = Membership {
         uid: wanted.uid,
         identifier: wanted.id,
@@ -43,7 +50,9 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         return Err(error);
     }
     vector.dgid = group;
-    vector.dlid = local_identifier(&group);
+    if link::interface().is_none() {
+        vector.dlid = local_identifier(&group);
+    }
     vector.is_global = 1;
     let joined = DatagramParameters {
         qp_num: EVERY_MEMBER,
@@ -82,6 +91,15 @@ pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
     });
     // SAFETY: passed on.
     unsafe { command.answer_reported(wanted.response, membership.events_reported) }
+}
+
+/// The group's identifier over RoCE: the group's address itself (annex A17.9.1), which must be of the same version of IP as
+/// the address that the identifier sends from.
+fn identifier_over_ethernet(group: IpAddr, way: &Way) -> Option<[u8; 16]> {
+    let is_v4 = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();
+    let (source, group) = (Ipv6Addr::from(way.source), mapped(group));
+    let named = link::group(ibv_gid::from_bytes(group.octets()))?;
+    (is_v4(source) == is_v4(named.into())).then(|| group.octets())
 }
 
 /// The group's identifier (RFC 4391, section 4): of an IP group, link-local, in our partition. RDMA_PS_UDP marks its own

@@ -4,11 +4,13 @@
 
 use super::Outcome;
 use crate::ah::AddressHandle;
+use crate::link;
 use crate::memory::transfer::Runs;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog;
 use crate::qp::message::{Datagram, Endpoint, Request, Route};
+use crate::qp::multicast::Loopback;
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::roce::path::leads_elsewhere;
 use crate::shm::registry::Identity;
@@ -64,10 +66,24 @@ impl Qp {
             grh,
             runs: &runs,
         };
-        if datagram.is_multicast {
-            return self.send_multicast(&packet);
+        if !datagram.is_multicast {
+            return self.send_unicast(&packet);
         }
-        self.send_unicast(&packet)
+        match link::interface() {
+            None => self.process.counters.shard().send_operations.add(1),
+            Some(_) => {
+                // To members on other hosts.
+                let queue_key = datagram.qkey;
+                let sent = self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
+                if !matches!(sent, Outcome::Done) {
+                    return sent;
+                }
+            }
+        }
+        if self.loopback == Loopback::Wanted {
+            self.send_to_neighbours(&packet);
+        }
+        Outcome::Done
     }
 
     pub(in crate::qp) fn datagram(
@@ -112,13 +128,12 @@ impl Qp {
         }
     }
 
-    /// To every process that has joined any group; each looks for its own members. A process whose channel is full
-    /// misses it, as a congested receiver would.
-    fn send_multicast(self: &Arc<Qp>, packet: &Packet<'_>) -> Outcome {
+    /// To every process of this host that has joined any group; each looks for its own members. A process whose channel
+    /// is full misses it, as a congested receiver would.
+    fn send_to_neighbours(self: &Arc<Qp>, packet: &Packet<'_>) {
         let Some(member) = self.process.member.get() else {
-            return Outcome::Done;
+            return;
         };
-        self.process.counters.shard().send_operations.add(1);
         for identity in member.registry.multicast_members() {
             match self.process.outbound_to(identity) {
                 _ if self.process.backlog.wait_for(identity) => self.greet(identity, packet),
@@ -127,7 +142,6 @@ impl Qp {
                 None => self.greet(identity, packet),
             }
         }
-        Outcome::Done
     }
 
     fn greet(self: &Arc<Qp>, identity: Identity, packet: &Packet<'_>) {
@@ -211,7 +225,7 @@ impl Packet<'_> {
 
 /// What the completion of a datagram says of its way.
 fn service_level(attributes: &ibv_ah_attr) -> u8 {
-    match crate::link::interface() {
+    match link::interface() {
         None => attributes.sl & 15,
         Some(_) => crate::roce::header::kind(attributes.grh.dgid.bytes().into()),
     }
@@ -219,7 +233,7 @@ fn service_level(attributes: &ibv_ah_attr) -> u8 {
 
 /// The 40 bytes of a global route header (architecture specification, 8.3), or over RoCE what stands for it.
 fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
-    if let Some(interface) = crate::link::interface() {
+    if let Some(interface) = link::interface() {
         let source = interface.entry(attributes.grh.sgid_index.into());
         let source = source.map_or(attributes.grh.dgid, |entry| entry.gid);
         return crate::roce::header::of_own_host(source, attributes, data);

@@ -6,6 +6,7 @@ use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::message::Datagram;
 use crate::receive::Receive;
+use crate::roce::header::destination;
 use verbena_abi::*;
 
 /// Bytes of a global route header, and of the room for one at the beginning of every datagram's receive.
@@ -28,13 +29,14 @@ impl Call<'_> {
         if route == 0 {
             return;
         }
-        let mut group = [0u8; 16];
-        // SAFETY: the record holds at least the 40 bytes of the route, of which the last 16 are the group.
+        let mut header = [0u8; ROUTE];
+        // SAFETY: the record holds at least the 40 bytes of the route.
         unsafe {
-            group
+            header
                 .as_mut_ptr()
-                .copy_from_nonoverlapping(self.record.payload.add(24), 16)
+                .copy_from_nonoverlapping(self.record.payload, ROUTE)
         };
+        let group = destination(&header).octets();
         for queue_pair in self.process.groups.members(&group) {
             self.take_datagram(&queue_pair, datagram, route);
         }

@@ -11,8 +11,10 @@
 
 use super::packets::operation;
 use super::{SendQueue, is_answered};
+use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
 use crate::device;
+use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::message::Nak;
@@ -193,10 +195,12 @@ impl Qp {
 
 /// Whether packets of a request leave as such, and are told where they do.
 fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
-    send.packets.is_some()
-        || request
-            .address
-            .is_some_and(|address| leads_elsewhere(address.attributes()))
+    // A datagram to a group of RoCE goes to other hosts, too.
+    let leaves = |address: &Arc<AddressHandle>| {
+        let is_group = address.is_multicast() && link::interface().is_some();
+        is_group || leads_elsewhere(address.attributes())
+    };
+    send.packets.is_some() || request.address.is_some_and(leaves)
 }
 
 /// What makes packets of one request.

@@ -67,7 +67,10 @@ impl Qp {
             operation: Operation::Send(tail),
             length: runs.total() as u32,
             addressee: Addressee::Datagram {
-                queue_pair: Qpn::new(request.remote_qpn),
+                queue_pair: match address.is_multicast() {
+                    true => Qpn::MULTICAST,
+                    false => Qpn::new(request.remote_qpn),
+                },
                 queue_key: QKey(queue_key),
             },
             fence: Fence::Off,

@@ -1,0 +1,147 @@
+//! Multicast groups of other hosts (annex A17.9.1): which IP group a GID names, and the memberships of this process.
+//!
+//! A process that attaches a queue pair to a group joins it by a socket of its own, which is bound to the group's address
+//! and port 4791. So the kernel gives every process that has joined a copy, the filter that divides the port among
+//! processes has no part in it, and a membership ends with its process, however that ends.
+//!
+//! What this host sends to a group does not come back by its sockets: its own members get it through shared memory.
+
+use crate::errno::Result;
+use crate::link;
+use crate::sys::readiness::Readiness;
+use crate::sys::udp::Udp;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use verbena_abi::ibv_gid;
+use verbena_wire::udp;
+
+/// The IP group that a GID names: one of IPv6 itself; one of IPv4 mapped, as RoCEv2 writes it (`::ffff:239.1.2.3`) or as
+/// its predecessor did (`ff0e::ffff:239.1.2.3`).
+pub fn address(gid: ibv_gid) -> Option<Ipv6Addr> {
+    let ip = Ipv6Addr::from(gid.bytes());
+    if let Some(v4) = ip.to_ipv4_mapped() {
+        return v4.is_multicast().then_some(ip);
+    }
+    if !ip.is_multicast() {
+        return None;
+    }
+    let [0xff0e, 0, 0, 0, 0, 0xffff, high, low] = ip.segments() else {
+        return Some(ip);
+    };
+    let v4 = Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    Some(if v4.is_multicast() {
+        v4.to_ipv6_mapped()
+    } else {
+        ip
+    })
+}
+
+/// The groups that this process has joined.
+#[derive(Debug)]
+pub struct Memberships {
+    ready: Readiness,
+    sockets: Mutex<BTreeMap<u64, (Ipv6Addr, Arc<Udp>)>>,
+    /// How many there are, so that looking costs nothing without.
+    count: AtomicU32,
+}
+
+impl Memberships {
+    /// None yet.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptors or memory left.
+    pub fn new() -> Result<Memberships> {
+        Ok(Memberships {
+            ready: Readiness::new()?,
+            sockets: Mutex::default(),
+            count: AtomicU32::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (Ipv6Addr, Arc<Udp>)>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins a group, which we are no member of.
+    ///
+    /// # Errors
+    /// As [`Udp::member`].
+    pub fn join(&self, group: Ipv6Addr) -> Result<()> {
+        let interface = link::interface().map_or(0, |interface| interface.index);
+        let socket = Udp::member(group, udp::PORT, interface)?;
+        let mut sockets = self.lock();
+        let number = sockets.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.ready.add(&socket, number)?;
+        sockets.insert(number, (group, Arc::new(socket)));
+        self.count.store(sockets.len() as u32, Ordering::Release);
+        Ok(())
+    }
+
+    /// Leaves it.
+    pub fn leave(&self, group: Ipv6Addr) {
+        let mut sockets = self.lock();
+        sockets.retain(|_, (joined, socket)| {
+            let stays = *joined != group;
+            if !stays {
+                self.ready.remove(&**socket);
+            }
+            stays
+        });
+        self.count.store(sockets.len() as u32, Ordering::Release);
+    }
+
+    /// Some of the sockets to which something has come.
+    pub(super) fn ready(&self) -> Vec<Arc<Udp>> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let sockets = self.lock();
+        let socket = |number| sockets.get(&number).map(|(_, socket)| socket.clone());
+        self.ready.now().filter_map(socket).collect()
+    }
+
+    /// All descriptors.
+    pub(super) fn descriptors(&self) -> Vec<RawFd> {
+        let sockets = self.lock();
+        let sockets = sockets.values().map(|(_, socket)| socket.as_fd());
+        let all = std::iter::once(self.ready.as_fd()).chain(sockets);
+        all.map(|fd| fd.as_raw_fd()).collect()
+    }
+}
+
+/// Can be read while something waits.
+impl AsFd for Memberships {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gid_names_a_group_of_ipv4_or_ipv6() {
+        let of = |text: &str| {
+            let ip: Ipv6Addr = text.parse().unwrap();
+            address(ibv_gid::from_bytes(ip.octets())).map(|ip| ip.to_string())
+        };
+        let v4 = Some("::ffff:239.1.2.3".to_owned());
+        assert_eq!(of("::ffff:239.1.2.3"), v4);
+        assert_eq!(of("ff0e::ffff:239.1.2.3"), v4);
+        for v6 in [
+            "ff15::7",
+            "ff0e::ffff:10.0.0.1",
+            "ff0e:0:0:1:0:ffff:ef01:203",
+        ] {
+            let ip: Ipv6Addr = v6.parse().unwrap();
+            assert_eq!(of(v6), Some(ip.to_string()));
+        }
+        for unicast in ["::ffff:10.9.0.1", "fd09::1", "fe80::1", "::239.1.2.3"] {
+            assert_eq!(of(unicast), None, "{unicast}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which of many descriptors can be read: epoll(7), itself a descriptor that can be read while one of them can.
+
+use crate::errno::{Errno, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Descriptors that are looked at together, each by a number.
+#[derive(Debug)]
+pub struct Readiness {
+    epoll: OwnedFd,
+}
+
+impl Readiness {
+    /// Of none.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptors or memory left.
+    pub fn new() -> Result<Readiness> {
+        // SAFETY: no pointers; the result is checked before it is owned.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: just made, owned by nobody else.
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Readiness { epoll })
+    }
+
+    /// From now on `descriptor` is looked at, by `number`.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory left.
+    pub fn add(&self, descriptor: &impl AsFd, number: u64) -> Result<()> {
+        self.change(libc::EPOLL_CTL_ADD, descriptor, number)
+    }
+
+    /// Not any more. To be said before it is closed, for a child may have a copy of it, and then it would stay.
+    pub fn remove(&self, descriptor: &impl AsFd) {
+        // It was added; nothing else can be wrong.
+        let _ = self.change(libc::EPOLL_CTL_DEL, descriptor, 0);
+    }
+
+    fn change(&self, operation: libc::c_int, descriptor: &impl AsFd, number: u64) -> Result<()> {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: number,
+        };
+        let fd = descriptor.as_fd().as_raw_fd();
+        // SAFETY: `event` is valid for the call.
+        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) } {
+            0 => Ok(()),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// The numbers of some that can be read now: others the next time, so that all have their turn.
+    pub fn now(&self) -> impl Iterator<Item = u64> {
+        const MOST: usize = 16;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
+        // SAFETY: `events` has room for MOST entries.
+        let count = unsafe {
+            libc::epoll_wait(
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                MOST as libc::c_int,
+                0,
+            )
+        };
+        let count = usize::try_from(count).unwrap_or(0);
+        events.into_iter().take(count).map(|event| event.u64)
+    }
+}
+
+impl AsFd for Readiness {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
