@@ -18,7 +18,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, connections
+from . import applications, connections, crowds
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -86,6 +86,8 @@ def cases() -> list[Case]:
         Case("ib_send_lat -e", "", on_hosts(answered_in_order)),
         Case("several processes of a host share the port", "", on_hosts(crowd)),
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
+        Case("what the dead had of the port is used again", "", on_hosts(crowds.lives)),
+        Case("16 hosts, stops and kills", "", crowds.crowd),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("packets from strangers", "", on_hosts(strangers)),
         Case("packets of a hostile host", "", on_hosts(hostile)),
