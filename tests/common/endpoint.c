@@ -68,7 +68,6 @@ static void make_queue_pair(struct endpoint *endpoint)
 	};
 	endpoint->qp = ibv_create_qp(endpoint->pd, &attributes);
 	CHECK_POINTER(endpoint->qp);
-	endpoint->psn = endpoint->qp->qp_num & 0xffffff;
 
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = PORT };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -112,7 +111,7 @@ struct address endpoint_address(const struct endpoint *endpoint)
 {
 	return (struct address){
 		.qp_number = endpoint->qp->qp_num,
-		.psn = endpoint->psn,
+		.psn = endpoint->psn != 0 ? endpoint->psn : endpoint->qp->qp_num & 0xffffff,
 		.lid = endpoint->lid,
 		.gid = endpoint->port.gid,
 	};

@@ -41,7 +41,7 @@ struct endpoint {
 	struct settings settings;
 	uint16_t lid;
 	struct port port;
-	uint32_t psn; /* of the first packet; the queue pair's number, if nobody says otherwise */
+	uint32_t psn; /* of the first packet; 0: the queue pair's number */
 };
 
 /* What a peer must know to connect. */
