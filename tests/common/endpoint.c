@@ -1,6 +1,7 @@
 #include "endpoint.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #define PORT 1
@@ -30,6 +31,22 @@ struct ibv_context *device_open(void)
 	CHECK_POINTER(context);
 	ibv_free_device_list(devices);
 	return context;
+}
+
+static struct port port_of(struct ibv_context *context, const struct ibv_port_attr *attributes)
+{
+	struct port port = {
+		.is_ethernet = attributes->link_layer == IBV_LINK_LAYER_ETHERNET,
+		.mtu = attributes->active_mtu,
+	};
+	for (int index = 0; port.is_ethernet && index < attributes->gid_tbl_len; index++) {
+		CHECK_CALL(ibv_query_gid(context, PORT, index, &port.gid));
+		port.gid_index = (uint8_t)index;
+		if (IN6_IS_ADDR_V4MAPPED((struct in6_addr *)&port.gid))
+			return port;
+	}
+	CHECK(!port.is_ethernet);
+	return port;
 }
 
 static void make_queue_pair(struct endpoint *endpoint)
@@ -70,6 +87,7 @@ struct endpoint endpoint_open(struct settings settings)
 	struct ibv_port_attr port;
 	CHECK_CALL(ibv_query_port(endpoint.context, PORT, &port));
 	endpoint.lid = port.lid;
+	endpoint.port = port_of(endpoint.context, &port);
 	endpoint.pd = ibv_alloc_pd(endpoint.context);
 	CHECK_POINTER(endpoint.pd);
 	endpoint.channel = ibv_create_comp_channel(endpoint.context);
@@ -93,8 +111,9 @@ struct address endpoint_address(const struct endpoint *endpoint)
 {
 	return (struct address){
 		.qp_number = endpoint->qp->qp_num,
-		.psn = endpoint->qp->qp_num & 0xffffff,
+		.psn = endpoint->psn != 0 ? endpoint->psn : endpoint->qp->qp_num & 0xffffff,
 		.lid = endpoint->lid,
+		.gid = endpoint->port.gid,
 	};
 }
 
@@ -107,10 +126,18 @@ void endpoint_connect(struct endpoint *endpoint, struct address peer)
 	struct ibv_qp_attr receive = { .qp_state = IBV_QPS_RTR };
 	int mask = IBV_QP_STATE;
 	if (connected) {
-		receive.path_mtu = IBV_MTU_4096;
+		receive.path_mtu = endpoint->port.mtu;
 		receive.dest_qp_num = peer.qp_number;
 		receive.rq_psn = peer.psn;
 		receive.ah_attr = (struct ibv_ah_attr){ .dlid = peer.lid, .port_num = PORT };
+		if (endpoint->port.is_ethernet) {
+			receive.ah_attr.is_global = 1;
+			receive.ah_attr.grh = (struct ibv_global_route){
+				.dgid = peer.gid,
+				.sgid_index = endpoint->port.gid_index,
+				.hop_limit = 64,
+			};
+		}
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	}
 	if (reliable) {

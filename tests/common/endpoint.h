@@ -24,6 +24,14 @@ struct settings {
 /* RC, every access, depth 64, retries that end soon, receiver-not-ready for ever. */
 struct settings endpoint_defaults(void);
 
+/* What else is of interest of the port. On Ethernet peers are reached by GID, there by that of an IPv4 address. */
+struct port {
+	bool is_ethernet;
+	uint8_t gid_index;
+	union ibv_gid gid;
+	enum ibv_mtu mtu;
+};
+
 struct endpoint {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -32,6 +40,8 @@ struct endpoint {
 	struct ibv_qp *qp;
 	struct settings settings;
 	uint16_t lid;
+	struct port port;
+	uint32_t psn; /* of the first packet; 0: the queue pair's number */
 };
 
 /* What a peer must know to connect. */
@@ -39,6 +49,7 @@ struct address {
 	uint32_t qp_number;
 	uint32_t psn;
 	uint16_t lid;
+	union ibv_gid gid;
 };
 
 /* A region that a peer may reach. */

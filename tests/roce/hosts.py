@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 WIRE_PYTHON = "/usr/bin/python3"
 # Programs run on a port of their own namespace, so any will do.
 PORT = 18515
+ROCE = 4791
 
 
 class NoNamespaces(Exception):
@@ -92,6 +93,12 @@ class Host:
                     return True
         return False
 
+    def has_port_of_roce(self) -> bool:
+        """Whether a socket there has the port of RoCE."""
+        return any(line.split()[1].endswith(f":{ROCE:04X}")
+                   for table in ("udp", "udp6")
+                   for line in Path(f"/proc/{self.keeper.pid}/net/{table}").read_text().splitlines()[1:])
+
     def datagrams(self) -> int:
         """Datagrams of IPv4 that programs there have been given."""
         lines = Path(f"/proc/{self.keeper.pid}/net/snmp").read_text().splitlines()
@@ -148,14 +155,17 @@ class Hosts:
             first.setup("ip", "link", "add", first.interface, "type", "veth", "peer", "name",
                         second.interface, "netns", str(second.keeper.pid))
         for host in self.members:
-            host.setup("ip", "link", "set", "lo", "up")
-            host.setup("ip", "addr", "add", f"{host.address}/24", "dev", host.interface)
-            # Without the second in which an address is looked for on the link before it is used.
-            host.setup("ip", "addr", "add", f"{host.address6}/64", "dev", host.interface, "nodad")
-            host.setup("ip", "link", "set", host.interface, "mtu", str(self.mtu), "up")
+            self._configure(host)
         # A TAP does not know; what it is attached to does.
         up = ("state UP", "state UNKNOWN")
         self._wait(lambda: all(any(state in self._link(host) for state in up) for host in self.members))
+
+    def _configure(self, host: Host) -> None:
+        host.setup("ip", "link", "set", "lo", "up")
+        host.setup("ip", "addr", "add", f"{host.address}/24", "dev", host.interface)
+        # Without the second in which an address is looked for on the link before it is used.
+        host.setup("ip", "addr", "add", f"{host.address6}/64", "dev", host.interface, "nodad")
+        host.setup("ip", "link", "set", host.interface, "mtu", str(self.mtu), "up")
 
     def _carry(self, wire: Wire, first: Host, second: Host) -> None:
         shares = (wire.seed, wire.lost, wire.doubled, wire.damaged, wire.delayed, wire.behind)
@@ -225,3 +235,31 @@ class Hosts:
             return Exchange(serving.finish(time.monotonic()), None)
         asking = self.start(second, "client", second.on_adapter(*client))
         return finish(serving, asking, deadline)
+
+
+@dataclass
+class SwitchedHosts(Hosts):
+    """Many hosts at one switch."""
+
+    count: int = 16
+    _switch: Optional[Host] = None
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        if self._switch:
+            self._switch.keeper.finish(time.monotonic())
+
+    def _make(self) -> None:
+        # The switch is a namespace like a host's, in which nothing runs.
+        switch = self._keep("switch", ["unshare", "-Urn", "sleep", "infinity"])
+        self.members.remove(switch)
+        self._switch = switch
+        switch.setup("ip", "link", "add", "switch", "type", "bridge")
+        switch.setup("ip", "link", "set", "switch", "up")
+        for number in range(1, self.count + 1):
+            host = self._keep(f"h{number}", switch.inside(["unshare", "-n", "sleep", "infinity"]))
+            switch.setup("ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", host.interface,
+                         "netns", str(host.keeper.pid))
+            switch.setup("ip", "link", "set", f"port{number}", "master", "switch", "up")
+            self._configure(host)
+        self._wait(lambda: all("state UP" in self._link(host) for host in self.members))

@@ -18,7 +18,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, changes, connections, multicast
+from . import applications, changes, connections, crowds, multicast
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -91,6 +91,8 @@ def cases() -> list[Case]:
         Case("ib_send_lat -e", "", on_hosts(answered_in_order)),
         Case("several processes of a host share the port", "", on_hosts(crowd)),
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
+        Case("what the dead had of the port is used again", "", on_hosts(crowds.lives)),
+        Case("16 hosts, stops and kills", "", crowds.crowd),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("packets from strangers", "", on_hosts(strangers)),
         Case("packets of a hostile host", "", on_hosts(hostile)),

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         kind: FabricKind::Software,
         device: None,
         port: 1,
-        gid_index: 0,
+        gid_index: None,
     };
     let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, patience)?;
     let found = overhead(&process)?;

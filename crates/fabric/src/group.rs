@@ -2,6 +2,7 @@
 
 use crate::clock::Ticks;
 use crate::error::Result;
+use std::net::IpAddr;
 
 /// The job as one process sees it.
 ///
@@ -13,6 +14,10 @@ pub trait Group {
     fn size(&self) -> usize;
     /// The node on which a process runs; nodes count from 0 in the order of their first process.
     fn node_of(&self, rank: usize) -> usize;
+    /// An address at which other nodes reach the one of a process, where that is known.
+    fn address_of(&self, _rank: usize) -> Option<IpAddr> {
+        None
+    }
     /// Everybody's bytes, in the order of ranks: connection data and results. Not for what is timed.
     async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Nobody leaves before all of `members` came. As fine-grained as the fabric can: shared memory between processes

@@ -24,7 +24,7 @@ fn verbs_keep_every_rule() {
     for path in ["mapped", "cma", "ring"] {
         let runtime =
             std::env::temp_dir().join(format!("verbena-conformance-{path}-{}", std::process::id()));
-        let hub = Hub::listen("127.0.0.1:0", 2).unwrap();
+        let hub = Hub::listen("127.0.0.1:0", "conformance", 2).unwrap();
         let start = |rank: usize| -> Child {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "a_process", "--ignored", "--nocapture"])
@@ -65,10 +65,11 @@ fn a_process() {
     // Two processes and their helpers may share a core here.
     patience.yielding = true;
     let clock = Clock::system();
-    let exchange = connect_to_hub(hub, rank, &patience).unwrap();
+    let exchange = connect_to_hub(|| vec![hub.to_owned()], "conformance", rank, &patience).unwrap();
     let placement = JobPlacement {
         rank,
         nodes: vec![0; 2],
+        addresses: vec![None; 2],
     };
     let group = JobGroup::new(
         placement,
@@ -81,7 +82,7 @@ fn a_process() {
         kind: FabricKind::Software,
         device: None,
         port: 1,
-        gid_index: 0,
+        gid_index: None,
     };
     let library = Library::open(library).unwrap();
     let process = VerbsProcess::open(&library, &request, group, clock, patience).unwrap();

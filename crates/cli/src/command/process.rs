@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::suite::plan::{Plan, VARIABLE};
-use crate::suite::process::{Standing, open, placement, run_one};
+use crate::suite::plan::{LOCAL_JOB, Plan, VARIABLE};
+use crate::suite::process::{Standing, open, run_one};
 use verbena_fabric::Error;
 use verbena_report::schema::{End, Line};
 
@@ -20,9 +20,11 @@ pub fn run() -> Result<Exit, Failure> {
         .ok_or_else(|| Failure::Input(format!("no benchmark {:?}", plan.benchmark)))?;
     let started = Instant::now();
     let standing = Standing {
-        placement: placement(&plan),
-        hub: &plan.hub,
-        page: Some(&plan.page),
+        rank: plan.rank,
+        size: plan.size,
+        job: LOCAL_JOB,
+        places: &|| vec![plan.hub.clone()],
+        page: &plan.page,
     };
     let outcome = open(&plan.task, standing)
         .and_then(|fabric| run_one(&fabric, &plan.task, benchmark.name, plan.launch, &tell));

@@ -1,12 +1,7 @@
-//! Jobs that a cluster's launcher started: rank, size and job from the environment of Open MPI, MPICH (PMI) or Slurm. The
-//! exchange goes over TCP to process 0: on one host through a file that names its port, over several by `--exchange` or
-//! Slurm's address of the launching node.
+//! Jobs that a cluster's launcher started: rank, size and job from the environment of Open MPI, MPICH (PMI) or Slurm.
 
-use crate::failure::Failure;
+use super::hostlist;
 use std::env;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use verbena_fabric::verbs::Hub;
 
 /// A job that somebody else started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,142 +12,160 @@ pub struct Job {
     pub rank: usize,
     /// All processes.
     pub size: usize,
-    /// Processes on this host.
-    pub on_host: usize,
-    /// What tells this job from others.
+    /// What tells this job from others; on several hosts the same on all of them.
     pub id: String,
+    /// What the launcher says of its hosts.
+    pub hosts: Hosts,
 }
 
-/// How long processes wait for process 0.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The hosts of a job, as its launcher tells of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hosts {
+    /// All processes are on this one.
+    One,
+    /// They are on these, by name or address; nothing where the launcher does not say.
+    Named(Vec<String>),
+    /// They can tell each other through a board that the process manager keeps, at this descriptor.
+    Board(i32),
+}
 
 impl Job {
     /// The job of this process, if it was started by a launcher.
     pub fn from_environment() -> Option<Job> {
-        Job::from_variables(|name| env::var(name).ok())
+        Job::from_variables(&Variables(|name: &str| env::var(name).ok()))
     }
 
-    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Job> {
-        // (launcher, rank, size, processes on this host, what names the job)
-        const KNOWN: [(&str, &str, &str, &str, &[&str]); 3] = [
-            (
-                "mpi",
-                "OMPI_COMM_WORLD_RANK",
-                "OMPI_COMM_WORLD_SIZE",
-                "OMPI_COMM_WORLD_LOCAL_SIZE",
-                &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"],
-            ),
-            (
-                "mpi",
-                "PMI_RANK",
-                "PMI_SIZE",
-                "MPI_LOCALNRANKS",
-                &["PMI_JOBID", "PMI_PORT"],
-            ),
-            (
-                "slurm",
-                "SLURM_PROCID",
-                "SLURM_NTASKS",
-                "SLURM_NTASKS_PER_NODE",
-                &["SLURM_STEP_ID", "SLURM_JOB_ID"],
-            ),
+    /// A launcher may have started another one: what is nearest to the process comes first.
+    fn from_variables<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Job> {
+        let job = variables
+            .open_mpi()
+            .or_else(|| variables.hydra())
+            .or_else(|| variables.slurm())
+            .or_else(|| variables.other_managers())?;
+        (job.rank < job.size).then_some(job)
+    }
+}
+
+/// The environment.
+struct Variables<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name)
+    }
+
+    fn number(&self, name: &str) -> Option<usize> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// What of these variables there is; without any, the launcher's process on this host.
+    fn id(&self, names: &[&str], rank: &str) -> String {
+        let words: Vec<String> = names.iter().filter_map(|name| self.text(name)).collect();
+        match words.is_empty() {
+            true => launching_process(rank).to_string(),
+            false => words.join("-"),
+        }
+    }
+
+    fn open_mpi(&self) -> Option<Job> {
+        const RANK: &str = "OMPI_COMM_WORLD_RANK";
+        let size = self.number("OMPI_COMM_WORLD_SIZE")?;
+        let id = [
+            "PMIX_NAMESPACE",
+            "OMPI_MCA_ess_base_jobid",
+            // Random: numbers of jobs are `mpirun`'s own, and not the cluster's.
+            "OMPI_MCA_orte_precondition_transports",
         ];
-        for (launcher, rank_variable, size, on_host, ids) in KNOWN {
-            let number = |name: &str| variable(name).and_then(|text| text.parse::<usize>().ok());
-            let (Some(rank), Some(size)) = (number(rank_variable), number(size)) else {
-                continue;
-            };
-            // An allocation without a step (a batch script) has these variables too, with one task.
-            if launcher == "slurm" && variable("SLURM_STEP_ID").is_none() || rank >= size {
-                continue;
-            }
-            let mut id: Vec<String> = ids.iter().filter_map(|name| variable(name)).collect();
-            if id.is_empty() {
-                id.push(launching_process(rank_variable).to_string());
-            }
-            let on_host = number(on_host).unwrap_or(size);
-            return Some(Job {
-                launcher,
-                rank,
-                size,
-                on_host,
-                id: id.join("-"),
-            });
-        }
-        None
-    }
-
-    /// Whether all processes share a host.
-    pub fn one_host(&self) -> bool {
-        self.on_host >= self.size
-    }
-
-    /// For each rank its node, ranks being dealt out host by host.
-    pub fn nodes(&self) -> Vec<usize> {
-        (0..self.size)
-            .map(|rank| rank / self.on_host.max(1))
-            .collect()
-    }
-
-    /// Process 0 listens; all get the address.
-    pub fn exchange(&self, asked: Option<&str>) -> Result<(Option<Hub>, String), Failure> {
-        let system = |doing| move |source| Failure::System { doing, source };
-        let listen = |address: &str| {
-            Hub::listen(address, self.size).map_err(system("listen for the exchange"))
+        let hosts = match self.number("OMPI_COMM_WORLD_LOCAL_SIZE") {
+            Some(here) if here < size => Hosts::Named(self.hosts_of_open_mpi()),
+            _ => Hosts::One,
         };
-        if let Some(address) = asked {
-            let port = address.rsplit_once(':').map_or("", |(_, port)| port);
-            if port.parse::<u16>().is_err() {
-                return Err(Failure::Input(format!(
-                    "--exchange {address}: expected HOST:PORT"
-                )));
-            }
-            let hub = if self.rank == 0 {
-                Some(listen(&format!("0.0.0.0:{port}"))?)
-            } else {
-                None
-            };
-            return Ok((hub, address.to_owned()));
-        }
-        if !self.one_host() {
-            let text = "the job runs on several hosts: tell where process 0 listens by --exchange HOST:PORT";
-            return Err(Failure::Input(text.to_owned()));
-        }
-        let file = self.file("exchange");
-        if self.rank == 0 {
-            let hub = listen("127.0.0.1:0")?;
-            let address = hub.address().to_string();
-            let scratch = file.with_extension("new");
-            std::fs::write(&scratch, &address)
-                .and_then(|()| std::fs::rename(&scratch, &file))
-                .map_err(system("tell where the exchange listens"))?;
-            return Ok((Some(hub), address));
-        }
-        let since = Instant::now();
-        loop {
-            match std::fs::read_to_string(&file) {
-                Ok(address) => return Ok((None, address)),
-                Err(source) if since.elapsed() > PATIENCE => {
-                    return Err(Failure::System {
-                        doing: "find process 0 of the job",
-                        source,
-                    });
-                }
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        }
+        Some(Job {
+            launcher: "mpi",
+            rank: self.number(RANK)?,
+            size,
+            id: self.id(&id, RANK),
+            hosts,
+        })
     }
 
-    /// A file that the processes of this job on one host share by its name.
-    pub fn file(&self, purpose: &str) -> PathBuf {
-        let id: String = self
-            .id
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-            .collect();
-        let user = rustix::process::getuid().as_raw();
-        env::temp_dir().join(format!("verbena-{purpose}-{user}-{id}"))
+    /// `mpirun`'s own addresses, for it has process 0 beside it as a rule, then the names of all hosts.
+    fn hosts_of_open_mpi(&self) -> Vec<String> {
+        let uri = self.text("OMPI_MCA_orte_hnp_uri").unwrap_or_default();
+        let mut hosts = addresses_of_uri(&uri);
+        let names = self.text("OMPI_MCA_orte_node_regex").unwrap_or_default();
+        hosts.extend(hostlist::expand(&names));
+        hosts
     }
+
+    /// MPICH's process manager, and those made of it.
+    fn hydra(&self) -> Option<Job> {
+        let here = self.number("MPI_LOCALNRANKS")?;
+        self.pmi(here)
+    }
+
+    /// What sets no more than PMI's variables.
+    fn other_managers(&self) -> Option<Job> {
+        self.pmi(self.number("PMI_SIZE")?)
+    }
+
+    fn pmi(&self, here: usize) -> Option<Job> {
+        const RANK: &str = "PMI_RANK";
+        let size = self.number("PMI_SIZE")?;
+        let board = self.text("PMI_FD").and_then(|text| text.parse().ok());
+        let hosts = match here < size {
+            true => board.map_or_else(|| Hosts::Named(Vec::new()), Hosts::Board),
+            false => Hosts::One,
+        };
+        Some(Job {
+            launcher: "mpi",
+            rank: self.number(RANK)?,
+            size,
+            id: self.id(&["PMI_JOBID", "PMI_PORT"], RANK),
+            hosts,
+        })
+    }
+
+    /// A step: a batch script has these variables too, with one task and without a step.
+    fn slurm(&self) -> Option<Job> {
+        self.text("SLURM_STEP_ID")?;
+        let named = || {
+            let list = self.text("SLURM_STEP_NODELIST");
+            list.or_else(|| self.text("SLURM_JOB_NODELIST"))
+                .map_or_else(Vec::new, |list| hostlist::expand(&list))
+        };
+        let hosts = match self.number("SLURM_STEP_NUM_NODES") {
+            Some(1) => Hosts::One,
+            _ => Hosts::Named(named()),
+        };
+        let id = [
+            "SLURM_JOB_ID",
+            "SLURM_STEP_ID",
+            // The numbers of jobs begin anew with a new controller; where this step's srun listens is its own.
+            "SLURM_LAUNCH_NODE_IPADDR",
+            "SLURM_SRUN_COMM_PORT",
+        ];
+        Some(Job {
+            launcher: "slurm",
+            rank: self.number("SLURM_PROCID")?,
+            size: self.number("SLURM_NTASKS")?,
+            id: self.id(&id, "SLURM_PROCID"),
+            hosts,
+        })
+    }
+}
+
+/// The addresses of `2130706432.0;tcp://10.9.0.1,10.8.0.1:33153;tcp6://[fd00::1]:33154`.
+fn addresses_of_uri(uri: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in uri.split(';') {
+        let Some((_, places)) = part.split_once("://") else {
+            continue;
+        };
+        let addresses = places.rsplit_once(':').map_or(places, |(before, _)| before);
+        found.extend(addresses.split(',').map(str::to_owned));
+    }
+    found
 }
 
 /// The process of the launcher on this host, the same for all ranks: the nearest ancestor that has no rank itself. A
@@ -184,29 +197,71 @@ mod tests {
     use super::*;
 
     fn job(pairs: &[(&str, &str)]) -> Option<Job> {
-        Job::from_variables(|name| {
-            pairs
-                .iter()
-                .find(|pair| pair.0 == name)
-                .map(|pair| pair.1.to_owned())
-        })
+        Job::from_variables(&Variables(|name: &str| {
+            let found = pairs.iter().find(|pair| pair.0 == name)?;
+            Some(found.1.to_owned())
+        }))
     }
 
+    const STEP: [(&str, &str); 7] = [
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", "3"),
+        ("SLURM_NTASKS", "4"),
+        ("SLURM_STEP_NUM_NODES", "2"),
+        ("SLURM_STEP_NODELIST", "n[1-2]"),
+        ("SLURM_SRUN_COMM_PORT", "39623"),
+    ];
+
     #[test]
-    fn launchers_are_told_by_their_variables() {
+    fn open_mpi_tells_of_hosts() {
         assert_eq!(job(&[]), None);
         let open = job(&[
             ("OMPI_COMM_WORLD_RANK", "1"),
             ("OMPI_COMM_WORLD_SIZE", "4"),
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
             ("PMIX_NAMESPACE", "a.b/1"),
+            (
+                "OMPI_MCA_orte_hnp_uri",
+                "21.0;tcp://10.9.0.1,10.8.0.1:33153;tcp6://[fd00::1]:99",
+            ),
+            ("OMPI_MCA_orte_node_regex", "vm,[2:10].9.0.2@0(2)"),
         ])
         .unwrap();
-        assert_eq!((open.rank, open.size, open.one_host()), (1, 4, false));
-        assert_eq!(open.nodes(), [0, 0, 1, 1]);
-        assert!(!open.file("x").to_string_lossy().contains("a.b/1"));
-        let mpich = job(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]).unwrap();
-        assert!(mpich.one_host());
+        assert_eq!((open.rank, open.size), (1, 4));
+        let hosts = ["10.9.0.1", "10.8.0.1", "[fd00::1]", "vm", "10.9.0.2"];
+        assert_eq!(open.hosts, Hosts::Named(hosts.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn mpich_has_a_board_for_several_hosts() {
+        let here = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PMI_FD", "14")];
+        assert_eq!(job(&here).unwrap().hosts, Hosts::One);
+        let apart = [&here[..], &[("MPI_LOCALNRANKS", "1")]].concat();
+        assert_eq!(job(&apart).unwrap().hosts, Hosts::Board(14));
+        let together = [&here[..], &[("MPI_LOCALNRANKS", "2")]].concat();
+        assert_eq!(job(&together).unwrap().hosts, Hosts::One);
+    }
+
+    #[test]
+    fn slurm_tells_of_hosts_whoever_else_has_a_rank() {
+        // `srun --mpi=pmi2` sets PMI's variables beside its own.
+        let with_pmi = [&STEP[..], &[("PMI_RANK", "3"), ("PMI_SIZE", "4")]].concat();
+        for variables in [&STEP[..], &with_pmi] {
+            let step = job(variables).unwrap();
+            assert_eq!((step.launcher, step.rank, step.size), ("slurm", 3, 4));
+            let names = ["n1", "n2"].map(str::to_owned).to_vec();
+            assert_eq!(step.hosts, Hosts::Named(names));
+            assert_eq!(step.id, "7-0-39623");
+        }
+        // MPICH's manager, whose proxies srun has started.
+        let hydra = [
+            ("PMI_RANK", "0"),
+            ("PMI_SIZE", "2"),
+            ("MPI_LOCALNRANKS", "2"),
+        ];
+        let within = job(&[&STEP[..], &hydra].concat()).unwrap();
+        assert_eq!((within.launcher, within.size), ("mpi", 2));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The local launcher: processes of this executable, started together for each launch of each benchmark. A process that
 //! dies ends that launch for the others; what was measured is kept.
 
-use super::plan::{Plan, Task, VARIABLE};
+use super::plan::{LOCAL_JOB, Plan, Task, VARIABLE};
 use crate::failure::Failure;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -40,7 +40,8 @@ pub fn launch(
     mut take: impl FnMut(Line) -> Result<(), Failure>,
 ) -> Result<Ended, Failure> {
     let system = |doing| move |source| Failure::System { doing, source };
-    let hub = Hub::listen("127.0.0.1:0", size).map_err(system("listen for the exchange"))?;
+    let hub =
+        Hub::listen("127.0.0.1:0", LOCAL_JOB, size).map_err(system("listen for the exchange"))?;
     let page = Page::new();
     let mut job = Job {
         children: Vec::new(),

@@ -1,13 +1,16 @@
-//! Running benchmarks: what is wanted ([`plan`]), on what ([`target`]), by which processes ([`local`], [`job`]) or on which
-//! model ([`virtual_session`]), how often ([`repeats`]), and where results go ([`session`], [`books`]).
+//! Running benchmarks: what is wanted ([`plan`]), on what ([`target`]), by which processes ([`local`], [`job`], who find each
+//! other by [`meeting`]) or on which model ([`virtual_session`]), how often ([`repeats`]), and where results go ([`session`], [`books`]).
 
 pub mod books;
 pub mod environment;
+mod hostlist;
 pub mod job;
 pub mod local;
 pub mod measure;
+pub mod meeting;
 pub mod options;
 pub mod plan;
+mod pmi;
 pub mod process;
 pub mod progress;
 mod repeats;

@@ -16,7 +16,8 @@ pub struct MeasureOptions {
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
-    /// Index of the port's identifier that goes into global routes: on RoCE, which version and address [default: 0]
+    /// Index of the port's identifier that goes into global routes: on RoCE, which version and address [default: 0; on
+    /// Ethernet the first of an IPv4 address]
     #[arg(long, value_name = "N")]
     pub gid_index: Option<u8>,
 
@@ -63,7 +64,8 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub threads: usize,
 
-    /// Under mpirun or srun over several hosts: where process 0 listens, HOST:PORT
+    /// Under mpirun or srun over several hosts: where process 0 listens, HOST:PORT [default: found by what the launcher
+    /// tells of the hosts]
     #[arg(long, value_name = "HOST:PORT")]
     pub exchange: Option<String>,
 }

@@ -11,13 +11,16 @@ use verbena_workloads::{Benchmark, Budget, Options, Processes};
 /// The variable that carries the plan.
 pub const VARIABLE: &str = "VERBENA_PROCESS_PLAN";
 
+/// The name of a job of the local launcher; each has an exchange of its own, on loopback.
+pub const LOCAL_JOB: &str = "local";
+
 /// What is measured, the same for all processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// On what.
     pub target: Resolved,
-    /// Index of the port's identifier.
-    pub gid_index: u8,
+    /// Index of the port's identifier, if the user named one.
+    pub gid_index: Option<u8>,
     /// `quick` or `full`.
     pub effort: String,
     /// Message sizes.
@@ -84,7 +87,7 @@ impl Task {
     ) -> Task {
         Task {
             target,
-            gid_index: options.gid_index.unwrap_or(0),
+            gid_index: options.gid_index,
             effort: options.effort().to_owned(),
             sizes: options.sizes.clone(),
             pairs: options.pairs.clone(),

@@ -1,16 +1,14 @@
 //! A process of a benchmark: opens the adapter, joins the job, runs, tells.
 
-use super::plan::{Plan, Task};
+use super::plan::Task;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_fabric::verbs::{
-    JobGroup, JobPlacement, OpenRequest, Patience, VerbsProcess, connect_to_hub,
-};
+use verbena_fabric::verbs::{Hosts, JobGroup, OpenRequest, Patience, VerbsProcess, connect_to_hub};
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
-use verbena_measure::start::{SharedPage, pin};
+use verbena_measure::start::pin;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
 use verbena_workloads::{Context, Record, run};
@@ -22,12 +20,16 @@ const EXCHANGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a process stands in its job.
 pub struct Standing<'a> {
-    /// Rank and nodes.
-    pub placement: JobPlacement,
-    /// Where the exchange listens.
-    pub hub: &'a str,
-    /// The page for barriers, for jobs on one node.
-    pub page: Option<&'a Path>,
+    /// This process.
+    pub rank: usize,
+    /// All processes.
+    pub size: usize,
+    /// The job's name.
+    pub job: &'a str,
+    /// Where the exchange may listen.
+    pub places: &'a dyn Fn() -> Vec<String>,
+    /// The page for barriers, if all are on one node.
+    pub page: &'a Path,
 }
 
 /// Opens the adapter and joins the job.
@@ -41,34 +43,22 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
         Some(nanos) => Clock::calibrated(nanos).unwrap_or_else(Clock::best),
         None => Clock::system(),
     };
-    let rank = standing.placement.rank;
-    let here = standing.placement.nodes[rank];
-    let on_node = standing
-        .placement
-        .nodes
-        .iter()
-        .filter(|node| **node == here)
-        .count();
+    let Standing { rank, size, .. } = standing;
     let mut patience = Patience::new(PATIENCE);
     patience.stop = stop;
-    patience.yielding = on_node > task.cores;
-    if !patience.yielding {
-        pin(rank);
-    }
     let mut slow = patience.clone();
     slow.limit = EXCHANGE_PATIENCE;
-    let exchange = connect_to_hub(standing.hub, rank, &slow)?;
-    let page = match standing.page {
-        Some(path) => Some(SharedPage::open(path).map_err(|e| adapter("the shared page", &e))?),
-        None => None,
-    };
-    let group = JobGroup::new(
-        standing.placement,
-        Some(exchange),
-        page,
-        clock.clone(),
-        slow,
-    );
+    let mut exchange = connect_to_hub(standing.places, standing.job, rank, &slow)?;
+    let hosts = Hosts::ask(&mut exchange, rank, size, &slow)?;
+    let page = hosts.page(&mut exchange, standing.page, &slow)?;
+    let (place, beside) = hosts.on_machine();
+    for patience in [&mut patience, &mut slow] {
+        patience.yielding = beside > task.cores;
+    }
+    if !patience.yielding {
+        pin(place);
+    }
+    let group = JobGroup::new(hosts.placement(), Some(exchange), page, clock.clone(), slow);
     let library = Library::open(&task.target.library)?;
     let request = OpenRequest {
         kind: task.target.fabric_kind(),
@@ -112,13 +102,5 @@ pub fn line(record: Record) -> Line {
         Record::Point(point) => Line::Point(point),
         Record::Failure(failure) => Line::Failure(failure),
         Record::Finding(finding) => Line::Finding(finding),
-    }
-}
-
-/// The placement that a plan tells: all on one node.
-pub fn placement(plan: &Plan) -> JobPlacement {
-    JobPlacement {
-        rank: plan.rank,
-        nodes: vec![0; plan.size],
     }
 }

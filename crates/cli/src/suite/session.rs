@@ -5,6 +5,7 @@ use super::books::Books;
 use super::environment;
 use super::job::Job;
 use super::local::{Ended, launch};
+use super::meeting::Meeting;
 use super::options::MeasureOptions;
 use super::plan::{Floors, Task};
 use super::process::{Standing, open, run_one};
@@ -18,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use verbena_fabric::verbs::JobPlacement;
 use verbena_measure::clock::Clock;
 use verbena_measure::pace::Paces;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
@@ -194,16 +194,13 @@ impl Session<'_> {
 
     /// In a job that a cluster's launcher started, processes stay and each launch makes new queue pairs and buffers.
     fn in_job(&self, task: &Task, job: &Job, books: &mut Books) -> Result<Ended, Failure> {
-        let (hub, address) = job.exchange(self.options.exchange.as_deref())?;
-        let page = job.one_host().then(|| job.file("start"));
-        let placement = JobPlacement {
-            rank: job.rank,
-            nodes: job.nodes(),
-        };
+        let meeting = Meeting::of(job, self.options.exchange.as_deref())?;
         let standing = Standing {
-            placement,
-            hub: &address,
-            page: page.as_deref(),
+            rank: job.rank,
+            size: job.size,
+            job: &meeting.job,
+            places: &|| meeting.places(),
+            page: &meeting.page(),
         };
         let suite = |error: verbena_fabric::Error| Failure::Suite(error.to_string());
         let fabric = open(task, standing).map_err(suite)?;
@@ -249,12 +246,7 @@ impl Session<'_> {
             }
         }
         if job.rank == 0 {
-            for file in [job.file("exchange"), job.file("start")] {
-                let _ = std::fs::remove_file(file);
-            }
-        }
-        if let Some(hub) = &hub {
-            hub.expect_ends();
+            meeting.close();
         }
         if let Some(failure) = trouble.into_inner() {
             return Err(failure);

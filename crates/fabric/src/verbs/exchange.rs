@@ -1,10 +1,11 @@
 //! The exchange outside of the adapter: a hub on TCP that collects bytes of a set of processes and gives each of them
 //! all, in the order of ranks.
 //!
-//! Frames: 4 bytes length, then the body. A process's first frame is its rank (4 bytes). Afterwards: count of members (4),
-//! their ranks (4 each, ascending), the process's bytes. A reply is a kind byte, then for `GATHERED` each member's bytes
-//! with a length in front, for `LOST` the rank that is gone. All numbers little-endian. Nothing that arrives is trusted:
-//! lengths are limited, ranks checked.
+//! Frames: 4 bytes length, then the body. A process's first frame is its rank (4 bytes) and the job's name, and is answered
+//! by `WELCOME`: where several jobs share hosts, a process that came to another one's hub goes on looking. Afterwards: count
+//! of members (4), their ranks (4 each, ascending), the process's bytes. A reply is a kind byte, then for `GATHERED` each
+//! member's bytes with a length in front, for `LOST` the rank that is gone. All numbers little-endian. Nothing that arrives
+//! is trusted: lengths are limited, ranks checked.
 //!
 //! A process that lives and does not come is *absent* once the others have waited long enough: its part is empty from
 //! then on, so that they can finish without it.
@@ -13,19 +14,27 @@ use crate::error::{Error, Result};
 use crate::verbs::patience::Patience;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Longest frame taken; results of a point with all its samples stay far below.
 const LONGEST: usize = 256 << 20;
+/// Longest first frame, and how long a stranger may take to send it.
+const LONGEST_GREETING: usize = 4 << 10;
+const GREETING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long one place is tried for the hub before the next one.
+const PLACE_PATIENCE: Duration = Duration::from_secs(2);
 const GATHERED: u8 = 1;
 const LOST: u8 = 2;
+const WELCOME: u8 = 3;
 /// After the first of a set came, the others have so long. More than any wait of a process that is not itself hung:
 /// those end after the fabric's patience or a barrier's.
 const ABSENT_AFTER: Duration = Duration::from_secs(15);
+/// How often the hub looks for processes that come.
+const ACCEPT: Duration = Duration::from_millis(2);
 /// How often the hub looks for sets that wait.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -38,6 +47,8 @@ pub struct Hub {
 #[derive(Default)]
 struct HubState {
     size: usize,
+    job: String,
+    welcomed: BTreeSet<usize>,
     writers: HashMap<usize, TcpStream>,
     rounds: HashMap<Vec<usize>, Round>,
     absent: BTreeSet<usize>,
@@ -52,25 +63,27 @@ struct Round {
 }
 
 impl Hub {
-    /// Listens on `address` (port 0 for any) for a job of `size` processes.
-    pub fn listen(address: impl ToSocketAddrs, size: usize) -> io::Result<Hub> {
-        Hub::patient(address, size, ABSENT_AFTER)
+    /// Listens on the first of the addresses that is free (port 0 for any) for the job of that name with `size` processes.
+    pub fn listen(address: impl ToSocketAddrs, job: &str, size: usize) -> io::Result<Hub> {
+        Hub::patient(address, job, size, ABSENT_AFTER)
     }
 
-    fn patient(address: impl ToSocketAddrs, size: usize, limit: Duration) -> io::Result<Hub> {
+    fn patient(
+        address: impl ToSocketAddrs,
+        job: &str,
+        size: usize,
+        limit: Duration,
+    ) -> io::Result<Hub> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
         let state = Arc::new(Mutex::new(HubState {
             size,
+            job: job.to_owned(),
             ..HubState::default()
         }));
-        let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().take(size).flatten() {
-                let state = Arc::clone(&shared);
-                std::thread::spawn(move || serve(stream, &state));
-            }
-        });
+        let expected = Arc::downgrade(&state);
+        std::thread::spawn(move || accept(&listener, &expected));
         let watched = Arc::downgrade(&state);
         std::thread::spawn(move || {
             while let Some(state) = watched.upgrade() {
@@ -112,11 +125,30 @@ impl Hub {
     }
 }
 
+/// Takes connections until all processes have come or the hub is gone.
+fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>) {
+    while let Some(state) = hub.upgrade() {
+        if state
+            .lock()
+            .is_ok_and(|state| state.welcomed.len() == state.size)
+        {
+            return;
+        }
+        match listener.accept() {
+            Ok((stream, _)) => drop(std::thread::spawn(move || serve(stream, &state))),
+            Err(_) => {
+                drop(state);
+                std::thread::sleep(ACCEPT);
+            }
+        }
+    }
+}
+
 fn serve(mut stream: TcpStream, state: &Mutex<HubState>) {
     let Some(rank) = greet(&mut stream, state) else {
         return;
     };
-    while let Ok(frame) = read_frame(&mut stream) {
+    while let Ok(frame) = read_frame(&mut stream, LONGEST) {
         if take(&frame, rank, state).is_none() {
             break;
         }
@@ -126,12 +158,20 @@ fn serve(mut stream: TcpStream, state: &Mutex<HubState>) {
 
 fn greet(stream: &mut TcpStream, state: &Mutex<HubState>) -> Option<usize> {
     stream.set_nodelay(true).ok()?;
-    let rank = word(&read_frame(stream).ok()?, 0)? as usize;
-    let writer = stream.try_clone().ok()?;
+    stream.set_read_timeout(Some(GREETING_PATIENCE)).ok()?;
+    let greeting = read_frame(stream, LONGEST_GREETING).ok()?;
+    stream.set_read_timeout(None).ok()?;
+    let rank = word(&greeting, 0)? as usize;
+    let mut writer = stream.try_clone().ok()?;
     let mut state = state.lock().expect("no panics under this lock");
-    if rank >= state.size || state.writers.contains_key(&rank) {
+    if greeting[4..] != *state.job.as_bytes() || rank >= state.size {
         return None;
     }
+    if !state.welcomed.insert(rank) {
+        return None;
+    }
+    // Before anything else can be said to it.
+    write_frame(&mut writer, &[WELCOME]).ok()?;
     state.writers.insert(rank, writer);
     Some(rank)
 }
@@ -252,35 +292,72 @@ pub struct Connection {
     replies: Receiver<Vec<u8>>,
 }
 
-/// Connects process `rank` to the hub at `address`, trying for a while, for the hub may start later.
+/// Connects process `rank` to the hub of the job: at one of the `places` (HOST:PORT), which are asked for again for a
+/// while, for the hub may start later.
 pub fn connect_to_hub(
-    address: impl ToSocketAddrs,
+    mut places: impl FnMut() -> Vec<String>,
+    job: &str,
     rank: usize,
     patience: &Patience,
 ) -> Result<Connection> {
-    let fail = |error: io::Error| Error::Adapter {
+    let fail = |reason: String| Error::Adapter {
         call: "connecting to the exchange".to_owned(),
-        reason: error.to_string(),
+        reason,
     };
     let since = Instant::now();
-    let mut stream = loop {
-        match TcpStream::connect(&address) {
-            Ok(stream) => break stream,
-            Err(error) if since.elapsed() > patience.limit => return Err(fail(error)),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+    let stream = 'found: loop {
+        let mut troubles = Vec::new();
+        for place in places() {
+            match knock(&place, job, rank) {
+                Ok(stream) => break 'found stream,
+                Err(error) => troubles.push(format!("{place}: {error}")),
+            }
         }
+        if since.elapsed() > patience.limit {
+            let none = || "process 0 did not tell where it listens".to_owned();
+            // One trouble explains enough where hundreds of places were tried.
+            return Err(fail(troubles.pop().unwrap_or_else(none)));
+        }
+        std::thread::sleep(Duration::from_millis(20));
     };
-    stream.set_nodelay(true).map_err(fail)?;
-    write_frame(&mut stream, &(rank as u32).to_le_bytes()).map_err(fail)?;
-    let reader = stream.try_clone().map_err(fail)?;
+    let reader = stream
+        .try_clone()
+        .map_err(|error| fail(error.to_string()))?;
     let (sender, replies) = channel();
     let lost = Arc::clone(&patience.lost);
     std::thread::spawn(move || listen(reader, &sender, &lost));
     Ok(Connection { stream, replies })
 }
 
+/// Asks whether the hub of the job is at a place.
+fn knock(place: &str, job: &str, rank: usize) -> io::Result<TcpStream> {
+    let mut trouble = io::Error::new(io::ErrorKind::NotFound, "no address");
+    for address in place.to_socket_addrs()? {
+        match greet_hub(address, job, rank) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => trouble = error,
+        }
+    }
+    Err(trouble)
+}
+
+fn greet_hub(address: SocketAddr, job: &str, rank: usize) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, PLACE_PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PLACE_PATIENCE))?;
+    let mut greeting = (rank as u32).to_le_bytes().to_vec();
+    greeting.extend(job.as_bytes());
+    write_frame(&mut stream, &greeting)?;
+    if read_frame(&mut stream, LONGEST_GREETING)? != [WELCOME] {
+        let text = "what listens there is something else";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    stream.set_read_timeout(None)?;
+    Ok(stream)
+}
+
 fn listen(mut stream: TcpStream, sender: &Sender<Vec<u8>>, lost: &std::sync::atomic::AtomicUsize) {
-    while let Ok(frame) = read_frame(&mut stream) {
+    while let Ok(frame) = read_frame(&mut stream, LONGEST) {
         if frame.first() == Some(&LOST) {
             let rank = word(&frame, 1).map_or(0, |rank| rank as usize);
             lost.store(rank + 1, Ordering::Relaxed);
@@ -291,6 +368,18 @@ fn listen(mut stream: TcpStream, sender: &Sender<Vec<u8>>, lost: &std::sync::ato
 }
 
 impl Connection {
+    /// The address of this host on the way to the hub.
+    pub fn address(&self) -> Option<IpAddr> {
+        let address = self.stream.local_addr().ok()?;
+        Some(address.ip().to_canonical())
+    }
+
+    /// The address at which the hub was found.
+    pub fn address_of_hub(&self) -> Option<IpAddr> {
+        let address = self.stream.peer_addr().ok()?;
+        Some(address.ip().to_canonical())
+    }
+
     /// Everybody's bytes among `members`; those of a process that is absent are empty.
     pub fn gather(
         &mut self,
@@ -344,11 +433,11 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     ))
 }
 
-fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+fn read_frame(stream: &mut TcpStream, longest: usize) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > LONGEST {
+    if length > longest {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "frame too long"));
     }
     let mut frame = vec![0; length];
@@ -371,15 +460,19 @@ mod tests {
         Patience::new(Duration::from_secs(20))
     }
 
+    fn join(address: SocketAddr, rank: usize) -> Connection {
+        connect_to_hub(|| vec![address.to_string()], "job", rank, &patience()).unwrap()
+    }
+
     #[test]
     fn sets_gather_apart_and_in_order() {
-        let hub = Hub::listen("127.0.0.1:0", 4).unwrap();
+        let hub = Hub::listen("127.0.0.1:0", "job", 4).unwrap();
         let address = hub.address();
         std::thread::scope(|scope| {
             for rank in 0..4usize {
                 scope.spawn(move || {
                     let patience = patience();
-                    let mut end = connect_to_hub(address, rank, &patience).unwrap();
+                    let mut end = join(address, rank);
                     let half = if rank < 2 { [0, 1] } else { [2, 3] };
                     for turn in 0..50u8 {
                         let got = end.gather(&half, &[rank as u8, turn], &patience).unwrap();
@@ -396,10 +489,11 @@ mod tests {
 
     #[test]
     fn a_lost_process_ends_the_others_wait() {
-        let hub = Hub::listen("127.0.0.1:0", 2).unwrap();
+        let hub = Hub::listen("127.0.0.1:0", "job", 2).unwrap();
         let patience = patience();
-        let mut first = connect_to_hub(hub.address(), 0, &patience).unwrap();
-        let second = connect_to_hub(hub.address(), 1, &self::patience()).unwrap();
+        let places = || vec![hub.address().to_string()];
+        let mut first = connect_to_hub(places, "job", 0, &patience).unwrap();
+        let second = join(hub.address(), 1);
         second.stream.shutdown(std::net::Shutdown::Both).unwrap();
         let outcome = first.gather(&[0, 1], b"x", &patience);
         assert!(
@@ -411,14 +505,14 @@ mod tests {
 
     #[test]
     fn nobody_waits_forever_for_a_process_that_does_not_come() {
-        let hub = Hub::patient("127.0.0.1:0", 3, Duration::from_millis(50)).unwrap();
+        let hub = Hub::patient("127.0.0.1:0", "job", 3, Duration::from_millis(50)).unwrap();
         let address = hub.address();
-        let mut hung = connect_to_hub(address, 1, &patience()).unwrap();
+        let mut hung = join(address, 1);
         std::thread::scope(|scope| {
             for rank in [0, 2] {
                 scope.spawn(move || {
                     let patience = patience();
-                    let mut end = connect_to_hub(address, rank, &patience).unwrap();
+                    let mut end = join(address, rank);
                     for turn in 0..3u8 {
                         let got = end.gather(&[0, 1, 2], &[turn], &patience).unwrap();
                         assert_eq!(got, [vec![turn], vec![], vec![turn]]);
@@ -433,8 +527,31 @@ mod tests {
     }
 
     #[test]
+    fn a_process_passes_by_what_is_not_its_jobs_hub() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = Hub::listen("127.0.0.1:0", "another job", 1).unwrap();
+        let hub = Hub::listen("127.0.0.1:0", "job", 1).unwrap();
+        // Strangers do not take a process's place.
+        let _stranger = TcpStream::connect(hub.address()).unwrap();
+        let mut mute = TcpStream::connect(hub.address()).unwrap();
+        write_frame(&mut mute, &[0; 64]).unwrap();
+        let mut asked = 0;
+        let places = || {
+            asked += 1;
+            match asked {
+                1 => Vec::new(),
+                _ => [silent.local_addr().unwrap(), other.address(), hub.address()]
+                    .map(|address| address.to_string())
+                    .to_vec(),
+            }
+        };
+        let mut end = connect_to_hub(places, "job", 0, &patience()).unwrap();
+        assert_eq!(end.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    }
+
+    #[test]
     fn garbage_to_the_hub_is_refused() {
-        let hub = Hub::listen("127.0.0.1:0", 2).unwrap();
+        let hub = Hub::listen("127.0.0.1:0", "job", 2).unwrap();
         let state = &hub.state;
         for frame in [
             &[][..],

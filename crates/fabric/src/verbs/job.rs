@@ -1,4 +1,4 @@
-//! The job of a measured fabric: ranks and nodes from the launcher, the exchange over TCP, barriers and the synchronised
+//! The job of a measured fabric: ranks from the launcher, nodes from the processes themselves, the exchange over TCP, barriers and the synchronised
 //! start through a page that the processes of a node share.
 //!
 //! On one node the agreed instant is one clock's. Over several nodes there is no common clock here: the start is the end
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use verbena_measure::clock::Clock;
@@ -22,13 +23,15 @@ const AHEAD_NANOS: f64 = 20_000.0;
 /// told apart from it.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
 
-/// What the launcher tells a process.
+/// Where a process stands in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// This process.
     pub rank: usize,
     /// For each rank, its node.
     pub nodes: Vec<usize>,
+    /// For each rank, the address of its node.
+    pub addresses: Vec<Option<IpAddr>>,
 }
 
 /// The job as one process sees it.
@@ -57,6 +60,7 @@ impl JobGroup {
             Placement {
                 rank: 0,
                 nodes: vec![0],
+                addresses: vec![None],
             },
             None,
             None,
@@ -141,6 +145,10 @@ impl Group for JobGroup {
         self.placement.nodes.get(rank).copied().unwrap_or(0)
     }
 
+    fn address_of(&self, rank: usize) -> Option<IpAddr> {
+        self.placement.addresses.get(rank).copied().flatten()
+    }
+
     async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let everybody: Vec<usize> = (0..self.size()).collect();
         self.gather(&everybody, mine)
@@ -183,13 +191,14 @@ impl Group for JobGroup {
 #[cfg(test)]
 mod tests {
     use super::super::exchange::{Hub, connect_to_hub};
+    use super::super::hosts::Hosts;
     use super::*;
     use crate::executor::block_on;
 
     #[test]
     fn processes_of_a_node_agree_on_an_instant() {
         let size = 3;
-        let hub = Hub::listen("127.0.0.1:0", size).unwrap();
+        let hub = Hub::listen("127.0.0.1:0", "job", size).unwrap();
         let path = std::env::temp_dir().join(format!("verbena-job-test-{}", std::process::id()));
         let clock = Clock::system();
         std::thread::scope(|scope| {
@@ -199,14 +208,14 @@ mod tests {
                     scope.spawn(move || {
                         let mut patience = Patience::new(Duration::from_secs(20));
                         patience.yielding = true;
-                        let exchange = connect_to_hub(address, rank, &patience).unwrap();
-                        let page = SharedPage::open(path).unwrap();
-                        let placement = Placement {
-                            rank,
-                            nodes: vec![0; size],
-                        };
+                        let places = || vec![address.to_string()];
+                        let mut exchange = connect_to_hub(places, "job", rank, &patience).unwrap();
+                        let hosts = Hosts::ask(&mut exchange, rank, size, &patience).unwrap();
+                        assert_eq!(hosts.on_machine(), (rank, size));
+                        let page = hosts.page(&mut exchange, path, &patience).unwrap();
+                        assert!(page.is_some());
                         let group =
-                            JobGroup::new(placement, Some(exchange), Some(page), clock, patience);
+                            JobGroup::new(hosts.placement(), Some(exchange), page, clock, patience);
                         block_on(async {
                             let mut instants = Vec::new();
                             for _ in 0..5 {

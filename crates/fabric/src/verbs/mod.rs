@@ -5,6 +5,7 @@
 //! measured by [`overhead`] (`cargo run --release --example overhead`) and must stay under 20 ns an operation.
 
 mod exchange;
+mod hosts;
 mod job;
 mod memory;
 mod overhead;
@@ -13,6 +14,7 @@ mod process;
 mod queues;
 
 pub use exchange::{Hub, connect_to_hub};
+pub use hosts::Hosts;
 pub use job::{JobGroup, Placement as JobPlacement};
 pub use memory::{VerbsBuffer, VerbsRegion};
 pub use overhead::{Overhead, overhead};

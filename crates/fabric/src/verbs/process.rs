@@ -39,8 +39,8 @@ pub struct OpenRequest {
     pub device: Option<String>,
     /// Port.
     pub port: u8,
-    /// Index of the port's identifier used for global routes.
-    pub gid_index: u8,
+    /// Index of the port's identifier used for global routes; the one that other hosts reach without.
+    pub gid_index: Option<u8>,
 }
 
 /// A port in use.
@@ -129,11 +129,15 @@ impl VerbsProcess {
             max_message: u64::from(port.max_message),
             link,
         };
+        let gid_index = match request.gid_index {
+            Some(index) => index,
+            None => context.routed_gid_index(request.port)?,
+        };
         let port = Port {
             number: request.port,
             lid: port.lid,
-            gid: context.gid(request.port, request.gid_index)?,
-            gid_index: request.gid_index,
+            gid: context.gid(request.port, gid_index)?,
+            gid_index,
             global: port.ethernet || port.lid == 0,
             mtu_code: port.mtu_code,
             reads: u8::try_from(capabilities.max_reads).unwrap_or(u8::MAX),

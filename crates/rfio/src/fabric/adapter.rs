@@ -25,21 +25,24 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Opens `$RFIO_DEVICE` or the first device of the system's verbs library, and `$RFIO_GID_INDEX` or index 0.
+    /// Opens `$RFIO_DEVICE` or the first device of the system's verbs library, with the GID at `$RFIO_GID_INDEX` or the one
+    /// that other hosts reach.
     pub fn open() -> Result<Arc<Self>, FabricError> {
         let library = Library::system()?;
-        let wanted = std::env::var("RFIO_DEVICE").ok();
-        let context = library.device(wanted.as_deref())?.open()?;
+        let device = std::env::var("RFIO_DEVICE").ok();
+        let context = library.device(device.as_deref())?.open()?;
         let attributes = context.attributes()?;
-        let gid_index = std::env::var("RFIO_GID_INDEX")
-            .ok()
-            .and_then(|index| index.parse().ok())
-            .unwrap_or(0);
+        let wanted = std::env::var("RFIO_GID_INDEX").ok();
+        let wanted = wanted.and_then(|index| index.parse().ok());
         for port_number in 1..=attributes.ports {
             let port = context.port(port_number)?;
             if !port.active {
                 continue;
             }
+            let gid_index = match wanted {
+                Some(index) => index,
+                None => context.routed_gid_index(port_number)?,
+            };
             let gid = context.gid(port_number, gid_index)?;
             let domain = context.protection_domain()?;
             // Sixteen outstanding reads cover a 100 Gbit/s link at 10 us; adapters that do fewer say so.

@@ -20,9 +20,12 @@ pub struct Library {
 }
 
 macro_rules! functions {
-    ($($field:ident = $symbol:literal @ $node:literal : $type:ty;)*) => {
-        /// The functions used, each with the type of the official header.
-        pub(crate) struct Functions { $(pub $field: $type,)* }
+    (
+        $($field:ident = $symbol:literal @ $node:literal : $type:ty;)*
+        [optional] $($newer:ident = $newer_symbol:literal @ $newer_node:literal : $newer_type:ty;)*
+    ) => {
+        /// The functions used, each with the type of the official header. Older libraries lack the newer ones.
+        pub(crate) struct Functions { $(pub $field: $type,)* $(pub $newer: Option<$newer_type>,)* }
 
         impl Functions {
             fn load(handle: NonNull<c_void>) -> std::result::Result<Functions, String> {
@@ -31,7 +34,10 @@ macro_rules! functions {
                     // SAFETY: the symbol of this name and version node has this type in every libibverbs; public nodes
                     // never change (rdma-core's ABI rules).
                     unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address) }
-                },)* })
+                },)* $($newer: symbol(handle, $newer_symbol, $newer_node).ok().map(|address| {
+                    // SAFETY: as above.
+                    unsafe { std::mem::transmute::<NonNull<c_void>, $newer_type>(address) }
+                }),)* })
             }
         }
     };
@@ -94,6 +100,11 @@ functions! {
         unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_ah_attr) -> *mut abi::ibv_ah;
     destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_ah) -> c_int;
+    [optional]
+    query_gid_ex = c"_ibv_query_gid_ex" @ c"IBVERBS_1.11":
+        unsafe extern "C" fn(
+            *mut abi::ibv_context, u32, u32, *mut abi::ibv_gid_entry, u32, usize,
+        ) -> c_int;
 }
 
 impl Library {

@@ -8,7 +8,7 @@ use crate::parameters;
 use crate::rates::rate;
 use crate::sampling::{Role, sample};
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use verbena_fabric::{Error, Fabric, Group, Result};
 use verbena_measure::result::Parameters;
@@ -58,17 +58,20 @@ async fn connect<F: Fabric>(
     let mut listener = None;
     let mut told = Vec::new();
     if rank == pair[1] {
-        let one = TcpListener::bind("0.0.0.0:0").map_err(failed)?;
+        let everywhere: [SocketAddr; 2] = [
+            (Ipv6Addr::UNSPECIFIED, 0).into(),
+            (Ipv4Addr::UNSPECIFIED, 0).into(),
+        ];
+        let one = TcpListener::bind(&everywhere[..]).map_err(failed)?;
         let host = match group.node_of(pair[0]) == group.node_of(pair[1]) {
-            true => "127.0.0.1".to_owned(),
-            false => std::fs::read_to_string("/proc/sys/kernel/hostname").map_err(failed)?,
+            true => Ipv4Addr::LOCALHOST.into(),
+            false => {
+                let unknown = || io::Error::other("the other host's address is not known");
+                group.address_of(rank).ok_or_else(unknown).map_err(failed)?
+            }
         };
-        told = format!(
-            "{}:{}",
-            host.trim(),
-            one.local_addr().map_err(failed)?.port()
-        )
-        .into_bytes();
+        let port = one.local_addr().map_err(failed)?.port();
+        told = SocketAddr::new(host, port).to_string().into_bytes();
         listener = Some(one);
     }
     let all = agree(context, &told).await?;

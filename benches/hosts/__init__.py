@@ -1,0 +1,1 @@
+"""Figures between two hosts, which are network namespaces here, with their floors."""

@@ -1,0 +1,141 @@
+"""What starts and serves over several hosts as on a cluster: the benchmark suite by `mpirun` and `srun`, and the file
+service."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Callable
+
+from harness import counters
+from harness.build_tree import VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.process import Ended
+from harness.requirement import Tool
+from roce.hosts import Host, Hosts
+from roce.suite import on_hosts
+
+from .copies import copies
+from .slurm import Slurm
+
+TITLE = "the suite and the file service over two hosts"
+REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux"), Tool("mpirun.openmpi", "openmpi-bin"),
+            Tool("mpirun.mpich", "mpich"), Tool("srun", "slurm-client"), Tool("slurmd", "slurmd"),
+            Tool("slurmctld", "slurmctld")]
+
+SECONDS = 240
+# Two processes, and several on each host, in which a benchmark looks at who is where.
+BENCHMARKS = ["latency.write", "bandwidth.send", "multi-pair.write-latency", "patterns.all-pairs"]
+OPTIONS = ["--quick", "--sizes", "8,4K", "--mode", "free", "--pairs", "1,2"]
+ROOT = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
+# What processes on the other host must be told.
+TOLD = ["VERBENA_LINK", "VERBENA_STATS_DIR"]
+# Stands for ssh: goes to the other namespace, under another name, with nothing of the environment here but what a
+# login there would have.
+AGENT = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+shift
+exec env -i PATH="$PATH" HOME="$HOME" VERBENA_RUNTIME_DIR=%(runtime)s %(root)s \\
+	nsenter -t %(pid)d -n -- unshare -u sh -c "hostname other; $*"
+"""
+Starts = Callable[[Hosts, list[str]], Ended]
+
+
+def cases() -> list[Case]:
+    """Each launcher with some benchmarks, and the whole of it once."""
+    per_node = ["--ntasks-per-node=2"]
+    return [
+        Case("bench", "Open MPI", on_hosts(partial(bench, openmpi))),
+        Case("bench", "MPICH", on_hosts(partial(bench, mpich))),
+        Case("bench", "srun --ntasks-per-node", on_hosts(partial(bench, partial(srun, per_node)))),
+        Case("bench", "srun", on_hosts(partial(bench, partial(srun, ["--ntasks=4"])))),
+        Case("bench", "srun --distribution=cyclic",
+             on_hosts(partial(bench, partial(srun, ["--ntasks=4", "--distribution=cyclic"])))),
+        Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"])))),
+        Case("evaluate --quick", "Open MPI", on_hosts(partial(evaluate, openmpi))),
+        Case("rfcp of 1 GiB", "there and back", on_hosts(copies, mtu=9000)),
+    ]
+
+
+def agent(hosts: Hosts) -> Path:
+    """What stands for ssh."""
+    second = hosts.members[1]
+    script = hosts.place.directory / "agent"
+    script.write_text(AGENT % {"runtime": second.runtime, "pid": second.keeper.pid, "root": " ".join(ROOT)})
+    script.chmod(0o755)
+    return script
+
+
+def launch(hosts: Hosts, launcher: list[object], command: list[str]) -> Ended:
+    """Runs a launcher of MPI on the first host. Each host takes its own interface, for they have different names."""
+    first: Host = hosts.members[0]
+    words = ["env", "VERBENA_LINK=roce", *ROOT, *launcher, *command]
+    return hosts.run(first, "mpirun", first.inside(list(map(str, words))), SECONDS)
+
+
+def openmpi(hosts: Hosts, command: list[str]) -> Ended:
+    """Two processes on each of the hosts of a host file."""
+    file = hosts.place.directory / "hostfile"
+    file.write_text("".join(f"{host.address} slots=2\n" for host in hosts.members))
+    told = [word for name in TOLD for word in ("-x", name)]
+    return launch(hosts, ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent(hosts), "--hostfile", file, *told,
+                          "-n", 4], command)
+
+
+def mpich(hosts: Hosts, command: list[str]) -> Ended:
+    """The same, dealt out in turn."""
+    file = hosts.place.directory / "hostfile"
+    file.write_text("".join(f"{host.address}\n" for host in hosts.members))
+    return launch(hosts, ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", agent(hosts), "-f", file,
+                          "-genvlist", ",".join(TOLD), "-n", 4], command)
+
+
+def srun(options: list[str], hosts: Hosts, command: list[str]) -> Ended:
+    """A step of a cluster with two processors on each node."""
+    with Slurm(hosts, processors=2) as slurm:
+        return slurm.submit(["--nodes=2", *options], command, SECONDS, ["env", "VERBENA_LINK=roce"])
+
+
+def records(directory: Path) -> list[dict]:
+    """The records of a run."""
+    return [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
+
+
+def measured(hosts: Hosts, ended: Ended, out: Path) -> Outcome:
+    """Whether a run went to its end with checked data, without a failure, and over the cable."""
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    found = records(out)
+    failures = [one for one in found if one["record"] == "failure" and not one["unsupported"]]
+    if failures:
+        return failed(failures[0]["reason"], ended.evidence())
+    points = [one for one in found if one["record"] == "point"]
+    if not any(point["conduct"]["validated"] for point in points):
+        return failed("no point has checked data", ended.evidence())
+    if "udp" not in counters.paths_used(hosts.place):
+        return failed("nothing went over the cable", ended.evidence())
+    return passed(f"{len(points)} points")
+
+
+def bench(start: Starts, hosts: Hosts) -> Outcome:
+    """Some benchmarks: each has points."""
+    out = hosts.place.directory / "out"
+    ended = start(hosts, [str(VERBENA), "bench", *BENCHMARKS, *OPTIONS, "--out", str(out)])
+    outcome = measured(hosts, ended, out)
+    if outcome.evidence:
+        return outcome
+    names = {one["benchmark"] for one in records(out) if one["record"] == "point"}
+    lacking = sorted(set(BENCHMARKS) - names)
+    return failed(f"no point of {', '.join(lacking)}", ended.evidence()) if lacking else outcome
+
+
+def evaluate(start: Starts, hosts: Hosts) -> Outcome:
+    """All of it, and the report."""
+    out = hosts.place.directory / "out"
+    ended = start(hosts, [str(VERBENA), "evaluate", "--quick", "--beside", "none", "--out", str(out)])
+    outcome = measured(hosts, ended, out)
+    if outcome.evidence == "" and not (out / "report.html").is_file():
+        return failed("no report", ended.evidence())
+    return outcome
