@@ -3,10 +3,11 @@
 
 use crate::run_directory::Loaded;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verbena_measure::compare::{Better, LEAST_LAUNCHES};
 use verbena_measure::result::{Finding, Metric, Parameters, Point, Summary, Value};
 use verbena_measure::sample::Sample;
+use verbena_measure::stats::interval::Interval;
 use verbena_measure::warning::Warning;
 
 /// A metric over all launches.
@@ -108,9 +109,29 @@ pub fn key(benchmark: &str, parameters: &Parameters) -> String {
     format!("{benchmark} {}", words.join(" "))
 }
 
-/// What a run found: of the launches' findings of a kind the one in the middle. Where most launches found nothing (no
-/// knee, say), nothing is what was found.
-pub fn findings(run: &Loaded) -> Vec<&Finding> {
+/// What the launches of a run say of one finding. A launch that measured the benchmark and does not have the finding
+/// denies it: what one launch in five saw is no property of the adapter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Voted<'a> {
+    /// What most launches say, in the words of the one in the middle; where most deny it, what the others say.
+    pub finding: &'a Finding,
+    /// Launches that say so.
+    pub by: usize,
+    /// Launches that looked.
+    pub of: usize,
+    /// Not below and not above, over all launches that have it.
+    pub range: Option<Interval>,
+}
+
+impl Voted<'_> {
+    /// Whether most launches say so.
+    pub fn holds(&self) -> bool {
+        2 * self.by > self.of
+    }
+}
+
+/// The findings of a run, voted by its launches.
+pub fn findings(run: &Loaded) -> Vec<Voted<'_>> {
     let kind = |f: &Finding| format!("{} {}", f.name, key(&f.benchmark, &f.parameters));
     let mut order: Vec<String> = Vec::new();
     let mut groups: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
@@ -121,17 +142,46 @@ pub fn findings(run: &Loaded) -> Vec<&Finding> {
         }
         groups.entry(kind).or_default().push(finding);
     }
-    order.iter().map(|kind| middle(&groups[kind])).collect()
+    order.iter().map(|kind| vote(run, &groups[kind])).collect()
 }
 
-fn middle<'a>(findings: &[&'a Finding]) -> &'a Finding {
+fn vote<'a>(run: &Loaded, said: &[&'a Finding]) -> Voted<'a> {
+    let points = run
+        .points
+        .iter()
+        .filter(|p| p.benchmark == said[0].benchmark);
+    let looked: BTreeSet<u32> = points
+        .map(|point| point.launch)
+        .chain(said.iter().map(|finding| finding.launch))
+        .collect();
     let (mut found, nothing): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.value.is_some());
+        said.iter().partition(|finding| finding.value.is_some());
+    let launches = |of: &[&Finding]| of.iter().map(|f| f.launch).collect::<BTreeSet<u32>>().len();
+    let of = looked.len();
+    // Where nothing was found in so many words (no knee, say), and not by fewer, nothing is what was found.
     if nothing.len() >= found.len() {
-        return nothing[0];
+        return Voted {
+            finding: nothing[0],
+            by: of - launches(&found),
+            of,
+            range: None,
+        };
     }
     found.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
-    found[found.len() / 2]
+    let ends = found.iter().flat_map(|finding| {
+        let range = finding.range.map(|range| [Some(range.low), Some(range.high)]);
+        range.unwrap_or([finding.value; 2])
+    });
+    let range = Sample::new(ends.flatten().collect()).map(|ends| Interval {
+        low: ends.min(),
+        high: ends.max(),
+    });
+    Voted {
+        finding: found[found.len() / 2],
+        by: launches(&found),
+        of,
+        range,
+    }
 }
 
 /// The launches that count: those that were not disturbed throughout, where they are enough to be compared (rule 5). Which

@@ -4,11 +4,11 @@ use super::Described;
 use crate::chart::line::{LineChart, Mark, Series};
 use crate::chart::scale::Kind;
 use crate::chart::{escape, matrix};
-use crate::gather::{Figure, Row, findings, label_of};
+use crate::gather::{Figure, Row, Voted, findings, label_of};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use std::mem::Discriminant;
-use verbena_measure::result::{Finding, Parameters, Value};
+use verbena_measure::result::{Parameters, Value};
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
 
@@ -186,8 +186,9 @@ fn line_chart(
                 bound.push((x, *value));
             }
         }
-        let mine = |finding: &&Finding| finding.benchmark == described.name;
-        for finding in findings(shown.run).into_iter().filter(mine) {
+        let voted = findings(shown.run).into_iter().filter(Voted::holds);
+        let found = voted.map(|voted| voted.finding);
+        for finding in found.filter(|finding| finding.benchmark == described.name) {
             let text = match finding.name.as_str() {
                 "half-power-size" => "N½",
                 "context-knee" | "translation-knee" => "knee",

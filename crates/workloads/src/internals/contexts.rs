@@ -152,10 +152,8 @@ pub fn report<F: Fabric>(
     let text = match &knee {
         None => format!("no knee over the {of_what} measured"),
         Some(knee) => format!(
-            "{:.0} {of_what} fit (between {:.0} and {:.0}); beyond, {} instead of {}",
+            "{:.0} {of_what} fit; beyond, {} instead of {}",
             knee.at,
-            knee.low,
-            knee.high,
             verbena_measure::unit::time(knee.after),
             verbena_measure::unit::time(knee.before)
         ),
