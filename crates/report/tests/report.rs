@@ -1,5 +1,6 @@
 //! The report over synthetic runs: complete, offline, hostile names escaped.
 
+use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Finding, Metric, Point};
 use verbena_measure::sample::Sample;
@@ -163,4 +164,69 @@ fn a_knee_is_known_as_well_as_the_launches_agree() {
     assert_eq!((range.low, range.high), (4096.0, 8192.0 * 1.04));
     let html = page(&[loaded], &described(), None);
     assert!(html.contains("5793 fit, between 4096 and"), "{html}");
+}
+
+/// Two runs of so many curves each: every one is drawn, and each run keeps its own bound.
+#[test]
+fn all_curves_of_all_runs_are_drawn() {
+    let many = |label: &str, bound: f64| {
+        let mut loaded = run(label, 1.0);
+        let points = loaded.points.iter().filter(|point| point.launch == 0);
+        let kinds = (1..=9).flat_map(|pairs| points.clone().map(move |point| (pairs, point)));
+        loaded.points = kinds
+            .map(|(pairs, point)| {
+                let mut point = point.clone();
+                let value = f64::from(pairs);
+                point.parameters.insert("pairs".to_owned(), value.into());
+                point.metrics[0].bound = Some(Bound {
+                    value: bound,
+                    reason: "a link".to_owned(),
+                });
+                point
+            })
+            .collect();
+        loaded
+    };
+    let html = page(&[many("one", 100.0), many("two", 50.0)], &described(), None);
+    for run in ["one", "two"] {
+        for pairs in 1..=9 {
+            let label = format!("{run}: {pairs} pairs</span>");
+            assert_eq!(html.matches(&label).count(), 1, "{label}");
+        }
+        // Nine curves of two runs are on three charts, four kinds on each at most.
+        let bound = format!("<title>bound of {run}</title>");
+        assert_eq!(html.matches(&bound).count(), 3, "{run}");
+    }
+    // A line that goes from one run's bound to the other's would come back to the same x.
+    for path in html.split("class=\"bound\" d=\"M").skip(1) {
+        let path = path.split('"').next().unwrap();
+        let xs = path.split('L').map(|p| p.split(' ').next().unwrap());
+        let xs: Vec<f64> = xs.map(|x| x.parse().unwrap()).collect();
+        assert!(xs.is_sorted_by(|a, b| a < b), "{path}");
+    }
+}
+
+/// The largest messages do not fit a cache, and theirs is the bandwidth that programs see.
+#[test]
+fn the_cached_bandwidth_is_not_the_headline() {
+    let mut loaded = run("r", 1.0);
+    for point in &mut loaded.points {
+        point.benchmark = "bandwidth.write".to_owned();
+        let value = match point.parameters["size"].to_string().as_str() {
+            "64" => 95e9,
+            _ => 14e9,
+        };
+        point.metrics = vec![Metric::figure(
+            "bandwidth",
+            "bytes/s",
+            Better::Higher,
+            value,
+        )];
+    }
+    let html = page(&[loaded], &described(), None);
+    let headline = html
+        .find("reaches 14.0 GB/s at 4 KiB")
+        .expect("the largest");
+    let cached = html.find("buffer in the caches").expect("the cached one");
+    assert!(headline < cached && html[cached..].contains("95.0 GB/s at 64 B"));
 }

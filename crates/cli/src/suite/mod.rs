@@ -1,5 +1,5 @@
 //! Running benchmarks: what is wanted ([`plan`]), on what ([`target`]), by which processes ([`local`], [`job`]) or on which
-//! model ([`virtual_session`]), how often ([`repeats`]), and where results go ([`session`], [`books`]).
+//! model ([`virtual_session`]), and where results go ([`session`], [`books`]).
 
 pub mod books;
 pub mod environment;
@@ -10,7 +10,6 @@ pub mod options;
 pub mod plan;
 pub mod process;
 pub mod progress;
-mod repeats;
 pub mod session;
 pub mod target;
 pub mod virtual_session;

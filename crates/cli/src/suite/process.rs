@@ -10,7 +10,7 @@ use verbena_fabric::verbs::{
 };
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
-use verbena_measure::start::{SharedPage, pin};
+use verbena_measure::start::SharedPage;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
 use verbena_workloads::{Context, Record, run};
@@ -42,19 +42,8 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
         None => Clock::system(),
     };
     let rank = standing.placement.rank;
-    let here = standing.placement.nodes[rank];
-    let on_node = standing
-        .placement
-        .nodes
-        .iter()
-        .filter(|node| **node == here)
-        .count();
     let mut patience = Patience::new(PATIENCE);
     patience.stop = stop;
-    patience.yielding = on_node > task.cores;
-    if !patience.yielding {
-        pin(rank);
-    }
     let mut slow = patience.clone();
     slow.limit = EXCHANGE_PATIENCE;
     let exchange = connect_to_hub(standing.hub, rank, &slow)?;
@@ -94,7 +83,7 @@ pub fn run_one(
     launch: u32,
     sink: &dyn Fn(Line),
 ) -> Result<(), Error> {
-    let options = task.options();
+    let options = task.options(fabric.processors());
     let context = Context {
         fabric,
         benchmark,

@@ -50,13 +50,14 @@ pub fn verdict(run: &Loaded) -> String {
             say(format!("The run was {outcome}: {reason}."));
         }
     }
-    let disturbed = rows
-        .iter()
-        .filter(|row| row.warnings.contains(&Warning::Disturbed));
-    match disturbed.count() {
+    let disturbed = |row: &&Row| {
+        let mut warnings = row.warnings.iter();
+        warnings.any(|warning| matches!(warning, Warning::Disturbed { .. }))
+    };
+    match rows.iter().filter(disturbed).count() {
         0 => {}
         count => say(format!(
-            "Of {count} points too few launches were undisturbed: something shared the processors' cores, and these figures say less."
+            "At {count} points something shared the processors' cores most of the time; these figures have that in them."
         )),
     }
     for (benchmark, words) in [
@@ -78,24 +79,30 @@ pub fn verdict(run: &Loaded) -> String {
         }
     }
     for benchmark in ["bandwidth.write", "bandwidth.read", "bandwidth.send"] {
-        let best = rows
-            .iter()
-            .filter(|row| row.benchmark == benchmark)
-            .max_by(|a, b| a.figures[0].value.total_cmp(&b.figures[0].value));
-        if let Some(row) = best {
+        let mine = || rows.iter().filter(|row| row.benchmark == benchmark);
+        let size = |row: &&Row| row.number("size").unwrap_or(0.0);
+        if let Some(row) = mine().max_by(|a, b| size(a).total_cmp(&size(b))) {
             let figure = &row.figures[0];
             let mut text = format!(
                 "{benchmark} reaches {} at {}",
                 unit::rate(figure.value),
                 row.label_without(&["transport", "ways"])
             );
-            match (figure.percent_of_bound(), &figure.bound) {
-                (Some(percent), Some((_, reason))) => {
-                    let _ = write!(text, ", {percent:.0} % of the bound: {reason}.");
-                }
-                _ => text.push('.'),
+            if let (Some(percent), Some((_, reason))) = (figure.percent_of_bound(), &figure.bound) {
+                let _ = write!(text, ", {percent:.0} % of the bound: {reason}");
             }
-            say(text);
+            let best = mine().max_by(|a, b| a.figures[0].value.total_cmp(&b.figures[0].value));
+            // Every message of a stream comes from one buffer and goes to one, and nobody reads it: short ones never leave
+            // the caches.
+            if let Some(best) = best.filter(|best| !std::ptr::eq(*best, row)) {
+                let _ = write!(
+                    text,
+                    "; out of one buffer in the caches, into another that is not read, {} at {}",
+                    unit::rate(best.figures[0].value),
+                    best.label_without(&["transport", "ways"])
+                );
+            }
+            say(format!("{text}."));
         }
     }
     let found = findings(run);
@@ -135,7 +142,9 @@ fn figure(voted: &Voted<'_>) -> Option<String> {
     let finding = voted.finding;
     let display = |value| unit::display(value, &finding.unit);
     let value = display(finding.value?);
-    let spread = voted.range.map(|range| [range.low, range.high].map(display));
+    let spread = voted
+        .range
+        .map(|range| [range.low, range.high].map(display));
     let spread = match spread {
         Some([low, high]) if low != high => format!(" [{low} to {high}]"),
         _ => String::new(),
@@ -149,7 +158,9 @@ fn figure(voted: &Voted<'_>) -> Option<String> {
 
 /// A finding with those that deny it. Most launches decide whether it is said or only mentioned.
 fn sentence(voted: &Voted<'_>) -> String {
-    let Voted { finding, by, of, .. } = voted;
+    let Voted {
+        finding, by, of, ..
+    } = voted;
     let with = match words(finding) {
         words if words.is_empty() => words,
         words => format!(" ({words})"),
@@ -159,7 +170,11 @@ fn sentence(voted: &Voted<'_>) -> String {
         let [low, high] = [range.low, range.high].map(|end| unit::display(end, &finding.unit));
         format!(", between {low} and {high} over launches")
     });
-    let (name, text, spread) = (&finding.benchmark, &finding.text, spread.unwrap_or_default());
+    let (name, text, spread) = (
+        &finding.benchmark,
+        &finding.text,
+        spread.unwrap_or_default(),
+    );
     match of - by {
         0 => format!("{name}{with}: {text}{spread}."),
         denied if voted.holds() => {

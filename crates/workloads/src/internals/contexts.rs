@@ -112,15 +112,14 @@ async fn point<F: Fabric>(
         async |i| one_write(&wired, (i % used as u64) as usize).await,
     )
     .await?;
-    let median = sampled
-        .together()
-        .map_or(f64::NAN, |sample| sample.median());
+    let median = sampled.together().map_or(f64::NAN, |times| times.median());
     emit(
         context,
         parameters,
         sampled,
         &[pair],
         "completion-latency",
+        None,
         1,
     );
     Ok(median)
