@@ -11,7 +11,7 @@ const APART: f64 = 1.15;
 /// And so many times further than the launches within both groups together are.
 const CLEAR: f64 = 2.0;
 
-/// The interval of the median over launches: with six or more from order statistics, at 95 %; with fewer from the smallest to the
+/// The interval of the median over launches: with eight or more from order statistics, at 95 %; with fewer from the smallest to the
 /// largest, which holds the median in 94 % of cases with five, 88 with four and 75 with three. `None` for one.
 pub fn interval(launches: &Sample) -> Option<Interval> {
     let range = (launches.count() > 1).then(|| Interval {
