@@ -133,7 +133,7 @@ fn plot(figure: &Figure) -> Plot {
         y_unit: y_unit.to_owned(),
         y_kind: kind(figure.y),
         series: series.collect(),
-        bound: Vec::new(),
+        bounds: Vec::new(),
         marks: Vec::new(),
         references: Vec::new(),
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 use verbena_fabric::FabricKind;
 use verbena_fabric::verbs::{JobGroup, OpenRequest, Patience, VerbsProcess, overhead};
 use verbena_measure::clock::Clock;
-use verbena_measure::start::pin;
+use verbena_measure::processors;
 use verbena_verbs::Library;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = name
         .as_deref()
         .unwrap_or(verbena_verbs::library::SYSTEM_LIBRARY);
-    pin(0);
+    if !processors::bind(&processors::allowed()[..1]) {
+        eprintln!("not bound to a processor");
+    }
     let (clock, patience) = (Clock::best(), Patience::new(Duration::from_secs(10)));
     let group = JobGroup::alone(clock.clone(), patience.clone());
     let request = OpenRequest {

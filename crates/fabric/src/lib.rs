@@ -63,4 +63,4 @@ pub use operation::{
 };
 pub use pair::{Endpoint, PairRequest, QueuePair, SharedReceive, SharedReceiveRequest, Transport};
 pub use region::{Access, BufferRequest, Location, Pages, Region, RemoteRegion};
-pub use seam::{Fabric, QueueRequest};
+pub use seam::{Fabric, QueueRequest, Seat};

@@ -28,6 +28,10 @@ pub struct Planted {
     pub connection_bytes: u64,
     /// What reading the clock costs the processes, in nanoseconds, in the order of ranks; the last value for the rest.
     pub clock_costs: Vec<f64>,
+    /// Whether the system binds no process to a processor.
+    pub processors_refused: bool,
+    /// One request that takes longer, as if its process had been put aside: its number from 0, and by how many nanoseconds.
+    pub stall: Option<(u64, u64)>,
 }
 
 impl Default for Planted {
@@ -44,6 +48,8 @@ impl Default for Planted {
             bytes_per_microsecond: 1000,
             connection_bytes: 24 * 1024,
             clock_costs: Vec::new(),
+            processors_refused: false,
+            stall: None,
         }
     }
 }
@@ -57,6 +63,7 @@ impl Planted {
         let timing = PlantedTiming {
             planted: self,
             adapters: HashMap::new(),
+            requests: 0,
         };
         run_job(size, timing, program)
     }
@@ -65,6 +72,7 @@ impl Planted {
 struct PlantedTiming {
     planted: Planted,
     adapters: HashMap<usize, Caches>,
+    requests: u64,
 }
 
 struct Caches {
@@ -88,6 +96,10 @@ impl Timing for PlantedTiming {
                 stall += planted.translation_miss;
             }
         }
+        if let Some((_, nanos)) = planted.stall.filter(|(at, _)| *at == self.requests) {
+            stall += nanos;
+        }
+        self.requests += 1;
         let transfer = posted.length as u64 * 1000 / planted.bytes_per_microsecond;
         let round = if posted.returns { 2 } else { 1 };
         let factor = match planted.straggler {
@@ -104,6 +116,10 @@ impl Timing for PlantedTiming {
         let costs = &self.planted.clock_costs;
         let cost = costs.get(rank).or(costs.last());
         cost.copied().unwrap_or(0.0)
+    }
+
+    fn refuses_processors(&self) -> bool {
+        self.planted.processors_refused
     }
 
     fn host_memory(&self, pairs: usize) -> Option<u64> {

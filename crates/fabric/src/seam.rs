@@ -18,6 +18,17 @@ pub struct QueueRequest {
     pub wait: Wait,
 }
 
+/// What a process has of the processors in a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// One of its own, to which it is bound.
+    Own,
+    /// Those that work are more than the processors: they take turns.
+    InTurns,
+    /// The system did not let it be bound.
+    Unbound,
+}
+
 /// One process of a job, with one adapter.
 pub trait Fabric {
     /// Memory that is not registered yet.
@@ -68,6 +79,10 @@ pub trait Fabric {
     /// Makes an address from what a peer told.
     async fn address(&self, remote: &Endpoint) -> Result<Self::Address>;
 
+    /// Takes a processor for a point in which `members`, this process among them, work while all others wait.
+    fn take_seat(&self, _members: &[usize]) -> Seat {
+        Seat::Own
+    }
     /// The processor is busy for so long.
     async fn compute(&self, time: Duration);
     /// Bytes of host memory that this process and the adapter on its behalf hold now, where the fabric can tell: the

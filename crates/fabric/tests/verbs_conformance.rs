@@ -69,6 +69,7 @@ fn a_process() {
     let placement = JobPlacement {
         rank,
         nodes: vec![0; 2],
+        machines: vec![0; 2],
         addresses: vec![None; 2],
     };
     let group = JobGroup::new(

@@ -8,7 +8,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 use verbena_hca_loom::flight::Flight;
 use verbena_hca_loom::sleep;
-use verbena_hca_loom::sync::{AtomicU32, AtomicU64, Ordering};
+use verbena_hca_loom::sync::{AtomicU64, Ordering};
 
 #[derive(Default)]
 struct Channel {

@@ -1,10 +1,17 @@
-//! Comparing two runs (rule 20): equal keys only, ratio of medians with a bootstrap interval over launches, false
-//! discoveries controlled over all keys (Benjamini and Hochberg), and an effect above the noise threshold. A change
-//! counts when all three agree, so that equal runs stay silent.
+//! Comparing two runs (rule 20): equal keys only, ratio of medians with an interval over launches, false discoveries
+//! controlled (Benjamini and Hochberg), and an effect above the noise threshold. A change counts when all agree, so that
+//! equal runs stay silent.
+//!
+//! What changes an adapter changes a benchmark: all sizes of a curve, not one of them. So whole curves are tested first, of which
+//! there are tens; then the points of those that changed; and, much more strictly, all other points, of which there are
+//! hundreds.
 
 use crate::sample::Sample;
-use crate::stats::{bootstrap, interval::Interval, welch};
+use crate::stats::interval::Interval;
+use crate::stats::moderate::Prior;
+use crate::stats::welch::{Difference, difference};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Which way a metric gets better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +28,8 @@ pub enum Better {
 pub struct Paired {
     /// What is compared: benchmark, parameters and metric.
     pub key: String,
+    /// The curve that it is a point of.
+    pub curve: String,
     /// Which way it gets better.
     pub better: Better,
     /// The first run's launches.
@@ -45,14 +54,16 @@ pub enum Verdict {
     Undecided,
 }
 
-/// A compared key.
+/// A compared key, or a compared curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The key.
     pub key: String,
-    /// Median of the first run's launches.
+    /// Points that it is of: one, or all of a curve.
+    pub points: usize,
+    /// Median of the first run's launches; of a curve in the middle between both runs.
     pub a: f64,
-    /// Median of the second's.
+    /// Median of the second's; likewise.
     pub b: f64,
     /// b over a.
     pub ratio: f64,
@@ -66,64 +77,150 @@ pub struct Change {
     pub verdict: Verdict,
 }
 
+/// Two runs compared.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Comparison {
+    /// The curves of more than one point, in the order of first appearance.
+    pub curves: Vec<Change>,
+    /// The points, as they were given.
+    pub points: Vec<Change>,
+}
+
 /// Launches a side below which nothing is called.
 pub const LEAST_LAUNCHES: usize = 3;
-/// Share of false ones among the changes reported.
-const FALSE_DISCOVERIES: f64 = 0.01;
+/// Share of false ones among the curves reported, and the chance that equal runs have one.
+const FALSE_CURVES: f64 = 0.04;
+/// The same among the points of curves that changed.
+const FALSE_WITHIN: f64 = 0.05;
+/// The same among all other points.
+const FALSE_POINTS: f64 = 0.01;
 
 /// Compares all keys.
-pub fn compare(pairs: &[Paired], seed: u64) -> Vec<Change> {
-    let mut changes: Vec<Change> = pairs.iter().map(|pair| measure(pair, seed)).collect();
-    let limit = discovery_limit(&changes);
-    for (change, pair) in changes.iter_mut().zip(pairs) {
-        change.verdict = verdict(change, pair.better, limit);
+pub fn compare(pairs: &[Paired]) -> Comparison {
+    let mut points = measure(pairs);
+    let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, pair) in pairs.iter().enumerate() {
+        members.entry(&pair.curve).or_default().push(at);
     }
-    changes
+    // A curve of one point is that point, tested as a curve: it has no others to speak for it.
+    let mut groups: Vec<Vec<usize>> = members.into_values().collect();
+    groups.sort_by_key(|group| group[0]);
+    let shifts: Vec<Paired> = groups
+        .iter()
+        .map(|group| shift(&group.iter().map(|&at| &pairs[at]).collect::<Vec<_>>()))
+        .collect();
+    let mut curves = measure(&shifts);
+    let limit = discovery_limit(curves.iter(), FALSE_CURVES);
+    for ((curve, pair), group) in curves.iter_mut().zip(&shifts).zip(&groups) {
+        curve.points = group.len();
+        curve.verdict = verdict(curve, pair.better, limit);
+    }
+    let changed = |curve: &Change| matches!(curve.verdict, Verdict::Improved | Verdict::Regressed);
+    // Points of curves that changed are judged among themselves: as many true discoveries beside them would let others pass.
+    let (moved, still): (Vec<usize>, Vec<usize>) =
+        (0..groups.len()).partition(|&group| changed(&curves[group]));
+    let unmoved = still.iter().map(|&group| &groups[group]);
+    let families = moved
+        .iter()
+        .map(|&group| (groups[group].clone(), FALSE_WITHIN));
+    let families: Vec<(Vec<usize>, f64)> = families
+        .chain([(unmoved.flatten().copied().collect(), FALSE_POINTS)])
+        .collect();
+    for (family, share) in families {
+        let limit = discovery_limit(family.iter().map(|&at| &points[at]), share);
+        for at in family {
+            points[at].verdict = verdict(&points[at], pairs[at].better, limit);
+        }
+    }
+    for (curve, group) in curves.iter().zip(&groups) {
+        if let [alone] = group[..] {
+            points[alone].verdict = curve.verdict;
+        }
+    }
+    curves.retain(|curve| curve.points > 1);
+    Comparison { curves, points }
 }
 
-fn measure(pair: &Paired, seed: u64) -> Change {
-    let median = |values: &[f64]| Sample::new(values.to_vec()).map_or(f64::NAN, |s| s.median());
-    let (a, b) = (median(&pair.a), median(&pair.b));
-    let enough = pair.a.len().min(pair.b.len()) >= LEAST_LAUNCHES;
-    Change {
-        key: pair.key.clone(),
-        a,
-        b,
-        ratio: b / a,
-        interval: if enough {
-            bootstrap::ratio_of_medians(&pair.a, &pair.b, seed)
-        } else {
-            None
-        },
-        p: if enough {
-            welch::p_value_of_ratio(&pair.a, &pair.b)
-        } else {
-            None
-        },
-        threshold: pair.threshold,
-        verdict: Verdict::Undecided,
+/// A curve's points as one figure a launch: how far the launch lies from where both runs are, in the middle of the points.
+/// Those that a launch lacks say nothing.
+fn shift(points: &[&Paired]) -> Paired {
+    let first = points[0];
+    let most = |of: fn(&Paired) -> usize| points.iter().map(|p| of(p)).max().unwrap_or(0);
+    let launches = [most(|p| p.a.len()), most(|p| p.b.len())];
+    let whole = points
+        .iter()
+        .filter(|p| [p.a.len(), p.b.len()] == launches && p.a.iter().chain(&p.b).all(|v| *v > 0.0));
+    let levels = whole.filter_map(|p| Some((*p, (median(&p.a)? * median(&p.b)?).sqrt())));
+    let levels: Vec<(&Paired, f64)> = levels.collect();
+    let side = |of: fn(&Paired) -> &[f64], count: usize| -> Vec<f64> {
+        let launch = |at: usize| {
+            levels
+                .iter()
+                .map(move |(p, level)| (of(p)[at] / level).ln())
+        };
+        let middles = (0..count).map(|at| median(&launch(at).collect::<Vec<f64>>()));
+        middles
+            .map(|middle| middle.map_or(f64::NAN, f64::exp))
+            .collect()
+    };
+    Paired {
+        key: first.curve.clone(),
+        a: side(|p| &p.a, launches[0]),
+        b: side(|p| &p.b, launches[1]),
+        ..first.clone()
     }
 }
 
-/// Benjamini and Hochberg: the largest p-value that may count.
-fn discovery_limit(changes: &[Change]) -> f64 {
-    let mut values: Vec<f64> = changes.iter().filter_map(|change| change.p).collect();
+/// Figures of the keys, each with what all together tell of the noise; no verdicts yet.
+fn measure(pairs: &[Paired]) -> Vec<Change> {
+    let enough = |pair: &Paired| pair.a.len().min(pair.b.len()) >= LEAST_LAUNCHES;
+    let own = |pair: &Paired| difference(&pair.a, &pair.b).filter(|_| enough(pair));
+    let differences: Vec<Option<Difference>> = pairs.iter().map(own).collect();
+    let prior = Prior::of(&differences.iter().copied().flatten().collect::<Vec<_>>());
+    let informed = differences.into_iter().map(|difference| {
+        let inform = |own| prior.map_or(own, |prior| prior.inform(own));
+        difference.map(inform)
+    });
+    let change = |(pair, difference): (&Paired, Option<Difference>)| {
+        let side = |values| median(values).unwrap_or(f64::NAN);
+        let (a, b) = (side(&pair.a), side(&pair.b));
+        Change {
+            key: pair.key.clone(),
+            points: 1,
+            a,
+            b,
+            ratio: b / a,
+            interval: difference.map(|difference| difference.interval()),
+            p: difference.map(|difference| difference.p_value()),
+            threshold: pair.threshold,
+            verdict: Verdict::Undecided,
+        }
+    };
+    pairs.iter().zip(informed).map(change).collect()
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    Sample::new(values.to_vec()).map(|sample| sample.median())
+}
+
+/// Benjamini and Hochberg: the largest p-value that may count when this share of false discoveries is allowed.
+fn discovery_limit<'a>(changes: impl Iterator<Item = &'a Change>, share: f64) -> f64 {
+    let mut values: Vec<f64> = changes.filter_map(|change| change.p).collect();
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
     let mut passing = values
         .iter()
         .enumerate()
-        .filter(|(i, p)| **p <= FALSE_DISCOVERIES * (*i as f64 + 1.0) / count);
+        .filter(|(i, p)| **p <= share * (*i as f64 + 1.0) / count);
     passing.next_back().map_or(-1.0, |(_, p)| *p)
 }
 
 fn verdict(change: &Change, better: Better, limit: f64) -> Verdict {
-    let (Some(interval), Some(p)) = (change.interval, change.p) else {
+    let Some(p) = change.p else {
         return Verdict::Undecided;
     };
-    let excluded = interval.low > 1.0 || interval.high < 1.0;
     let large = (change.ratio - 1.0).abs() > change.threshold;
-    if !(excluded && large && p <= limit) {
+    if !(large && p <= limit) {
         return Verdict::Same;
     }
     match (better, change.ratio > 1.0) {
@@ -162,13 +259,14 @@ mod tests {
             .enumerate()
             .map(|(i, (a, b))| Paired {
                 key: i.to_string(),
+                curve: i.to_string(),
                 better: Better::Lower,
                 a,
                 b,
                 threshold: 0.05,
             })
             .collect();
-        compare(&pairs, 1)
+        compare(&pairs).points
     }
 
     #[test]
@@ -203,23 +301,25 @@ mod tests {
     fn one_launch_decides_nothing() {
         let pair = Paired {
             key: "k".into(),
+            curve: "k".into(),
             better: Better::Higher,
             a: vec![1.0],
             b: vec![9.0],
             threshold: 0.05,
         };
-        assert_eq!(compare(&[pair], 1)[0].verdict, Verdict::Undecided);
+        assert_eq!(compare(&[pair]).points[0].verdict, Verdict::Undecided);
     }
 
     #[test]
     fn direction_matters() {
         let pair = Paired {
             key: "k".into(),
+            curve: "k".into(),
             better: Better::Higher,
             a: vec![1.0, 1.01, 0.99, 1.0, 1.0],
             b: vec![2.0, 2.01, 1.99, 2.0, 2.0],
             threshold: 0.05,
         };
-        assert_eq!(compare(&[pair], 1)[0].verdict, Verdict::Improved);
+        assert_eq!(compare(&[pair]).points[0].verdict, Verdict::Improved);
     }
 }

@@ -1,6 +1,6 @@
 //! Clocks, recorders, statistics and comparison for benchmarks.
 //!
-//! Pure but for [`clock`], [`pace`], [`preemption`] and [`start`], which read the machine. The rules that this crate keeps are numbered in
+//! Pure but for [`clock`], [`memory`], [`pace`], [`processors`] and [`start`], which read the machine. The rules that this crate keeps are numbered in
 //! `docs/methods.md`; comments cite them as "rule N". No statistic panics on hostile input: too few samples give `None`,
 //! never 0 and never a guess (rule 6).
 #![deny(unsafe_code)]
@@ -9,9 +9,11 @@ pub mod bound;
 pub mod clock;
 pub mod compare;
 pub mod converge;
+#[allow(unsafe_code, reason = "a call of the C library")]
+pub mod memory;
 pub mod pace;
-#[allow(unsafe_code, reason = "a system call")]
-pub mod preemption;
+#[allow(unsafe_code, reason = "system calls")]
+pub mod processors;
 pub mod random;
 pub mod recorder;
 pub mod result;

@@ -1,8 +1,8 @@
-//! How fast a processor runs at this moment (rule 5: trim by load state, never by value).
+//! How fast a processor runs at this moment (rule 5).
 //!
 //! The other hardware thread of a core takes up to half of it. On a virtual machine that thread may be a neighbour's, and
 //! nothing in the guest tells of it; so a short computation, which needs nothing but the core, is timed beside what is
-//! measured. What was measured while it was slow is set aside and counted, whatever its value.
+//! measured. How often it was slow is said beside the figure; nothing is removed for it.
 
 use crate::clock::Clock;
 use serde::{Deserialize, Serialize};

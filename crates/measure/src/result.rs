@@ -82,6 +82,9 @@ pub struct Summary {
     pub outliers: Outliers,
     /// Quantiles at evenly spaced shares, for drawing; the first is the smallest, the last the largest.
     pub quantiles: Vec<f64>,
+    /// The slowest tenth, as values and how many samples lie there (within 0.4 %), so that launches can be pooled.
+    #[serde(default)]
+    pub tail: Vec<(f64, u64)>,
 }
 
 /// Quantiles kept for drawing.
@@ -117,7 +120,50 @@ impl Summary {
             quantiles: (0..drawn)
                 .map(|i| quantile::nearest_rank(sample, share(i)))
                 .collect(),
+            tail: tail(sample),
         }
+    }
+}
+
+/// The slowest tenth in buckets, each as wide as a 128th of its value.
+fn tail(sample: &Sample) -> Vec<(f64, u64)> {
+    let values = sample.values();
+    let mut tail: Vec<(f64, u64)> = Vec::new();
+    let mut from = f64::NEG_INFINITY;
+    for &value in &values[values.len() - values.len() / 10..] {
+        match tail.last_mut() {
+            Some((middle, count)) if value <= from + from.abs() / 128.0 => {
+                *middle = (from + value) / 2.0;
+                *count += 1;
+            }
+            _ => {
+                from = value;
+                tail.push((value, 1));
+            }
+        }
+    }
+    tail
+}
+
+/// Times of operations: each by itself, and, where the clock's own time is too large a part of that, the means of batches
+/// (rule 2).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times {
+    /// Of single operations.
+    pub singles: Sample,
+    /// An operation's, each of a batch.
+    pub batches: Option<Sample>,
+}
+
+impl Times {
+    /// What the median is of.
+    pub fn level(&self) -> &Sample {
+        self.batches.as_ref().unwrap_or(&self.singles)
+    }
+
+    /// The median.
+    pub fn median(&self) -> f64 {
+        self.level().median()
     }
 }
 
@@ -149,6 +195,22 @@ impl Metric {
             summary: Some(Summary::of(sample)),
             bound: None,
         }
+    }
+
+    /// A time whose figure is the median of batches where there are any; its distribution is always that of single
+    /// operations.
+    pub fn times(name: &str, times: &Times) -> Metric {
+        let mut metric = Metric::time(name, &times.singles);
+        metric.value = times.median();
+        if let (Some(batches), Some(summary)) = (&times.batches, &mut metric.summary) {
+            summary.median_interval = interval::of_quantile(batches, 0.5);
+        }
+        metric
+    }
+
+    /// A time of which only means over many operations are known: no distribution.
+    pub fn mean_time(name: &str, batches: &Sample) -> Metric {
+        Metric::figure(name, "ns", Better::Lower, batches.median())
     }
 
     /// A rate, higher is better; its figure is the median over blocks.
@@ -222,9 +284,10 @@ pub struct Conduct {
     pub mode: Option<String>,
     /// Whether the data was checked, in a pass that is not timed (rule 18).
     pub validated: bool,
-    /// Slices of blocks, and of rates pieces, that were set aside because a processor ran slower than undisturbed (rule 5).
+    /// Of the looks between blocks, the share that found a processor slower than it is alone (rule 5). Nothing is removed
+    /// for it. `None` where nobody looked.
     #[serde(default)]
-    pub set_aside: u32,
+    pub disturbed: Option<f64>,
 }
 
 /// One measured point.

@@ -83,42 +83,6 @@ impl Drop for SharedPage {
     }
 }
 
-/// Binds this process to the `index`-th core that it may use, counted round; gives the core, or `None` if refused.
-pub fn pin(index: usize) -> Option<usize> {
-    // SAFETY: plain data that the call fills; the set is large enough for the kernel's mask of 1,024 cores.
-    unsafe {
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        let size = size_of::<libc::cpu_set_t>();
-        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-            return None;
-        }
-        let cores: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
-            .filter(|&core| libc::CPU_ISSET(core, &allowed))
-            .collect();
-        let core = *cores.get(index % cores.len().max(1))?;
-        let mut one: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut one);
-        (libc::sched_setaffinity(0, size, &one) == 0).then_some(core)
-    }
-}
-
-/// Lets this thread run on every core that the system allows it again, after it inherited a narrower choice.
-pub fn widen() {
-    // SAFETY: plain data; the kernel keeps of the set what the thread may use.
-    unsafe {
-        let mut all: libc::cpu_set_t = std::mem::zeroed();
-        for core in 0..libc::CPU_SETSIZE as usize {
-            libc::CPU_SET(core, &mut all);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all);
-    }
-}
-
-/// Cores that this process may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

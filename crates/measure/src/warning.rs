@@ -1,5 +1,6 @@
 //! Warnings as data, each with what to do about it.
 
+use crate::stats::launches::Levels;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -50,8 +51,14 @@ pub enum Warning {
         /// How many there were.
         launches: usize,
     },
-    /// Something else shared the processors' cores in all blocks, so that none was set aside (rule 5).
-    Disturbed,
+    /// Most looks found a processor slower than it is alone: something shared its core (rule 5).
+    Disturbed {
+        /// The share of the looks; of older files not known.
+        #[serde(default)]
+        share: f64,
+    },
+    /// The launches lie at two levels, so that no one figure says what the adapter does.
+    TwoLevels(Levels),
     /// A pair is far slower than the median pair (rule 12).
     Straggler {
         /// The pair, from 0.
@@ -90,7 +97,7 @@ impl fmt::Display for Warning {
             }
             Warning::TimerOverhead { fraction, batch } => write!(
                 f,
-                "the clock costs {:.1} % of the median; {batch} operations were timed together",
+                "the clock costs {:.1} % of the median, which is of {batch} operations timed together; percentiles are of single ones",
                 fraction * 100.0
             ),
             Warning::SystemClock { reason } => write!(f, "time-stamp counter not used: {reason}"),
@@ -99,7 +106,19 @@ impl fmt::Display for Warning {
             Warning::FewLaunches { launches } => {
                 write!(f, "{launches} launches are too few to compare")
             }
-            Warning::Disturbed => f.write_str("the processors were hardly ever all the run's own"),
+            Warning::Disturbed { share } => write!(
+                f,
+                "something shared the processors' cores in {:.0} % of the looks between blocks",
+                share * 100.0
+            ),
+            Warning::TwoLevels(Levels {
+                below,
+                above,
+                ratio,
+            }) => write!(
+                f,
+                "launches lie at two levels: {below} at one, {above} at another {ratio:.2} times as high"
+            ),
             Warning::Straggler { pair, ratio } => {
                 write!(
                     f,
@@ -131,7 +150,8 @@ impl Warning {
             Warning::Governor { .. } => "governor".to_owned(),
             Warning::Virtual => "virtual machine".to_owned(),
             Warning::FewLaunches { .. } => "few launches".to_owned(),
-            Warning::Disturbed => "disturbed".to_owned(),
+            Warning::Disturbed { .. } => "disturbed".to_owned(),
+            Warning::TwoLevels(levels) => format!("two levels, {:.2} apart", levels.ratio),
             Warning::Straggler { pair, .. } => format!("pair {pair} slow"),
             Warning::StartSkew { .. } => "ragged start".to_owned(),
         }
@@ -144,12 +164,13 @@ impl Warning {
             Warning::Unpinned => "allow the processes to set their affinity",
             Warning::Unconverged { .. } => "run longer (without --quick), or on a quieter machine",
             Warning::LowOverlap { .. } => "run longer, so that the start matters less",
-            Warning::TimerOverhead { .. } => "nothing; percentiles are those of batches",
+            Warning::TimerOverhead { .. } => "nothing; percentiles have the clock's time in them",
             Warning::SystemClock { .. } => "short times carry the system clock's overhead",
             Warning::Governor { .. } => "set the governor to performance",
             Warning::Virtual => "compare only runs of the same machine, with many launches",
             Warning::FewLaunches { .. } => "use at least 5 launches, 10 for a gate",
-            Warning::Disturbed => "measure when the machine, or its host, has less to do",
+            Warning::Disturbed { .. } => "measure when the machine, or its host, has less to do",
+            Warning::TwoLevels(_) => "use more launches, and say how often each level comes up",
             Warning::Straggler { .. } => "look at that pair's cores, cable or port",
             Warning::StartSkew { .. } => "prefer `lockstep`, or run longer",
         }

@@ -26,6 +26,8 @@ pub struct Explained {
     pub parameters: Parameters,
     /// How long the operation took; of an exchange there and back, both ways.
     pub took: Time,
+    /// Of such an exchange, what the benchmark calls one way: half of it (rule 14).
+    pub one_way: Option<Time>,
     /// Stage, node and time; the times add up to the whole.
     pub shares: Vec<Share>,
     /// What was recorded, its times counted from the operation's beginning.
@@ -76,6 +78,8 @@ pub fn explain(
     Ok(traced
         .into_iter()
         .map(|(point, traced)| Explained {
+            one_way: (point.metrics[0].name == "one-way-latency")
+                .then(|| Time((traced.end - traced.start).0 / 2)),
             parameters: point.parameters,
             took: traced.end - traced.start,
             shares: shares(&traced),

@@ -58,3 +58,16 @@ fn without_blueflame_the_work_request_s_fetch_is_shown() {
     let more = without.took.0 - with.took.0;
     assert!(fetched.abs_diff(more) < more / 4, "{fetched} of {more} ps");
 }
+
+#[test]
+fn a_latency_is_one_way() {
+    for (benchmark, ways) in [
+        ("latency.write", 2),
+        ("latency.send", 2),
+        ("latency.read", 1),
+    ] {
+        let one = explained("connectx-ddr", &Overrides::none(), benchmark);
+        let one_way = one.one_way.map(|time| one.took.0 / time.0);
+        assert_eq!(one_way, (ways == 2).then_some(2), "{benchmark}");
+    }
+}

@@ -3,6 +3,7 @@
 use crate::gather::{key, rows};
 use crate::run_directory::Loaded;
 use verbena_measure::compare::{Change, Paired, compare};
+use verbena_measure::result::{Parameters, Value};
 
 /// Thresholds: a default and exceptions by benchmark or metric.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -65,12 +66,21 @@ impl Thresholds {
 
 /// What two runs have in common, compared, and how many keys only one of them has.
 pub struct Compared {
+    /// Curves of several points, each as a whole.
+    pub curves: Vec<Change>,
     /// A change for each key in both.
     pub changes: Vec<Change>,
     /// Keys in the first only.
     pub only_first: usize,
     /// Keys in the second only.
     pub only_second: usize,
+}
+
+/// The points of a benchmark that differ in numbers only, such as sizes and pairs.
+fn curve(benchmark: &str, parameters: &Parameters, metric: &str) -> String {
+    let mut words = parameters.clone();
+    words.retain(|_, value| matches!(value, Value::Word(_)));
+    format!("{}: {metric}", key(benchmark, &words))
 }
 
 /// Compares two runs by their headline metrics.
@@ -92,6 +102,7 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
         };
         pairs.push(Paired {
             key: format!("{wanted}: {}", mine.name),
+            curve: curve(&row.benchmark, &row.parameters, &mine.name),
             better: mine.better,
             a: mine.launches.clone(),
             b: theirs.launches.clone(),
@@ -99,8 +110,10 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
         });
     }
     let common = pairs.len();
+    let comparison = compare(&pairs);
     Compared {
-        changes: compare(&pairs, a.run.seed ^ b.run.seed),
+        curves: comparison.curves,
+        changes: comparison.points,
         only_first: first.len() - common,
         only_second: second.len().saturating_sub(common),
     }

@@ -1,12 +1,15 @@
 //! Combining the launches of a run: one row for each benchmark and set of parameters, with a figure a launch. The
 //! combined figure is the median over launches (rule 8).
 
+use crate::pool;
 use crate::run_directory::Loaded;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use verbena_measure::compare::{Better, LEAST_LAUNCHES};
+use std::collections::{BTreeMap, BTreeSet};
+use verbena_measure::compare::Better;
 use verbena_measure::result::{Finding, Metric, Parameters, Point, Summary, Value};
 use verbena_measure::sample::Sample;
+use verbena_measure::stats::interval::Interval;
+use verbena_measure::stats::launches;
 use verbena_measure::warning::Warning;
 
 /// A metric over all launches.
@@ -20,9 +23,11 @@ pub struct Figure {
     pub better: Better,
     /// Median over launches.
     pub value: f64,
-    /// A figure for each launch that counts.
+    /// A figure for each launch.
     pub launches: Vec<f64>,
-    /// The distribution in the launch nearest to the median.
+    /// Between which values the median lies, over launches; of one launch over its samples.
+    pub interval: Option<Interval>,
+    /// The distribution over all launches.
     pub summary: Option<Summary>,
     /// The bound and its reason.
     pub bound: Option<(f64, String)>,
@@ -48,10 +53,8 @@ pub struct Row {
     pub parameters: Parameters,
     /// Its metrics; the first is the headline.
     pub figures: Vec<Figure>,
-    /// Warnings of the launches that count, each once.
+    /// Warnings of the launches, each once.
     pub warnings: Vec<Warning>,
-    /// Launches that do not count, for they were disturbed throughout and enough were not (rule 5).
-    pub left_out: usize,
     /// Whether the data was checked in every launch.
     pub validated: bool,
 }
@@ -108,9 +111,29 @@ pub fn key(benchmark: &str, parameters: &Parameters) -> String {
     format!("{benchmark} {}", words.join(" "))
 }
 
-/// What a run found: of the launches' findings of a kind the one in the middle. Where most launches found nothing (no
-/// knee, say), nothing is what was found.
-pub fn findings(run: &Loaded) -> Vec<&Finding> {
+/// What the launches of a run say of one finding. A launch that measured the benchmark and does not have the finding
+/// denies it: what one launch in five saw is no property of the adapter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Voted<'a> {
+    /// What most launches say, in the words of the one in the middle; where most deny it, what the others say.
+    pub finding: &'a Finding,
+    /// Launches that say so.
+    pub by: usize,
+    /// Launches that looked.
+    pub of: usize,
+    /// Not below and not above, over all launches that have it.
+    pub range: Option<Interval>,
+}
+
+impl Voted<'_> {
+    /// Whether most launches say so.
+    pub fn holds(&self) -> bool {
+        2 * self.by > self.of
+    }
+}
+
+/// The findings of a run, voted by its launches.
+pub fn findings(run: &Loaded) -> Vec<Voted<'_>> {
     let kind = |f: &Finding| format!("{} {}", f.name, key(&f.benchmark, &f.parameters));
     let mut order: Vec<String> = Vec::new();
     let mut groups: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
@@ -121,35 +144,53 @@ pub fn findings(run: &Loaded) -> Vec<&Finding> {
         }
         groups.entry(kind).or_default().push(finding);
     }
-    order.iter().map(|kind| middle(&groups[kind])).collect()
+    order.iter().map(|kind| vote(run, &groups[kind])).collect()
 }
 
-fn middle<'a>(findings: &[&'a Finding]) -> &'a Finding {
+fn vote<'a>(run: &Loaded, said: &[&'a Finding]) -> Voted<'a> {
+    let points = run
+        .points
+        .iter()
+        .filter(|p| p.benchmark == said[0].benchmark);
+    let looked: BTreeSet<u32> = points
+        .map(|point| point.launch)
+        .chain(said.iter().map(|finding| finding.launch))
+        .collect();
     let (mut found, nothing): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.value.is_some());
+        said.iter().partition(|finding| finding.value.is_some());
+    let launches = |of: &[&Finding]| of.iter().map(|f| f.launch).collect::<BTreeSet<u32>>().len();
+    let of = looked.len();
+    // Where nothing was found in so many words (no knee, say), and not by fewer, nothing is what was found.
     if nothing.len() >= found.len() {
-        return nothing[0];
+        return Voted {
+            finding: nothing[0],
+            by: of - launches(&found),
+            of,
+            range: None,
+        };
     }
     found.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
-    found[found.len() / 2]
-}
-
-/// The launches that count: those that were not disturbed throughout, where they are enough to be compared (rule 5). Which
-/// they are has nothing to do with what they measured.
-fn counted<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
-    let disturbed = |point: &Point| point.warnings.contains(&Warning::Disturbed);
-    let quiet = points.iter().copied().filter(|point| !disturbed(point));
-    let quiet: Vec<&Point> = quiet.collect();
-    match quiet.len() >= LEAST_LAUNCHES {
-        true => quiet,
-        false => points.to_vec(),
+    let ends = found.iter().flat_map(|finding| {
+        let range = finding
+            .range
+            .map(|range| [Some(range.low), Some(range.high)]);
+        range.unwrap_or([finding.value; 2])
+    });
+    let range = Sample::new(ends.flatten().collect()).map(|ends| Interval {
+        low: ends.min(),
+        high: ends.max(),
+    });
+    Voted {
+        finding: found[found.len() / 2],
+        by: launches(&found),
+        of,
+        range,
     }
 }
 
-fn row(all: &[&Point]) -> Row {
-    let points = &counted(all)[..];
+fn row(points: &[&Point]) -> Row {
     let first = points[0];
-    let figures = first
+    let figures: Vec<Figure> = first
         .metrics
         .iter()
         .map(|metric| figure(points, metric))
@@ -161,12 +202,15 @@ fn row(all: &[&Point]) -> Row {
             warnings.push(warning.clone());
         }
     }
+    let headline: Option<&Figure> = figures.first();
+    let sample = headline.and_then(|figure| Sample::new(figure.launches.clone()));
+    let levels = sample.as_ref().and_then(launches::levels);
+    warnings.extend(levels.map(Warning::TwoLevels));
     Row {
         benchmark: first.benchmark.clone(),
         parameters: first.parameters.clone(),
         figures,
         warnings,
-        left_out: all.len() - points.len(),
         validated: points.iter().all(|point| point.conduct.validated),
     }
 }
@@ -175,7 +219,11 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
     let of = |point: &&Point| point.metrics.iter().find(|m| m.name == first.name).cloned();
     let metrics: Vec<Metric> = points.iter().filter_map(of).collect();
     let launches: Vec<f64> = metrics.iter().map(|metric| metric.value).collect();
-    let value = Sample::new(launches.clone()).map_or(f64::NAN, |sample| sample.median());
+    let sample = Sample::new(launches.clone());
+    let value = sample.as_ref().map_or(f64::NAN, |sample| sample.median());
+    let over = sample.as_ref().and_then(launches::interval);
+    let summaries: Option<Vec<&Summary>> = metrics.iter().map(|m| m.summary.as_ref()).collect();
+    let pooled = summaries.and_then(|summaries| pool::pooled(&summaries));
     let nearest = metrics
         .iter()
         .min_by(|a, b| (a.value - value).abs().total_cmp(&(b.value - value).abs()))
@@ -186,7 +234,9 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
         better: first.better,
         value,
         launches,
-        summary: nearest.summary.clone(),
+        interval: over.or_else(|| nearest.summary.as_ref()?.median_interval),
+        // Files from before the tails were kept have the launch in the middle to show.
+        summary: pooled.or_else(|| nearest.summary.clone()),
         bound: nearest
             .bound
             .as_ref()
@@ -198,40 +248,35 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
 mod tests {
     use super::*;
 
-    fn points(launches: &[(f64, bool)]) -> Vec<Point> {
-        let point = |(launch, &(value, disturbed)): (usize, &(f64, bool))| Point {
+    fn row_of(launches: &[f64]) -> Row {
+        let point = |(launch, value): (usize, &f64)| Point {
             benchmark: "latency.write".to_owned(),
             launch: launch as u32,
-            metrics: vec![Metric::figure("time", "ns", Better::Lower, value)],
-            warnings: disturbed
-                .then_some(Warning::Disturbed)
-                .into_iter()
-                .collect(),
+            metrics: vec![Metric::figure("time", "ns", Better::Lower, *value)],
+            warnings: vec![Warning::Disturbed {
+                share: launch as f64 / 10.0,
+            }],
             ..Point::default()
         };
-        launches.iter().enumerate().map(point).collect()
-    }
-
-    fn row_of(launches: &[(f64, bool)]) -> Row {
-        let points = points(launches);
+        let points: Vec<Point> = launches.iter().enumerate().map(point).collect();
         row(&points.iter().collect::<Vec<_>>())
     }
 
     #[test]
-    fn launches_disturbed_throughout_do_not_count() {
-        let (quiet, loud) = (false, true);
-        // The first launch is the pattern for the metrics also when it does not count.
-        let row = row_of(&[(9.0, loud), (1.0, quiet), (2.0, quiet), (5.0, quiet)]);
-        assert_eq!(row.figures[0].launches, [1.0, 2.0, 5.0]);
-        assert_eq!(row.left_out, 1);
-        assert!(row.warnings.is_empty(), "{:?}", row.warnings);
-    }
-
-    #[test]
-    fn with_too_few_others_they_do() {
-        let row = row_of(&[(9.0, true), (1.0, false), (2.0, false)]);
-        assert_eq!(row.figures[0].launches, [9.0, 1.0, 2.0]);
-        assert_eq!(row.left_out, 0);
-        assert_eq!(row.warnings, [Warning::Disturbed]);
+    fn every_launch_counts_and_levels_are_marked() {
+        let row = row_of(&[1845.0, 234.0, 255.0, 235.0, 257.0]);
+        let figure = &row.figures[0];
+        assert_eq!((figure.value, figure.launches.len()), (255.0, 5));
+        let interval = figure.interval.unwrap();
+        assert_eq!((interval.low, interval.high), (234.0, 1845.0));
+        let marked = |w: &Warning| matches!(w, Warning::TwoLevels(levels) if levels.above == 1);
+        assert!(row.warnings.iter().any(marked), "{:?}", row.warnings);
+        let even = row_of(&[250.0, 234.0, 255.0, 235.0, 257.0]);
+        assert!(
+            !even
+                .warnings
+                .iter()
+                .any(|w| matches!(w, Warning::TwoLevels(_)))
+        );
     }
 }

@@ -12,6 +12,7 @@ pub mod gather;
 pub mod history;
 pub mod html;
 pub mod import;
+mod pool;
 pub mod run_directory;
 pub mod schema;
 

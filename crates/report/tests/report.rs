@@ -1,8 +1,11 @@
 //! The report over synthetic runs: complete, offline, hostile names escaped.
 
+use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
-use verbena_measure::result::{Conduct, Metric, Point};
+use verbena_measure::result::{Conduct, Finding, Metric, Point};
 use verbena_measure::sample::Sample;
+use verbena_measure::stats::interval::Interval;
+use verbena_report::gather::findings;
 use verbena_report::html::{Described, page};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::{Run, VERSION};
@@ -100,25 +103,128 @@ fn a_history_tells_when_a_level_changed() {
     assert_eq!(moves(&runs[..2], &Thresholds::default()), []);
 }
 
-#[test]
-fn a_knee_of_one_launch_in_three_is_none() {
-    use verbena_measure::result::Finding;
-    use verbena_report::gather::findings;
-    let mut loaded = run("r", 1.0);
-    let found = [Some(30.0), None, None, Some(400.0), Some(40.0), Some(37.0)];
-    let named = |name: &str, launch: usize| Finding {
-        benchmark: "internals.contexts".to_owned(),
-        launch: launch as u32,
+fn finding(name: &str, launch: u32, value: Option<f64>) -> Finding {
+    Finding {
+        benchmark: "latency.write".to_owned(),
+        launch,
         name: name.to_owned(),
         parameters: Default::default(),
-        value: found[launch],
+        value,
         unit: String::new(),
-        range: None,
-        text: String::new(),
-    };
-    let rare = (0..3).map(|launch| named("translation-knee", launch));
-    let often = (0..6).map(|launch| named("context-knee", launch));
+        range: value.map(|value| Interval {
+            low: value,
+            high: value * 1.04,
+        }),
+        text: match value {
+            Some(value) => format!("{value} fit"),
+            None => "nothing".to_owned(),
+        },
+    }
+}
+
+#[test]
+fn a_knee_of_one_launch_in_three_is_none() {
+    let mut loaded = run("r", 1.0);
+    let found = [Some(30.0), None, None, Some(400.0), Some(40.0), Some(37.0)];
+    let said = |name, launch: usize| finding(name, launch as u32, found[launch]);
+    let rare = (0..3).map(|launch| said("translation-knee", launch));
+    let often = (0..6).map(|launch| said("context-knee", launch));
     loaded.findings = rare.chain(often).collect();
-    let values: Vec<Option<f64>> = findings(&loaded).iter().map(|f| f.value).collect();
+    let values: Vec<Option<f64>> = findings(&loaded).iter().map(|f| f.finding.value).collect();
     assert_eq!(values, [None, Some(40.0)]);
+}
+
+#[test]
+fn launches_without_a_finding_deny_it() {
+    let mut loaded = run("r", 1.0);
+    // One launch of five had a slow pair; the others looked and have nothing to say.
+    loaded.findings = vec![finding("slow-pair", 0, Some(7.8))];
+    let voted = findings(&loaded);
+    assert_eq!((voted[0].by, voted[0].of), (1, 5));
+    assert!(!voted[0].holds());
+    let html = page(&[loaded.clone()], &described(), None);
+    assert!(html.contains("4 of 5 launches deny that 7.8 fit"), "{html}");
+    loaded.findings = (0..4).map(|i| finding("slow-pair", i, Some(2.0))).collect();
+    assert!(findings(&loaded)[0].holds());
+    let html = page(&[loaded], &described(), None);
+    assert!(html.contains("4 of 5 launches; 1 deny it"), "{html}");
+}
+
+#[test]
+fn a_knee_is_known_as_well_as_the_launches_agree() {
+    let mut loaded = run("r", 1.0);
+    let said = [4096.0, 5793.0, 8192.0, 5793.0, 4096.0];
+    let said = said.into_iter().zip(0..);
+    loaded.findings = said
+        .map(|(at, launch)| finding("translation-knee", launch, Some(at)))
+        .collect();
+    let voted = findings(&loaded);
+    let range = voted[0].range.unwrap();
+    assert_eq!(voted[0].finding.value, Some(5793.0));
+    assert_eq!((range.low, range.high), (4096.0, 8192.0 * 1.04));
+    let html = page(&[loaded], &described(), None);
+    assert!(html.contains("5793 fit, between 4096 and"), "{html}");
+}
+
+/// Two runs of so many curves each: every one is drawn, and each run keeps its own bound.
+#[test]
+fn all_curves_of_all_runs_are_drawn() {
+    let many = |label: &str, bound: f64| {
+        let mut loaded = run(label, 1.0);
+        let points = loaded.points.iter().filter(|point| point.launch == 0);
+        let kinds = (1..=9).flat_map(|pairs| points.clone().map(move |point| (pairs, point)));
+        loaded.points = kinds
+            .map(|(pairs, point)| {
+                let mut point = point.clone();
+                let value = f64::from(pairs);
+                point.parameters.insert("pairs".to_owned(), value.into());
+                point.metrics[0].bound = Some(Bound {
+                    value: bound,
+                    reason: "a link".to_owned(),
+                });
+                point
+            })
+            .collect();
+        loaded
+    };
+    let html = page(&[many("one", 100.0), many("two", 50.0)], &described(), None);
+    for run in ["one", "two"] {
+        for pairs in 1..=9 {
+            let label = format!("{run}: {pairs} pairs</span>");
+            assert_eq!(html.matches(&label).count(), 1, "{label}");
+        }
+        // Nine curves of two runs are on three charts, four kinds on each at most.
+        let bound = format!("<title>bound of {run}</title>");
+        assert_eq!(html.matches(&bound).count(), 3, "{run}");
+    }
+    // A line that goes from one run's bound to the other's would come back to the same x.
+    for path in html.split("class=\"bound\" d=\"M").skip(1) {
+        let path = path.split('"').next().unwrap();
+        let xs = path.split('L').map(|p| p.split(' ').next().unwrap());
+        let xs: Vec<f64> = xs.map(|x| x.parse().unwrap()).collect();
+        assert!(xs.is_sorted_by(|a, b| a < b), "{path}");
+    }
+}
+
+/// The largest messages do not fit a cache, and theirs is the bandwidth that programs see.
+#[test]
+fn the_cached_bandwidth_is_not_the_headline() {
+    let mut loaded = run("r", 1.0);
+    for point in &mut loaded.points {
+        point.benchmark = "bandwidth.write".to_owned();
+        let value = match point.parameters["size"].to_string().as_str() {
+            "64" => 95e9,
+            _ => 14e9,
+        };
+        point.metrics = vec![Metric::figure(
+            "bandwidth",
+            "bytes/s",
+            Better::Higher,
+            value,
+        )];
+    }
+    let html = page(&[loaded], &described(), None);
+    let headline = html.find("reaches 14 GB/s at 4 KiB").expect("the largest");
+    let cached = html.find("buffer in the caches").expect("the cached one");
+    assert!(headline < cached && html[cached..].contains("95 GB/s at 64 B"));
 }

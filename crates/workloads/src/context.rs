@@ -49,6 +49,10 @@ pub struct Budget {
     pub target: f64,
     /// Operations a block at most.
     pub most: u64,
+    /// Single operations that the tail of a time should be known from, by this launch.
+    pub tail: u64,
+    /// The longest that may take.
+    pub tail_time: Duration,
     /// The same of rates.
     pub rates: RateBudget,
     /// Whether sweeps are coarse.
@@ -79,6 +83,9 @@ impl RateBudget {
     }
 }
 
+/// Single operations of which ten lie beyond the 99.9th percentile (rule 6).
+const TAIL: u64 = 10_000;
+
 /// How fine sweeps are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
@@ -89,6 +96,12 @@ pub enum Sweep {
 }
 
 impl Budget {
+    /// The same where so many launches are pooled to know a tail.
+    pub fn shared_by(self, launches: u32) -> Budget {
+        let tail = self.tail.div_ceil(u64::from(launches.max(1)));
+        Budget { tail, ..self }
+    }
+
     /// For `--quick`.
     pub fn quick() -> Budget {
         Budget {
@@ -97,6 +110,8 @@ impl Budget {
             blocks: 3,
             target: 0.02,
             most: 20_000,
+            tail: TAIL,
+            tail_time: Duration::from_millis(50),
             rates: RateBudget::of_block(Duration::from_millis(4)),
             sweep: Sweep::Coarse,
         }
@@ -110,6 +125,8 @@ impl Budget {
             blocks: 10,
             target: 0.02,
             most: 100_000,
+            tail: TAIL,
+            tail_time: Duration::from_secs(1),
             rates: RateBudget::of_block(Duration::from_millis(9)),
             sweep: Sweep::Fine,
         }
@@ -123,6 +140,8 @@ impl Budget {
             blocks: 1,
             target: 0.02,
             most: 200,
+            tail: 0,
+            tail_time: Duration::ZERO,
             rates: RateBudget {
                 block: Duration::from_millis(5),
                 blocks: 1,
@@ -157,7 +176,7 @@ pub struct Options {
     /// through memory.
     pub copies: Vec<(usize, f64)>,
     /// What [`verbena_measure::pace`] computes takes so long on undisturbed processors of this host; where that was not
-    /// measured, nothing is set aside.
+    /// measured, nobody looks whether something shares them.
     pub paces: Paces,
     /// Cores of the node, where processes are real; `None` in virtual time.
     pub cores: Option<usize>,

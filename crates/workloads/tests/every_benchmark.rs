@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use verbena_fabric::instant::run_job;
 use verbena_fabric::planted::Planted;
 use verbena_measure::pace::Paces;
+use verbena_measure::result::Point;
 use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Budget, Context, Options, Processes, Record, run};
@@ -126,29 +127,83 @@ fn clocks_of_different_cost_do_not_part_the_two_sides_of_a_pair() {
     }
 }
 
+fn first_point(records: Vec<Record>) -> Box<Point> {
+    let first = records.into_iter().find_map(|record| match record {
+        Record::Point(point) => Some(point),
+        _ => None,
+    });
+    first.expect("a point")
+}
+
+/// Whatever the processors' state, what is measured is the same: `bandwidth.send` has the adapter's own threads in it, which
+/// look like a neighbour.
 #[test]
-fn a_processor_that_is_always_disturbed_is_measured_and_said() {
+fn nothing_is_set_aside_when_something_shares_the_processors() {
     let point = |name, pace: Option<f64>| {
         let paces = pace.map(Paces::constant).unwrap_or_default();
         let options = Options { paces, ..small() };
-        let records = collect(name, 2, options, even());
-        let first = records.into_iter().find_map(|record| match record {
-            Record::Point(point) => Some(point),
-            _ => None,
-        });
-        first.expect("a point")
+        first_point(collect(name, 2, options, even()))
     };
-    for name in ["latency.write", "bandwidth.write"] {
+    for name in ["latency.write", "bandwidth.write", "bandwidth.send"] {
         // In virtual time the computation takes no time; nothing is faster.
         let always = point(name, Some(-1.0));
-        assert!(always.warnings.contains(&Warning::Disturbed), "{always:?}");
-        assert_eq!(always.conduct.set_aside, 0);
+        let share = Warning::Disturbed { share: 1.0 };
+        assert!(always.warnings.contains(&share), "{always:?}");
+        assert_eq!(always.conduct.disturbed, Some(1.0));
+        let never = point(name, Some(1.0));
+        assert!(!never.warnings.contains(&share));
+        assert_eq!(never.conduct.disturbed, Some(0.0));
         let unwatched = point(name, None);
-        assert!(!unwatched.warnings.contains(&Warning::Disturbed));
+        assert_eq!(unwatched.conduct.disturbed, None);
+        for other in [never, unwatched] {
+            assert_eq!(always.metrics, other.metrics, "{name}");
+        }
     }
-    // The system may preempt this test: of rates, that would count.
-    let never = point("latency.write", Some(1.0));
-    assert!(!never.warnings.contains(&Warning::Disturbed));
+}
+
+#[test]
+fn a_processor_that_the_system_refuses_is_said() {
+    let refused = Planted {
+        processors_refused: true,
+        ..even()
+    };
+    for name in ["latency.write", "bandwidth.write", "patterns.ring"] {
+        let point = |planted| first_point(collect(name, 4, small(), planted));
+        let refused = point(refused.clone());
+        assert!(refused.warnings.contains(&Warning::Unpinned), "{refused:?}");
+        assert!(!point(even()).warnings.contains(&Warning::Unpinned));
+    }
+}
+
+/// An operation in which the process was put aside is no warm-up, and says nothing about how long an operation takes.
+#[test]
+fn one_preempted_operation_does_not_end_the_warm_up() {
+    let samples = |stall: Option<(u64, u64)>| {
+        let stalled = Planted { stall, ..even() };
+        let point = first_point(collect("latency.read", 2, small(), stalled));
+        let summary = point.metrics[0].summary.as_ref().expect("a distribution");
+        (point.conduct.warmup, summary.n)
+    };
+    let undisturbed = samples(None);
+    for request in 0..8 {
+        assert_eq!(samples(Some((request, 10_000_000))), undisturbed);
+    }
+}
+
+/// Single operations make up every distribution, also where the median is of batches.
+#[test]
+fn a_clock_that_costs_much_changes_the_median_only() {
+    let dear = Planted {
+        clock_costs: vec![500.0],
+        ..even()
+    };
+    let dear = first_point(collect("latency.write", 2, small(), dear));
+    assert!(dear.conduct.batch > 1);
+    let cheap = first_point(collect("latency.write", 2, small(), even()));
+    let summary = |point: &Point| point.metrics[0].summary.clone().expect("a distribution");
+    let (dear, cheap) = (summary(&dear), summary(&cheap));
+    assert_eq!(dear.n, cheap.n);
+    assert_eq!(dear.max, cheap.max);
 }
 
 #[test]

@@ -151,6 +151,11 @@ fn print_table(run: &Loaded) {
                     figure.name,
                     unit::display(figure.value, &figure.unit)
                 );
+                if let Some(interval) = figure.interval.filter(|_| figure.launches.len() > 1) {
+                    let [low, high] =
+                        [interval.low, interval.high].map(|end| unit::display(end, &figure.unit));
+                    text += &format!(" [{low} to {high}]");
+                }
                 if let Some(p99) = figure.summary.as_ref().and_then(|s| s.p99) {
                     text += &format!(" (p99 {})", unit::display(p99, &figure.unit));
                 }

@@ -44,13 +44,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         );
     }
     let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
-    let shown: Vec<&Change> = compared.changes.iter().filter(wanted).collect();
+    let all = compared.curves.iter().chain(&compared.changes);
+    let shown: Vec<&Change> = all.clone().filter(wanted).collect();
     let count = |verdict| {
-        compared
-            .changes
-            .iter()
-            .filter(|c| c.verdict == verdict)
-            .count()
+        let points = compared.changes.iter();
+        points.filter(|c| c.verdict == verdict).count()
     };
     if arguments.json {
         let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
@@ -61,14 +59,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 .interval
                 .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
             outln!(
-                "{:>10} {:.3}{interval}  {}",
+                "{:>10} {:.3}{interval}  {}{}",
                 word(change.verdict),
                 change.ratio,
-                change.key
+                change.key,
+                extent(change)
             );
         }
         outln!(
-            "{} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
+            "{} curves changed. {} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
+            compared
+                .curves
+                .iter()
+                .filter(|c| is_change(c.verdict))
+                .count(),
             compared.changes.len(),
             count(Verdict::Regressed),
             count(Verdict::Improved),
@@ -83,11 +87,22 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "the two runs have no point in common".to_owned(),
         ));
     }
-    Ok(if count(Verdict::Regressed) > 0 {
+    let worse = all
+        .clone()
+        .any(|change| change.verdict == Verdict::Regressed);
+    Ok(if worse {
         Exit::AnswerIsNo
     } else {
         Exit::Success
     })
+}
+
+/// How many points a curve has.
+fn extent(change: &Change) -> String {
+    match change.points {
+        1 => String::new(),
+        points => format!(" (all {points} points together)"),
+    }
 }
 
 /// Thresholds from a file, or the usual ones.

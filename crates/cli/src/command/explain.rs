@@ -78,8 +78,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut operations = Vec::new();
     for one in &explained {
         let title = title(benchmark.name, one);
-        out!("{}", table(&title, &model.system.name, one));
-        operations.push(operation(title, one));
+        let operation = operation(title, one);
+        out!("{}", table(&operation, &model.system.name, one));
+        operations.push(operation);
     }
     if let Some(out) = &arguments.out {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
@@ -101,11 +102,9 @@ fn title(benchmark: &str, explained: &Explained) -> String {
     format!("{benchmark}: {}", words.join(", "))
 }
 
-fn table(title: &str, system: &str, explained: &Explained) -> String {
-    let mut out = format!(
-        "{title}, on {system}: {}\n",
-        unit::time(explained.took.nanos())
-    );
+fn table(operation: &Operation, system: &str, explained: &Explained) -> String {
+    let (title, duration) = (&operation.title, operation.duration());
+    let mut out = format!("{title}, on {system}: {duration}\n");
     let _ = writeln!(
         out,
         "  {:<16} {:<8} {:>10} {:>8}",
@@ -138,6 +137,7 @@ fn operation(title: String, explained: &Explained) -> Operation {
     Operation {
         title,
         took: explained.took.nanos(),
+        one_way: explained.one_way.map(|time| time.nanos()),
         bars: bars.collect(),
         shares: shares.collect(),
     }

@@ -195,7 +195,7 @@ impl Bench<'_> {
         let (bytes, seconds) = (worked.bytes() as f64, worked.seconds());
         let bound = |value| {
             self.task
-                .options()
+                .options(self.task.cores)
                 .copy_bandwidth(COPIED)
                 .map(|copy| verbena_measure::bound::Bound {
                     value: copy,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use verbena_measure::clock::Clock;
-use verbena_measure::start::cores;
+use verbena_measure::processors;
 use verbena_measure::warning::Warning;
 
 /// What is known of this host.
@@ -17,7 +17,7 @@ pub fn describe() -> BTreeMap<String, String> {
     put("host", read("/proc/sys/kernel/hostname"));
     put("kernel", read("/proc/sys/kernel/osrelease"));
     put("processor", processor("model name"));
-    put("cores", Some(cores().to_string()));
+    put("cores", Some(processors::count().to_string()));
     put("governor", governor());
     put("memory", memory());
     put(

@@ -1,5 +1,5 @@
 //! Running benchmarks: what is wanted ([`plan`]), on what ([`target`]), by which processes ([`local`], [`job`], who find each
-//! other by [`meeting`]) or on which model ([`virtual_session`]), how often ([`repeats`]), and where results go ([`session`], [`books`]).
+//! other by [`meeting`]) or on which model ([`virtual_session`]), and where results go ([`session`], [`books`]).
 
 pub mod books;
 pub mod environment;
@@ -13,7 +13,6 @@ pub mod plan;
 mod pmi;
 pub mod process;
 pub mod progress;
-mod repeats;
 pub mod session;
 pub mod target;
 pub mod virtual_session;

@@ -5,7 +5,7 @@ use super::target::Resolved;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use verbena_measure::pace::Paces;
-use verbena_measure::start::cores;
+use verbena_measure::processors;
 use verbena_workloads::{Benchmark, Budget, Options, Processes};
 
 /// The variable that carries the plan.
@@ -21,6 +21,8 @@ pub struct Task {
     pub target: Resolved,
     /// Index of the port's identifier, if the user named one.
     pub gid_index: Option<u8>,
+    /// Launches of each benchmark.
+    pub launches: u32,
     /// `quick` or `full`.
     pub effort: String,
     /// Message sizes.
@@ -43,7 +45,7 @@ pub struct Task {
     pub copies: Vec<(usize, f64)>,
     /// Times of the computation that tells an undisturbed processor.
     pub paces: Paces,
-    /// Cores for all processes.
+    /// Processors that the launcher may use.
     pub cores: usize,
 }
 
@@ -88,6 +90,7 @@ impl Task {
         Task {
             target,
             gid_index: options.gid_index,
+            launches: options.launches(),
             effort: options.effort().to_owned(),
             sizes: options.sizes.clone(),
             pairs: options.pairs.clone(),
@@ -99,21 +102,21 @@ impl Task {
             floor_latency: floors.latency,
             copies: floors.copies,
             paces: floors.paces,
-            cores: cores(),
+            cores: processors::count(),
         }
     }
 
     /// How long points may take.
     pub fn budget(&self) -> Budget {
-        if self.effort == "quick" {
-            Budget::quick()
-        } else {
-            Budget::full()
-        }
+        let budget = match self.effort.as_str() {
+            "quick" => Budget::quick(),
+            _ => Budget::full(),
+        };
+        budget.shared_by(self.launches)
     }
 
-    /// For the benchmark.
-    pub fn options(&self) -> Options {
+    /// For the benchmark, whose processes have so many processors on their node.
+    pub fn options(&self, processors: usize) -> Options {
         Options {
             sizes: self.sizes.clone(),
             pairs: self.pairs.clone(),
@@ -125,7 +128,7 @@ impl Task {
             floor_latency: self.floor_latency,
             copies: self.copies.clone(),
             paces: self.paces.clone(),
-            cores: Some(self.cores),
+            cores: Some(processors),
         }
     }
 

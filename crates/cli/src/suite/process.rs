@@ -8,7 +8,6 @@ use std::time::Duration;
 use verbena_fabric::verbs::{Hosts, JobGroup, OpenRequest, Patience, VerbsProcess, connect_to_hub};
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
-use verbena_measure::start::pin;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
 use verbena_workloads::{Context, Record, run};
@@ -51,13 +50,6 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
     let mut exchange = connect_to_hub(standing.places, standing.job, rank, &slow)?;
     let hosts = Hosts::ask(&mut exchange, rank, size, &slow)?;
     let page = hosts.page(&mut exchange, standing.page, &slow)?;
-    let (place, beside) = hosts.on_machine();
-    for patience in [&mut patience, &mut slow] {
-        patience.yielding = beside > task.cores;
-    }
-    if !patience.yielding {
-        pin(place);
-    }
     let group = JobGroup::new(hosts.placement(), Some(exchange), page, clock.clone(), slow);
     let library = Library::open(&task.target.library)?;
     let request = OpenRequest {
@@ -84,7 +76,7 @@ pub fn run_one(
     launch: u32,
     sink: &dyn Fn(Line),
 ) -> Result<(), Error> {
-    let options = task.options();
+    let options = task.options(fabric.processors());
     let context = Context {
         fabric,
         benchmark,

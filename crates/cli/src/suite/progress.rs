@@ -23,11 +23,6 @@ impl Progress {
         }
     }
 
-    /// There are more steps than was known.
-    pub fn more(&mut self, steps: usize) {
-        self.total += steps;
-    }
-
     /// A step begins.
     pub fn begin(&self, what: &str) {
         let rest = match self.done {

@@ -10,7 +10,6 @@ use super::options::MeasureOptions;
 use super::plan::{Floors, Task};
 use super::process::{Standing, open, run_one};
 use super::progress::Progress;
-use super::repeats;
 use super::target::Resolved;
 use crate::failure::Failure;
 use crate::service::{self, catalogue};
@@ -21,9 +20,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verbena_measure::clock::Clock;
 use verbena_measure::pace::Paces;
+use verbena_measure::processors;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_measure::sample::Sample;
-use verbena_measure::start::cores;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
@@ -54,7 +53,7 @@ impl Session<'_> {
         let job = Job::from_environment();
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
         let paces = match job {
-            None => Paces::measure(cores(), PACE, &clock),
+            None => Paces::measure(processors::count(), PACE, &clock),
             // All processes of the job begin at this time, and so all are at work.
             Some(_) => Paces::measure(1, PACE, &clock),
         };
@@ -121,8 +120,7 @@ impl Session<'_> {
     }
 
     /// All launches of all benchmarks, each in processes of its own. Launches go round over the benchmarks, so that a
-    /// disturbance of some seconds does not fall on all launches of one (rule 8). Benchmarks that were disturbed get further
-    /// ones.
+    /// disturbance of some seconds does not fall on all launches of one (rule 8).
     fn locally(&self, task: &Task, books: &mut Books) -> Result<Ended, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -142,29 +140,21 @@ impl Session<'_> {
             .minutes
             .map(|minutes| Duration::from_secs(60) * minutes);
         let started = Instant::now();
-        for number in 0..repeats::most(launches) {
+        for number in 0..launches {
             // As long as the rounds before it, it would end too late.
             let after = started.elapsed() * (number + 1) / number.max(1);
             if number > 0 && limit.is_some_and(|limit| after > limit) {
                 break;
             }
-            if number >= launches {
-                let points = &books.loaded.points;
-                order.retain(|benchmark| repeats::wants_another(points, benchmark.name, launches));
-                progress.more(order.len());
-                if order.is_empty() {
-                    break;
-                }
-            }
             if number > 0 {
                 random.shuffle(&mut order);
             }
             for benchmark in &order {
-                let more = number.saturating_sub(launches - 1);
-                progress.begin(&match more {
-                    0 => format!("{} (launch {} of {launches})", benchmark.name, number + 1),
-                    more => format!("{} (disturbed: further launch {more})", benchmark.name),
-                });
+                progress.begin(&format!(
+                    "{} (launch {} of {launches})",
+                    benchmark.name,
+                    number + 1
+                ));
                 let take = |line| books.take(line);
                 let ended = match catalogue::subject(benchmark) {
                     Some(subject) => {
@@ -258,16 +248,18 @@ impl Session<'_> {
     }
 }
 
-/// The floor of latencies and the bounds of bandwidths through memory on this host: the fastest that was seen, for what
-/// else ran at the time is no part of a bound.
+/// The floor of latencies and the bounds of bandwidths through memory on this host. The floor is the figure that the baseline
+/// itself gives, a median; of copies it is the fastest that was seen, for what else ran at the time is no part of a bound.
 fn floors(paces: Paces) -> Floors {
-    let latency = (cores() > 1).then(host::cache_line).and_then(Sample::new);
+    let latency = (processors::count() > 1)
+        .then(host::cache_line)
+        .and_then(Sample::new);
     let copies = (12..=22).step_by(2).filter_map(|power| {
         let size = 1 << power;
         Some((size, Sample::new(host::copy(size))?.max()))
     });
     Floors {
-        latency: latency.map(|s| s.min()),
+        latency: latency.map(|s| s.median()),
         copies: copies.collect(),
         paces,
     }

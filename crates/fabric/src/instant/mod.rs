@@ -50,6 +50,10 @@ pub trait Timing {
     fn host_memory(&self, _pairs: usize) -> Option<u64> {
         None
     }
+    /// Whether the system binds no process to a processor.
+    fn refuses_processors(&self) -> bool {
+        false
+    }
     /// What reading the clock costs a process, in nanoseconds (it takes no virtual time).
     fn clock_cost(&self, _rank: usize) -> f64 {
         0.0

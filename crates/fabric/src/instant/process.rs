@@ -11,7 +11,7 @@ use crate::group::Group;
 use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
 use crate::region::{Access, BufferRequest};
-use crate::seam::{Fabric, QueueRequest};
+use crate::seam::{Fabric, QueueRequest, Seat};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -200,6 +200,13 @@ impl Fabric for InstantProcess {
         let wake = self.world.borrow().now + time.as_nanos() as u64;
         self.world.borrow_mut().wake_at(wake);
         until(|| (self.world.borrow().now >= wake).then_some(())).await;
+    }
+
+    fn take_seat(&self, _members: &[usize]) -> Seat {
+        match self.world.borrow().timing.refuses_processors() {
+            true => Seat::Unbound,
+            false => Seat::Own,
+        }
     }
 
     fn host_memory(&self) -> Option<u64> {

@@ -97,15 +97,9 @@ impl Hosts {
         Placement {
             rank: self.rank,
             nodes: self.nodes.clone(),
+            machines: self.machines.clone(),
             addresses: self.addresses.clone(),
         }
-    }
-
-    /// Which of the processes on its machine this one is, and how many they are.
-    pub fn on_machine(&self) -> (usize, usize) {
-        let here = self.machines[self.rank];
-        let beside = |machines: &[usize]| machines.iter().filter(|one| **one == here).count();
-        (beside(&self.machines[..self.rank]), beside(&self.machines))
     }
 
     /// The page for barriers, in the file at `path`, if all processes are on one node and see the same file there.
@@ -187,18 +181,5 @@ mod tests {
         assert_eq!((heard.own, heard.exchange), (told.own, told.exchange));
         // A process that is absent has told nothing.
         assert_eq!(Told::from_bytes(b"").own, None);
-    }
-
-    #[test]
-    fn processors_are_dealt_out_over_the_nodes_of_a_machine() {
-        let hosts = |rank| Hosts {
-            rank,
-            machines: vec![0, 1, 0, 0],
-            nodes: vec![0, 1, 2, 0],
-            addresses: vec![None; 4],
-        };
-        assert_eq!(hosts(0).on_machine(), (0, 3));
-        assert_eq!(hosts(1).on_machine(), (0, 1));
-        assert_eq!(hosts(3).on_machine(), (2, 3));
     }
 }

@@ -30,6 +30,8 @@ pub struct Placement {
     pub rank: usize,
     /// For each rank, its node.
     pub nodes: Vec<usize>,
+    /// For each rank, the machine that its node is on, whose processors it shares with others there.
+    pub machines: Vec<usize>,
     /// For each rank, the address of its node.
     pub addresses: Vec<Option<IpAddr>>,
 }
@@ -60,6 +62,7 @@ impl JobGroup {
             Placement {
                 rank: 0,
                 nodes: vec![0],
+                machines: vec![0],
                 addresses: vec![None],
             },
             None,
@@ -89,6 +92,11 @@ impl JobGroup {
             at_barriers,
             clock,
         }
+    }
+
+    /// The machine of a process: those on one machine share its processors.
+    pub fn machine_of(&self, rank: usize) -> usize {
+        self.placement.machines.get(rank).copied().unwrap_or(0)
     }
 
     fn gather(&self, members: &[usize], mine: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -211,7 +219,7 @@ mod tests {
                         let places = || vec![address.to_string()];
                         let mut exchange = connect_to_hub(places, "job", rank, &patience).unwrap();
                         let hosts = Hosts::ask(&mut exchange, rank, size, &patience).unwrap();
-                        assert_eq!(hosts.on_machine(), (rank, size));
+                        assert_eq!(hosts.placement().machines, vec![0; size]);
                         let page = hosts.page(&mut exchange, path, &patience).unwrap();
                         assert!(page.is_some());
                         let group =

@@ -12,6 +12,7 @@ mod overhead;
 mod patience;
 mod process;
 mod queues;
+mod seats;
 
 pub use exchange::{Hub, connect_to_hub};
 pub use hosts::Hosts;

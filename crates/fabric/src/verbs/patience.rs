@@ -1,6 +1,7 @@
 //! Spinning with an end: after so long without progress, when asked to stop, or when a peer is gone (contract, rule 10).
 
 use crate::error::{Error, Result};
+use crate::seam::Seat;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ pub struct Patience {
     pub lost: Arc<std::sync::atomic::AtomicUsize>,
     /// More processes than cores: give the core away between looks.
     pub yielding: bool,
+    /// The same of a point only: those that work in it are more than the cores.
+    pub crowded: Arc<AtomicBool>,
 }
 
 impl Patience {
@@ -32,13 +35,20 @@ impl Patience {
             stop: StopFlag::default(),
             lost: Arc::default(),
             yielding: false,
+            crowded: Arc::default(),
         }
+    }
+
+    /// Whether waits give the processor away from now on.
+    pub(super) fn crowd(&self, seat: Seat) {
+        self.crowded.store(seat == Seat::InTurns, Ordering::Relaxed);
     }
 
     /// Spins until `ready` gives a value.
     #[inline]
     pub fn until<T>(&self, what: &'static str, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
-        let spins = if self.yielding { 64 } else { SPINS };
+        let yielding = self.yielding || self.crowded.load(Ordering::Relaxed);
+        let spins = if yielding { 64 } else { SPINS };
         let mut since = None;
         loop {
             for _ in 0..spins {
@@ -48,7 +58,7 @@ impl Patience {
                 std::hint::spin_loop();
             }
             self.look(what, &mut since)?;
-            if self.yielding {
+            if yielding {
                 std::thread::yield_now();
             }
         }

@@ -4,14 +4,16 @@ use super::job::JobGroup;
 use super::memory::{Registered, VerbsBuffer, VerbsRegion};
 use super::patience::Patience;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
+use super::seats::Seats;
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
 use crate::error::{Error, Result};
+use crate::executor;
 use crate::group::Group;
 use crate::pair::{Endpoint, PairRequest, SharedReceive, SharedReceiveRequest, Transport};
 use crate::region::{Access, BufferRequest, Location, Pages};
-use crate::seam::{Fabric, QueueRequest};
+use crate::seam::{Fabric, QueueRequest, Seat};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,6 +67,7 @@ pub struct VerbsProcess {
     clock: Clock,
     source: ClockSource,
     group: JobGroup,
+    seats: Seats,
     patience: Patience,
     psn: Cell<u32>,
 }
@@ -78,6 +81,10 @@ impl VerbsProcess {
         clock: Clock,
         patience: Patience,
     ) -> Result<VerbsProcess> {
+        // First of all, so that the threads of the library run where this process does.
+        let seats = executor::block_on(Seats::agree(&group))?;
+        let everybody: Vec<usize> = (0..group.size()).collect();
+        patience.crowd(seats.take(&everybody));
         let context = library.device(request.device.as_deref())?.open()?;
         let attributes = context.attributes()?;
         let port = context.port(request.port)?;
@@ -157,9 +164,15 @@ impl VerbsProcess {
             clock,
             source,
             group,
+            seats,
             patience,
             psn,
         })
+    }
+
+    /// Processors that the processes of this machine have together.
+    pub fn processors(&self) -> usize {
+        self.seats.processors()
     }
 
     fn xrc_domain(&self) -> Result<&Arc<v::XrcDomain>> {
@@ -388,6 +401,12 @@ impl Fabric for VerbsProcess {
         ))
     }
 
+    fn take_seat(&self, members: &[usize]) -> Seat {
+        let seat = self.seats.take(members);
+        self.patience.crowd(seat);
+        seat
+    }
+
     async fn compute(&self, time: Duration) {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -396,10 +415,7 @@ impl Fabric for VerbsProcess {
     }
 
     fn host_memory(&self) -> Option<u64> {
-        let status = std::fs::read_to_string("/proc/self/status").ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-        let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-        Some(kilobytes * 1024)
+        verbena_measure::memory::resident()
     }
 
     fn stopping(&self) -> bool {

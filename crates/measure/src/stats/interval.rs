@@ -1,4 +1,4 @@
-//! Confidence intervals: of a quantile from order statistics, of a mean over launches (rule 7).
+//! Confidence intervals of a quantile from order statistics (rule 7).
 
 use crate::sample::Sample;
 
@@ -38,33 +38,6 @@ pub fn of_quantile(sample: &Sample, p: f64) -> Option<Interval> {
     })
 }
 
-/// Of the mean, by Student's t, for independent values such as one figure a launch. `None` for fewer than two.
-pub fn of_mean(sample: &Sample) -> Option<Interval> {
-    let deviation = sample.standard_deviation()?;
-    let half = student95(sample.count() - 1) * deviation / (sample.count() as f64).sqrt();
-    let mean = sample.mean();
-    Some(Interval {
-        low: mean - half,
-        high: mean + half,
-    })
-}
-
-/// Student's t for two-sided 95 %: the textbook table, then its expansion around the normal distribution.
-fn student95(freedom: usize) -> f64 {
-    const TABLE: [f64; 10] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    ];
-    match freedom {
-        0 => f64::INFINITY,
-        1..=10 => TABLE[freedom - 1],
-        _ => {
-            let v = freedom as f64;
-            Z95 + (Z95.powi(3) + Z95) / (4.0 * v)
-                + (5.0 * Z95.powi(5) + 16.0 * Z95.powi(3) + 3.0 * Z95) / (96.0 * v * v)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,7 +49,6 @@ mod tests {
             let sample = Sample::new((0..n).map(f64::from).collect()).unwrap();
             assert_eq!(of_quantile(&sample, 0.5), None, "n = {n}");
         }
-        assert_eq!(of_mean(&Sample::new(vec![1.0]).unwrap()), None);
     }
 
     #[test]
@@ -89,11 +61,5 @@ mod tests {
             covered += usize::from(interval.low <= 0.125 && 0.125 <= interval.high);
         }
         assert!((930..=985).contains(&covered), "{covered} of 1000");
-    }
-
-    #[test]
-    fn student_joins_smoothly() {
-        assert!((student95(30) - 2.042).abs() < 0.003);
-        assert!(student95(11) < student95(10));
     }
 }

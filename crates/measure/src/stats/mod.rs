@@ -1,10 +1,12 @@
 //! Statistics over samples. All are pure, and all take hostile input (rule 23).
 
-pub mod bootstrap;
 pub mod half_power;
 pub mod interval;
 pub mod knee;
+pub mod launches;
+pub mod moderate;
 pub mod outlier;
 pub mod quantile;
+pub mod special;
 pub mod step;
 pub mod welch;

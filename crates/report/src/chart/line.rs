@@ -28,6 +28,15 @@ pub struct Series {
     pub band: Vec<(f64, f64, f64)>,
 }
 
+/// A bound by x.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bound {
+    /// Whose it is; empty when it is everybody's.
+    pub label: String,
+    /// (x, y).
+    pub points: Vec<(f64, f64)>,
+}
+
 /// A vertical mark, e.g. a knee or N½.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
@@ -77,8 +86,8 @@ pub struct LineChart {
     pub y_kind: Kind,
     /// The series.
     pub series: Vec<Series>,
-    /// A bound by x, dashed.
-    pub bound: Vec<(f64, f64)>,
+    /// Bounds, dashed: one a run, or one for all that share it.
+    pub bounds: Vec<Bound>,
     /// Marks.
     pub marks: Vec<Mark>,
     /// What the series are held against.
@@ -94,7 +103,8 @@ impl LineChart {
         let xs = all().map(|p| p.0).chain(marked);
         let x = Scale::over(self.x_kind, xs, LEFT, WIDTH - RIGHT);
         let ys = all().map(|p| p.1).chain(bands().flat_map(|b| [b.1, b.2]));
-        let ys = ys.chain(self.bound.iter().map(|p| p.1));
+        let bounds = self.bounds.iter().flat_map(|bound| &bound.points);
+        let ys = ys.chain(bounds.map(|p| p.1));
         let ys = ys.chain(self.references.iter().flat_map(Reference::ys));
         let y = Scale::over(self.y_kind, ys, HEIGHT - BOTTOM, TOP).to_decades();
         let mut out = format!(
@@ -105,9 +115,16 @@ impl LineChart {
         for (i, series) in self.series.iter().enumerate() {
             draw_series(&mut out, series, i % COLOURS, &x, &y, &self.y_unit);
         }
-        if !self.bound.is_empty() {
-            let path = path(self.bound.iter().copied(), &x, &y);
-            let _ = write!(out, "<path class=\"bound\" d=\"{path}\"/>");
+        for bound in &self.bounds {
+            let path = path(bound.points.iter().copied(), &x, &y);
+            let whose = match bound.label.as_str() {
+                "" => String::new(),
+                label => format!(" of {}", escape(label)),
+            };
+            let _ = write!(
+                out,
+                "<path class=\"bound\" d=\"{path}\"><title>bound{whose}</title></path>"
+            );
         }
         for reference in &self.references {
             draw_reference(&mut out, reference, &x, &y, &self.y_unit);
@@ -128,8 +145,10 @@ impl LineChart {
             let label = escape(&series.label);
             let _ = write!(out, "<span class=\"key c{}\">{label}</span> ", i % COLOURS);
         }
-        if !self.bound.is_empty() {
-            out.push_str("<span class=\"key bound\">bound</span> ");
+        match self.bounds.len() {
+            0 => {}
+            1 => out.push_str("<span class=\"key bound\">bound</span> "),
+            _ => out.push_str("<span class=\"key bound\">bounds, one a run</span> "),
         }
         if self.series.iter().any(|series| !series.band.is_empty()) {
             out.push_str("<span class=\"note\">band: smallest to 99th percentile</span>");
@@ -310,7 +329,7 @@ mod tests {
                 points,
                 band: vec![],
             }],
-            bound: vec![],
+            bounds: vec![],
             marks: vec![Mark {
                 x: 8.0,
                 label: "N½".to_owned(),

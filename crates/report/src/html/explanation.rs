@@ -13,10 +13,23 @@ pub struct Operation {
     pub title: String,
     /// Nanoseconds that it took.
     pub took: f64,
+    /// Of an exchange there and back, nanoseconds of one way.
+    pub one_way: Option<f64>,
     /// What happened, for the timeline.
     pub bars: Vec<Bar>,
     /// Stage, where, nanoseconds of the operation that are its own.
     pub shares: Vec<(String, String, f64)>,
+}
+
+impl Operation {
+    /// How long it took, in words: what goes there and back is two messages, and a latency is one way.
+    pub fn duration(&self) -> String {
+        let took = unit::time(self.took);
+        match self.one_way.map(unit::time) {
+            Some(one_way) => format!("{took} there and back, one way {one_way}"),
+            None => took,
+        }
+    }
 }
 
 /// The page over some operations of a system.
@@ -33,7 +46,7 @@ pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> Str
             out,
             "<h2>{}</h2><p class=\"answers\">The operation takes {}.</p>{}",
             escape(&operation.title),
-            escape(&unit::time(operation.took)),
+            escape(&operation.duration()),
             timeline::svg(&operation.title, &operation.bars, operation.took)
         );
         out.push_str(

@@ -10,7 +10,7 @@ use crate::comparison::{Thresholds, between};
 use crate::gather::rows;
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
-use verbena_measure::compare::Change;
+use verbena_measure::compare::{Change, Verdict};
 
 /// Ratios drawn at most; the table of `verbena compare` has all.
 const MOST_RATIOS: usize = 60;
@@ -121,19 +121,22 @@ fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> 
 
 fn ratios(first: &Loaded, second: &Loaded) -> String {
     let compared = between(first, second, &Thresholds::default());
-    let mut order: Vec<&Change> = compared
-        .changes
-        .iter()
-        .filter(|change| change.ratio.is_finite())
-        .collect();
-    order.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    let all = compared.curves.iter().chain(&compared.changes);
+    let mut order: Vec<&Change> = all.filter(|change| change.ratio.is_finite()).collect();
+    // What changed stands first, whole curves before points.
+    let rank = |change: &Change| {
+        let changed = matches!(change.verdict, Verdict::Improved | Verdict::Regressed);
+        (!changed, change.points == 1)
+    };
+    let size = |change: &Change| change.ratio.ln().abs();
+    order.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
     order.truncate(MOST_RATIOS);
     if order.is_empty() {
         return String::new();
     }
     format!(
         "<h2>{} over {}</h2><p class=\"answers\">Ratio of medians, with 95 % intervals over launches where there are enough; \
-         the largest first.</p>{}",
+         what changed first, then the largest. A key without a size is a whole curve.</p>{}",
         escape(&second.run.label),
         escape(&first.run.label),
         ratio::svg(&order)

@@ -1,19 +1,17 @@
 //! A benchmark in the report: its question, its chart, and under it the table of its figures.
 
 use super::Described;
-use crate::chart::line::{LineChart, Mark, Series};
+use crate::chart::line::{Bound, COLOURS, LineChart, Mark, Series};
 use crate::chart::scale::Kind;
 use crate::chart::{escape, matrix};
-use crate::gather::{Figure, Row, findings, label_of};
+use crate::gather::{Figure, Row, Voted, findings, label_of};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use std::mem::Discriminant;
 use verbena_measure::result::{Finding, Parameters, Value};
+use verbena_measure::stats::interval::Interval;
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
-
-/// Lines beyond which a legend can no longer be read; the table has the rest.
-const MOST_SERIES: usize = 12;
 
 /// A run with its rows.
 pub struct Shown<'a> {
@@ -82,11 +80,12 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
 fn charts(described: &Described, runs: &[Shown<'_>]) -> Vec<LineChart> {
     let mut charts = match described.axis.as_str() {
         // The papers draw both: a curve a number of pairs by size, and a curve a size by the number of pairs.
-        "pairs" => vec![
-            line_chart(described, "size", runs, |_| true),
-            line_chart(described, "pairs", runs, some_sizes),
-        ],
-        axis => vec![line_chart(described, axis, runs, |_| true)],
+        "pairs" => [
+            line_charts(described, "size", runs, |_| true),
+            line_charts(described, "pairs", runs, some_sizes),
+        ]
+        .concat(),
+        axis => line_charts(described, axis, runs, |_| true),
     };
     if let Some(distribution) = distribution(described, runs) {
         charts.retain(|chart| chart.series.iter().any(|series| series.points.len() > 1));
@@ -118,33 +117,46 @@ fn heat_map(described: &Described, shown: &Shown<'_>) -> String {
     matrix::svg(&title, &cells, "ns")
 }
 
-fn label(row: &Row, axis: &str, run: &str, several: bool) -> String {
-    let own = row.label_without(&[axis, "size-class", "rows", "columns"]);
+/// What a curve is of, but for its run: the parameters that are not its axis.
+fn label(row: &Row, hidden: &[&str]) -> String {
     // Sizes that only repeat the axis in other words say nothing.
+    let always = ["size-class", "rows", "columns"];
+    row.label_without(&[hidden, &always].concat())
+}
+
+/// What a curve is called, with its run where there are several.
+fn named(own: &str, run: &str, several: bool) -> String {
     match (several, own.is_empty()) {
         (true, true) => run.to_owned(),
         (true, false) => format!("{run}: {own}"),
         (false, true) => "measured".to_owned(),
-        (false, false) => own,
+        (false, false) => own.to_owned(),
     }
 }
 
-fn line_chart(
+/// A curve before it is put on a chart.
+struct Curve {
+    /// Which run's.
+    run: usize,
+    /// What it is of.
+    own: String,
+    series: Series,
+    bound: Vec<(f64, f64)>,
+}
+
+/// The curves of a benchmark over an axis. There are as many charts as it takes for every curve to have a colour of its own, and
+/// all runs' curves of one kind are on the same one.
+fn line_charts(
     described: &Described,
     axis: &str,
     runs: &[Shown<'_>],
     shows: fn(&Row) -> bool,
-) -> LineChart {
-    let mut series: Vec<Series> = Vec::new();
-    let mut bound = Vec::new();
-    let mut marks = Vec::new();
+) -> Vec<LineChart> {
     let mut unit_name = String::new();
-    for shown in runs {
-        for row in shown
-            .rows
-            .iter()
-            .filter(|row| row.benchmark == described.name && shows(row))
-        {
+    let mut curves: Vec<Curve> = Vec::new();
+    for (at, shown) in runs.iter().enumerate() {
+        let mine = |row: &&Row| row.benchmark == described.name && shows(row);
+        for row in shown.rows.iter().filter(mine) {
             let (Some(x), Some(figure)) = (row.number(axis), row.figures.first()) else {
                 continue;
             };
@@ -155,65 +167,46 @@ fn line_chart(
             if figure.unit != unit_name {
                 continue;
             }
-            let hidden: &[&str] = if axis == "tiles" || axis == "queue-pairs" {
-                &["size", "used"]
-            } else {
-                &[]
+            let hidden: &[&str] = match axis {
+                "tiles" => &["tiles", "size", "used"],
+                "queue-pairs" => &["queue-pairs", "used"],
+                axis => &[axis],
             };
-            let mut trimmed = row.clone();
-            trimmed.parameters.retain(|name, _| {
-                !(hidden.contains(&name.as_str()) && !(name == "size" && axis == "queue-pairs"))
-            });
-            let name = label(&trimmed, axis, &shown.run.run.label, runs.len() > 1);
-            let at = series.iter().position(|series| series.label == name);
-            let at = at.unwrap_or_else(|| {
-                series.push(Series {
-                    label: name,
-                    ..Series::default()
+            let own = label(row, hidden);
+            let known = curves.iter().position(|c| c.run == at && c.own == own);
+            let curve = known.unwrap_or_else(|| {
+                curves.push(Curve {
+                    run: at,
+                    series: Series {
+                        label: named(&own, &shown.run.run.label, runs.len() > 1),
+                        ..Series::default()
+                    },
+                    own,
+                    bound: Vec::new(),
                 });
-                series.len() - 1
+                curves.len() - 1
             });
-            series[at].points.push((x, figure.value));
+            let curve = &mut curves[curve];
+            curve.series.points.push((x, figure.value));
             // Where too few samples support the percentile there is no band, rather than one of another meaning.
             if let Some(summary) = figure.summary.as_ref().filter(|_| figure.unit == "ns")
                 && let Some(p99) = summary.p99
             {
-                series[at].band.push((x, summary.min, p99));
+                curve.series.band.push((x, summary.min, p99));
             }
-            if let Some((value, _)) = &figure.bound
-                && !bound.contains(&(x, *value))
-            {
-                bound.push((x, *value));
-            }
-        }
-        let mine = |finding: &&Finding| finding.benchmark == described.name;
-        for finding in findings(shown.run).into_iter().filter(mine) {
-            let text = match finding.name.as_str() {
-                "half-power-size" => "N½",
-                "context-knee" | "translation-knee" => "knee",
-                _ => continue,
-            };
-            if let Some(x) = finding.value {
-                marks.push(Mark {
-                    x,
-                    label: text.to_owned(),
-                });
-            }
+            curve
+                .bound
+                .extend(figure.bound.iter().map(|(value, _)| (x, *value)));
         }
     }
-    series.truncate(MOST_SERIES);
-    for one in &mut series {
-        one.points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        one.band.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for curve in &mut curves {
+        curve.series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        curve.series.band.sort_by(|a, b| a.0.total_cmp(&b.0));
+        curve.bound.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
-    // Many bands hide each other.
-    if series.len() > 3 {
-        series.iter_mut().for_each(|series| series.band.clear());
-    }
-    bound.sort_by(|a, b| a.0.total_cmp(&b.0));
     let linear = matches!(axis, "reuse-percent" | "connections");
-    LineChart {
-        title: format!("{} by {axis}", described.name),
+    let chart = |title: String, curves: &[&Curve]| LineChart {
+        title,
         x_name: axis.to_owned(),
         x_unit: if axis == "size" {
             "bytes".to_owned()
@@ -225,13 +218,96 @@ fn line_chart(
         } else {
             Kind::Log
         },
-        y_unit: unit_name,
+        y_unit: unit_name.clone(),
         y_kind: if linear { Kind::Linear } else { Kind::Log },
-        series,
-        bound,
-        marks,
+        series: series_of(curves),
+        bounds: bounds_of(curves, runs),
+        marks: marks(described, runs),
         references: Vec::new(),
+    };
+    let panels = panels(&curves);
+    let several = panels.len() > 1;
+    let panels = panels.iter().enumerate();
+    let title = format!("{} by {axis}", described.name);
+    panels
+        .map(|(at, panel)| match several {
+            true => chart(format!("{title}, {}", at + 1), panel),
+            false => chart(title.clone(), panel),
+        })
+        .collect()
+}
+
+/// Curves in groups of no more than there are colours; curves of the same kind stay together.
+fn panels(curves: &[Curve]) -> Vec<Vec<&Curve>> {
+    let mut kinds: Vec<(&str, Vec<&Curve>)> = Vec::new();
+    for curve in curves {
+        match kinds.iter_mut().find(|(own, _)| *own == curve.own) {
+            Some((_, same)) => same.push(curve),
+            None => kinds.push((&curve.own, vec![curve])),
+        }
     }
+    let mut panels: Vec<Vec<&Curve>> = Vec::new();
+    for (_, same) in kinds {
+        // More runs than colours are more than one chart, too.
+        for some in same.chunks(COLOURS) {
+            match panels.last_mut() {
+                Some(last) if last.len() + some.len() <= COLOURS => last.extend(some),
+                _ => panels.push(some.to_vec()),
+            }
+        }
+    }
+    panels
+}
+
+fn series_of(curves: &[&Curve]) -> Vec<Series> {
+    // Many bands hide each other.
+    let bands = curves.len() <= 3;
+    let series = curves.iter().map(|curve| Series {
+        band: curve
+            .series
+            .band
+            .iter()
+            .filter(|_| bands)
+            .copied()
+            .collect(),
+        ..curve.series.clone()
+    });
+    series.collect()
+}
+
+/// The bounds of the curves, each different one once, named by its run where runs differ.
+fn bounds_of(curves: &[&Curve], runs: &[Shown<'_>]) -> Vec<Bound> {
+    let mut bounds: Vec<Bound> = Vec::new();
+    for curve in curves.iter().filter(|curve| !curve.bound.is_empty()) {
+        let mut points = curve.bound.clone();
+        points.dedup();
+        let label = runs[curve.run].run.run.label.clone();
+        match bounds.iter_mut().find(|bound| bound.points == points) {
+            Some(known) if known.label != label => known.label.clear(),
+            Some(_) => {}
+            None => bounds.push(Bound { label, points }),
+        }
+    }
+    bounds
+}
+
+/// What the runs found of a benchmark that has a place on its axis.
+fn marks(described: &Described, runs: &[Shown<'_>]) -> Vec<Mark> {
+    let voted = runs.iter().flat_map(|shown| findings(shown.run));
+    let found = voted.filter(Voted::holds).map(|voted| voted.finding);
+    let mine = found.filter(|finding| finding.benchmark == described.name);
+    let mark = |finding: &Finding| {
+        let label = match finding.name.as_str() {
+            "half-power-size" => "N½",
+            "context-knee" | "translation-knee" => "knee",
+            _ => return None,
+        };
+        Some(Mark {
+            x: finding.value?,
+            label: label.to_owned(),
+        })
+    };
+    mine.filter_map(mark).collect()
 }
 
 /// A row's distribution as (time, per cent that take longer).
@@ -259,8 +335,7 @@ fn complement(row: &Row) -> Option<Vec<(f64, f64)>> {
 
 /// The complement of the distribution at the smallest size: the share of operations that took longer.
 fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> {
-    let single = described.name == "baseline.cache-line";
-    if described.axis != "size" || !(single || described.name.starts_with("latency.")) {
+    if described.axis != "size" || !described.name.starts_with("latency.") {
         return None;
     }
     let mut series = Vec::new();
@@ -277,7 +352,7 @@ fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> 
             continue;
         };
         series.push(Series {
-            label: label(row, "", &shown.run.run.label, runs.len() > 1),
+            label: named(&label(row, &[]), &shown.run.run.label, runs.len() > 1),
             points,
             band: Vec::new(),
         });
@@ -293,7 +368,7 @@ fn distribution(described: &Described, runs: &[Shown<'_>]) -> Option<LineChart> 
         y_unit: "%".to_owned(),
         y_kind: Kind::Log,
         series,
-        bound: Vec::new(),
+        bounds: Vec::new(),
         marks: Vec::new(),
         references: Vec::new(),
     })
@@ -306,7 +381,7 @@ fn table(described: &Described, common: &Parameters, runs: &[Shown<'_>]) -> Stri
     };
     let mut out = format!(
         "<details open><summary>figures{shared}</summary><div class=\"wide\"><table><thead><tr><th>run</th>\
-         <th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th><th>min</th><th>p90</th>\
+         <th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th><th>over launches</th><th>min</th><th>p90</th>\
          <th>p99</th><th>p99.9</th><th>max</th><th>n</th><th>launches</th><th>% of bound</th><th class=\"text\">notes</th></tr></thead><tbody>",
     );
     let mut notes = Notes::default();
@@ -326,18 +401,19 @@ fn table(described: &Described, common: &Parameters, runs: &[Shown<'_>]) -> Stri
                 let _ = write!(
                     out,
                     "<tr><td>{}</td><td class=\"text term\">{}</td><td class=\"text term\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-                     <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>",
+                     <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>",
                     escape(&shown.run.run.label),
                     escape(&row.label_without(&[])),
                     escape(&figure.name),
                     cell(Some(figure.value)),
+                    interval(figure),
                     cell(summary.map(|s| s.min)),
                     cell(summary.and_then(|s| s.p90)),
                     cell(summary.and_then(|s| s.p99)),
                     cell(summary.and_then(|s| s.p999)),
                     cell(summary.map(|s| s.max)),
                     summary.map_or("-".to_owned(), |s| s.n.to_string()),
-                    launches(row, figure),
+                    figure.launches.len(),
                     percent.map_or("-".to_owned(), |p| format!("{p:.0}")),
                     notes
                 );
@@ -350,13 +426,13 @@ fn table(described: &Described, common: &Parameters, runs: &[Shown<'_>]) -> Stri
     out
 }
 
-/// How many launches count, and of how many where others do not.
-fn launches(row: &Row, figure: &Figure) -> String {
-    let counted = figure.launches.len();
-    match row.left_out {
-        0 => counted.to_string(),
-        out => format!("{counted} of {}", counted + out),
-    }
+/// Between which values the median lies.
+fn interval(figure: &Figure) -> String {
+    let display = |value| escape(&unit::display(value, &figure.unit));
+    let interval = figure.interval.as_ref();
+    interval.map_or("-".to_owned(), |Interval { low, high }| {
+        format!("{} to {}", display(*low), display(*high))
+    })
 }
 
 /// The notes of a table: a few words in the row, and each kind once in full below.

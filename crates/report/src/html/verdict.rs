@@ -1,7 +1,7 @@
 //! The verdict: what a reader should know if nothing else is read. Every sentence is computed from the records.
 
 use crate::chart::escape;
-use crate::gather::{Row, findings, rows};
+use crate::gather::{Row, Voted, findings, rows};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use verbena_measure::result::Finding;
@@ -50,13 +50,14 @@ pub fn verdict(run: &Loaded) -> String {
             say(format!("The run was {outcome}: {reason}."));
         }
     }
-    let disturbed = rows
-        .iter()
-        .filter(|row| row.warnings.contains(&Warning::Disturbed));
-    match disturbed.count() {
+    let disturbed = |row: &&Row| {
+        let mut warnings = row.warnings.iter();
+        warnings.any(|warning| matches!(warning, Warning::Disturbed { .. }))
+    };
+    match rows.iter().filter(disturbed).count() {
         0 => {}
         count => say(format!(
-            "Of {count} points too few launches were undisturbed: something shared the processors' cores, and these figures say less."
+            "At {count} points something shared the processors' cores most of the time; these figures have that in them."
         )),
     }
     for (benchmark, words) in [
@@ -78,45 +79,48 @@ pub fn verdict(run: &Loaded) -> String {
         }
     }
     for benchmark in ["bandwidth.write", "bandwidth.read", "bandwidth.send"] {
-        let best = rows
-            .iter()
-            .filter(|row| row.benchmark == benchmark)
-            .max_by(|a, b| a.figures[0].value.total_cmp(&b.figures[0].value));
-        if let Some(row) = best {
+        let mine = || rows.iter().filter(|row| row.benchmark == benchmark);
+        let size = |row: &&Row| row.number("size").unwrap_or(0.0);
+        if let Some(row) = mine().max_by(|a, b| size(a).total_cmp(&size(b))) {
             let figure = &row.figures[0];
             let mut text = format!(
                 "{benchmark} reaches {} at {}",
                 unit::rate(figure.value),
                 row.label_without(&["transport", "ways"])
             );
-            match (figure.percent_of_bound(), &figure.bound) {
-                (Some(percent), Some((_, reason))) => {
-                    let _ = write!(text, ", {percent:.0} % of the bound: {reason}.");
-                }
-                _ => text.push('.'),
+            if let (Some(percent), Some((_, reason))) = (figure.percent_of_bound(), &figure.bound) {
+                let _ = write!(text, ", {percent:.0} % of the bound: {reason}");
             }
-            say(text);
+            let best = mine().max_by(|a, b| a.figures[0].value.total_cmp(&b.figures[0].value));
+            // Every message of a stream comes from one buffer and goes to one, and nobody reads it: short ones never leave
+            // the caches.
+            if let Some(best) = best.filter(|best| !std::ptr::eq(*best, row)) {
+                let _ = write!(
+                    text,
+                    "; out of one buffer in the caches, into another that is not read, {} at {}",
+                    unit::rate(best.figures[0].value),
+                    best.label_without(&["transport", "ways"])
+                );
+            }
+            say(format!("{text}."));
         }
     }
     let found = findings(run);
     for (name, words) in SUMMED_UP {
-        let of_it = found.iter().filter(|finding| finding.name == *name);
-        let figures: Vec<String> = of_it.filter_map(|finding| figure(finding)).collect();
+        let of_it = found.iter().filter(|voted| voted.finding.name == *name);
+        let figures: Vec<String> = of_it.filter_map(figure).collect();
         if !figures.is_empty() {
             say(format!("{words} {}.", figures.join(", ")));
         }
     }
     // The peaks stand above.
-    let said = |finding: &Finding| {
-        let summed_up = SUMMED_UP.iter().any(|(name, _)| finding.name == *name);
-        finding.name.starts_with("peak") || summed_up && finding.value.is_some()
+    let said = |voted: &Voted<'_>| {
+        let Finding { name, value, .. } = voted.finding;
+        let summed_up = SUMMED_UP.iter().any(|(summed, _)| name == summed);
+        name.starts_with("peak") || summed_up && value.is_some()
     };
-    for finding in found.into_iter().filter(|finding| !said(finding)) {
-        let with = match words(finding) {
-            words if words.is_empty() => words,
-            words => format!(" ({words})"),
-        };
-        say(format!("{}{with}: {}.", finding.benchmark, finding.text));
+    for voted in found.iter().filter(|voted| !said(voted)) {
+        say(sentence(voted));
     }
     out.push_str("</ul></div>");
     out
@@ -133,14 +137,51 @@ fn smallest<'a>(rows: &'a [Row], benchmark: &str) -> Option<&'a Row> {
         })
 }
 
-/// A finding's figure and what it is of.
-fn figure(finding: &Finding) -> Option<String> {
-    let value = unit::display(finding.value?, &finding.unit);
+/// A finding's figure, from where to where the launches have it, and what it is of.
+fn figure(voted: &Voted<'_>) -> Option<String> {
+    let finding = voted.finding;
+    let display = |value| unit::display(value, &finding.unit);
+    let value = display(finding.value?);
+    let spread = voted
+        .range
+        .map(|range| [range.low, range.high].map(display));
+    let spread = match spread {
+        Some([low, high]) if low != high => format!(" [{low} to {high}]"),
+        _ => String::new(),
+    };
     let name = finding.benchmark.as_str();
     Some(match words(finding) {
-        words if words.is_empty() => format!("{value} ({name})"),
-        words => format!("{value} ({name}, {words})"),
+        words if words.is_empty() => format!("{value}{spread} ({name})"),
+        words => format!("{value}{spread} ({name}, {words})"),
     })
+}
+
+/// A finding with those that deny it. Most launches decide whether it is said or only mentioned.
+fn sentence(voted: &Voted<'_>) -> String {
+    let Voted {
+        finding, by, of, ..
+    } = voted;
+    let with = match words(finding) {
+        words if words.is_empty() => words,
+        words => format!(" ({words})"),
+    };
+    let spread = voted.range.filter(|range| range.low < range.high);
+    let spread = spread.map(|range| {
+        let [low, high] = [range.low, range.high].map(|end| unit::display(end, &finding.unit));
+        format!(", between {low} and {high} over launches")
+    });
+    let (name, text, spread) = (
+        &finding.benchmark,
+        &finding.text,
+        spread.unwrap_or_default(),
+    );
+    match of - by {
+        0 => format!("{name}{with}: {text}{spread}."),
+        denied if voted.holds() => {
+            format!("{name}{with}: {text}{spread} ({by} of {of} launches; {denied} deny it).")
+        }
+        denied => format!("{name}{with}: {denied} of {of} launches deny that {text}{spread}."),
+    }
 }
 
 /// What a finding holds for.

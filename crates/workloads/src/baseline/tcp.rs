@@ -182,7 +182,8 @@ async fn ping_pong<F: Fabric>(
     })
     .await?
     .scaled(0.5);
-    emit(context, parameters, sampled, &[pair], "one-way-latency", 2);
+    let metric = "one-way-latency";
+    emit(context, parameters, sampled, &[pair], metric, None, 2);
     Ok(())
 }
 

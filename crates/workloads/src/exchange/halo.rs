@@ -125,10 +125,10 @@ async fn point<F: Fabric>(
         return Ok(());
     };
     let mut warnings = sampled.warnings;
-    warnings.extend(Metric::unconverged(&together));
+    warnings.extend(Metric::unconverged(together.level()));
     let mut conduct = sampled.conduct;
     conduct.validated = size > 1;
-    let metrics = vec![Metric::time("exchange-time", &together)];
+    let metrics = vec![Metric::times("exchange-time", &together)];
     context.point(
         parameters,
         metrics,

@@ -8,7 +8,7 @@ use crate::parameters;
 use crate::wiring::{Kind, Receives};
 use std::cell::RefCell;
 use verbena_fabric::*;
-use verbena_measure::result::{Finding, Parameters};
+use verbena_measure::result::Finding;
 use verbena_measure::sample::Sample;
 
 /// A pair is named when it is so much slower than the median pair.
@@ -19,12 +19,9 @@ pub async fn all_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let medians = RefCell::new(Vec::new());
     let sink = |record: Record| {
         if let Record::Point(point) = &record {
-            let rank = |name: &str| point.parameters.get(name).map(ToString::to_string);
-            let label = (
-                rank("from").unwrap_or_default(),
-                rank("to").unwrap_or_default(),
-            );
-            medians.borrow_mut().push((label, point.metrics[0].value));
+            let mut pair = point.parameters.clone();
+            pair.retain(|name, _| name == "from" || name == "to");
+            medians.borrow_mut().push((pair, point.metrics[0].value));
         }
         (context.sink)(record);
     };
@@ -61,20 +58,21 @@ pub async fn all_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let Some(all) = Sample::new(medians.iter().map(|(_, value)| *value).collect()) else {
         return Ok(());
     };
-    for ((from, to), value) in medians {
+    for (pair, value) in medians {
         let ratio = value / all.median();
         if ratio > SLOW {
             context.emit(Record::Finding(Finding {
                 benchmark: context.benchmark.to_owned(),
                 launch: context.launch,
                 name: "slow-pair".to_owned(),
-                parameters: Parameters::new(),
                 value: Some(ratio),
                 unit: String::new(),
                 range: None,
                 text: format!(
-                    "processes {from} and {to} are {ratio:.1} times as slow as the median pair"
+                    "processes {} and {} are {ratio:.1} times as slow as the median pair",
+                    pair["from"], pair["to"]
                 ),
+                parameters: pair,
             }));
         }
     }

@@ -112,15 +112,14 @@ async fn point<F: Fabric>(
         async |i| one_write(&wired, (i % used as u64) as usize).await,
     )
     .await?;
-    let median = sampled
-        .together()
-        .map_or(f64::NAN, |sample| sample.median());
+    let median = sampled.together().map_or(f64::NAN, |times| times.median());
     emit(
         context,
         parameters,
         sampled,
         &[pair],
         "completion-latency",
+        None,
         1,
     );
     Ok(median)
@@ -152,10 +151,8 @@ pub fn report<F: Fabric>(
     let text = match &knee {
         None => format!("no knee over the {of_what} measured"),
         Some(knee) => format!(
-            "{:.0} {of_what} fit (between {:.0} and {:.0}); beyond, {} instead of {}",
+            "{:.0} {of_what} fit; beyond, {} instead of {}",
             knee.at,
-            knee.low,
-            knee.high,
             verbena_measure::unit::time(knee.after),
             verbena_measure::unit::time(knee.before)
         ),

@@ -100,6 +100,7 @@ async fn point<F: Fabric>(
         sampled,
         &[[0, 0]],
         "completion-latency",
+        None,
         1,
     );
     Ok(())

@@ -40,7 +40,7 @@ async fn point<F: Fabric>(
         Role::Timed => Some(context.fabric.allocate(BufferRequest::host(size)).await?),
         _ => None,
     };
-    let mut releases = Vec::new();
+    let mut releases: Vec<f64> = Vec::new();
     let sampled = sample(context, &[0], role, Mode::Lockstep, async |_| {
         let taken = buffer.take().expect("the step before gave it back");
         let region = context.fabric.register(taken, Access::READ_WRITE).await?;
@@ -54,7 +54,9 @@ async fn point<F: Fabric>(
     let Some(both) = sampled.together() else {
         return Ok(());
     };
-    let mut metrics = vec![Metric::time("register-and-deregister", &both)];
+    let mut metrics = vec![Metric::times("register-and-deregister", &both)];
+    // What came before the first counted operation was warm-up.
+    let releases = releases.split_off((sampled.first as usize).min(releases.len()));
     if let Some(releases) = Sample::new(releases) {
         metrics.push(Metric::time("deregister", &releases));
     }

@@ -88,6 +88,14 @@ async fn point<F: Fabric>(
         Ok(())
     })
     .await?;
-    emit(context, parameters, sampled, &[pair], "scatter-time", 1);
+    emit(
+        context,
+        parameters,
+        sampled,
+        &[pair],
+        "scatter-time",
+        None,
+        1,
+    );
     Ok(())
 }

@@ -173,15 +173,14 @@ async fn pages_point<F: Fabric>(
             },
         )
         .await?;
-        let median = sampled
-            .together()
-            .map_or(f64::NAN, |sample| sample.median());
+        let median = sampled.together().map_or(f64::NAN, |times| times.median());
         emit(
             context,
             &parameters,
             sampled,
             &[pair],
             "completion-latency",
+            None,
             1,
         );
         Ok(median)
@@ -261,6 +260,7 @@ async fn regions_point<F: Fabric>(
         sampled,
         &[pair],
         "completion-latency",
+        None,
         1,
     );
     Ok(())

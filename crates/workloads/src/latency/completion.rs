@@ -167,6 +167,7 @@ pub async fn run<F: Fabric>(
         sampled,
         pairs,
         "completion-latency",
+        None,
         members.len(),
     );
     Ok(())

@@ -16,7 +16,7 @@ use crate::wiring::{INLINE_BY_DEFAULT, Kind, Receives, Setup, Wired, wire};
 use verbena_fabric::*;
 use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
-use verbena_measure::result::{Metric, PairResult, Parameters};
+use verbena_measure::result::{Metric, PairResult, Parameters, Times};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
@@ -240,9 +240,9 @@ pub async fn run<F: Fabric>(
         let told = agree(context, &pack(&waits)).await?;
         for pair in pairs {
             let waits = unpack(&told[pair[1]]);
-            let counted = sampled.operations.iter().cloned().flatten();
-            for (value, operation) in sampled.by_rank[pair[0]].iter_mut().zip(counted) {
-                let wait = waits.get(operation as usize).copied().unwrap_or(0.0);
+            let waits = waits.get(sampled.first as usize..).unwrap_or_default();
+            for (at, value) in sampled.singles[pair[0]].iter_mut().enumerate() {
+                let wait = waits.get(at).copied().unwrap_or(0.0);
                 *value = (*value - wait).max(0.0);
             }
         }
@@ -254,6 +254,7 @@ pub async fn run<F: Fabric>(
         sampled,
         pairs,
         "one-way-latency",
+        floor(context),
         members.len(),
     );
     Ok(())
@@ -320,6 +321,7 @@ pub fn emit<F: Fabric>(
     sampled: Sampled,
     pairs: &[[usize; 2]],
     metric: &str,
+    bound: Option<Bound>,
     active: usize,
 ) {
     for (rank, reason) in &sampled.out {
@@ -336,29 +338,30 @@ pub fn emit<F: Fabric>(
         }));
     }
     let out = |pair: &[usize; 2]| sampled.out.iter().any(|(rank, _)| pair.contains(rank));
-    let by_pair: Vec<(usize, [usize; 2], Sample)> = pairs
+    let by_pair: Vec<(usize, [usize; 2], Times)> = pairs
         .iter()
         .enumerate()
         .filter(|(_, pair)| !out(pair))
-        .filter_map(|(k, pair)| sampled.of(pair[0]).map(|sample| (k, *pair, sample)))
+        .filter_map(|(k, pair)| {
+            let times = sampled.of_ranks([pair[0]].into_iter());
+            times.map(|times| (k, *pair, times))
+        })
         .collect();
-    let values = by_pair
-        .iter()
-        .flat_map(|(_, _, sample)| sample.values().iter().copied());
-    let Some(together) = Sample::new(values.collect()) else {
+    let initiators = by_pair.iter().map(|(_, ranks, _)| ranks[0]);
+    let Some(together) = sampled.of_ranks(initiators) else {
         return;
     };
     let mut warnings = sampled.warnings;
-    warnings.extend(Metric::unconverged(&together));
-    let mut metrics = vec![Metric::time(metric, &together).bounded(floor(context, metric))];
+    warnings.extend(Metric::unconverged(together.level()));
+    let mut metrics = vec![Metric::times(metric, &together).bounded(bound)];
     let results: Vec<PairResult> = by_pair
         .iter()
-        .map(|(pair, ranks, sample)| PairResult {
+        .map(|(pair, ranks, times)| PairResult {
             pair: *pair,
             ranks: *ranks,
-            value: sample.median(),
-            min: sample.min(),
-            max: sample.max(),
+            value: times.median(),
+            min: times.singles.min(),
+            max: times.singles.max(),
         })
         .collect();
     if results.len() > 1 {
@@ -401,11 +404,8 @@ pub fn straggler(results: &[PairResult]) -> Option<Warning> {
     })
 }
 
-/// A message from one process to another cannot be faster than a cache line; an initiator that completes alone can.
-fn floor<F: Fabric>(context: &Context<'_, F>, metric: &str) -> Option<Bound> {
-    if metric != "one-way-latency" {
-        return None;
-    }
+/// A message that one process puts into another's memory cannot be faster than a cache line.
+fn floor<F: Fabric>(context: &Context<'_, F>) -> Option<Bound> {
     context.options.floor_latency.map(|value| Bound {
         value,
         reason: "a cache line from one core to another on this host".to_owned(),

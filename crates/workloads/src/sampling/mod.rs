@@ -1,23 +1,23 @@
 //! Sampling of single operations: warm-up that doubles until all agree, blocks after an agreed start, stopping when the
-//! median is known, every sample kept (rules 2 to 5, 8, 9, 11).
+//! median is known and the tail has its samples, every sample kept (rules 2 to 6, 8, 9, 11).
+//!
+//! Where reading the clock is too large a part of an operation, the median comes from batches. A batch's mean says nothing of
+//! how single operations are distributed, so these are timed one by one all the same, in blocks of their own.
 
 mod process;
-mod tally;
 
 use crate::agreement::Outcome;
 use crate::context::{Context, Mode};
-use crate::disturbance::{Watch, in_any};
 use process::Sampler;
-use std::ops::Range;
-use tally::{Block, Shape, Tally};
 use verbena_fabric::{Fabric, Result};
-use verbena_measure::result::Conduct;
+use verbena_measure::recorder::Recorder;
+use verbena_measure::result::{Conduct, Times};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
 /// Operations kept one by one in each process; more go to the histogram.
 const CAP: usize = 1 << 17;
-/// Values that a process contributes to a result at most.
+/// Values of a kind that a process contributes to a result at most.
 const TOLD: usize = 1 << 15;
 /// The clock may cost this share of the median before operations are timed in batches.
 const CLOCK_SHARE: f64 = 0.01;
@@ -37,10 +37,12 @@ pub enum Role {
 
 /// What sampling yields, the same in every process.
 pub struct Sampled {
-    /// Nanoseconds an operation by rank; empty for those not timed or out.
-    pub by_rank: Vec<Vec<f64>>,
-    /// The numbers of the operations that count, in the order of each rank's values.
-    pub operations: Vec<Range<u64>>,
+    /// Nanoseconds of single operations by rank; empty for those not timed or out.
+    pub singles: Vec<Vec<f64>>,
+    /// Nanoseconds an operation, each of a batch, by rank; all empty where single operations are enough.
+    pub batches: Vec<Vec<f64>>,
+    /// The number of the first of the single operations.
+    pub first: u64,
     /// Processes that failed, with the reason.
     pub out: Vec<(usize, String)>,
     pub conduct: Conduct,
@@ -48,22 +50,28 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// The samples of all timed processes together.
-    pub fn together(&self) -> Option<Sample> {
-        Sample::new(self.by_rank.iter().flatten().copied().collect())
+    /// The times of all timed processes together.
+    pub fn together(&self) -> Option<Times> {
+        self.of_ranks(0..self.singles.len())
     }
 
-    /// The samples of one process.
-    pub fn of(&self, rank: usize) -> Option<Sample> {
-        Sample::new(self.by_rank[rank].clone())
+    /// The times of some processes together.
+    pub fn of_ranks(&self, ranks: impl Iterator<Item = usize> + Clone) -> Option<Times> {
+        let sample = |by_rank: &[Vec<f64>]| {
+            let values = ranks.clone().flat_map(|rank| &by_rank[rank]);
+            Sample::new(values.copied().collect())
+        };
+        Some(Times {
+            singles: sample(&self.singles)?,
+            batches: sample(&self.batches),
+        })
     }
 
     /// The same with every time scaled, e.g. halved for one way.
     pub fn scaled(mut self, factor: f64) -> Sampled {
-        self.by_rank
-            .iter_mut()
-            .flatten()
-            .for_each(|value| *value *= factor);
+        let both = [&mut self.singles, &mut self.batches];
+        let all = both.into_iter().flatten().flatten();
+        all.for_each(|value| *value *= factor);
         self.conduct.first = self.conduct.first.map(|first| first * factor);
         self
     }
@@ -90,16 +98,7 @@ pub async fn sample_rounds<F: Fabric>(
     round: u64,
     step: impl AsyncFnMut(u64) -> Result<()>,
 ) -> Outcome<Sampled> {
-    let watch = Watch::new(context, members.len());
-    let mut sampler = Sampler {
-        context,
-        members,
-        role,
-        mode,
-        step,
-        iteration: 0,
-        failed: None,
-    };
+    let mut sampler = Sampler::new(context, members, role, mode, step);
     let warm = sampler.warm_up(round).await?;
     let per_operation = warm.nanos_per_operation.max(1.0);
     let share = warm.clock_nanos / per_operation;
@@ -109,66 +108,46 @@ pub async fn sample_rounds<F: Fabric>(
         }
         _ => 1,
     };
-    let block = context.budget.block.as_nanos() as f64;
-    let samples = (block / per_operation / f64::from(batch)).ceil();
-    let blocks = context.budget.blocks;
-    let attempts = watch.attempts(blocks, context.budget.block);
-    // In lockstep every sample is told, one by one and in order, so that several processes' can be laid side by side.
-    let most = match mode {
-        Mode::Free => context.budget.most,
-        Mode::Lockstep => {
-            let told = TOLD as u64 / u64::from(attempts.max(1));
-            context.budget.most.min(told)
-        }
-    };
-    let samples = (samples as u64)
-        .clamp(10, most)
-        .max(round.div_ceil(u64::from(batch)));
-    let shape = Shape {
+    let budget = context.budget;
+    let mut batches = Recorder::new(1);
+    if batch > 1 {
+        let plan = Plan {
+            samples: plan_samples(context, mode, per_operation * f64::from(batch))
+                .max(round.div_ceil(u64::from(batch))),
+            batch,
+            until: Until::Known,
+            blocks: u64::from(budget.blocks),
+        };
+        batches = sampler.blocks(plan).await?;
+    }
+    let first = sampler.iteration;
+    let samples = plan_samples(context, mode, per_operation).max(round);
+    let affordable = budget.tail_time.as_nanos() as f64 / per_operation;
+    let tail = budget.tail.min(affordable as u64).div_ceil(samples);
+    let plan = Plan {
         samples,
-        batch,
-        slice: watch.slice(per_operation * f64::from(batch), samples),
+        batch: 1,
+        until: match batch {
+            1 => Until::KnownAfter(tail),
+            _ => Until::Done,
+        },
+        blocks: match batch {
+            1 => tail.max(u64::from(budget.blocks)),
+            _ => tail.max(1),
+        },
     };
-    let mut tally = Tally::new(CAP.min((samples * u64::from(attempts)) as usize));
-    let mut block = Block::new(shape);
-    let mut skew: f64 = 0.0;
-    for _ in 0..attempts {
-        sampler.block(&watch, &mut block).await?;
-        let told = sampler.tell(&block).await?;
-        let present = told.iter().flatten();
-        tally.take(
-            &block,
-            &in_any(present.clone().map(|told| &told.disturbed[..])),
-        );
-        let starts = present
-            .map(|told| told.start)
-            .filter(|start| start.is_finite());
-        let (first, last) = starts.fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(s), b.max(s)));
-        skew = skew.max(last - first);
-        // With a process that hangs there is no further block, but what was measured so far counts.
-        if told.iter().any(Option::is_none) {
-            break;
-        }
-        // However disturbed, a point is at least one block's worth.
-        if tally.slices() < shape.slices() {
-            continue;
-        }
-        let enough = tally.slices() >= shape.slices() * blocks as usize;
-        if enough || sampler.widest(tally.samples()).await? <= context.budget.target {
-            break;
-        }
-    }
-    let settled = tally.settle(shape.slices());
+    let singles = sampler.blocks(plan).await?;
     let mut warnings = Vec::new();
-    if settled.disturbed {
-        warnings.push(Warning::Disturbed);
-    }
     if batch > 1 {
         warnings.push(Warning::TimerOverhead {
             fraction: share,
             batch,
         });
     }
+    if warm.unbound {
+        warnings.push(Warning::Unpinned);
+    }
+    let skew = sampler.skew;
     let conduct = Conduct {
         warmup: warm.operations,
         first: warm.first,
@@ -177,7 +156,51 @@ pub async fn sample_rounds<F: Fabric>(
         overlap: None,
         mode: Some(mode.word().to_owned()),
         validated: false,
-        set_aside: settled.set_aside,
+        disturbed: None,
     };
-    sampler.collect(settled, batch, conduct, warnings).await
+    let sampled = Sampled {
+        singles: Vec::new(),
+        batches: Vec::new(),
+        first,
+        out: Vec::new(),
+        conduct,
+        warnings,
+    };
+    sampler.collect(&singles, &batches, batch, sampled).await
+}
+
+/// Blocks to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Samples of a block.
+    pub samples: u64,
+    /// Operations a sample.
+    pub batch: u32,
+    /// When to stop before all blocks are measured.
+    pub until: Until,
+    /// Blocks at most.
+    pub blocks: u64,
+}
+
+/// When blocks are enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// When the median is known.
+    Known,
+    /// When the median is known, after so many.
+    KnownAfter(u64),
+    /// When all are done.
+    Done,
+}
+
+/// Samples of a block, each of so many nanoseconds.
+fn plan_samples<F: Fabric>(context: &Context<'_, F>, mode: Mode, nanos: f64) -> u64 {
+    let budget = context.budget;
+    // In lockstep every sample is told, one by one and in order, so that several processes' can be laid side by side.
+    let most = match mode {
+        Mode::Free => budget.most,
+        Mode::Lockstep => budget.most.min(TOLD as u64 / u64::from(budget.blocks)),
+    };
+    let samples = (budget.block.as_nanos() as f64 / nanos).ceil() as u64;
+    samples.clamp(10, most)
 }

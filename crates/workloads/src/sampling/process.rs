@@ -1,24 +1,26 @@
 //! What one process does while operations are sampled: warm up, run blocks, tell the others what it saw.
 
-use super::tally::{Block, Settled, Shape};
-use super::{Role, Sampled, TOLD};
+use super::{CAP, Plan, Role, Sampled, TOLD, Until};
 use crate::agreement::{Outcome, Stop, agree, agree_present, pack, unpack};
 use crate::context::{Context, Mode};
-use crate::disturbance::{Watch, between};
-use verbena_fabric::{Error, Fabric, Group, Result, Ticks};
+use crate::disturbance::{Looks, Watch};
+use verbena_fabric::{Error, Fabric, Group, Result, Seat, Ticks};
 use verbena_measure::converge;
-use verbena_measure::result::Conduct;
+use verbena_measure::recorder::Recorder;
 use verbena_measure::sample::Sample;
-use verbena_measure::warning::Warning;
 
 pub struct Sampler<'a, 'c, F: Fabric, S> {
-    pub context: &'a Context<'c, F>,
-    pub members: &'a [usize],
-    pub role: Role,
-    pub mode: Mode,
-    pub step: S,
+    context: &'a Context<'c, F>,
+    members: &'a [usize],
+    role: Role,
+    mode: Mode,
+    step: S,
+    watch: Watch<'c, F>,
+    failed: Option<Error>,
+    /// The number of the next operation.
     pub iteration: u64,
-    pub failed: Option<Error>,
+    /// The largest so far of the times between the first process's start of a block and the last one's.
+    pub skew: f64,
 }
 
 /// What the warm-up tells, the same in every process.
@@ -29,16 +31,31 @@ pub struct Warm {
     /// What the slowest process's clock costs. Agreed upon like the rest, for who times how many operations together
     /// follows from it, and both sides of a pair must come to the same number.
     pub clock_nanos: f64,
+    /// Whether the system refused a process a processor of its own.
+    pub unbound: bool,
 }
 
-/// What a process tells of a block.
-#[derive(Debug, Clone)]
-pub struct Told {
-    pub start: f64,
-    pub disturbed: Vec<bool>,
-}
+impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> {
+    pub fn new(
+        context: &'a Context<'c, F>,
+        members: &'a [usize],
+        role: Role,
+        mode: Mode,
+        step: S,
+    ) -> Self {
+        Sampler {
+            context,
+            members,
+            role,
+            mode,
+            step,
+            watch: Watch::new(context, members.len()),
+            failed: None,
+            iteration: 0,
+            skew: 0.0,
+        }
+    }
 
-impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
     /// One operation; in lockstep after a barrier that is not part of it.
     async fn operation(&mut self) -> Result<(Ticks, Ticks)> {
         if self.mode == Mode::Lockstep {
@@ -67,12 +84,18 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
     }
 
     pub async fn warm_up(&mut self, round: u64) -> Outcome<Warm> {
+        let seat = match self.role {
+            Role::Idle => Seat::Own,
+            _ => self.context.fabric.take_seat(self.members),
+        };
+        let unbound = f64::from(u8::from(seat == Seat::Unbound));
         let mut count = 1u64;
         let mut warm = Warm {
             operations: 0,
-            nanos_per_operation: 0.0,
+            nanos_per_operation: f64::INFINITY,
             first: None,
             clock_nanos: 0.0,
+            unbound: false,
         };
         let clock = self.context.fabric.clock().overhead_nanos;
         loop {
@@ -97,66 +120,76 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
                 true => self.context.nanos(self.context.fabric.now().since(start)),
                 false => 0.0,
             };
-            let votes = agree(
-                self.context,
-                &pack(&[spent, warm.first.unwrap_or(f64::NAN), clock]),
-            )
-            .await?;
+            let first = warm.first.unwrap_or(f64::NAN);
+            let votes = agree(self.context, &pack(&[spent, first, clock, unbound])).await?;
             let votes: Vec<Vec<f64>> = votes.iter().map(|vote| unpack(vote)).collect();
-            let longest = votes.iter().map(|vote| vote[0]).fold(0.0, f64::max);
-            warm.clock_nanos = votes.iter().map(|vote| vote[2]).fold(0.0, f64::max);
+            let largest = |of: usize| votes.iter().map(|vote| vote[of]).fold(0.0, f64::max);
+            let longest = largest(0);
+            warm.clock_nanos = largest(2);
+            warm.unbound = largest(3) > 0.0;
             // The first operation of the first process that has one, the same for everybody.
             warm.first = votes
                 .iter()
                 .map(|vote| vote[1])
                 .find(|first| first.is_finite());
-            let long_enough = longest >= self.context.budget.warmup.as_nanos() as f64
+            // By the fastest of several turns: one in which the system put a process aside is no warm-up, and says nothing about
+            // how long an operation takes.
+            warm.nanos_per_operation = warm.nanos_per_operation.min(longest / count as f64);
+            let warmed = warm.nanos_per_operation * count as f64;
+            let long_enough = warmed >= self.context.budget.warmup.as_nanos() as f64
                 || count >= self.context.budget.most
                 || longest == 0.0 && count > 4;
-            if long_enough && warm.operations >= round {
-                warm.nanos_per_operation = longest / count as f64;
+            if long_enough && count > 1 && warm.operations >= round {
                 return Ok(warm);
             }
             count *= 2;
         }
     }
 
-    /// A block, in slices: between two of them each process looks at its processor, outside of what is timed.
-    pub async fn block(&mut self, watch: &Watch<'_, F>, block: &mut Block) -> Outcome<()> {
-        block.clear();
-        block.first = self.iteration;
-        if self.role == Role::Idle {
-            return Ok(());
+    /// Blocks of samples, each after an agreed start; between them each process looks at its processor. With a process that
+    /// hangs there is no further block, but what was measured so far counts.
+    pub async fn blocks(&mut self, plan: Plan) -> Outcome<Recorder> {
+        let room = plan.samples.saturating_mul(plan.blocks);
+        let mut recorder = Recorder::new(usize::try_from(room).unwrap_or(CAP).min(CAP));
+        for done in 1..=plan.blocks {
+            let start = self.block(plan, &mut recorder).await?;
+            let starts = agree_present(self.context, &pack(&[start])).await?;
+            let told = starts.iter().flatten().flat_map(|start| unpack(start));
+            let told = told.filter(|start| start.is_finite());
+            let (first, last) = told.fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(s), b.max(s)));
+            self.skew = self.skew.max(last - first);
+            if starts.iter().any(Option::is_none) {
+                break;
+            }
+            let ask = match plan.until {
+                Until::Known => true,
+                Until::KnownAfter(least) => done >= least,
+                Until::Done => false,
+            };
+            let more = done < plan.blocks;
+            if ask && more && self.widest(&recorder).await? <= self.context.budget.target {
+                break;
+            }
         }
-        let mut looks = vec![watch.is_disturbed()];
-        let agreed = self.context.fabric.group().align(self.members).await?;
-        let start = self.context.fabric.now();
-        block.start = self.context.nanos(start.since(agreed));
-        let Shape {
-            samples,
-            batch,
-            slice,
-        } = block.shape;
-        let mut left = samples;
-        looks.reserve(block.shape.slices());
-        while left > 0 {
-            self.slice(left.min(slice), batch, block).await?;
-            left -= left.min(slice);
-            looks.push(watch.is_disturbed());
-        }
-        block.disturbed = between(&looks);
-        Ok(())
+        Ok(recorder)
     }
 
-    async fn slice(&mut self, samples: u64, batch: u32, block: &mut Block) -> Outcome<()> {
+    /// A block; gives when it began, in nanoseconds after the agreed instant.
+    async fn block(&mut self, plan: Plan, recorder: &mut Recorder) -> Outcome<f64> {
+        if self.role == Role::Idle {
+            return Ok(f64::NAN);
+        }
+        self.watch.look();
+        let agreed = self.context.fabric.group().align(self.members).await?;
         let mut last = self.context.fabric.now();
-        for _ in 0..samples {
+        let start = self.context.nanos(last.since(agreed));
+        for _ in 0..plan.samples {
             if !self.stepping() {
                 break;
             }
             let outcome = match self.mode {
                 Mode::Lockstep => self.operation().await.map(|(from, to)| to.since(from)),
-                Mode::Free => self.batch(batch).await.map(|()| {
+                Mode::Free => self.batch(plan.batch).await.map(|()| {
                     let now = self.context.fabric.now();
                     let spent = now.since(last);
                     last = now;
@@ -164,15 +197,13 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
                 }),
             };
             match outcome {
-                Ok(ticks) => {
-                    if self.role == Role::Timed {
-                        block.samples.push(ticks);
-                    }
-                }
+                Ok(ticks) if self.role == Role::Timed => recorder.record(ticks),
+                Ok(_) => {}
                 Err(error) => self.keep(error)?,
             }
         }
-        Ok(())
+        self.watch.look();
+        Ok(start)
     }
 
     #[inline]
@@ -184,26 +215,12 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
         Ok(())
     }
 
-    /// Tells the others when the block began and which of its slices were disturbed. `None` for a process that hangs.
-    pub async fn tell(&self, block: &Block) -> Outcome<Vec<Option<Told>>> {
-        let mut mine = pack(&[block.start]);
-        mine.extend(block.disturbed.iter().map(|&slice| u8::from(slice)));
-        let all = agree_present(self.context, &mine).await?;
-        let told = |bytes: Vec<u8>| {
-            let (start, slices) = bytes.split_at(bytes.len().min(8));
-            Told {
-                start: unpack(start).first().copied().unwrap_or(f64::NAN),
-                disturbed: slices.iter().map(|&slice| slice != 0).collect(),
-            }
-        };
-        Ok(all.into_iter().map(|bytes| bytes.map(told)).collect())
-    }
-
     /// How well the median is known, by the timed process that knows it worst: relative half-width.
-    pub async fn widest(&self, samples: &[u64]) -> Outcome<f64> {
+    async fn widest(&self, recorder: &Recorder) -> Outcome<f64> {
         let width = match self.role {
             Role::Timed if self.failed.is_none() => {
-                Sample::new(samples.iter().map(|&ticks| ticks as f64).collect())
+                let samples = recorder.samples().iter();
+                Sample::new(samples.map(|&ticks| ticks as f64).collect())
                     .and_then(|sample| {
                         converge::judge(&sample, self.context.budget.target).half_width
                     })
@@ -220,55 +237,63 @@ impl<F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'_, '_, F, S> {
     /// Everybody's samples, for everybody.
     pub async fn collect(
         self,
-        settled: Settled,
+        singles: &Recorder,
+        batches: &Recorder,
         batch: u32,
-        conduct: Conduct,
-        warnings: Vec<Warning>,
+        mut sampled: Sampled,
     ) -> Outcome<Sampled> {
         let mut mine = vec![u8::from(self.failed.is_some())];
         match &self.failed {
             Some(error) => mine.extend(error.to_string().bytes()),
             None => {
-                let per = |ticks: u64| self.context.nanos(ticks) / f64::from(batch);
-                let values: Vec<f64> = settled.samples.values(TOLD).into_iter().map(per).collect();
-                let step = values.len().div_ceil(TOLD).max(1);
-                let thinned: Vec<f64> = values.into_iter().step_by(step).collect();
-                mine.extend(pack(&thinned));
+                let told = |recorder: &Recorder, operations: u32| -> Vec<f64> {
+                    let values = recorder.values(TOLD);
+                    let step = values.len().div_ceil(TOLD).max(1);
+                    let per = |ticks: u64| self.context.nanos(ticks) / f64::from(operations);
+                    values.into_iter().step_by(step).map(per).collect()
+                };
+                let (singles, batches) = (told(singles, 1), told(batches, batch));
+                let Looks { all, slow } = self.watch.seen;
+                mine.extend(pack(&[all, slow, singles.len() as f64]));
+                mine.extend(pack(&singles));
+                mine.extend(pack(&batches));
             }
         }
         let all = agree_present(self.context, &mine).await?;
-        let mut by_rank = Vec::with_capacity(all.len());
-        let mut out = Vec::new();
+        let mut looks = Vec::new();
         for (rank, told) in all.iter().enumerate() {
+            let (mut singles, mut batches) = (Vec::new(), Vec::new());
             match told.as_deref().and_then(<[u8]>::split_first) {
                 Some((1, text)) => {
-                    out.push((rank, String::from_utf8_lossy(text).into_owned()));
-                    by_rank.push(Vec::new());
+                    let reason = String::from_utf8_lossy(text).into_owned();
+                    sampled.out.push((rank, reason));
                 }
-                Some((_, numbers)) => by_rank.push(unpack(numbers)),
-                None => {
-                    out.push((rank, "it hangs".to_owned()));
-                    by_rank.push(Vec::new());
+                Some((_, numbers)) => {
+                    if let [all, slow, count, values @ ..] = &unpack(numbers)[..] {
+                        let (one, other) = values.split_at((*count as usize).min(values.len()));
+                        (singles, batches) = (one.to_vec(), other.to_vec());
+                        looks.push(Looks {
+                            all: *all,
+                            slow: *slow,
+                        });
+                    }
                 }
+                None => sampled.out.push((rank, "it hangs".to_owned())),
             }
+            sampled.singles.push(singles);
+            sampled.batches.push(batches);
         }
-        if by_rank.iter().all(Vec::is_empty) {
-            let reason = out
-                .first()
-                .map_or("nothing was timed".to_owned(), |(rank, text)| {
-                    format!("process {rank}: {text}")
-                });
+        if sampled.singles.iter().all(Vec::is_empty) {
+            let first = sampled.out.first();
+            let reason = first.map(|(rank, text)| format!("process {rank}: {text}"));
             return Err(Stop::Known {
-                reason,
+                reason: reason.unwrap_or("nothing was timed".to_owned()),
                 unsupported: false,
             });
         }
-        Ok(Sampled {
-            by_rank,
-            operations: settled.operations,
-            out,
-            conduct,
-            warnings,
-        })
+        let looks = Looks::together(looks.into_iter());
+        sampled.conduct.disturbed = looks.share();
+        sampled.warnings.extend(looks.warning());
+        Ok(sampled)
     }
 }

@@ -1,0 +1,110 @@
+//! The processors of a job's processes. Who works in a point is another question than how many processes there are: of four on
+//! two processors, a pair that works while the others wait at the exchange has a processor each.
+
+use super::job::JobGroup;
+use crate::error::Result;
+use crate::group::Group;
+use crate::seam::Seat;
+use std::collections::BTreeSet;
+use verbena_measure::processors::{allowed, bind, deal};
+
+/// What each process of this one's machine may use.
+pub struct Seats {
+    rank: usize,
+    /// By rank; empty for processes of other machines.
+    allowed: Vec<Vec<usize>>,
+}
+
+impl Seats {
+    /// The processes tell each other what their launcher left them.
+    pub async fn agree(group: &JobGroup) -> Result<Seats> {
+        let mine: Vec<u8> = allowed()
+            .iter()
+            .flat_map(|&processor| (processor as u16).to_le_bytes())
+            .collect();
+        let all = group.all_gather(&mine).await?;
+        let here = group.machine_of(group.rank());
+        let of = |(rank, told): (usize, Vec<u8>)| match group.machine_of(rank) == here {
+            true => {
+                let numbers = told.as_chunks::<2>().0.iter();
+                numbers.map(|&two| usize::from(u16::from_le_bytes(two)))
+            }
+            .collect(),
+            false => Vec::new(),
+        };
+        Ok(Seats {
+            rank: group.rank(),
+            allowed: all.into_iter().enumerate().map(of).collect(),
+        })
+    }
+
+    /// Processors that the processes of this machine have together.
+    pub fn processors(&self) -> usize {
+        self.allowed.iter().flatten().collect::<BTreeSet<_>>().len()
+    }
+
+    /// Binds this process to a processor of its own among those of `members` on this machine; where they are too few, to all that it
+    /// may use.
+    pub fn take(&self, members: &[usize]) -> Seat {
+        let here = members.iter().copied();
+        let here: Vec<usize> = here.filter(|&m| !self.allowed[m].is_empty()).collect();
+        let choices: Vec<&[usize]> = here.iter().map(|&m| &self.allowed[m][..]).collect();
+        let mine = here.iter().position(|&member| member == self.rank);
+        let dealt = mine.and_then(|at| deal(&choices).map(|dealt| dealt[at]));
+        match dealt {
+            Some(processor) if bind(&[processor]) => Seat::Own,
+            Some(_) => Seat::Unbound,
+            None if bind(&self.allowed[self.rank]) => Seat::InTurns,
+            None => Seat::Unbound,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exchange::{Hub, connect_to_hub};
+    use super::super::job::{JobGroup, Placement};
+    use super::super::patience::Patience;
+    use super::*;
+    use crate::executor::block_on;
+    use std::time::Duration;
+    use verbena_measure::clock::Clock;
+
+    #[test]
+    fn a_pair_that_works_alone_has_a_processor_each() {
+        let usable = allowed();
+        let size = usable.len() + 1;
+        let hub = Hub::listen("127.0.0.1:0", "seats", size).unwrap();
+        let seat = |rank: usize| {
+            let patience = Patience::new(Duration::from_secs(20));
+            let places = || vec![hub.address().to_string()];
+            let exchange = connect_to_hub(places, "seats", rank, &patience).unwrap();
+            let placement = Placement {
+                rank,
+                // What shares processors is the machine.
+                nodes: (0..size).collect(),
+                machines: vec![0; size],
+                addresses: vec![None; size],
+            };
+            let group = JobGroup::new(placement, Some(exchange), None, Clock::system(), patience);
+            let seats = block_on(Seats::agree(&group)).unwrap();
+            assert_eq!(seats.processors(), size - 1);
+            let everybody: Vec<usize> = (0..size).collect();
+            assert_eq!(seats.take(&everybody), Seat::InTurns);
+            assert_eq!(allowed().len(), size - 1);
+            // All but the first: one fewer than there are processes, and so one each.
+            if rank > 0 {
+                assert_eq!(seats.take(&everybody[1..]), Seat::Own);
+            }
+            allowed()
+        };
+        let seat = &seat;
+        let mut taken: Vec<usize> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..size).map(|r| scope.spawn(move || seat(r))).collect();
+            let all = all.into_iter().skip(1).map(|one| one.join().unwrap());
+            all.flatten().collect()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, usable);
+    }
+}

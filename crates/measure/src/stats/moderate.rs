@@ -1,0 +1,156 @@
+//! Noise known from many keys at once (rule 20). Five launches a side tell little about how much a figure varies: the variance
+//! itself is uncertain by a half, and a test that knows no better must allow for that. But hundreds of figures were
+//! measured in the same launches. How their variances are spread is fitted (a scaled inverse chi-squared prior), and each
+//! is drawn towards the typical one by as much as they resemble each other (G. K. Smyth, Statistical Applications in
+//! Genetics and Molecular Biology 3, 2004). A figure that varies far more than its like borrows nothing.
+
+use crate::sample::Sample;
+use crate::stats::special::{digamma, incomplete_beta, trigamma, trigamma_inverse};
+use crate::stats::welch::Difference;
+
+/// Fewer keys say nothing about how variances are spread.
+const ENOUGH: usize = 10;
+/// Half the degrees of freedom that is as good as knowing the variance.
+const MOST: f64 = 500.0;
+/// Variances at the upper end of the spread count no further out than this many deviations.
+const FARTHEST: f64 = 2.5;
+
+/// What the noise of the keys is like: the typical variance, and how many degrees of freedom that knowledge is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prior {
+    variance: f64,
+    freedom: f64,
+    keys: f64,
+}
+
+impl Prior {
+    /// Of these keys; `None` where they are too few.
+    pub fn of(differences: &[Difference]) -> Option<Prior> {
+        let known = differences.iter().filter(|one| one.variance > 0.0);
+        let known: Vec<&Difference> = known.collect();
+        if known.len() < ENOUGH {
+            return None;
+        }
+        let logs = known.iter().map(|one| {
+            let half = one.freedom / 2.0;
+            one.variance.ln() - digamma(half) + half.ln()
+        });
+        // A figure with two levels would make all others look alike unlike.
+        let logs = tamed(logs.collect())?;
+        let expected = known.iter().map(|one| trigamma(one.freedom / 2.0));
+        let expected = expected.sum::<f64>() / known.len() as f64;
+        let excess = logs.standard_deviation()?.powi(2) - expected;
+        // With no excess they are no more different than chance makes them.
+        let half = match excess > 0.0 {
+            true => trigamma_inverse(excess).min(MOST),
+            false => MOST,
+        };
+        Some(Prior {
+            variance: (logs.mean() + digamma(half) - half.ln()).exp(),
+            freedom: 2.0 * half,
+            keys: known.len() as f64,
+        })
+    }
+
+    /// The difference with what the others tell of its variance.
+    pub fn inform(&self, own: Difference) -> Difference {
+        if self.is_unlike(&own) {
+            return own;
+        }
+        let freedom = own.freedom + self.freedom;
+        Difference {
+            variance: (own.freedom * own.variance + self.freedom * self.variance) / freedom,
+            freedom,
+            ..own
+        }
+    }
+
+    /// Whether so large a variance should not have come up in so many keys: the upper tail of the F distribution.
+    fn is_unlike(&self, own: &Difference) -> bool {
+        let ratio = own.variance / self.variance;
+        let share = self.freedom / (self.freedom + own.freedom * ratio);
+        incomplete_beta(share, self.freedom / 2.0, own.freedom / 2.0) < 1.0 / self.keys
+    }
+}
+
+/// The values, those far above the middle brought in.
+fn tamed(values: Vec<f64>) -> Option<Sample> {
+    let sample = Sample::new(values)?;
+    let middle = sample.median();
+    let below = sample.values().iter().filter(|value| **value <= middle);
+    // The lower half tells the spread that there is without the far ones.
+    let spread = Sample::new(below.map(|value| middle - value).collect())?.median() * 1.4826;
+    let limit = middle + FARTHEST * spread;
+    Sample::new(
+        sample
+            .values()
+            .iter()
+            .map(|value| value.min(limit))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::stats::welch::difference;
+
+    fn sides(random: &mut Random, noise: f64) -> Difference {
+        let mut side = || -> Vec<f64> {
+            let mut bell = || (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+            (0..5).map(|_| (noise * bell()).exp()).collect()
+        };
+        difference(&side(), &side()).unwrap()
+    }
+
+    #[test]
+    fn keys_that_are_alike_know_their_noise_together() {
+        let mut random = Random::new(1);
+        let keys: Vec<Difference> = (0..200).map(|_| sides(&mut random, 0.02)).collect();
+        let prior = Prior::of(&keys).unwrap();
+        // Of the difference of two means of five.
+        let expected = 0.02f64.powi(2) * 2.0 / 5.0;
+        assert!((prior.variance / expected - 1.0).abs() < 0.2, "{prior:?}");
+        assert!(prior.freedom > 30.0, "{prior:?}");
+        let unlike = sides(&mut random, 0.5);
+        assert_eq!(prior.inform(unlike), unlike);
+    }
+
+    #[test]
+    fn keys_that_are_not_alike_keep_to_themselves() {
+        let mut random = Random::new(2);
+        let mut noise = |i: i32| sides(&mut random, 0.001 * 3f64.powi(i % 7));
+        let keys: Vec<Difference> = (0..200).map(&mut noise).collect();
+        let prior = Prior::of(&keys).unwrap();
+        assert!(prior.freedom < 3.0, "{prior:?}");
+    }
+
+    #[test]
+    fn few_keys_or_none_that_vary_say_nothing() {
+        let still = Difference {
+            mean: 0.0,
+            variance: 0.0,
+            freedom: 8.0,
+        };
+        assert_eq!(Prior::of(&[]), None);
+        assert_eq!(Prior::of(&[still; 100]), None);
+        assert_eq!(
+            Prior::of(
+                &[Difference {
+                    variance: 1.0,
+                    ..still
+                }; 9]
+            ),
+            None
+        );
+        let equal = Prior::of(
+            &[Difference {
+                variance: 1.0,
+                ..still
+            }; 50],
+        )
+        .unwrap();
+        assert!(equal.inform(still).variance.is_finite());
+    }
+}
