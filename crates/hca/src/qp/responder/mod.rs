@@ -143,13 +143,13 @@ impl<'a> Call<'a> {
             self.serve_datagram(&datagram);
             return Progress::Done(None);
         }
+        if let Some(queue_pair) = queue_pair.filter(|of| of.kind == IBV_QPT_UC) {
+            queue_pair.let_posting_finish();
+        }
         match self.serve_connected(queue_pair, request, serving) {
             Ok(Progress::Blocked) => Progress::Blocked,
             Ok(done) => {
                 serving.read_progress = 0;
-                if let Some(queue_pair) = queue_pair.filter(|of| of.kind == IBV_QPT_UC) {
-                    queue_pair.let_posting_finish();
-                }
                 done
             }
             Err(failure) => {
@@ -288,7 +288,8 @@ impl<'a> Call<'a> {
 
 impl Qp {
     /// Waits for a thread that is posting. An unreliable send completes when it is in the channel; the peer may answer
-    /// before the thread that put it there has pushed the completion, and an answer must not come first.
+    /// before the thread that put it there has pushed the completion, and an answer must not come first. Before the receive
+    /// queue is locked: who resets the queue pair has the send queue and wants the receive queue.
     pub(super) fn let_posting_finish(&self) {
         drop(self.lock_send());
     }
