@@ -1,8 +1,9 @@
 //! Messages that nobody waits for any more, and that may still arrive.
 //!
 //! Of unreliable services: those that found nobody to take them, or no receive request, may be lost, and they may only be
-//! late; so may those that are complete for their sender while others make calls. Nothing tells how long a fabric keeps a packet, so such a message may still arrive in a later step, as long as its
-//! sender's later messages have not overtaken it: a path delivers in order.
+//! late; so may those that are complete for their sender while others make calls. Nothing tells how long a fabric keeps a
+//! packet, so such a message may still arrive in a later step, as long as its sender's later messages have not overtaken
+//! it: a path delivers in order.
 //!
 //! Of reliable ones: what is on its way to the peer when its queue pair fails as a responder is flushed, and may have been
 //! executed or not (10.3.1.7: what flushed requests have done is not known). That is so within a step of concurrent calls.
