@@ -79,6 +79,7 @@ fn attributes() -> ibv_qp_attr {
         rq_psn: PSN,
         sq_psn: PSN,
         max_dest_rd_atomic: 2,
+        early: 128,
         max_rd_atomic: 2,
         min_rnr_timer: 1,
         timeout: 1,

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 use support::network::Manners;
 use support::program::{self, Fencing, MEMORY, Program};
@@ -13,6 +15,7 @@ use verbena_transport::Instant;
 use verbena_transport::completion::{ReceiveCompletion, Status, Tail};
 use verbena_transport::reliable::Reliable;
 use verbena_transport::retry::{RetryCount, RnrRetry};
+use verbena_wire::packet::Packet;
 use verbena_wire::{AckTimeout, Mtu, Psn};
 
 /// What a run is made of.
@@ -29,6 +32,8 @@ struct Setting {
     longest: u64,
     fencing: Fencing,
     manners: Manners,
+    /// How far ahead the responder keeps what comes too early.
+    early: u32,
     /// Nanoseconds between receives: 0 for all at once before.
     receives_every: u64,
     silence: u64,
@@ -56,6 +61,7 @@ impl Setting {
         ours.ack_timeout = AckTimeout::from_code(8).unwrap();
         let mut theirs = responder(self.service, self.mtu, psn);
         theirs.max_dest_rd_atomic = self.depth as usize;
+        theirs.early = self.early;
         let mut world = World::new(self.seed, self.manners, ours, theirs, MEMORY);
         world.silence = self.silence;
         for (number, arrival) in (0u64..).zip(&program.arrivals) {
@@ -97,6 +103,7 @@ fn settings() -> impl Strategy<Value = Setting> {
         (
             prop_oneof![Just(0u64), Just(30_000u64)],
             prop_oneof![Just(0u64), Just(600)],
+            prop_oneof![Just(0u32), Just(128), 1u32..200],
         ),
     )
         .prop_map(
@@ -111,7 +118,7 @@ fn settings() -> impl Strategy<Value = Setting> {
                 (count, longest),
                 fencing,
                 manners,
-                (every, silence),
+                (every, silence, early),
             )| {
                 Setting {
                     seed,
@@ -125,6 +132,7 @@ fn settings() -> impl Strategy<Value = Setting> {
                     longest,
                     fencing,
                     manners,
+                    early,
                     receives_every: every,
                     silence,
                 }
@@ -244,6 +252,7 @@ fn setting(seed: u64, manners: Manners) -> Setting {
         longest: 20_000,
         fencing: Fencing::None,
         manners,
+        early: 128,
         receives_every: 20_000,
         silence: 0,
     }
@@ -262,6 +271,7 @@ fn a_bad_network_is_overcome() {
     for seed in 0..60 {
         let mut setting = setting(seed, manners);
         setting.silence = 300 * (seed % 3);
+        setting.early = [128, 0][seed as usize % 2];
         let program = setting.program();
         let mut world = setting.world(&program);
         world.run(&program);
@@ -280,6 +290,51 @@ fn a_bad_network_is_overcome() {
     );
 }
 
+/// Packets that were made for another time, and packets that the network lost.
+fn made_again(early: u32, loss: u64) -> (usize, u64) {
+    let (mut again, mut lost) = (0, 0);
+    for seed in 0..30 {
+        let manners = Manners {
+            loss,
+            ..Manners::default()
+        };
+        let mut setting = setting(seed, manners);
+        setting.early = early;
+        let program = program::writes(&mut Random(seed), 60, 20_000);
+        let mut world = setting.world(&program);
+        world.traced = true;
+        world.run(&program);
+        assert_eq!(judge(&world, &program), program.requests.len());
+        let numbers: Vec<Psn> = requests(&world)
+            .iter()
+            .map(|packet| Packet::parse(packet).unwrap().headers.bth.psn)
+            .collect();
+        again += numbers.len() - numbers.iter().collect::<HashSet<_>>().len();
+        lost += world.network.lost;
+    }
+    (again, lost)
+}
+
+/// A peer that keeps what comes early is sent little more than what was lost, one that does not many times as much.
+#[test]
+fn what_has_arrived_is_not_sent_again() {
+    for loss in [1, 10, 100] {
+        let (kept, lost) = made_again(128, loss);
+        let (dropped, _) = made_again(0, loss);
+        assert!(kept as u64 <= lost + lost / 10 + 2, "{kept} for {lost}");
+        assert!(dropped > 20 * kept, "{dropped} and {kept}");
+    }
+}
+
+fn requests(world: &World) -> Vec<Vec<u8>> {
+    world
+        .trace
+        .iter()
+        .filter(|(to, _)| *to == support::network::To::Responder)
+        .map(|(_, packet)| packet.clone())
+        .collect()
+}
+
 #[test]
 fn without_loss_nothing_is_sent_twice() {
     let mut setting = setting(1, Manners::default());
@@ -289,12 +344,7 @@ fn without_loss_nothing_is_sent_twice() {
     world.traced = true;
     world.run(&program);
     assert_eq!(judge(&world, &program), program.requests.len());
-    let mut requests: Vec<Vec<u8>> = world
-        .trace
-        .iter()
-        .filter(|(to, _)| *to == support::network::To::Responder)
-        .map(|(_, packet)| packet.clone())
-        .collect();
+    let mut requests = requests(&world);
     let made = requests.len();
     requests.sort();
     requests.dedup();

@@ -1,8 +1,8 @@
 //! Reliable connections and XRC (specification 9.7): every request takes effect exactly once and in order, or its
 //! requester learns that it did not.
 //!
-//! Lost packets are sent again from the first that is missing (go-back-N): the recovery that every adapter and Linux'
-//! rxe understand.
+//! A packet that was lost is sent again, alone to a peer that keeps what came behind it, as ours do, and with all of that
+//! (go-back-N) to one that does not, as Linux' rxe. What the peer does is seen by its acknowledgements.
 
 pub mod requester;
 pub mod responder;

@@ -40,5 +40,6 @@ pub fn responder(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::responder::
         initial_psn: psn,
         min_rnr_timer: RnrTimer::from_code(1).unwrap(),
         max_dest_rd_atomic: 4,
+        early: 128,
     }
 }

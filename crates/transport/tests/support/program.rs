@@ -72,6 +72,30 @@ pub fn random(
     program
 }
 
+/// RDMA writes of one length to random places, as a bandwidth test has them.
+pub fn writes(random: &mut Random, count: usize, length: usize) -> Program {
+    let mut program = self::random(random, Reliable::Rc, 0, 0, Fencing::None);
+    for id in 0..count as u64 {
+        let bytes = random.bytes(length);
+        let place = random.below((MUTABLE - length) as u64 + 1) as usize;
+        program.after[place..place + length].copy_from_slice(&bytes);
+        program.requests.push(SendRequest {
+            id: WorkId(id),
+            operation: Operation::Write {
+                remote: remote(place),
+                immediate: None,
+            },
+            length: length as u32,
+            addressee: Addressee::Connected,
+            fence: Fence::Off,
+            solicited: false,
+        });
+        program.buffers.push(bytes.clone());
+        program.results.push(bytes);
+    }
+    program
+}
+
 fn remote(offset: usize) -> Remote {
     Remote {
         address: BASE + offset as u64,

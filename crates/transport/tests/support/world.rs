@@ -121,7 +121,15 @@ impl World {
         while let Some((to, bytes)) = self.network.receive(self.now) {
             let packet = Packet::parse(&bytes).expect("what was sent");
             let disposition = match to {
-                To::Responder => self.responder.handle(&packet, &mut self.there),
+                To::Responder => {
+                    let first = self.responder.handle(&packet, &mut self.there);
+                    self.dispositions.push(first);
+                    while let Some(early) = self.responder.next_early(&mut self.there) {
+                        let next = self.responder.handle(&early.packet(), &mut self.there);
+                        self.dispositions.push(next);
+                    }
+                    continue;
+                }
                 To::Requester => self.requester.handle(&packet, self.now, &mut self.here),
             };
             self.dispositions.push(disposition);

@@ -11,7 +11,7 @@ use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
 use crate::qp::responder::atomic::perform;
-use crate::qp::send::packets::{mtu_of, status_of};
+use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
 use crate::roce::path::Path;
@@ -34,6 +34,7 @@ use verbena_transport::{
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
+use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, grh};
 
 /// Packets of answers that are made before others get their turn.
@@ -97,6 +98,7 @@ impl Packets {
             initial_psn,
             min_rnr_timer: rnr_timer(attributes),
             max_dest_rd_atomic: attributes.max_dest_rd_atomic.into(),
+            early: WINDOW,
         });
         let machine = Machine::Reliable(path, machine);
         Some(Packets::new(machine, attributes.dest_qp_num))
@@ -162,20 +164,15 @@ impl Qp {
         if !path.is_way_of(arrival.source, arrival.destination) {
             return;
         }
-        let packet = &arrival.packet;
-        // Not in the middle of a message: it stays with the queue whose receive it has taken.
-        if let (Some(header), None) = (packet.headers.extensions.xrceth, &hand.receive) {
-            hand.shared = self.queue_of_domain(header.srq);
-        }
-        let mut access = Memory {
+        let mut memory = Memory {
             queue_pair: self,
             ring,
             hand,
             header: None,
         };
         let disposition = match machine {
-            Machine::Reliable(_, responder) => responder.handle(packet, &mut access),
-            Machine::Connected(_, responder) => responder.handle(packet, &mut access),
+            Machine::Reliable(_, responder) => serve(responder, &arrival.packet, &mut memory),
+            Machine::Connected(_, responder) => responder.handle(&arrival.packet, &mut memory),
             Machine::Datagram(_) => return,
         };
         match disposition {
@@ -304,6 +301,17 @@ impl Qp {
     }
 }
 
+/// Serves a request, and those that came before it and have waited for it.
+fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>) -> Disposition {
+    memory.find_shared_queue(packet);
+    let mut disposition = responder.handle(packet, memory);
+    while let Some(early) = responder.next_early(memory) {
+        memory.find_shared_queue(&early.packet());
+        disposition = responder.handle(&early.packet(), memory);
+    }
+    disposition
+}
+
 /// The receive queue and the registered memory, as the state machine asks for them.
 struct Memory<'a> {
     queue_pair: &'a Qp,
@@ -327,6 +335,14 @@ fn right_to(access: Access) -> u32 {
 const IN_HAND: WorkId = WorkId(0);
 
 impl Memory<'_> {
+    /// Finds the queue that an XRC request names. Not in the middle of a message, which stays with the queue whose receive
+    /// it has taken.
+    fn find_shared_queue(&mut self, packet: &Packet<'_>) {
+        if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.hand.receive) {
+            self.hand.shared = self.queue_pair.queue_of_domain(header.srq);
+        }
+    }
+
     fn process(&self) -> &Process {
         &self.queue_pair.process
     }

@@ -29,7 +29,7 @@ use verbena_wire::immediate::Immediate;
 use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn, RKey, SrqNumber};
 
 /// Packets that are on their way unacknowledged at most: as many as Linux' rxe allows itself.
-const WINDOW: u32 = 128;
+pub(in crate::qp) const WINDOW: u32 = 128;
 
 /// The requester of a queue pair whose peer is on another host.
 pub(in crate::qp) struct Packets {

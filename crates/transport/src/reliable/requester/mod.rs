@@ -9,9 +9,11 @@
 //!                      ^oldest       ^cursor   ^limit
 //! ```
 //!
-//! **Waiting.** One timer at a time: for an acknowledgement, or for a receiver that was not ready.
+//! **Waiting.** For an acknowledgement, or for a receiver that was not ready ([`recovery`]).
 
 mod receive;
+mod recovery;
+mod round_trip;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -19,6 +21,8 @@ use std::collections::VecDeque;
 use verbena_wire::opcode::Service;
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn};
 
+use self::recovery::{Peer, Probe, Recovery, Resume, Timer};
+use self::round_trip::RoundTrip;
 use super::Reliable;
 use crate::access::RequesterAccess;
 use crate::completion::{SendCompletion, Status};
@@ -26,7 +30,6 @@ use crate::order::Outstanding;
 use crate::request::{Addressee, Answer, MOST_LENGTH, Operation, SendRequest};
 use crate::retry::{Retries, RetryCount, RnrRetry};
 use crate::segment::Segments;
-use crate::time::Instant;
 
 /// What a requester is told when its queue pair becomes ready to send.
 #[derive(Debug, Clone)]
@@ -101,14 +104,6 @@ impl Entry {
     }
 }
 
-/// What is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Timer {
-    Idle,
-    Acknowledgement(Instant),
-    ReceiverNotReady(Instant),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Sending,
@@ -117,17 +112,26 @@ enum Mode {
 }
 
 /// The next packet to make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cursor {
     entry: usize,
     packet: u32,
 }
 
-/// Whether a loss was acted upon and nothing came of it yet: more words of the same loss mean nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recovery {
-    None,
-    UnderWay,
+impl Cursor {
+    const FIRST: Self = Self {
+        entry: 0,
+        packet: 0,
+    };
+
+    /// The same packet when the first request has left the queue. If it was one of that request, which was to be sent
+    /// again, it has turned out to have arrived.
+    fn without_the_first(self) -> Self {
+        match self.entry.checked_sub(1) {
+            Some(entry) => Self { entry, ..self },
+            None => Self::FIRST,
+        }
+    }
 }
 
 /// The requester of a reliable queue pair.
@@ -144,7 +148,11 @@ pub struct Requester {
     outstanding: Outstanding,
     retries: Retries,
     recovery: Recovery,
+    peer: Peer,
+    resume: Option<Resume>,
+    round_trip: RoundTrip,
     timer: Timer,
+    probe: Probe,
     mode: Mode,
 }
 
@@ -155,10 +163,7 @@ impl Requester {
         Self {
             queue: VecDeque::new(),
             started: 0,
-            cursor: Cursor {
-                entry: 0,
-                packet: 0,
-            },
+            cursor: Cursor::FIRST,
             next_psn: psn,
             oldest: psn,
             limit: psn,
@@ -166,7 +171,11 @@ impl Requester {
             outstanding: Outstanding::new(configuration.max_rd_atomic),
             retries: Retries::new(configuration.retry_count, configuration.rnr_retry),
             recovery: Recovery::None,
+            peer: Peer::MayKeep,
+            resume: None,
+            round_trip: RoundTrip::default(),
             timer: Timer::Idle,
+            probe: Probe::NONE,
             mode: Mode::Sending,
             configuration,
         }
@@ -231,34 +240,6 @@ impl Requester {
         self.next_psn
     }
 
-    /// When [`Self::handle_timeout`] must be called, if nothing happens before.
-    pub fn next_timeout(&self) -> Option<Instant> {
-        match self.timer {
-            Timer::Idle => None,
-            Timer::Acknowledgement(at) | Timer::ReceiverNotReady(at) => Some(at),
-        }
-    }
-
-    /// Does what is due. Called too early it does nothing.
-    pub fn handle_timeout(&mut self, now: Instant, access: &mut impl RequesterAccess) {
-        match self.timer {
-            Timer::Acknowledgement(at) if at <= now => match self.retries.spend() {
-                Ok(()) => {
-                    // Whatever was known of losses is old: a NAK after this one is new again.
-                    self.recovery = Recovery::None;
-                    self.go_back();
-                    self.restart_timer(now);
-                }
-                Err(_) => self.fail(Status::RetryExceeded, access),
-            },
-            Timer::ReceiverNotReady(at) if at <= now => {
-                self.timer = Timer::Idle;
-                self.go_back();
-            }
-            _ => {}
-        }
-    }
-
     /// To send queue drain: what has started ends, nothing starts (specification 10.3.1.5).
     pub fn drain(&mut self) {
         if self.mode == Mode::Sending {
@@ -286,12 +267,9 @@ impl Requester {
     /// To the error state: every request ends with a flush error, in order.
     pub fn flush(&mut self, access: &mut impl RequesterAccess) {
         self.mode = Mode::Failed;
-        self.timer = Timer::Idle;
+        self.stop_waiting();
         self.started = 0;
-        self.cursor = Cursor {
-            entry: 0,
-            packet: 0,
-        };
+        self.cursor = Cursor::FIRST;
         self.oldest = self.limit;
         for entry in self.queue.drain(..) {
             access.complete(SendCompletion {
@@ -319,61 +297,15 @@ impl Requester {
         };
         self.outstanding.end(entry.answer());
         self.started -= 1;
-        self.cursor = match self.cursor.entry.checked_sub(1) {
-            Some(before) => Cursor {
-                entry: before,
-                ..self.cursor
-            },
-            // What was to be sent again has turned out to have arrived.
-            None => Cursor {
-                entry: 0,
-                packet: 0,
-            },
-        };
+        self.cursor = self.cursor.without_the_first();
+        self.resume = self.resume.map(|resume| Resume {
+            at: resume.at.without_the_first(),
+            ..resume
+        });
         access.complete(SendCompletion {
             id: entry.request.id,
             status: Status::Success,
         });
-    }
-
-    /// Packets are acknowledged that were not: counters are full again, the timer begins anew.
-    fn progress(&mut self, now: Instant, access: &mut impl RequesterAccess) {
-        self.oldest = match self.queue.front() {
-            Some(front) if self.started > 0 => front.position(),
-            _ => self.next_psn,
-        };
-        if let Some(front) = self.queue.front() {
-            if self.cursor.entry == 0 && self.started > 0 {
-                self.cursor.packet = self.cursor.packet.max(front.done);
-            }
-            if let Some(status) = front.blocked {
-                self.fail(status, access);
-                return;
-            }
-        }
-        self.retries.reload();
-        self.recovery = Recovery::None;
-        if !matches!(self.timer, Timer::ReceiverNotReady(_)) {
-            self.restart_timer(now);
-        }
-    }
-
-    fn restart_timer(&mut self, now: Instant) {
-        // From one to four times the timeout are allowed (9.7.6.1.3). Who was silent once may be busy, and what is sent
-        // again would keep it so.
-        let patience = 1 << self.retries.spent().min(2);
-        self.timer = match self.configuration.ack_timeout.nanoseconds() {
-            Some(wait) if self.oldest != self.limit => {
-                Timer::Acknowledgement(now.plus(wait.saturating_mul(patience)))
-            }
-            _ => Timer::Idle,
-        };
-    }
-
-    /// Everything from the first packet that is not acknowledged is sent again.
-    fn go_back(&mut self) {
-        let packet = self.queue.front().map_or(0, |front| front.done);
-        self.cursor = Cursor { entry: 0, packet };
     }
 
     fn segments(&self, entry: &Entry) -> Segments {

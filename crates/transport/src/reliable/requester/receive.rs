@@ -1,12 +1,11 @@
 //! What acknowledgements and responses mean (specification 9.7.5).
 
 use verbena_wire::Psn;
-use verbena_wire::RnrTimer;
 use verbena_wire::aeth::{Aeth, Syndrome};
 use verbena_wire::opcode::{Kind, Place};
 use verbena_wire::packet::Packet;
 
-use super::{Mode, Recovery, Requester, Timer};
+use super::{Mode, Requester};
 use crate::access::RequesterAccess;
 use crate::completion::Status;
 use crate::disposition::{Disposition, Dropped};
@@ -66,7 +65,10 @@ impl Requester {
     ) -> Disposition {
         match aeth.syndrome {
             Syndrome::Ack(_) => match self.acknowledged_before(psn.next(), now, access) {
-                Passed::Nothing => self.accepted(),
+                Passed::Nothing => {
+                    self.judge_peer(now);
+                    self.accepted()
+                }
                 Passed::AResponse => self.recover(now, access),
             },
             Syndrome::RnrNak(timer) => match self.acknowledged_before(psn, now, access) {
@@ -154,6 +156,7 @@ impl Requester {
             }
         }
         self.progress(now, access);
+        self.judge_peer(now);
         self.accepted()
     }
 
@@ -196,46 +199,11 @@ impl Requester {
         }
     }
 
-    /// Something was lost: all from there is sent again, unless that is under way.
-    fn recover(&mut self, now: Instant, access: &mut impl RequesterAccess) -> Disposition {
-        if self.mode == Mode::Failed {
-            return Disposition::Failed;
-        }
-        // What waits for a receiver sends all again when it has waited.
-        if self.recovery == Recovery::UnderWay || matches!(self.timer, Timer::ReceiverNotReady(_)) {
-            return Disposition::Duplicate;
-        }
-        if self.retries.spend().is_err() {
-            return self.refused(Status::RetryExceeded, access);
-        }
-        self.recovery = Recovery::UnderWay;
-        self.go_back();
-        self.restart_timer(now);
-        Disposition::Retry
-    }
-
-    fn receiver_not_ready(
+    pub(super) fn refused(
         &mut self,
-        timer: RnrTimer,
-        psn: Psn,
-        now: Instant,
+        status: Status,
         access: &mut impl RequesterAccess,
     ) -> Disposition {
-        if self.mode == Mode::Failed {
-            return Disposition::Failed;
-        }
-        let waits = matches!(self.timer, Timer::ReceiverNotReady(_));
-        if waits || self.oldest != psn {
-            return Disposition::Duplicate;
-        }
-        if self.retries.spend_rnr().is_err() {
-            return self.refused(Status::RnrRetryExceeded, access);
-        }
-        self.timer = Timer::ReceiverNotReady(now.plus(timer.nanoseconds()));
-        Disposition::ReceiverNotReady
-    }
-
-    fn refused(&mut self, status: Status, access: &mut impl RequesterAccess) -> Disposition {
         if self.mode != Mode::Failed {
             self.fail(status, access);
         }

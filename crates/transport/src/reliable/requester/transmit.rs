@@ -6,7 +6,8 @@ use verbena_wire::bth::Bth;
 use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::xrceth::Xrceth;
 
-use super::{ACKNOWLEDGE_EVERY, Cursor, Entry, Mode, Requester, Timer};
+use super::recovery::Timer;
+use super::{ACKNOWLEDGE_EVERY, Cursor, Entry, Mode, Requester};
 use crate::access::RequesterAccess;
 use crate::completion::Status;
 use crate::order::Start;
@@ -128,15 +129,15 @@ impl Requester {
         }
         // A request that is answered by data takes all its PSNs with one packet.
         let whole = answer == Answer::Response || packet + 1 == entry.packets;
-        let end = if whole {
-            entry.end()
-        } else {
-            entry.first.plus(packet + 1)
-        };
+        let psn = entry.first.plus(packet);
+        let end = if whole { entry.end() } else { psn.next() };
+        if ack_request && self.is_measured_by(psn) {
+            self.round_trip.sent(end, now);
+        }
         if self.limit.precedes(end) {
             self.limit = end;
         }
-        self.cursor = if whole {
+        let next = if whole {
             Cursor {
                 entry: at + 1,
                 packet: 0,
@@ -146,6 +147,10 @@ impl Requester {
                 entry: at,
                 packet: packet + 1,
             }
+        };
+        (self.cursor, self.resume) = match self.resume {
+            Some(resume) => resume.sent(next),
+            None => (next, None),
         };
         self.since_ack_request = if ack_request {
             0
@@ -157,10 +162,11 @@ impl Requester {
         }
     }
 
-    /// At the end of each message, each so many packets, and at the end of the window, for there nothing goes on
-    /// without an answer.
+    /// At the end of each message, each so many packets, at the end of the window, for there nothing goes on without an
+    /// answer, and where what is missing has been sent again.
     fn asks_for_acknowledgement(&self, entry: &Entry, packet: u32, psn: Psn) -> bool {
-        entry.answer() == Answer::Response
+        self.resume.is_some_and(|resume| resume.after == 1)
+            || entry.answer() == Answer::Response
             || packet + 1 == entry.packets
             || self.since_ack_request + 1 >= ACKNOWLEDGE_EVERY
             || !self.within_window(psn.next(), 1)

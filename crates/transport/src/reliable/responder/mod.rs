@@ -2,7 +2,7 @@
 //!
 //! **What arrives** is judged in the order of the specification's figure "Responder Inbound Request Packet
 //! Validation" (9.7.4.1): PSN, sequence of opcodes, opcode, length, receive, key; then it takes effect. A packet that
-//! is refused has no effect.
+//! is refused has no effect. What comes behind a packet that is missing waits for it ([`early`]).
 //!
 //! **What leaves** is ordered by PSN: responses to reads and atomics, from the resources that are kept for them, then at
 //! most one acknowledgement, which stands for all before it. So acknowledgements coalesce by themselves: while the
@@ -10,9 +10,12 @@
 //!
 //! A responder needs no clock: all timers are the requester's.
 
+mod early;
 mod execute;
 mod resource;
 mod transmit;
+
+pub use early::EarlyRequest;
 
 use std::collections::VecDeque;
 
@@ -21,6 +24,7 @@ use verbena_wire::opcode::{Kind, Operation};
 use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, PKey, Psn, Qpn, RnrTimer};
 
+use self::early::Early;
 use self::resource::Resource;
 use super::Reliable;
 use crate::access::{Receive, ResponderAccess};
@@ -46,6 +50,8 @@ pub struct Configuration {
     pub min_rnr_timer: RnrTimer,
     /// Reads and atomics kept for duplicates (`max_dest_rd_atomic`).
     pub max_dest_rd_atomic: usize,
+    /// How many PSNs behind one that is missing a packet may be to be kept; with 0 all that is behind a gap must come again.
+    pub early: u32,
 }
 
 /// A message of which not all packets have come.
@@ -101,6 +107,7 @@ pub struct Responder {
     message: Option<Message>,
     resources: VecDeque<Resource>,
     acknowledgement: Option<Acknowledgement>,
+    early: Early,
     mode: Mode,
 }
 
@@ -114,6 +121,7 @@ impl Responder {
             message: None,
             resources: VecDeque::new(),
             acknowledgement: None,
+            early: Early::default(),
             mode: Mode::Responding,
             configuration,
         }
@@ -145,10 +153,11 @@ impl Responder {
         self.mode = Mode::Failed;
         self.acknowledgement = None;
         self.resources.clear();
+        self.early.clear();
         self.end_receive(Status::Flushed, access);
     }
 
-    /// Takes a request.
+    /// Takes a request. Afterwards [`Self::next_early`] may have more.
     pub fn handle(
         &mut self,
         packet: &Packet<'_>,
@@ -168,8 +177,26 @@ impl Responder {
         match bth.psn.since(self.expected) {
             0 => self.expected_request(packet, access),
             ..0 => self.duplicate(packet, access),
-            1.. => self.gap(access),
+            1.. => {
+                if bth.psn.ahead_of(self.expected) <= self.configuration.early {
+                    self.early.keep(packet);
+                }
+                self.gap(access)
+            }
         }
+    }
+
+    /// The request that came early and whose turn it is now, for [`Self::handle`]: to be asked for until there is none. A
+    /// gap that is left then is told at once.
+    pub fn next_early(&mut self, access: &mut impl ResponderAccess) -> Option<EarlyRequest> {
+        if self.mode == Mode::Failed {
+            return None;
+        }
+        let next = self.early.take(self.expected);
+        if next.is_none() && self.told == Told::No && !self.early.is_empty() {
+            self.refuse(Fault::SequenceGap, access);
+        }
+        next
     }
 
     fn expected_request(
@@ -227,6 +254,7 @@ impl Responder {
         }
         if consequence.next == Next::ErrorState {
             self.mode = Mode::Failed;
+            self.early.clear();
         }
         match consequence.receive {
             ReceiveFate::Untouched | ReceiveFate::Kept => consequence,

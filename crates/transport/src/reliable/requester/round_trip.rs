@@ -1,0 +1,117 @@
+//! How long an answer takes, measured: the estimator of RFC 6298, whose constants are Jacobson's.
+
+use verbena_wire::Psn;
+
+use crate::time::Instant;
+
+/// The shortest time after which an answer is missed. An answer is late for want of a processor more often than lost.
+const SHORTEST_PATIENCE: u64 = 250_000;
+
+/// A packet whose answer is awaited with a watch in the hand.
+#[derive(Debug, Clone, Copy)]
+struct Watched {
+    /// The PSN up to which all must be acknowledged.
+    end: Psn,
+    sent: Instant,
+}
+
+/// Measured round trips of a connection.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RoundTrip {
+    watched: Option<Watched>,
+    estimate: Option<Estimate>,
+}
+
+/// In nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Estimate {
+    smoothed: u64,
+    variation: u64,
+    shortest: u64,
+}
+
+impl RoundTrip {
+    /// A packet that asks for an answer was sent for the first time.
+    pub(super) fn sent(&mut self, end: Psn, now: Instant) {
+        if self.watched.is_none() {
+            self.watched = Some(Watched { end, sent: now });
+        }
+    }
+
+    /// Something is sent again: an answer may be to either, so it measures nothing (Karn).
+    pub(super) fn forget(&mut self) {
+        self.watched = None;
+    }
+
+    /// All before `oldest` is acknowledged.
+    pub(super) fn acknowledged(&mut self, oldest: Psn, now: Instant) {
+        let Some(watched) = self
+            .watched
+            .take_if(|watched| !oldest.precedes(watched.end))
+        else {
+            return;
+        };
+        let took = now.0.saturating_sub(watched.sent.0);
+        self.estimate = Some(match self.estimate {
+            None => Estimate {
+                smoothed: took,
+                variation: took / 2,
+                shortest: took,
+            },
+            Some(before) => Estimate {
+                smoothed: before.smoothed - before.smoothed / 8 + took / 8,
+                variation: before.variation - before.variation / 4
+                    + before.smoothed.abs_diff(took) / 4,
+                shortest: before.shortest.min(took),
+            },
+        });
+    }
+
+    /// After how many nanoseconds an answer is missed; nothing while none was measured.
+    pub(super) fn patience(&self) -> Option<u64> {
+        let estimate = self.estimate?;
+        Some((estimate.smoothed + 4 * estimate.variation).max(SHORTEST_PATIENCE))
+    }
+
+    /// Whether what comes now can be the answer to what was sent at that time.
+    pub(super) fn may_answer(&self, sent: Instant, now: Instant) -> bool {
+        let shortest = self.estimate.map_or(0, |estimate| estimate.shortest);
+        now.0.saturating_sub(sent.0) >= shortest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_missed_before_something_was_measured() {
+        let mut trip = RoundTrip::default();
+        assert_eq!(trip.patience(), None);
+        trip.sent(Psn::new(5), Instant(1_000));
+        trip.acknowledged(Psn::new(4), Instant(2_000));
+        assert_eq!(trip.patience(), None, "not that one");
+        trip.forget();
+        trip.acknowledged(Psn::new(6), Instant(2_000));
+        assert_eq!(trip.patience(), None, "which of the two was answered?");
+    }
+
+    #[test]
+    fn patience_follows_what_is_measured() {
+        let mut trip = RoundTrip::default();
+        let mut measure = |nanoseconds: u64, times: u64| {
+            for _ in 0..times {
+                trip.sent(Psn::new(1), Instant(7));
+                trip.acknowledged(Psn::new(1), Instant(7 + nanoseconds));
+            }
+            trip.patience().unwrap()
+        };
+        assert_eq!(measure(1_000_000, 1), 3_000_000);
+        let steady = measure(1_000_000, 100);
+        assert!((1_000_000..1_010_000).contains(&steady), "{steady}");
+        assert!(measure(5_000_000, 1) > 3_000_000);
+        assert_eq!(measure(20_000, 200), SHORTEST_PATIENCE);
+        assert!(!trip.may_answer(Instant(0), Instant(19_999)));
+        assert!(trip.may_answer(Instant(0), Instant(20_000)));
+    }
+}

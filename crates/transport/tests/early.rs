@@ -1,0 +1,220 @@
+//! What a responder does with requests that come before their turn (specification 9.7.5.1.3): it keeps them, says what one
+//! that drops them would say, and carries them out when what was missing has come.
+
+mod support;
+
+use support::adapter::{Adapter, BASE};
+use support::packets::{Request, answers};
+use support::responder;
+use verbena_transport::reliable::{Reliable, Responder};
+use verbena_transport::{Disposition, Dropped};
+use verbena_wire::aeth::Syndrome;
+use verbena_wire::opcode::Operation;
+use verbena_wire::packet::Packet;
+use verbena_wire::{Mtu, Psn};
+
+const PSN: Psn = Psn::new(0x00ff_fffe);
+
+struct There {
+    responder: Responder,
+    adapter: Adapter,
+}
+
+impl There {
+    fn new(early: u32) -> Self {
+        let mut theirs = responder(Reliable::Rc, Mtu::B1024, PSN);
+        theirs.early = early;
+        Self {
+            responder: Responder::new(theirs),
+            adapter: Adapter::new(8192),
+        }
+    }
+
+    /// A write of one byte, the number of its packet, to the place of that number.
+    fn write(&mut self, number: u32) -> Disposition {
+        self.hears(&Request {
+            address: BASE + u64::from(number),
+            length: 1,
+            payload: vec![number as u8],
+            ..Request::new(Operation::WriteOnly, PSN.plus(number), 1)
+        })
+    }
+
+    fn hears(&mut self, request: &Request) -> Disposition {
+        let bytes = request.bytes();
+        let packet = Packet::parse(&bytes).unwrap();
+        let disposition = self.responder.handle(&packet, &mut self.adapter);
+        while let Some(early) = self.responder.next_early(&mut self.adapter) {
+            let next = self.responder.handle(&early.packet(), &mut self.adapter);
+            assert_eq!(next, Disposition::Accepted);
+        }
+        disposition
+    }
+
+    /// PSN and word of what is said.
+    fn says(&mut self) -> Vec<(i32, u8)> {
+        answers(&mut self.responder, &mut self.adapter)
+            .iter()
+            .map(|bytes| {
+                let headers = Packet::parse(bytes).unwrap().headers;
+                let word = match headers.extensions.aeth.unwrap().syndrome {
+                    Syndrome::Ack(_) => ACK,
+                    Syndrome::Nak(_) => NAK,
+                    Syndrome::RnrNak(_) => NOT_READY,
+                };
+                (headers.bth.psn.since(PSN), word)
+            })
+            .collect()
+    }
+
+    fn written(&self) -> Vec<u8> {
+        let memory = &self.adapter.memory;
+        memory.iter().copied().filter(|byte| *byte != 0).collect()
+    }
+}
+
+const ACK: u8 = 0;
+const NAK: u8 = 1;
+const NOT_READY: u8 = 2;
+
+#[test]
+fn what_came_early_is_carried_out_in_its_turn() {
+    let mut there = There::new(128);
+    let _ = there.write(0);
+    assert_eq!(there.says(), [(0, ACK)]);
+    assert!(matches!(there.write(2), Disposition::Refused(_)));
+    assert_eq!(there.says(), [(1, NAK)]);
+    for number in [4, 3, 3, 5] {
+        assert_eq!(there.write(number), Disposition::Dropped(Dropped::Gap));
+    }
+    assert!(there.written().is_empty(), "not before its turn");
+    assert!(there.says().is_empty(), "told once");
+    assert_eq!(there.write(1), Disposition::Accepted);
+    assert_eq!(there.written(), [1, 2, 3, 4, 5]);
+    assert_eq!(there.says(), [(5, ACK)]);
+    assert_eq!(there.write(4), Disposition::Duplicate);
+    assert_eq!(there.says(), [(5, ACK)]);
+}
+
+#[test]
+fn the_next_gap_is_told_as_soon_as_one_is_filled() {
+    let mut there = There::new(128);
+    for number in [1, 3, 4, 6] {
+        let _ = there.write(number);
+    }
+    for (filled, said) in [(0, (2, NAK)), (2, (5, NAK)), (5, (6, ACK))] {
+        let _ = there.says();
+        assert_eq!(there.write(filled), Disposition::Accepted);
+        assert_eq!(there.says(), [said]);
+    }
+    assert_eq!(there.written(), [1, 2, 3, 4, 5, 6]);
+}
+
+/// What has come a second time before its turn was seen to is not carried out again.
+#[test]
+fn an_early_one_that_was_overtaken_by_its_copy_is_forgotten() {
+    let mut there = There::new(128);
+    let add = |number: u32| Request {
+        address: BASE,
+        ..Request::new(Operation::FetchAdd, PSN.plus(number), 0)
+    };
+    let _ = there.hears(&add(1));
+    let _ = there.hears(&add(1));
+    let _ = there.hears(&add(0));
+    let _ = there.hears(&add(1));
+    assert_eq!(there.adapter.atomics, 2);
+    assert_eq!(there.responder.expected_psn(), PSN.plus(2));
+}
+
+/// A response takes as many PSNs as it has packets: what is behind it is still in its place.
+#[test]
+fn a_read_that_was_missing_is_answered_before_what_is_behind_it() {
+    let mut there = There::new(128);
+    let _ = there.write(3);
+    let _ = there.says();
+    let read = Request {
+        address: BASE + 100,
+        length: 2500,
+        ..Request::new(Operation::ReadRequest, PSN, 0)
+    };
+    assert_eq!(there.hears(&read), Disposition::Accepted);
+    assert_eq!(there.written(), [3]);
+    let said = answers(&mut there.responder, &mut there.adapter);
+    let numbers: Vec<i32> = said
+        .iter()
+        .map(|bytes| Packet::parse(bytes).unwrap().headers.bth.psn.since(PSN))
+        .collect();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_receiver_that_is_not_ready_says_so_for_what_came_early_too() {
+    let mut there = There::new(128);
+    let send = |number: u32| Request::new(Operation::SendOnly, PSN.plus(number), 8);
+    let _ = there.write(2);
+    let bytes = send(1).bytes();
+    let _ = there
+        .responder
+        .handle(&Packet::parse(&bytes).unwrap(), &mut there.adapter);
+    let _ = there.says();
+    let bytes = there_write(0);
+    let _ = there
+        .responder
+        .handle(&Packet::parse(&bytes).unwrap(), &mut there.adapter);
+    let early = there.responder.next_early(&mut there.adapter).unwrap();
+    let refused = there.responder.handle(&early.packet(), &mut there.adapter);
+    assert!(matches!(refused, Disposition::Refused(_)));
+    assert!(there.responder.next_early(&mut there.adapter).is_none());
+    assert_eq!(there.says(), [(1, NOT_READY)]);
+    there.adapter.post_receive(0, 8);
+    assert_eq!(there.hears(&send(1)), Disposition::Accepted);
+    assert_eq!(there.says(), [(2, ACK)]);
+    assert_eq!(there.written(), [2]);
+}
+
+fn there_write(number: u32) -> Vec<u8> {
+    Request {
+        address: BASE + u64::from(number),
+        length: 1,
+        payload: vec![number as u8],
+        ..Request::new(Operation::WriteOnly, PSN.plus(number), 1)
+    }
+    .bytes()
+}
+
+#[test]
+fn what_is_too_far_ahead_is_not_kept() {
+    for early in [0, 1, 5] {
+        let mut there = There::new(early);
+        for number in 1..100 {
+            let _ = there.write(number);
+        }
+        let _ = there.write(0);
+        assert_eq!(there.written().len() as u32, early);
+        assert_eq!(there.responder.expected_psn(), PSN.plus(1 + early));
+    }
+}
+
+/// Whoever sends gaps to many queue pairs gets no more memory than one process gives all of them.
+#[test]
+fn all_responders_together_keep_no_more_than_they_may() {
+    let request = |number: u32| Request {
+        address: BASE,
+        length: 1024,
+        payload: vec![7; 1024],
+        ..Request::new(Operation::WriteOnly, PSN.plus(number), 1024)
+    };
+    let mut all: Vec<There> = (0..400).map(|_| There::new(128)).collect();
+    for there in &mut all {
+        for number in 1..=128 {
+            let _ = there.hears(&request(number));
+        }
+    }
+    let mut kept = 0;
+    for there in &mut all {
+        let _ = there.hears(&request(0));
+        kept += there.responder.expected_psn().since(PSN) - 1;
+    }
+    // 32 MiB, of which other tests of this program have their little meanwhile.
+    assert!((32_000..=32_768).contains(&kept), "{kept}");
+}
