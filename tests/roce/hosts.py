@@ -115,6 +115,7 @@ class Wire:
     doubled: int = 0
     damaged: int = 0
     delayed: int = 0
+    marked: int = 0
     # Frames that may overtake a delayed one.
     behind: int = 8
 
@@ -168,7 +169,7 @@ class Hosts:
         host.setup("ip", "link", "set", host.interface, "mtu", str(self.mtu), "up")
 
     def _carry(self, wire: Wire, first: Host, second: Host) -> None:
-        shares = (wire.seed, wire.lost, wire.doubled, wire.damaged, wire.delayed, wire.behind)
+        shares = (wire.seed, wire.lost, wire.doubled, wire.damaged, wire.delayed, wire.marked, wire.behind)
         self._cable = self.place.start("wire", first.inside(
             [WIRE_PYTHON, str(HERE / "wire.py"), first.interface, str(second.keeper.pid), second.interface,
              *map(str, shares)]))

@@ -18,7 +18,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, changes, connections, crowds, multicast
+from . import applications, changes, congestion, connections, crowds, multicast
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -121,7 +121,7 @@ def cases() -> list[Case]:
     for kind in MANY_KINDS:
         found.append(Case(f"{MANY} of {kind}", "5 % lost, doubled, late; 1 % damaged",
                           on_hosts(partial(many, kind), wire=WORST)))
-    return found + connections.cases(on_hosts) + multicast.cases(on_hosts) + changes.cases(on_hosts)
+    return found + connections.cases(on_hosts) + multicast.cases(on_hosts) + changes.cases(on_hosts) + congestion.cases(on_hosts)
 
 
 def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500,

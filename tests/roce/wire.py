@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A cable that misbehaves as it is told, the same way each time: carries Ethernet frames between a TAP of
-this network namespace and one of another process's, and loses, doubles, damages and delays RoCE packets.
+this network namespace and one of another process's, and loses, doubles, damages, delays and marks RoCE packets.
 
-    wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED BEHIND
+    wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED MARKED BEHIND
 
 Shares are per mille. Up to BEHIND later frames of the same direction overtake a delayed one.
 """
@@ -52,13 +52,29 @@ def is_roce(frame: bytes) -> bool:
     return False
 
 
+def marked_frame(frame: bytes) -> bytes:
+    """The frame as a congested switch passes it on (RFC 3168), if it says that it may be marked."""
+    mutable = bytearray(frame)
+    if frame[12:14] == b"\x86\xdd":
+        if frame[15] & 0x30:
+            mutable[15] |= 0x30
+    elif frame[15] & 3:
+        mutable[15] |= 3
+        mutable[24:26] = b"\0\0"
+        total = sum(struct.unpack(">10H", mutable[14:34]))
+        while total >> 16:
+            total = (total & 0xffff) + (total >> 16)
+        mutable[24:26] = (total ^ 0xffff).to_bytes(2, "big")
+    return bytes(mutable)
+
+
 class Direction:
     """One way of the cable."""
 
     def __init__(self, source: int, target: int, seed: int, shares: list[int], behind: int):
         self.source, self.target = source, target
         self.chance = random.Random(seed)
-        self.lost, self.doubled, self.damaged, self.delayed = shares
+        self.lost, self.doubled, self.damaged, self.delayed, self.marked = shares
         self.behind = behind
         # Frames, and how many are still to pass them.
         self.waiting: list[list] = []
@@ -79,8 +95,11 @@ class Direction:
         if not is_roce(frame):
             self.put(frame)
             return
-        fates = [self.happens(share) for share in (self.lost, self.doubled, self.damaged, self.delayed)]
-        lost, doubled, damaged, delayed = fates
+        fates = [self.happens(share)
+                 for share in (self.lost, self.doubled, self.damaged, self.delayed, self.marked)]
+        lost, doubled, damaged, delayed, marked = fates
+        if marked:
+            frame = marked_frame(frame)
         if damaged:
             at = self.chance.randrange(42, len(frame))
             frame = frame[:at] + bytes([frame[at] ^ 1 << self.chance.randrange(8)]) + frame[at + 1:]

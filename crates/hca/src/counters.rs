@@ -72,6 +72,12 @@ counters! {
     foreign_packets,
     /// Packets received whose ICRC was wrong.
     damaged_packets,
+    /// Packets received that a congested switch had marked.
+    marked_packets,
+    /// Notifications of congestion (CNP) sent.
+    congestion_notifications_sent,
+    /// Notifications of congestion (CNP) received.
+    congestion_notifications_received,
     /// Receiver-not-ready answers got.
     rnr_retries,
     /// Operations tried again because the peer was not there.

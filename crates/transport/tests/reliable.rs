@@ -78,14 +78,18 @@ fn settings() -> impl Strategy<Value = Setting> {
         0u64..60,
         0u64..60,
         0u64..30,
+        prop_oneof![Just(0), 0u64..300],
         prop_oneof![Just(0), 0u64..200_000],
     )
-        .prop_map(|(loss, duplication, corruption, jitter)| Manners {
-            loss,
-            duplication,
-            corruption,
-            jitter,
-        });
+        .prop_map(
+            |(loss, duplication, corruption, congestion, jitter)| Manners {
+                loss,
+                duplication,
+                corruption,
+                congestion,
+                jitter,
+            },
+        );
     (
         any::<u64>(),
         prop_oneof![Just(Reliable::Rc), Just(Reliable::Xrc)],
@@ -265,6 +269,7 @@ fn a_bad_network_is_overcome() {
         loss: 50,
         duplication: 50,
         corruption: 10,
+        congestion: 10,
         jitter: 30_000,
     };
     let (mut lost, mut damaged, mut carried) = (0, 0, 0);

@@ -7,6 +7,7 @@
 
 pub mod atomic;
 pub mod backlog;
+mod congestion;
 pub mod message;
 pub mod multicast;
 mod packets;

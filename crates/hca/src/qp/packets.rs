@@ -33,7 +33,7 @@ impl Qp {
             return Ok(None);
         }
         let port = self.process.roce.get().ok_or(Errno(libc::ENETDOWN))?;
-        Path::of(&port.senders, &new.ah_attr).map(Some)
+        Path::of(&port.senders, &new.ah_attr).map(|path| Some(path.that_may_be_marked()))
     }
 
     /// Begins the state machines that a state needs, or tells them of changed attributes.

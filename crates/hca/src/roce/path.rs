@@ -129,8 +129,13 @@ fn scope(ip: Ipv6Addr) -> u32 {
 pub struct Path {
     sender: Arc<Sender>,
     to: Address,
+    traffic_class: u8,
     route: Route,
 }
+
+/// The bits of a traffic class by which a sender says that it will react to congestion (RFC 3168), and how: ECT(0).
+const CAPABLE: u8 = 0b10;
+const CODE_POINT: u8 = 0b11;
 
 /// Whether an address vector leads to another host, and to none but that.
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
@@ -167,7 +172,22 @@ impl Path {
             route: route(sender.local, to, 0, 0),
             sender,
             to,
+            traffic_class: vector.grh.traffic_class,
         })
+    }
+
+    /// The same for who reacts when a switch marks what it sends.
+    pub fn that_may_be_marked(self) -> Path {
+        let class = self.traffic_class & !CODE_POINT | CAPABLE;
+        self.with_traffic_class(class)
+    }
+
+    /// The same with another type of service or traffic class.
+    pub fn with_traffic_class(self, traffic_class: u8) -> Path {
+        Path {
+            traffic_class,
+            ..self
+        }
     }
 
     /// What the packets of this way are in.
@@ -177,7 +197,7 @@ impl Path {
 
     /// The same, with what the kernel fills in that the ICRC does not cover.
     pub fn route_as_sent(&self) -> Route {
-        route(self.sender.local, self.to, 0, HOPS)
+        route(self.sender.local, self.to, self.traffic_class, HOPS)
     }
 
     /// Whether a packet from there to here is one of the peer's for us (specification 9.6.1.5; Linux' rxe checks the
@@ -200,7 +220,11 @@ impl Path {
         const ATTEMPTS: u32 = 3;
         const PATIENCE_MS: i32 = 1;
         for _ in 0..ATTEMPTS {
-            match self.sender.socket.send(&self.to, bytes, segment) {
+            let sent = self
+                .sender
+                .socket
+                .send(&self.to, bytes, segment, self.traffic_class);
+            match sent {
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
                     self.sender.socket.wait_for_room(PATIENCE_MS);
                 }

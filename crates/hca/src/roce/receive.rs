@@ -14,7 +14,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
-use verbena_wire::roce::{Checked, Route, open};
+use verbena_wire::roce::{Checked, Network, Route, open};
 use verbena_wire::{Qpn, udp};
 
 /// Times that buffers are taken from the kernel before others get their turn.
@@ -32,7 +32,19 @@ pub struct Arrival<'a> {
     pub destination: Ipv6Addr,
 }
 
+/// The bits of a traffic class by which a switch says that it is congested (RFC 3168: CE).
+const CONGESTION: u8 = 0b11;
+
 impl Arrival<'_> {
+    /// Whether it has met congestion on its way.
+    fn is_marked(&self) -> bool {
+        let class = match self.route.network {
+            Network::V4(network) => network.tos,
+            Network::V6(network) => network.traffic_class,
+        };
+        class & CONGESTION == CONGESTION
+    }
+
     /// Whether it was sent to a multicast group.
     fn destination_is_group(&self) -> bool {
         group::address(gid(self.destination)).is_some()
@@ -200,9 +212,12 @@ impl Process {
             return;
         };
         self.counters.shard().packets_received.add(1);
+        if arrival.is_marked() && bth.opcode.service() != Service::Congestion {
+            queue_pair.note_congestion(arrival);
+        }
         match bth.opcode.service() {
             Service::Ud => queue_pair.take_datagram_packet(arrival),
-            Service::Congestion => (),
+            Service::Congestion => queue_pair.take_congestion_notification(arrival),
             Service::Rc | Service::Xrc | Service::Uc if bth.opcode.operation().is_request() => {
                 queue_pair.serve_packet(arrival);
                 let is_last = |last: &Arc<Qp>| Arc::ptr_eq(last, &queue_pair);

@@ -116,7 +116,7 @@ mod tests {
         ];
         let mut inbox = Inbox::default();
         for (bytes, expected) in table {
-            sender.send(&to, &bytes, bytes.len()).unwrap();
+            sender.send(&to, &bytes, bytes.len(), 0).unwrap();
             let mut come = None;
             while come.is_none() {
                 come = slots.iter().position(|slot| inbox.receive(slot) > 0);

@@ -1,5 +1,6 @@
 //! The operating system, a safe type for each thing asked of it. System calls and raw copies of this crate live here.
 
+mod ancillary;
 pub mod barrier;
 pub mod clock;
 pub mod copy;

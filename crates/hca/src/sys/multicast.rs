@@ -128,9 +128,9 @@ mod tests {
         let at = |ip, port| Address { ip, port, scope: 0 };
         let sender = Udp::sender(at(from, 0)).unwrap();
         sender.send_to_groups(from, LOOPBACK, 1).unwrap();
-        sender.send(&at(group, port), b"to all", 6).unwrap();
+        sender.send(&at(group, port), b"to all", 6, 0).unwrap();
         // What comes after it, so that nothing is still on its way.
-        sender.send(&at(from, port), b"to one", 6).unwrap();
+        sender.send(&at(from, port), b"to one", 6, 0).unwrap();
         let [first, second] = &members;
         let counts = count(&[first, second, &of_another, &everything], 3);
         assert_eq!(counts, [1, 1, 0, 1]);

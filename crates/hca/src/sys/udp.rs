@@ -8,6 +8,7 @@
 //!
 //! An IPv4 address is written as an IPv6 address, mapped.
 
+use super::ancillary::{Ancillary, ROOM, Room};
 use super::filter::Instruction;
 use crate::errno::{Errno, Result};
 use std::mem;
@@ -223,11 +224,11 @@ impl Udp {
         // SAFETY: all-zero structures of these types are valid.
         let (mut name, mut message): (libc::sockaddr_storage, libc::msghdr) =
             unsafe { (mem::zeroed(), mem::zeroed()) };
-        let mut control = Control([0; CONTROL]);
+        let mut control = Room([0; ROOM]);
         message.msg_name = (&raw mut name).cast();
         message.msg_namelen = mem::size_of_val(&name) as libc::socklen_t;
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = CONTROL;
+        message.msg_controllen = ROOM;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: `message` points to live buffers of the stated lengths; the datagram itself is not wanted.
         if unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) } < 0 {
@@ -251,38 +252,41 @@ impl Udp {
         Some((Name::read(&name)?, reason?))
     }
 
-    /// Sends `bytes`, cut into datagrams of `segment` bytes, of which the last may be shorter. Waits for nothing.
+    /// Sends `bytes`, cut into datagrams of `segment` bytes, of which the last may be shorter, with a type of service (IPv4)
+    /// or traffic class (IPv6). Waits for nothing.
     ///
     /// # Errors
     /// EAGAIN when the kernel has no room; EMSGSIZE when the way does not carry datagrams of that length; the network's.
-    pub fn send(&self, to: &Address, bytes: &[u8], segment: usize) -> Result<()> {
+    pub fn send(
+        &self,
+        to: &Address,
+        bytes: &[u8],
+        segment: usize,
+        traffic_class: u8,
+    ) -> Result<()> {
         let name = Name::of(*to);
         let mut iov = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        let mut control = Control([0; CONTROL]);
         // SAFETY: an all-zero msghdr is valid.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_name = name.pointer().cast_mut().cast();
         message.msg_namelen = name.length;
         message.msg_iov = &mut iov;
         message.msg_iovlen = 1;
+        let mut ancillary = Ancillary::new();
         if segment < bytes.len() {
-            let payload = mem::size_of::<u16>() as u32;
-            message.msg_control = control.0.as_mut_ptr().cast();
-            // SAFETY: CMSG_SPACE is plain arithmetic.
-            message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
-            // SAFETY: `control` has room for one header with two bytes and is aligned for it.
-            unsafe {
-                let header = libc::CMSG_FIRSTHDR(&message);
-                (*header).cmsg_level = libc::IPPROTO_UDP;
-                (*header).cmsg_type = UDP_SEGMENT;
-                (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
-                let data = libc::CMSG_DATA(header).cast::<u16>();
-                data.write_unaligned(segment as u16);
+            ancillary.add(libc::IPPROTO_UDP, UDP_SEGMENT, segment as u16);
+        }
+        if traffic_class != 0 {
+            let class = libc::c_int::from(traffic_class);
+            match to.ip.to_ipv4_mapped() {
+                Some(_) => ancillary.add(libc::IPPROTO_IP, libc::IP_TOS, class),
+                None => ancillary.add(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class),
             }
         }
+        ancillary.attach(&mut message);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `message` points to live buffers of the stated lengths.
         let n = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, flags) };
@@ -383,13 +387,6 @@ impl Name {
     }
 }
 
-/// Bytes of control messages: addresses, type of service, time to live, segment length.
-const CONTROL: usize = 192;
-
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Control([u8; CONTROL]);
-
 /// Bytes of one buffer: the longest datagram, or as much of coalesced ones.
 const BUFFER: usize = 1 << 16;
 /// Buffers that a call to receive fills at most.
@@ -399,7 +396,7 @@ pub const BUFFERS: usize = 8;
 pub struct Inbox {
     bytes: Vec<u8>,
     names: Vec<libc::sockaddr_storage>,
-    controls: Vec<Control>,
+    controls: Vec<Room>,
     vectors: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
 }
@@ -432,7 +429,7 @@ impl Default for Inbox {
         let mut inbox = Inbox {
             bytes: vec![0; BUFFER * BUFFERS],
             names: vec![name; BUFFERS],
-            controls: vec![Control([0; CONTROL]); BUFFERS],
+            controls: vec![Room([0; ROOM]); BUFFERS],
             vectors: vec![vector; BUFFERS],
             messages: vec![message; BUFFERS],
         };
@@ -456,7 +453,7 @@ impl Inbox {
     pub fn receive(&mut self, socket: &Udp) -> usize {
         for message in &mut self.messages {
             message.msg_hdr.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as u32;
-            message.msg_hdr.msg_controllen = CONTROL;
+            message.msg_hdr.msg_controllen = ROOM;
         }
         // SAFETY: every header points to buffers of ours of the stated lengths, which nobody else uses meanwhile.
         let n = unsafe {
@@ -574,10 +571,29 @@ mod tests {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         sender
-            .send(&at(port_of(&receiver)), b"twelve bytes", 12)
+            .send(&at(port_of(&receiver)), b"twelve bytes", 12, 0)
             .unwrap();
         let all = receive(&mut Inbox::default(), &receiver);
         assert_eq!(all, [(port_of(&sender), HERE, b"twelve bytes".to_vec())]);
+    }
+
+    #[test]
+    fn a_traffic_class_arrives() {
+        let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
+        for ip in [HERE, Ipv6Addr::LOCALHOST] {
+            let at = |port| Address { ip, port, scope: 0 };
+            let sender = Udp::sender(at(0)).unwrap();
+            let mut inbox = Inbox::default();
+            for class in [0, 2, 0xc0] {
+                sender
+                    .send(&at(port_of(&receiver)), b"some", 4, class)
+                    .unwrap();
+                while inbox.receive(&receiver) == 0 {
+                    std::thread::yield_now();
+                }
+                assert_eq!(inbox.arrived(0).unwrap().traffic_class, class, "{ip}");
+            }
+        }
     }
 
     #[test]
@@ -585,7 +601,9 @@ mod tests {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         let bytes: Vec<u8> = (0..250).collect();
-        sender.send(&at(port_of(&receiver)), &bytes, 100).unwrap();
+        sender
+            .send(&at(port_of(&receiver)), &bytes, 100, 2)
+            .unwrap();
         let all = receive(&mut Inbox::default(), &receiver);
         let lengths: Vec<usize> = all.iter().map(|(.., bytes)| bytes.len()).collect();
         assert_eq!(lengths, [100, 100, 50]);
@@ -608,7 +626,7 @@ mod tests {
         first.choose_by(&program).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         for byte in 0..8u8 {
-            sender.send(&at(port), &[9, 9, byte, 9], 4).unwrap();
+            sender.send(&at(port), &[9, 9, byte, 9], 4, 0).unwrap();
         }
         let mut inbox = Inbox::default();
         for (parity, socket) in [(0, &first), (1, &second)] {

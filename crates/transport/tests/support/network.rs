@@ -20,6 +20,8 @@ pub struct Manners {
     pub loss: u64,
     pub duplication: u64,
     pub corruption: u64,
+    /// Of the requester's packets, those of which it is told that they met congestion.
+    pub congestion: u64,
     /// Nanoseconds by which a packet may be later than the next.
     pub jitter: u64,
 }

@@ -122,6 +122,9 @@ impl World {
             let packet = Packet::parse(&bytes).expect("what was sent");
             let disposition = match to {
                 To::Responder => {
+                    if self.random.permille(self.network.manners.congestion) {
+                        self.requester.congested();
+                    }
                     let first = self.responder.handle(&packet, &mut self.there);
                     self.dispositions.push(first);
                     while let Some(early) = self.responder.next_early(&mut self.there) {

@@ -10,6 +10,7 @@ use crate::memory::place::{Claim, Place, grant};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
+use crate::qp::congestion::Told;
 use crate::qp::responder::atomic::perform;
 use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
 use crate::qp::{Qp, ReceiveQueue};
@@ -44,6 +45,7 @@ const BATCH: usize = 256;
 pub(in crate::qp) struct Packets {
     machine: Machine,
     hand: Hand,
+    told: Told,
 }
 
 enum Machine {
@@ -120,7 +122,21 @@ impl Packets {
             source,
             ..Hand::default()
         };
-        Packets { machine, hand }
+        Packets {
+            machine,
+            hand,
+            told: Told::default(),
+        }
+    }
+
+    /// Of a connection: the way to its peer, the peer, and when that was told of congestion.
+    pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut Told)> {
+        match &self.machine {
+            Machine::Reliable(path, _) | Machine::Connected(path, _) => {
+                Some((path, Qpn::new(self.hand.source), &mut self.told))
+            }
+            Machine::Datagram(_) => None,
+        }
     }
 
     /// Takes over attributes that a queue pair may change while it is connected.
@@ -154,7 +170,7 @@ impl Qp {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
-        let Some(Packets { machine, hand }) = packets.as_deref_mut() else {
+        let Some(Packets { machine, hand, .. }) = packets.as_deref_mut() else {
             return;
         };
         let path = match machine {
@@ -233,6 +249,7 @@ impl Qp {
         let Some(Packets {
             machine: Machine::Reliable(path, responder),
             hand,
+            ..
         }) = packets.as_deref_mut()
         else {
             return false;
@@ -275,6 +292,7 @@ impl Qp {
         let Some(Packets {
             machine: Machine::Datagram(responder),
             hand,
+            ..
         }) = packets.as_deref_mut()
         else {
             return;

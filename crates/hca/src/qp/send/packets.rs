@@ -113,6 +113,14 @@ impl Packets {
         }
     }
 
+    /// Takes a notification of congestion. Only a reliable connection knows how much is on its way.
+    pub(in crate::qp) fn congested(&mut self, arrival: &Arrival<'_>) {
+        let is_of_peer = self.path.is_way_of(arrival.source, arrival.destination);
+        if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
+            requester.congested();
+        }
+    }
+
     fn post(&mut self, request: Request) -> bool {
         match &mut self.machine {
             Machine::Reliable(requester) => requester.post(request).is_ok(),

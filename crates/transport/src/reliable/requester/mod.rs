@@ -11,6 +11,7 @@
 //!
 //! **Waiting.** For an acknowledgement, or for a receiver that was not ready ([`recovery`]).
 
+mod congestion;
 mod receive;
 mod recovery;
 mod round_trip;
@@ -21,6 +22,7 @@ use std::collections::VecDeque;
 use verbena_wire::opcode::Service;
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn};
 
+use self::congestion::Congestion;
 use self::recovery::{Peer, Probe, Recovery, Resume, Timer};
 use self::round_trip::RoundTrip;
 use super::Reliable;
@@ -148,6 +150,7 @@ pub struct Requester {
     outstanding: Outstanding,
     retries: Retries,
     recovery: Recovery,
+    congestion: Congestion,
     peer: Peer,
     resume: Option<Resume>,
     round_trip: RoundTrip,
@@ -171,6 +174,7 @@ impl Requester {
             outstanding: Outstanding::new(configuration.max_rd_atomic),
             retries: Retries::new(configuration.retry_count, configuration.rnr_retry),
             recovery: Recovery::None,
+            congestion: Congestion::new(configuration.window),
             peer: Peer::MayKeep,
             resume: None,
             round_trip: RoundTrip::default(),
@@ -228,6 +232,16 @@ impl Requester {
     /// Changes `max_rd_atomic`, as a drained queue pair may.
     pub fn set_max_rd_atomic(&mut self, limit: u32) {
         self.outstanding.set_limit(limit);
+    }
+
+    /// A notification of congestion (CNP) has come: less is sent for a while.
+    pub fn congested(&mut self) {
+        self.congestion.notified(self.limit);
+    }
+
+    /// Packets that may be on their way unacknowledged.
+    pub fn window(&self) -> u32 {
+        self.congestion.window()
     }
 
     /// Requests posted and not complete.

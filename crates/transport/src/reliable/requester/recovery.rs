@@ -154,10 +154,13 @@ impl Requester {
 
     /// Packets are acknowledged that were not: counters are full again, the timer begins anew.
     pub(super) fn progress(&mut self, now: Instant, access: &mut impl RequesterAccess) {
+        let before = self.oldest;
         self.oldest = match self.queue.front() {
             Some(front) if self.started > 0 => front.position(),
             _ => self.next_psn,
         };
+        let packets = self.oldest.ahead_of(before);
+        self.congestion.acknowledged(packets, self.oldest);
         self.round_trip.acknowledged(self.oldest, now);
         if let Some(resume) = self.resume.take() {
             // What was to be sent again has arrived before it was.

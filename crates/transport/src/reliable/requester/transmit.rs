@@ -102,7 +102,7 @@ impl Requester {
     fn within_window(&self, psn: Psn, packets: u32) -> bool {
         // At most half the number space, and then a signed distance would be negative.
         let ahead = psn.ahead_of(self.oldest);
-        ahead < self.configuration.window && ahead + packets <= Psn::WINDOW
+        ahead < self.congestion.window() && ahead + packets <= Psn::WINDOW
     }
 
     /// A request that cannot be carried out ends when all before it have.

@@ -1,0 +1,100 @@
+//! What a connection says and does when a switch between it and its peer is congested (annex A17.9): the receiver of a
+//! packet that the switch has marked (RFC 3168) tells the sender by a notification (CNP), and the sender sends less.
+//!
+//! Only connections take part: their packets say that they may be marked. A datagram's say what its address handle says.
+
+use super::responder;
+use super::{Qp, ReceiveQueue};
+use crate::roce::path::Path;
+use crate::roce::receive::Arrival;
+use crate::roce::train::Train;
+use crate::sys::clock;
+use std::sync::Arc;
+use verbena_wire::bth::Bth;
+use verbena_wire::opcode::Opcode;
+use verbena_wire::packet::{Extensions, Headers};
+use verbena_wire::{Psn, Qpn};
+
+/// Nanoseconds between notifications of a queue pair: the sender has halved by then, and so it would each time.
+const INTERVAL: u64 = 50_000;
+/// Class selector 6, for network control: adapters send notifications with it.
+const CLASS: u8 = 48 << 2;
+/// A notification's payload is reserved, and zero.
+const PAYLOAD: usize = 16;
+
+/// When the peer was told last.
+#[derive(Debug, Default)]
+pub(in crate::qp) struct Told(Option<u64>);
+
+impl Told {
+    /// Whether it is time to tell again; then it is told.
+    fn again(&mut self, now: u64) -> bool {
+        let is_time = self.0.is_none_or(|last| now >= last + INTERVAL);
+        if is_time {
+            self.0 = Some(now);
+        }
+        is_time
+    }
+}
+
+impl Qp {
+    /// A packet of the peer has met congestion on its way.
+    #[cold]
+    pub(crate) fn note_congestion(&self, arrival: &Arrival<'_>) {
+        let counters = self.process.counters.shard();
+        counters.marked_packets.add(1);
+        let mut guard = self.lock_receive();
+        let ReceiveQueue { packets, .. } = &mut *guard;
+        let Some((path, peer, told)) = packets
+            .as_deref_mut()
+            .and_then(responder::packets::Packets::connection)
+        else {
+            return;
+        };
+        if path.is_way_of(arrival.source, arrival.destination) && told.again(clock::now()) {
+            notify(&path.clone().with_traffic_class(CLASS), peer);
+            counters.congestion_notifications_sent.add(1);
+            counters.packets_sent.add(1);
+        }
+    }
+
+    /// Packets that we sent have met congestion, says the peer.
+    #[cold]
+    pub(crate) fn take_congestion_notification(self: &Arc<Qp>, arrival: &Arrival<'_>) {
+        let counters = self.process.counters.shard();
+        counters.congestion_notifications_received.add(1);
+        if let Some(packets) = &mut self.lock_send().packets {
+            packets.congested(arrival);
+        }
+    }
+}
+
+/// Sends a notification to a queue pair.
+fn notify(path: &Path, peer: Qpn) {
+    let mut bth = Bth::new(Opcode::CNP, peer, Psn::new(0));
+    bth.backward_congestion = true;
+    let headers = Headers {
+        bth,
+        extensions: Extensions::NONE,
+    };
+    let mut train = Train::new(path);
+    if let Ok(payload) = headers.emit_around(PAYLOAD, train.room()) {
+        payload.fill(0);
+        train.couple(headers.packet_length(PAYLOAD));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_is_told_once_in_a_while() {
+        let mut told = Told::default();
+        let times = [0, 1, INTERVAL - 1, INTERVAL, INTERVAL + 1, 2 * INTERVAL];
+        assert_eq!(
+            times.map(|now| told.again(now)),
+            [true, false, false, true, false, true]
+        );
+    }
+}
