@@ -21,6 +21,8 @@ from harness.place import Place
 from harness.process import Ended, wait_for_any
 from roce.hosts import PORT, Hosts, NoNamespaces, SetupFailed
 
+from . import loss
+
 HERE = Path(__file__).resolve().parent
 SECONDS = 60
 ROUNDS = 3
@@ -42,10 +44,13 @@ Figures = dict[str, float]
 def figures() -> Figures:
     """Everything, as far as there can be hosts here."""
     found: Figures = {}
-    for mtu, measure in ((1500, at_usual_mtu), (9000, at_large_mtu)):
-        place = Place("bench", f"hosts, MTU {mtu}")
+    for name, mtu, prepare, measure in (("MTU 1500", 1500, nothing, at_usual_mtu),
+                                        ("MTU 9000", 9000, nothing, at_large_mtu),
+                                        ("a cable that loses", 1500, loss.prepare, at_losses)):
+        place = Place("bench", f"hosts, {name}")
         try:
             with Hosts(place, mtu) as hosts:
+                prepare(hosts)
                 rounds = [measure(hosts) for _ in range(ROUNDS)]
                 names = {name for one in rounds for name in one}
                 for name in names:
@@ -56,6 +61,19 @@ def figures() -> Figures:
             print(f"the hosts could not be made: {words}", file=sys.stderr)
         finally:
             place.close()
+    return found
+
+
+def nothing(_: Hosts) -> None:
+    """The cable as it is."""
+
+
+def at_losses(hosts: Hosts) -> Figures:
+    """One round over a cable that loses ever more."""
+    found: Figures = {}
+    for permille in loss.LOSSES:
+        loss.lose(hosts, permille)
+        found.update(bandwidth(hosts, f"hosts_write_lost_{permille}"))
     return found
 
 
