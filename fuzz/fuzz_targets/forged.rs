@@ -57,8 +57,8 @@ impl Choices<'_> {
 
 /// A packet of any opcode near a PSN.
 pub fn forged(choices: &mut Choices<'_>, service: Service, near: Psn) -> Vec<u8> {
-    let code = service as u8 | choices.next() % 32;
-    let code = if choices.next() % 16 == 0 {
+    let code = service as u8 | (choices.next() % 32);
+    let code = if choices.next().is_multiple_of(16) {
         choices.next()
     } else {
         code
@@ -71,7 +71,7 @@ pub fn forged(choices: &mut Choices<'_>, service: Service, near: Psn) -> Vec<u8>
         let (address, key) = (choices.address(), choices.key());
         match header {
             Header::Xrceth => {
-                let srq = if choices.next() % 8 == 0 {
+                let srq = if choices.next().is_multiple_of(8) {
                     SrqNumber::new(1)
                 } else {
                     SRQ
@@ -121,8 +121,8 @@ pub fn forged(choices: &mut Choices<'_>, service: Service, near: Psn) -> Vec<u8>
         Qpn::new(1),
         near.plus((choices.next() as i8) as u32),
     );
-    bth.ack_request = choices.next() % 2 == 0;
-    if choices.next() % 64 == 0 {
+    bth.ack_request = choices.next().is_multiple_of(2);
+    if choices.next().is_multiple_of(64) {
         bth.partition_key = PKey(1);
     }
     let length = match opcode.operation().payload() {

@@ -14,7 +14,9 @@ fuzz_target!(|input: &[u8]| {
     };
     for limits in [Limits::STRANGER, session] {
         if let Ok(header) = Header::parse(input, limits) {
-            assert!(header.body as usize <= limits.body && header.payload as usize <= limits.payload);
+            assert!(
+                header.body as usize <= limits.body && header.payload as usize <= limits.payload
+            );
             assert_eq!(&header.emit(), input);
         }
     }

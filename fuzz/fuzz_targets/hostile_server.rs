@@ -51,7 +51,8 @@ fn answer(mut peer: UnixStream, mut input: &[u8]) -> Option<()> {
             payload: payload.len() as u32,
             id: asked.id,
         };
-        peer.write_all(&[&header.emit(), body, payload].concat()).ok()?;
+        peer.write_all(&[&header.emit(), body, payload].concat())
+            .ok()?;
         input = behind;
     }
 }

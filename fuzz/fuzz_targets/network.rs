@@ -28,6 +28,7 @@ use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::memory::region::Region;
+use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::receive::Srq;
 use verbena_hca::roce::path;
@@ -79,7 +80,6 @@ fn attributes() -> ibv_qp_attr {
         rq_psn: PSN,
         sq_psn: PSN,
         max_dest_rd_atomic: 2,
-        early: 128,
         max_rd_atomic: 2,
         min_rnr_timer: 1,
         timeout: 1,
@@ -133,6 +133,7 @@ impl Target {
                     max_inline_data: 0,
                 },
                 signal_all: true,
+                loopback: Loopback::Wanted,
             };
             Qp::create(&context, init).expect("a queue pair")
         };
@@ -299,7 +300,7 @@ impl Target {
         let (from, to) = (address(source, 0xc123), address(OURS, udp::PORT));
         let mut bytes = packet.to_vec();
         let check = choices.next();
-        if check % 16 != 0 {
+        if !check.is_multiple_of(16) {
             let route = path::route(from, to, 0, 64);
             bytes.resize(packet.len() + 4, 0);
             let _ = roce::seal(&route, packet.len(), &mut bytes);

@@ -71,12 +71,20 @@ fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest
             Reliable::Rc => Addressee::Connected,
             Reliable::Xrc => Addressee::SharedReceiveQueue(SRQ),
         },
-        fence: if choices.next() % 4 == 0 {
+        fence: if choices.next().is_multiple_of(4) {
             Fence::On
         } else {
             Fence::Off
         },
         solicited: false,
+    }
+}
+
+/// A request, and those that have waited for it.
+fn serve(responder: &mut Responder, packet: &Packet<'_>, there: &mut Adapter) {
+    let _ = responder.handle(packet, there);
+    while let Some(early) = responder.next_early(there) {
+        let _ = responder.handle(&early.packet(), there);
     }
 }
 
@@ -111,6 +119,7 @@ fuzz_target!(|input: &[u8]| {
         initial_psn,
         min_rnr_timer: RnrTimer::from_code(1).expect("five bits"),
         max_dest_rd_atomic: usize::from(choices.next() % 4),
+        early: u32::from(choices.next() % 64),
     });
     let (mut here, mut there) = (Adapter::new(0), Adapter::new(4096));
     let mut now = Instant(0);
@@ -134,7 +143,7 @@ fuzz_target!(|input: &[u8]| {
                 if let Some(length) = made {
                     let packet = Packet::parse(&buffer[..length]).expect("a packet");
                     assert!(packet.payload.len() <= MTU.bytes() as usize);
-                    let _ = responder.handle(&packet, &mut there);
+                    serve(&mut responder, &packet, &mut there);
                     late.push(buffer[..length].to_vec());
                 }
             }
@@ -156,13 +165,13 @@ fuzz_target!(|input: &[u8]| {
             9..=10 => {
                 let bytes = forged(&mut choices, service.service(), responder.expected_psn());
                 if let Ok(packet) = Packet::parse(&bytes) {
-                    let _ = responder.handle(&packet, &mut there);
+                    serve(&mut responder, &packet, &mut there);
                 }
             }
             11 => {
                 if let Some(bytes) = late.get(usize::from(choices.next())) {
                     let packet = Packet::parse(bytes).expect("a packet");
-                    let _ = responder.handle(&packet, &mut there);
+                    serve(&mut responder, &packet, &mut there);
                 }
             }
             12 => {

@@ -98,7 +98,9 @@ impl Process {
 
     #[inline]
     fn wake_due(&self) -> bool {
-        self.timers.next() != u64::MAX && self.wake_those_due()
+        // Whoever polls looks here each time, and a deadline is set as long as a packet is not acknowledged.
+        let next = self.timers.next();
+        next != u64::MAX && next <= clock::now() && self.wake_those_due()
     }
 
     fn wake_those_due(&self) -> bool {

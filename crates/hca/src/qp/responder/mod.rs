@@ -319,7 +319,11 @@ impl Qp {
 
     /// The first packet while ready to receive tells that the connection is established.
     fn establish(&self) {
-        if self.state() == IBV_QPS_RTR && !self.established.swap(true, Ordering::Relaxed) {
+        if self.state() != IBV_QPS_RTR || self.established.load(Ordering::Relaxed) {
+            return;
+        }
+        // Not with every packet: a locked instruction would be an eighth of what one costs.
+        if !self.established.swap(true, Ordering::Relaxed) {
             self.raise(IBV_EVENT_COMM_EST);
         }
     }
