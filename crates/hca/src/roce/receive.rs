@@ -155,7 +155,7 @@ impl Process {
         any
     }
 
-    /// Gives each packet to its queue pair.
+    /// Gives each packet to its queue pair, and notes whom it was for: they may have something to answer.
     pub(super) fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
         if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
@@ -208,7 +208,15 @@ impl Process {
         if arrival.destination_is_group() {
             return self.take_group_datagram(arrival);
         }
-        let Some(queue_pair) = self.queue_pairs.find(bth.destination.value()) else {
+        let number = bth.destination.value();
+        // One packet is mostly for the queue pair that the one before was for, which is at hand.
+        if answering.last().is_none_or(|last| last.number() != number) {
+            let Some(queue_pair) = self.queue_pairs.find(number) else {
+                return;
+            };
+            answering.push(queue_pair);
+        }
+        let Some(queue_pair) = answering.last() else {
             return;
         };
         self.counters.shard().packets_received.add(1);
@@ -220,10 +228,6 @@ impl Process {
             Service::Congestion => queue_pair.take_congestion_notification(arrival),
             Service::Rc | Service::Xrc | Service::Uc if bth.opcode.operation().is_request() => {
                 queue_pair.serve_packet(arrival);
-                let is_last = |last: &Arc<Qp>| Arc::ptr_eq(last, &queue_pair);
-                if !answering.last().is_some_and(is_last) {
-                    answering.push(queue_pair);
-                }
             }
             Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(arrival),
         }
