@@ -95,7 +95,10 @@ def mpich(hosts: Hosts, command: list[str]) -> Ended:
 def srun(options: list[str], hosts: Hosts, command: list[str]) -> Ended:
     """A step of a cluster with two processors on each node."""
     with Slurm(hosts, processors=2) as slurm:
-        return slurm.submit(["--nodes=2", *options], command, SECONDS, ["env", "VERBENA_LINK=roce"])
+        ended = slurm.submit(["--nodes=2", *options], command, SECONDS, ["env", "VERBENA_LINK=roce"])
+        left = list(slurm.home.rglob("exchange-*"))
+        assert not left, f"the job's secret is left behind: {left}"
+        return ended
 
 
 def records(directory: Path) -> list[dict]:

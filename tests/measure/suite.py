@@ -8,7 +8,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +47,7 @@ def cases() -> list[Case]:
     found += [
         Case("job of Open MPI", "", partial(mpi, ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"])),
         Case("job of MPICH", "", partial(mpi, ["mpirun.mpich"])),
+        Case("a job among strangers", "Open MPI", strangers),
         Case("a killed process ends the run", "", killed),
         Case("a process killed at any moment", "", killed_at_any_moment),
         Case("a hung process costs its own result", "", hung),
@@ -398,6 +401,44 @@ def started(place: Place, name: str, out: Path):
             break
         time.sleep(0.02)
     return process
+
+
+def strangers(place: Place) -> Outcome:
+    """While a process is still to come, others connect to the exchange: they learn nothing and hold nobody up."""
+    late = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then sleep 3; fi; exec "$@"'
+    job = place.start("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2", "sh", "-c", late,
+                                 "sh", str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8"])
+    note = awaited(place.runtime, "exchange-*", SECONDS)
+    if not note:
+        return failed("process 0 does not tell where it listens", job.output())
+    mode = note.stat().st_mode & 0o777
+    address = note.read_text().rpartition(";")[2]
+    host, _, port = address.rpartition(":")
+    callers = []
+    for turn in range(300):
+        caller = socket.create_connection((host, int(port)), timeout=10)
+        # Silent, a little, a rank without a proof, far too much.
+        callers.append(caller)
+        with suppress(ConnectionError):
+            caller.sendall([b"", b"\x01", (1).to_bytes(4, "little") + bytes(64), bytes(1 << 14)][turn % 4])
+    ended = job.finish(time.monotonic() + SECONDS)
+    for caller in callers:
+        caller.close()
+    if mode != 0o600:
+        return failed(f"the job's secret lies in a file of mode {mode:o}")
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    return passed(f"{len(callers)} strangers")
+
+
+def awaited(directory: Path, name: str, seconds: float) -> Path | None:
+    """The first file of such a name, once there is one."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := sorted(directory.glob(name)):
+            return found[0]
+        time.sleep(0.01)
+    return None
 
 
 def killed(place: Place) -> Outcome:

@@ -64,6 +64,8 @@ pub struct Plan {
     pub size: usize,
     /// Where the exchange listens.
     pub hub: String,
+    /// What a process proves to the exchange that it knows. The environment of a process is its user's alone to read.
+    pub secret: String,
     /// The page for barriers.
     pub page: PathBuf,
 }

@@ -189,7 +189,7 @@ impl Session<'_> {
             rank: job.rank,
             size: job.size,
             job: &meeting.job,
-            places: &|| meeting.places(),
+            rendezvous: &|| meeting.rendezvous(),
             page: &meeting.page(),
         };
         let suite = |error: verbena_fabric::Error| Failure::Suite(error.to_string());

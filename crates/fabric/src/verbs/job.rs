@@ -198,7 +198,7 @@ impl Group for JobGroup {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exchange::{Hub, connect_to_hub};
+    use super::super::exchange::{Hub, Rendezvous, Secret, connect_to_hub};
     use super::super::hosts::Hosts;
     use super::*;
     use crate::executor::block_on;
@@ -206,18 +206,23 @@ mod tests {
     #[test]
     fn processes_of_a_node_agree_on_an_instant() {
         let size = 3;
-        let hub = Hub::listen("127.0.0.1:0", "job", size).unwrap();
+        let secret = Secret::random();
+        let hub = Hub::listen("127.0.0.1:0", "job", &secret, size).unwrap();
         let path = std::env::temp_dir().join(format!("verbena-job-test-{}", std::process::id()));
         let clock = Clock::system();
         std::thread::scope(|scope| {
             let agreed: Vec<_> = (0..size)
                 .map(|rank| {
-                    let (path, clock, address) = (&path, clock.clone(), hub.address());
+                    let (path, clock) = (&path, clock.clone());
+                    let rendezvous = Rendezvous {
+                        places: vec![hub.address().to_string()],
+                        secret: secret.clone(),
+                    };
                     scope.spawn(move || {
                         let mut patience = Patience::new(Duration::from_secs(20));
                         patience.yielding = true;
-                        let places = || vec![address.to_string()];
-                        let mut exchange = connect_to_hub(places, "job", rank, &patience).unwrap();
+                        let meet = || Ok(rendezvous.clone());
+                        let mut exchange = connect_to_hub(meet, "job", rank, &patience).unwrap();
                         let hosts = Hosts::ask(&mut exchange, rank, size, &patience).unwrap();
                         assert_eq!(hosts.placement().machines, vec![0; size]);
                         let page = hosts.page(&mut exchange, path, &patience).unwrap();

@@ -14,7 +14,7 @@ mod process;
 mod queues;
 mod seats;
 
-pub use exchange::{Hub, connect_to_hub};
+pub use exchange::{Hub, Rendezvous, Secret, connect_to_hub};
 pub use hosts::Hosts;
 pub use job::{JobGroup, Placement as JobPlacement};
 pub use memory::{VerbsBuffer, VerbsRegion};
