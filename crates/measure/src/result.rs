@@ -288,6 +288,13 @@ pub struct Conduct {
     /// for it. `None` where nobody looked.
     #[serde(default)]
     pub disturbed: Option<f64>,
+    /// Bytes of the buffers that the headline's messages went over in turn (rule 16); `None` for one buffer that is used
+    /// again and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<u64>,
+    /// Who read what arrived, while the clock ran: `receiver`, `initiator` or `nobody`. `None` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<String>,
 }
 
 /// One measured point.

@@ -175,6 +175,8 @@ pub struct Options {
     /// Memory copies by one core of this host, as (bytes, bytes a second) by size, where measured: the bound of bandwidths
     /// through memory.
     pub copies: Vec<(usize, f64)>,
+    /// The same over buffers in turn that the caches do not hold, in bytes a second.
+    pub copies_in_turn: Option<f64>,
     /// What [`verbena_measure::pace`] computes takes so long on undisturbed processors of this host; where that was not
     /// measured, nobody looks whether something shares them.
     pub paces: Paces,

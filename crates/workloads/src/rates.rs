@@ -124,6 +124,8 @@ pub async fn rate<F: Fabric>(
         mode: Some("free".to_owned()),
         validated: false,
         disturbed: blocks.looks.share(),
+        footprint: None,
+        reader: None,
     };
     Ok(Rated {
         together,

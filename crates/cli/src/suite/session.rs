@@ -31,6 +31,9 @@ use verbena_workloads::{Benchmark, host};
 /// How long a processor is watched for its full speed: longer than a slice of the system's scheduler.
 const PACE: Duration = Duration::from_millis(30);
 
+/// Bytes that are copied at a time for the bound of streams over buffers in turn.
+const IN_TURN: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+
 /// What to run.
 pub struct Session<'a> {
     /// The benchmarks, in order.
@@ -258,9 +261,13 @@ fn floors(paces: Paces) -> Floors {
         let size = 1 << power;
         Some((size, Sample::new(host::copy(size))?.max()))
     });
+    let in_turn = IN_TURN
+        .into_iter()
+        .filter_map(|size| Some(Sample::new(host::copy_in_turn(size))?.max()));
     Floors {
         latency: latency.map(|s| s.median()),
         copies: copies.collect(),
+        copies_in_turn: in_turn.reduce(f64::max),
         paces,
     }
 }

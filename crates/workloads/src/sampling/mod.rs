@@ -157,6 +157,8 @@ pub async fn sample_rounds<F: Fabric>(
         mode: Some(mode.word().to_owned()),
         validated: false,
         disturbed: None,
+        footprint: None,
+        reader: None,
     };
     let sampled = Sampled {
         singles: Vec::new(),
