@@ -237,6 +237,14 @@ impl<F: Fabric> Context<'_, F> {
         (0..group.size() / 2).map(|k| [2 * k, 2 * k + 1]).collect()
     }
 
+    /// Whether pairs are on one node, so that what bounds memory bounds them; across nodes there is a network in between.
+    pub fn is_through_memory(&self) -> bool {
+        let group = self.fabric.group();
+        let pairs = self.pairing();
+        let together = |[a, b]: &[usize; 2]| group.node_of(*a) == group.node_of(*b);
+        pairs.first().is_none_or(together)
+    }
+
     /// The sizes to sweep: the user's, else the coarse or fine list, up to `largest`.
     pub fn sizes(&self, largest: usize) -> Vec<usize> {
         let limit = usize::try_from(self.fabric.capabilities().max_message).unwrap_or(usize::MAX);

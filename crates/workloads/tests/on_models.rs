@@ -130,3 +130,28 @@ fn who_reads_what_arrives_takes_time_for_it() {
         assert_eq!(used < 310.0, is_read, "{name}: {used}");
     }
 }
+
+/// What bounds memory does not bound a network.
+#[test]
+fn between_nodes_a_cache_line_is_no_bound() {
+    let system = system("connectx-ddr");
+    let benchmark = verbena_workloads::find("latency.write").expect("it exists");
+    let options = Options {
+        floor_latency: Some(100.0),
+        ..small()
+    };
+    let ran = Modelled {
+        options,
+        ..Modelled::new(&system, benchmark)
+    }
+    .run()
+    .expect("it runs");
+    let mut points = 0;
+    for record in &ran.records {
+        if let Record::Point(point) = record {
+            assert_eq!(point.metrics[0].bound, None, "{point:?}");
+            points += 1;
+        }
+    }
+    assert!(points > 0);
+}

@@ -239,7 +239,7 @@ pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Op
     link_bound(context, size, ways).or_else(|| {
         let reason = "memory copies of this size by one core of this host";
         let copies = context.options.copy_bandwidth(size)?;
-        Some(of_copies(copies, ways, reason))
+        of_copies(context, copies, ways, reason)
     })
 }
 
@@ -247,7 +247,7 @@ pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Op
 fn bound_in_turn<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
     link_bound(context, size, ways).or_else(|| {
         let reason = "memory copies over buffers in turn by one core of this host";
-        Some(of_copies(context.options.copies_in_turn?, ways, reason))
+        of_copies(context, context.options.copies_in_turn?, ways, reason)
     })
 }
 
@@ -259,11 +259,16 @@ fn link_bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> O
     Some(bound)
 }
 
-fn of_copies(bandwidth: f64, ways: Ways, reason: &str) -> Bound {
-    Bound {
+fn of_copies<F: Fabric>(
+    context: &Context<'_, F>,
+    bandwidth: f64,
+    ways: Ways,
+    reason: &str,
+) -> Option<Bound> {
+    context.is_through_memory().then(|| Bound {
         value: bandwidth * ways.number(),
         reason: reason.to_owned(),
-    }
+    })
 }
 
 fn findings<F: Fabric>(context: &Context<'_, F>, curve: &[(f64, f64)]) {
