@@ -278,6 +278,9 @@ pub struct Conduct {
     pub batch: u32,
     /// Between the first and the last start, in nanoseconds (rule 11).
     pub start_skew: Option<f64>,
+    /// By how many nanoseconds that may be wrong, where the processes have several clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_error: Option<f64>,
     /// Share of the union interval in which all were active (rule 10).
     pub overlap: Option<f64>,
     /// `free` or `lockstep` (rule 11).
