@@ -16,10 +16,13 @@ use verbena_measure::clock::offset::{Offset, Reading};
 
 /// Questions asked.
 const QUESTIONS: u32 = 64;
-/// How long an answer is waited for. It comes in microseconds, but for whoever has lost the processor.
-const ANSWER: Duration = Duration::from_millis(2);
+/// How long an answer is waited for. It comes in microseconds, where nobody has lost the processor; one that comes late bounds
+/// little and is better than none.
+const ANSWER: Duration = Duration::from_millis(100);
 /// How long all of it may take; what is known by then must do.
-const ALL: Duration = Duration::from_millis(200);
+const ALL: Duration = Duration::from_secs(1);
+/// Looks before the processor is given to others, who may be those that are waited for.
+const LOOKS: u32 = 500;
 /// The number of what is no question: that there will be none any more. Said several times, for datagrams get lost.
 const NO_MORE: u32 = u32::MAX;
 const FAREWELLS: usize = 3;
@@ -71,6 +74,15 @@ fn failed(error: io::Error) -> Error {
     }
 }
 
+/// Until the next look.
+fn wait(looks: &mut u32) {
+    *looks += 1;
+    match looks.is_multiple_of(LOOKS) {
+        true => std::thread::yield_now(),
+        false => std::hint::spin_loop(),
+    }
+}
+
 impl ClockPort {
     /// On the address at which other nodes reach this one.
     pub fn open(address: Option<IpAddr>, clock: &Clock) -> Result<ClockPort> {
@@ -100,11 +112,12 @@ impl ClockPort {
     /// Answers those that ask until they are done.
     pub(super) fn answer(&self, askers: &[(Option<IpAddr>, Told)], clock: &Clock) {
         let since = Instant::now();
+        let mut looks = 0;
         let mut asking: Vec<&Told> = askers.iter().map(|(_, told)| told).collect();
         while !asking.is_empty() && since.elapsed() < ALL {
             let mut question = [0; REPLY];
             let Ok((QUESTION, from)) = self.socket.recv_from(&mut question) else {
-                std::hint::spin_loop();
+                wait(&mut looks);
                 continue;
             };
             let number = &question[PASS..QUESTION];
@@ -160,6 +173,7 @@ impl ClockPort {
     /// The other clock's reading in the answer to a question, and when it came.
     fn hear(&self, number: u32, clock: &Clock) -> Option<(u64, u64)> {
         let since = Instant::now();
+        let mut looks = 0;
         while since.elapsed() < ANSWER {
             let mut answer = [0; REPLY + 1];
             let got = self.socket.recv_from(&mut answer);
@@ -170,7 +184,7 @@ impl ClockPort {
                 let there = answer[QUESTION..REPLY].try_into().expect("eight bytes");
                 return Some((u64::from_le_bytes(there), back));
             }
-            std::hint::spin_loop();
+            wait(&mut looks);
         }
         None
     }
