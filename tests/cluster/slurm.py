@@ -62,6 +62,7 @@ class Slurm:
         self.processors = processors
         self.configuration = hosts.place.directory / "slurm.conf"
         self.names = hosts.place.directory / "hosts"
+        self.home = hosts.place.directory / "home"
         self.daemons: list[Process] = []
 
     def __enter__(self) -> "Slurm":
@@ -82,6 +83,7 @@ class Slurm:
             daemon.finish(time.monotonic())
 
     def _write(self) -> None:
+        self.home.mkdir(exist_ok=True)
         members = list(zip(self.hosts.members, NAMES))
         nodes = "\n".join(f"NodeName={name} NodeAddr={host.address} CPUs={self.processors} State=UNKNOWN"
                           for host, name in members)
@@ -112,8 +114,9 @@ class Slurm:
     def _as_user(self, name: str, command: list[str], seconds: float) -> Ended:
         host = self.hosts.members[0]
         user = ["unshare", "-U", f"--map-user={UID}", f"--map-group={UID}", "--"]
-        # Where processes of a node find each other is the node's own matter.
-        clean = ["env", "-u", "VERBENA_RUNTIME_DIR", f"SLURM_CONF={self.configuration}"]
+        # Where processes of a node find each other is the node's own matter; the home directory is the cluster's.
+        clean = ["env", "-u", "VERBENA_RUNTIME_DIR", "-u", "XDG_STATE_HOME", f"HOME={self.home}",
+                 f"SLURM_CONF={self.configuration}"]
         return self.hosts.run(host, name, host.inside([*clean, *user, *command]), seconds)
 
     def submit(self, options: list[str], command: list[str], seconds: float, around: list[str]) -> Ended:

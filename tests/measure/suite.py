@@ -8,7 +8,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +47,10 @@ def cases() -> list[Case]:
     found += [
         Case("job of Open MPI", "", partial(mpi, ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"])),
         Case("job of MPICH", "", partial(mpi, ["mpirun.mpich"])),
+        Case("a job among strangers", "Open MPI", strangers),
+        Case("a job too small for patterns", "Open MPI", too_small),
+        Case("a job begins no launch that would end too late", "Open MPI", timely),
+        Case("figures that once were wrong", "", once_wrong),
         Case("a killed process ends the run", "", killed),
         Case("a process killed at any moment", "", killed_at_any_moment),
         Case("a hung process costs its own result", "", hung),
@@ -398,6 +404,104 @@ def started(place: Place, name: str, out: Path):
             break
         time.sleep(0.02)
     return process
+
+
+OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+
+
+def too_small(place: Place) -> Outcome:
+    """What needs more processes than there are is told as that, and is no failure."""
+    out = place.directory / "out"
+    ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "patterns.ring", "patterns.halo",
+                                 "--quick", "--sizes", "8", "--launches", "2", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    told = [(one["benchmark"], one["unsupported"], one["reason"].split(":")[0]) for one in records(out)
+            if one["record"] == "failure"]
+    expected = [(name, True, "not applicable") for name in ("patterns.ring", "patterns.halo")]
+    return passed() if sorted(told) == sorted(expected) else failed(f"it says {told}")
+
+
+def timely(place: Place) -> Outcome:
+    """`--minutes` holds for a job as it does without one, and the end says how many launches fitted."""
+    out = place.directory / "out"
+    ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64",
+                                 "--launches", "1000", "--minutes", "1", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    end = records(out)[-1]
+    if ended.seconds > 70 or "fitted into the time" not in (end["reason"] or ""):
+        return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
+    return passed(end["reason"])
+
+
+def once_wrong(place: Place) -> Outcome:
+    """The floor is the baseline's own, TCP has none, deregistration is without its warm-up, connections cost memory."""
+    out, memory_out = place.directory / "out", place.directory / "memory"
+    names = ["baseline.cache-line", "baseline.tcp", "latency.write", "internals.registration"]
+    for options in ([*names, "--quick", "--sizes", "4096", "--out", str(out)],
+                    ["internals.footprint", "--launches", "1", "--out", str(memory_out)]):
+        ended = place.run("bench", [str(VERBENA), "bench", *options], SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+    of = {name: [p["metrics"] for p in points_of(out) if p["benchmark"] == name] for name in names}
+    baseline = of["baseline.cache-line"][0][0]["value"]
+    floors = [metrics[0]["bound"]["value"] for metrics in of["latency.write"]]
+    # Each is measured at another time, and a processor may be faster or slower by then.
+    if not baseline / 2 < min(floors) <= max(floors) < baseline * 2:
+        return failed(f"the floor is {floors} ns, and the baseline {baseline} ns")
+    if any(metrics[0]["bound"] for metrics in of["baseline.tcp"]):
+        return failed("TCP has a cache line as its bound")
+    both, release = of["internals.registration"][0]
+    if both["summary"]["n"] != release["summary"]["n"] or both["value"] < release["value"]:
+        return failed(f"deregistration is {release}, of {both}")
+    memory: dict[str, dict[int, float]] = {}
+    for point in points_of(memory_out):
+        at = point["parameters"]
+        memory.setdefault(at["transport"], {})[int(at["connections"])] = point["metrics"][0]["value"]
+    for transport, bytes_of in memory.items():
+        rising = [bytes_of[number] for number in (125, 250, 500, 1000)]
+        if sorted(set(rising)) != rising or rising[0] == 0:
+            return failed(f"{transport}: 125, 250, 500 and 1000 connections cost {rising} bytes")
+    return passed(f"1000 connections cost {', '.join(f'{k} {v[1000] / 1e6:.1f} MB' for k, v in memory.items())}")
+
+
+def strangers(place: Place) -> Outcome:
+    """While a process is still to come, others connect to the exchange: they learn nothing and hold nobody up."""
+    late = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then sleep 3; fi; exec "$@"'
+    job = place.start("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2", "sh", "-c", late,
+                                 "sh", str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8"])
+    note = awaited(place.runtime, "exchange-*", SECONDS)
+    if not note:
+        return failed("process 0 does not tell where it listens", job.output())
+    mode = note.stat().st_mode & 0o777
+    address = note.read_text().rpartition(";")[2]
+    host, _, port = address.rpartition(":")
+    callers = []
+    for turn in range(300):
+        caller = socket.create_connection((host, int(port)), timeout=10)
+        # Silent, a little, a rank without a proof, far too much.
+        callers.append(caller)
+        with suppress(ConnectionError):
+            caller.sendall([b"", b"\x01", (1).to_bytes(4, "little") + bytes(64), bytes(1 << 14)][turn % 4])
+    ended = job.finish(time.monotonic() + SECONDS)
+    for caller in callers:
+        caller.close()
+    if mode != 0o600:
+        return failed(f"the job's secret lies in a file of mode {mode:o}")
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    return passed(f"{len(callers)} strangers")
+
+
+def awaited(directory: Path, name: str, seconds: float) -> Path | None:
+    """The first file of such a name, once there is one."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := sorted(directory.glob(name)):
+            return found[0]
+        time.sleep(0.01)
+    return None
 
 
 def killed(place: Place) -> Outcome:

@@ -46,11 +46,13 @@ pub struct Endpoint {
     pub lid: u16,
     /// Global identifier of the port.
     pub gid: [u8; 16],
+    /// The largest packet payload of the port, as `enum ibv_mtu` has it; 0 where there are no packets.
+    pub mtu_code: u8,
 }
 
 impl Endpoint {
     /// Its size on the exchange.
-    pub const BYTES: usize = 34;
+    pub const BYTES: usize = 35;
 
     /// For the exchange, little-endian.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
@@ -62,7 +64,8 @@ impl Endpoint {
             bytes[4 * i..4 * i + 4].copy_from_slice(&word.to_le_bytes());
         }
         bytes[16..18].copy_from_slice(&self.lid.to_le_bytes());
-        bytes[18..].copy_from_slice(&self.gid);
+        bytes[18..34].copy_from_slice(&self.gid);
+        bytes[34] = self.mtu_code;
         bytes
     }
 
@@ -81,7 +84,8 @@ impl Endpoint {
             queue_key: word(8),
             shared_receive: word(12),
             lid: u16::from_le_bytes([bytes[16], bytes[17]]),
-            gid: bytes[18..].try_into().expect("16 bytes"),
+            gid: bytes[18..34].try_into().expect("16 bytes"),
+            mtu_code: bytes[34],
         })
     }
 }
@@ -150,4 +154,24 @@ pub trait SharedReceive<R: Region> {
     fn number(&self) -> u32;
     /// Posts a list of receive requests.
     async fn post_receive(&self, list: &[ReceiveRequest<'_, R>]) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_end_tells_arrives() {
+        let told = Endpoint {
+            pair: 1,
+            psn: 2,
+            queue_key: 3,
+            shared_receive: 4,
+            lid: 5,
+            gid: std::array::from_fn(|at| at as u8),
+            mtu_code: 6,
+        };
+        assert_eq!(Endpoint::from_bytes(&told.to_bytes()), Ok(told));
+        assert!(Endpoint::from_bytes(&told.to_bytes()[1..]).is_err());
+    }
 }

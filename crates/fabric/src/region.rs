@@ -127,10 +127,14 @@ impl RemoteRegion {
     }
 }
 
+/// Bytes that are read together, into memory that the nearest cache holds.
+const CONSUMED: usize = 4096;
+
 /// A registered buffer.
 ///
 /// Reads and writes through this trait cost the processor what they cost on the fabric's machine; models count
-/// `load_*` and `store_*` as free and charge [`Region::copy`] by its length.
+/// `load_*` and `store_*` as free and charge [`Region::copy`] and [`Region::consume`] by
+/// their length.
 pub trait Region {
     /// Bytes.
     fn length(&self) -> usize;
@@ -154,4 +158,15 @@ pub trait Region {
     async fn until_word(&self, offset: usize, value: u64) -> Result<()>;
     /// The processor copies `length` bytes from `source` at `from` to this region at `to`: what an eager protocol does.
     async fn copy(&self, to: usize, source: &Self, from: usize, length: usize) -> Result<()>;
+    /// The processor reads `length` bytes from `offset`, as a program does that uses what has arrived.
+    async fn consume(&self, offset: usize, length: usize) -> Result<()> {
+        let mut part = [0; CONSUMED];
+        let end = offset + length;
+        for at in (offset..end).step_by(CONSUMED) {
+            let part = &mut part[..CONSUMED.min(end - at)];
+            self.read(at, part)?;
+            std::hint::black_box(part);
+        }
+        Ok(())
+    }
 }

@@ -10,12 +10,13 @@ use verbena_fabric::FabricKind;
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
 use verbena_fabric::executor::block_on;
 use verbena_fabric::verbs::{
-    Hub, JobGroup, JobPlacement, OpenRequest, Patience, VerbsProcess, connect_to_hub,
+    Hub, JobGroup, JobPlacement, OpenRequest, Patience, Rendezvous, Secret, VerbsProcess,
+    connect_to_hub,
 };
 use verbena_measure::clock::Clock;
 use verbena_verbs::Library;
 
-/// Rank, exchange and library of a process, separated by spaces.
+/// Rank, exchange, its secret and library of a process, separated by spaces.
 const PLAN: &str = "VERBENA_CONFORMANCE_PLAN";
 
 #[test]
@@ -24,13 +25,19 @@ fn verbs_keep_every_rule() {
     for path in ["mapped", "cma", "ring"] {
         let runtime =
             std::env::temp_dir().join(format!("verbena-conformance-{path}-{}", std::process::id()));
-        let hub = Hub::listen("127.0.0.1:0", "conformance", 2).unwrap();
+        let secret = Secret::random();
+        let hub = Hub::listen("127.0.0.1:0", "conformance", &secret, 2).unwrap();
         let start = |rank: usize| -> Child {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "a_process", "--ignored", "--nocapture"])
                 .env(
                     PLAN,
-                    format!("{rank} {} {}", hub.address(), library.display()),
+                    format!(
+                        "{rank} {} {} {}",
+                        hub.address(),
+                        secret.reveal(),
+                        library.display()
+                    ),
                 )
                 .env("VERBENA_RUNTIME_DIR", &runtime)
                 .env("VERBENA_PATH", path)
@@ -57,7 +64,7 @@ fn verbs_keep_every_rule() {
 #[ignore = "a process of the job that the test above starts"]
 fn a_process() {
     let plan = std::env::var(PLAN).expect("started by verbs_keep_every_rule");
-    let [rank, hub, library] = plan.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+    let [rank, hub, secret, library] = plan.splitn(4, ' ').collect::<Vec<_>>()[..] else {
         panic!("{plan}");
     };
     let rank: usize = rank.parse().unwrap();
@@ -65,7 +72,13 @@ fn a_process() {
     // Two processes and their helpers may share a core here.
     patience.yielding = true;
     let clock = Clock::system();
-    let exchange = connect_to_hub(|| vec![hub.to_owned()], "conformance", rank, &patience).unwrap();
+    let meet = || {
+        Ok(Rendezvous {
+            places: vec![hub.to_owned()],
+            secret: Secret::told(secret),
+        })
+    };
+    let exchange = connect_to_hub(meet, "conformance", rank, &patience).unwrap();
     let placement = JobPlacement {
         rank,
         nodes: vec![0; 2],

@@ -278,6 +278,9 @@ pub struct Conduct {
     pub batch: u32,
     /// Between the first and the last start, in nanoseconds (rule 11).
     pub start_skew: Option<f64>,
+    /// By how many nanoseconds that may be wrong, where the processes have several clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_error: Option<f64>,
     /// Share of the union interval in which all were active (rule 10).
     pub overlap: Option<f64>,
     /// `free` or `lockstep` (rule 11).
@@ -288,6 +291,13 @@ pub struct Conduct {
     /// for it. `None` where nobody looked.
     #[serde(default)]
     pub disturbed: Option<f64>,
+    /// Bytes of the buffers that the headline's messages went over in turn (rule 16); `None` for one buffer that is used
+    /// again and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<u64>,
+    /// Who read what arrived, while the clock ran: `receiver`, `initiator` or `nobody`. `None` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<String>,
 }
 
 /// One measured point.

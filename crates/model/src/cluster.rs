@@ -356,6 +356,18 @@ impl Process {
             self.compute(cpu.between_caches().time(bytes)).await;
             return;
         }
+        self.pass(bytes, 2).await;
+    }
+
+    /// Reads memory that no cache holds, as fast as a core copies and no faster than the node's memory. That a core reads
+    /// faster than it copies is not in the profiles.
+    pub async fn read(&self, bytes: u64) {
+        self.pass(bytes, 1).await;
+    }
+
+    /// Bytes pass the core, and the node's memory so many times.
+    async fn pass(&self, bytes: u64, times: u64) {
+        let cpu = &self.node.cpu;
         // Page by page, so that others get at the memory in between.
         let mut left = bytes;
         while left > 0 {
@@ -365,7 +377,7 @@ impl Process {
                 self.sim.sleep_until(self.core.free()).await;
             }
             let now = self.sim.now();
-            let memory = self.node.memory.carry(now, 2 * part);
+            let memory = self.node.memory.carry(now, times * part);
             self.compute(cpu.copy.time(part).max(memory - now)).await;
             left -= part;
         }

@@ -175,6 +175,8 @@ pub struct Options {
     /// Memory copies by one core of this host, as (bytes, bytes a second) by size, where measured: the bound of bandwidths
     /// through memory.
     pub copies: Vec<(usize, f64)>,
+    /// The same over buffers in turn that the caches do not hold, in bytes a second.
+    pub copies_in_turn: Option<f64>,
     /// What [`verbena_measure::pace`] computes takes so long on undisturbed processors of this host; where that was not
     /// measured, nobody looks whether something shares them.
     pub paces: Paces,
@@ -233,6 +235,14 @@ impl<F: Fabric> Context<'_, F> {
             return across;
         }
         (0..group.size() / 2).map(|k| [2 * k, 2 * k + 1]).collect()
+    }
+
+    /// Whether pairs are on one node, so that what bounds memory bounds them; across nodes there is a network in between.
+    pub fn is_through_memory(&self) -> bool {
+        let group = self.fabric.group();
+        let pairs = self.pairing();
+        let together = |[a, b]: &[usize; 2]| group.node_of(*a) == group.node_of(*b);
+        pairs.first().is_none_or(together)
     }
 
     /// The sizes to sweep: the user's, else the coarse or fine list, up to `largest`.

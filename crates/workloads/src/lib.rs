@@ -33,5 +33,5 @@ pub use registry::{Benchmark, Group, Processes, find, run};
 /// Baselines that a launcher measures by itself, before any job: the bounds beside figures.
 pub mod host {
     pub use crate::baseline::cache_line::measure as cache_line;
-    pub use crate::baseline::copy::measure as copy;
+    pub use crate::baseline::copy::{measure as copy, measure_in_turn as copy_in_turn};
 }

@@ -115,15 +115,20 @@ pub async fn rate<F: Fabric>(
     if warm.unbound {
         warnings.push(Warning::Unpinned);
     }
+    // Where clocks could not be compared, nobody knows when the others were at work.
+    let is_known = blocks.start_error.is_finite();
     let conduct = Conduct {
         warmup: warm.messages,
         first: None,
         batch: 1,
-        start_skew: Some(blocks.skew).filter(|_| members.len() > 1),
-        overlap: Some(blocks.overlap),
+        start_skew: Some(blocks.skew).filter(|_| members.len() > 1 && is_known),
+        start_error: Some(blocks.start_error).filter(|error| *error > 0.0 && is_known),
+        overlap: Some(blocks.overlap).filter(|_| is_known),
         mode: Some("free".to_owned()),
         validated: false,
         disturbed: blocks.looks.share(),
+        footprint: None,
+        reader: None,
     };
     Ok(Rated {
         together,
@@ -189,6 +194,7 @@ struct Blocks {
     by_rank: Vec<Option<f64>>,
     overlap: f64,
     skew: f64,
+    start_error: f64,
     looks: Looks,
 }
 
@@ -213,12 +219,15 @@ async fn blocks<F: Fabric>(
 ) -> Outcome<Blocks> {
     let mut done: Vec<Vec<Span>> = Vec::new();
     let mut looks = Looks::default();
+    let mut start_error: f64 = 0.0;
     for _ in 0..number {
         let mut span = [f64::NAN; 2];
+        let mut error = 0.0;
         if role != Role::Idle {
             watch.look();
-            // The agreed instant is the common origin; processes of several nodes have no other.
+            // The agreed instant is the common origin, also where each node tells it by its own clock.
             let agreed = context.fabric.group().align(members).await?;
+            error = context.fabric.group().start_error().unwrap_or(0.0);
             let start = context.fabric.now();
             run(count).await?;
             let end = context.fabric.now();
@@ -228,7 +237,7 @@ async fn blocks<F: Fabric>(
             }
         }
         let Looks { all, slow } = watch.seen;
-        let votes = agree(context, &pack(&[span[0], span[1], all, slow])).await?;
+        let votes = agree(context, &pack(&[span[0], span[1], all, slow, error])).await?;
         let votes = votes.iter().map(|vote| unpack(vote)).enumerate();
         let votes: Vec<(usize, Vec<f64>)> = votes.collect();
         let seen = votes.iter().map(|(_, vote)| Looks {
@@ -236,11 +245,16 @@ async fn blocks<F: Fabric>(
             slow: vote[3],
         });
         looks = Looks::together(seen);
+        start_error = votes
+            .iter()
+            .map(|(_, vote)| vote[4])
+            .fold(start_error, f64::max);
         let spans = votes.iter().map(|(rank, vote)| (*rank, vote[0], vote[1]));
         done.push(spans.filter(|(_, start, _)| start.is_finite()).collect());
     }
     Ok(Blocks {
         looks,
+        start_error,
         ..evaluate(&done, context.size(), count)
     })
 }
@@ -277,6 +291,7 @@ fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
             .collect(),
         overlap: Sample::new(overlaps).map_or(1.0, |sample| sample.median()),
         skew,
+        start_error: 0.0,
         looks: Looks::default(),
     }
 }

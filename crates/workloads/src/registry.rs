@@ -140,6 +140,8 @@ benchmarks! {
         "How long does a write take at so much load?", "open loop, as in load generators";
     "bandwidth.write" Bandwidth Two, "size", bandwidth::size::write,
         "How fast do writes flow one way; where is half of the peak?", "perftest's ib_write_bw";
+    "bandwidth.write-immediate" Bandwidth Two, "size", bandwidth::size::write_immediate,
+        "How fast do writes flow that tell their receiver, who reads them?", "perftest's ib_write_bw --write_with_imm";
     "bandwidth.write-both" Bandwidth Two, "size", bandwidth::size::write_both,
         "How fast do writes flow both ways?", "perftest's ib_write_bw -b";
     "bandwidth.read" Bandwidth Two, "size", bandwidth::size::read,

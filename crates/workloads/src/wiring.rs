@@ -323,6 +323,14 @@ impl<F: Fabric> Wired<F> {
         self.post_receive_list(link, &vec![request; count]).await
     }
 
+    /// Posts a receive of the bytes `local` whose completion has this identifier.
+    #[inline]
+    pub async fn post_receive(&self, link: usize, id: u64, local: (usize, usize)) -> Result<()> {
+        let slices = [Slice::new(&self.region, local.0, local.1)];
+        let request = ReceiveRequest { id, local: &slices };
+        self.post_receive_list(link, &[request]).await
+    }
+
     #[inline]
     async fn post_receive_list(
         &self,

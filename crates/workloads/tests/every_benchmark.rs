@@ -314,3 +314,43 @@ fn an_unknown_benchmark_and_too_few_processes_are_refused() {
         assert!(outcomes.iter().all(Result::is_err), "{name}");
     }
 }
+
+fn metric(point: &Point, name: &str) -> f64 {
+    let found = point.metrics.iter().find(|metric| metric.name == name);
+    found
+        .unwrap_or_else(|| panic!("no {name} in {point:?}"))
+        .value
+}
+
+/// Buffers in turn need more translations than the planted cache holds; one buffer that is used again does not.
+#[test]
+fn bandwidth_as_used_is_over_buffers_in_turn_and_the_cached_one_says_so() {
+    for (name, reader) in [
+        ("bandwidth.write", "nobody"),
+        ("bandwidth.write-both", "nobody"),
+        ("bandwidth.write-immediate", "receiver"),
+        ("bandwidth.read", "initiator"),
+        ("bandwidth.send", "receiver"),
+    ] {
+        let sizes = Options {
+            sizes: Some(vec![4096]),
+            ..Options::default()
+        };
+        let point = first_point(collect(name, 2, sizes, even()));
+        assert_eq!(point.metrics[0].name, "bandwidth", "{name}");
+        let (used, cached) = (
+            metric(&point, "bandwidth"),
+            metric(&point, "cached-bandwidth"),
+        );
+        assert!(
+            cached > 1.05 * used,
+            "{name}: {cached} cached, {used} as used"
+        );
+        assert!(
+            point.conduct.footprint >= Some(64 << 20),
+            "{:?}",
+            point.conduct
+        );
+        assert_eq!(point.conduct.reader.as_deref(), Some(reader), "{name}");
+    }
+}

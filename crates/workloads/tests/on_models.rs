@@ -92,3 +92,66 @@ fn the_same_twice_to_the_bit() {
     };
     assert_eq!(run(), run());
 }
+
+/// Where a core reads memory more slowly than the link is, messages that are read flow so fast and no faster.
+#[test]
+fn who_reads_what_arrives_takes_time_for_it() {
+    let slow = Overrides::none().with("bensley.cpu.copy", 300.0);
+    let library = Library::shipped(&slow).expect("a value of the profile");
+    let system = library.system("connectx-ddr").expect("a shipped system");
+    for (name, is_read) in [
+        ("bandwidth.send", true),
+        ("bandwidth.write-immediate", true),
+        ("bandwidth.read", true),
+        ("bandwidth.write", false),
+    ] {
+        let benchmark = verbena_workloads::find(name).expect("it exists");
+        let options = Options {
+            sizes: Some(vec![1 << 20]),
+            ..Options::default()
+        };
+        let ran = Modelled {
+            options,
+            ..Modelled::new(&system, benchmark)
+        }
+        .run()
+        .expect("it runs");
+        let point = ran.records.iter().find_map(|record| match record {
+            Record::Point(point) => Some(point),
+            _ => None,
+        });
+        let point = point.expect("a point");
+        let figure = |name: &str| {
+            let found = point.metrics.iter().find(|metric| metric.name == name);
+            found.expect("both figures").value / 1e6
+        };
+        let (used, cached) = (figure("bandwidth"), figure("cached-bandwidth"));
+        assert!(cached > 1000.0, "{name}: {cached}");
+        assert_eq!(used < 310.0, is_read, "{name}: {used}");
+    }
+}
+
+/// What bounds memory does not bound a network.
+#[test]
+fn between_nodes_a_cache_line_is_no_bound() {
+    let system = system("connectx-ddr");
+    let benchmark = verbena_workloads::find("latency.write").expect("it exists");
+    let options = Options {
+        floor_latency: Some(100.0),
+        ..small()
+    };
+    let ran = Modelled {
+        options,
+        ..Modelled::new(&system, benchmark)
+    }
+    .run()
+    .expect("it runs");
+    let mut points = 0;
+    for record in &ran.records {
+        if let Record::Point(point) = record {
+            assert_eq!(point.metrics[0].bound, None, "{point:?}");
+            points += 1;
+        }
+    }
+    assert!(points > 0);
+}

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::suite::plan::{LOCAL_JOB, Plan, VARIABLE};
 use crate::suite::process::{Standing, open, run_one};
 use verbena_fabric::Error;
+use verbena_fabric::verbs::{Rendezvous, Secret};
 use verbena_report::schema::{End, Line};
 
 /// Runs the benchmark that the plan names.
@@ -23,7 +24,12 @@ pub fn run() -> Result<Exit, Failure> {
         rank: plan.rank,
         size: plan.size,
         job: LOCAL_JOB,
-        places: &|| vec![plan.hub.clone()],
+        rendezvous: &|| {
+            Ok(Rendezvous {
+                places: vec![plan.hub.clone()],
+                secret: Secret::told(plan.secret.as_str()),
+            })
+        },
         page: &plan.page,
     };
     let outcome = open(&plan.task, standing)

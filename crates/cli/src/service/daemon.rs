@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::failure::Failure;
 use crate::launch::environment::Environment;
 use crate::launch::libraries::Libraries;
+use crate::suite::runtime::RuntimeDirectory;
 use crate::suite::target::Resolved;
 
 /// Bytes of the file that is read.
@@ -36,20 +37,20 @@ pub fn environment(target: &Resolved) -> Result<Vec<(String, std::ffi::OsString)
     Ok(variables)
 }
 
-/// A directory of this process in shared memory, removed in the end.
+/// A directory of this process, in memory beside the registry, removed in the end.
 struct Directory(PathBuf);
 
 impl Directory {
-    fn new() -> std::io::Result<Directory> {
+    fn new() -> Result<Directory, Failure> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = match Path::new("/dev/shm").is_dir() {
-            true => PathBuf::from("/dev/shm"),
-            false => std::env::temp_dir(),
-        };
-        let directory = base.join(format!("verbena-rfio-{}-{number}", std::process::id()));
-        fs::create_dir(&directory)?;
-        fs::create_dir(directory.join("export"))?;
+        let name = format!("rfio-{}-{number}", std::process::id());
+        let directory = RuntimeDirectory::open()?.path(&name);
+        let export = directory.join("export");
+        fs::create_dir_all(&export).map_err(|source| Failure::Directory {
+            path: export,
+            source,
+        })?;
         Ok(Directory(directory))
     }
 }
@@ -71,7 +72,7 @@ impl Daemon {
     /// Starts it, with a file of random bytes where one is read.
     pub fn start(target: &Resolved, cached: bool) -> Result<Daemon, Failure> {
         let system = |doing| move |source| Failure::System { doing, source };
-        let directory = Directory::new().map_err(system("make a directory for the server"))?;
+        let directory = Directory::new()?;
         if cached {
             fill(&directory.0.join("export").join(HOT)).map_err(system("make the file"))?;
         }

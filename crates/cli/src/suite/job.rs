@@ -2,6 +2,12 @@
 
 use super::hostlist;
 use std::env;
+use verbena_fabric::verbs::Secret;
+
+/// The variable by which the user tells the processes of a job what they know and nobody else.
+pub const SECRET: &str = "VERBENA_EXCHANGE_SECRET";
+/// Open MPI's own key of a job, random, for transports that want one.
+const KEY_OF_OPEN_MPI: &str = "OMPI_MCA_orte_precondition_transports";
 
 /// A job that somebody else started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +22,8 @@ pub struct Job {
     pub id: String,
     /// What the launcher says of its hosts.
     pub hosts: Hosts,
+    /// What its launcher told its processes alone.
+    pub secret: Option<Secret>,
 }
 
 /// The hosts of a job, as its launcher tells of them.
@@ -67,14 +75,20 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }
     }
 
+    /// What the user told the job, else what its launcher did.
+    fn secret(&self, of_launcher: &str) -> Option<Secret> {
+        let text = self.text(SECRET).or_else(|| self.text(of_launcher));
+        text.map(Secret::told)
+    }
+
     fn open_mpi(&self) -> Option<Job> {
         const RANK: &str = "OMPI_COMM_WORLD_RANK";
         let size = self.number("OMPI_COMM_WORLD_SIZE")?;
         let id = [
             "PMIX_NAMESPACE",
             "OMPI_MCA_ess_base_jobid",
-            // Random: numbers of jobs are `mpirun`'s own, and not the cluster's.
-            "OMPI_MCA_orte_precondition_transports",
+            // Numbers of jobs are `mpirun`'s own, and not the cluster's.
+            KEY_OF_OPEN_MPI,
         ];
         let hosts = match self.number("OMPI_COMM_WORLD_LOCAL_SIZE") {
             Some(here) if here < size => Hosts::Named(self.hosts_of_open_mpi()),
@@ -86,6 +100,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             size,
             id: self.id(&id, RANK),
             hosts,
+            secret: self.secret(KEY_OF_OPEN_MPI),
         })
     }
 
@@ -123,6 +138,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             size,
             id: self.id(&["PMI_JOBID", "PMI_PORT"], RANK),
             hosts,
+            secret: self.secret(SECRET),
         })
     }
 
@@ -151,6 +167,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             size: self.number("SLURM_NTASKS")?,
             id: self.id(&id, "SLURM_PROCID"),
             hosts,
+            secret: self.secret(SECRET),
         })
     }
 }
@@ -226,9 +243,11 @@ mod tests {
                 "21.0;tcp://10.9.0.1,10.8.0.1:33153;tcp6://[fd00::1]:99",
             ),
             ("OMPI_MCA_orte_node_regex", "vm,[2:10].9.0.2@0(2)"),
+            (KEY_OF_OPEN_MPI, "0d1e-2f3a"),
         ])
         .unwrap();
         assert_eq!((open.rank, open.size), (1, 4));
+        assert_eq!(open.secret, Some(Secret::told("0d1e-2f3a")));
         let hosts = ["10.9.0.1", "10.8.0.1", "[fd00::1]", "vm", "10.9.0.2"];
         assert_eq!(open.hosts, Hosts::Named(hosts.map(str::to_owned).to_vec()));
     }
@@ -253,7 +272,13 @@ mod tests {
             let names = ["n1", "n2"].map(str::to_owned).to_vec();
             assert_eq!(step.hosts, Hosts::Named(names));
             assert_eq!(step.id, "7-0-39623");
+            assert_eq!(step.secret, None);
         }
+        let told = [&STEP[..], &[(SECRET, "of the user")]].concat();
+        assert_eq!(
+            job(&told).unwrap().secret,
+            Some(Secret::told("of the user"))
+        );
         // MPICH's manager, whose proxies srun has started.
         let hydra = [
             ("PMI_RANK", "0"),

@@ -2,16 +2,15 @@
 //! dies ends that launch for the others; what was measured is kept.
 
 use super::plan::{LOCAL_JOB, Plan, Task, VARIABLE};
+use super::runtime::RuntimeDirectory;
 use crate::failure::Failure;
-use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use verbena_fabric::verbs::Hub;
+use verbena_fabric::verbs::{Hub, Secret};
 use verbena_report::schema::Line;
 
 /// No launch takes longer; a job that does is ended.
@@ -40,9 +39,11 @@ pub fn launch(
     mut take: impl FnMut(Line) -> Result<(), Failure>,
 ) -> Result<Ended, Failure> {
     let system = |doing| move |source| Failure::System { doing, source };
-    let hub =
-        Hub::listen("127.0.0.1:0", LOCAL_JOB, size).map_err(system("listen for the exchange"))?;
-    let page = Page::new();
+    let secret = Secret::random();
+    let hub = Hub::listen("127.0.0.1:0", LOCAL_JOB, &secret, size)
+        .map_err(system("listen for the exchange"))?;
+    let directory = RuntimeDirectory::open()?;
+    let page = Page::new(&directory);
     let mut job = Job {
         children: Vec::new(),
         hub: &hub,
@@ -56,7 +57,8 @@ pub fn launch(
             rank,
             size,
             hub: hub.address().to_string(),
-            page: page.0.clone(),
+            secret: secret.reveal().to_owned(),
+            page: directory.path(&page.name),
         };
         let mut child = spawn(&plan).map_err(system("start a process"))?;
         if rank == 0 {
@@ -227,28 +229,22 @@ impl Drop for Job<'_> {
 }
 
 /// The file of the page for barriers; removed when the launch is over.
-struct Page(PathBuf);
+struct Page<'a> {
+    directory: &'a RuntimeDirectory,
+    name: String,
+}
 
-impl Page {
-    fn new() -> Page {
+impl Page<'_> {
+    fn new(directory: &RuntimeDirectory) -> Page<'_> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "verbena-start-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let shared = PathBuf::from("/dev/shm");
-        let directory = if shared.is_dir() {
-            shared
-        } else {
-            std::env::temp_dir()
-        };
-        Page(directory.join(name))
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("start-{}-{number}", std::process::id());
+        Page { directory, name }
     }
 }
 
-impl Drop for Page {
+impl Drop for Page<'_> {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        self.directory.remove(&self.name);
     }
 }

@@ -2,20 +2,21 @@
 //! that they learn
 //!
 //! - from the user (`--exchange HOST:PORT`),
-//! - on one host, from a file whose name follows from the job's,
+//! - on one host, from a file in the runtime directory,
 //! - under MPICH, from the process manager's board,
 //! - under Open MPI and Slurm by looking: on each of the job's hosts at the few ports that follow from the job's name.
+//!
+//! A place is no proof. What is, is a secret, which process 0 leaves where the others find its place; where that is nowhere,
+//! the launcher's own secret or the user's, else a file in the home directory, which the hosts of a cluster share.
 
-use super::job::{Hosts, Job};
+use super::job::{Hosts, Job, SECRET};
 use super::pmi::Board;
+use super::runtime::RuntimeDirectory;
 use crate::failure::Failure;
-use rustix::process::getuid;
-use std::env;
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use verbena_fabric::verbs::Hub;
+use std::path::PathBuf;
+use verbena_fabric::verbs::{Hub, Rendezvous, Secret};
 use verbena_hca::sys::interfaces;
 
 /// Ports at which process 0 may listen, so that one which is taken keeps nobody away.
@@ -26,6 +27,12 @@ const FIRST_PORT: u16 = 0x4000;
 const KEY: &str = "verbena-exchange";
 /// Bytes that a board takes for sure.
 const LONGEST_VALUE: usize = 500;
+/// Of them for places; a secret takes 64, and what parts it from them.
+const LONGEST_PLACES: usize = LONGEST_VALUE - 65;
+/// Characters of a job's name in one of a file.
+const LONGEST_NAME: usize = 150;
+/// The shortest secret of a user that is worth the name.
+const SHORTEST_SECRET: usize = 16;
 
 /// Where the processes of a job meet.
 pub struct Meeting {
@@ -33,117 +40,115 @@ pub struct Meeting {
     pub job: String,
     /// The exchange, in process 0.
     pub hub: Option<Hub>,
-    places: Places,
+    knowledge: Knowledge,
+    directory: RuntimeDirectory,
 }
 
-enum Places {
-    Known(Vec<String>),
-    /// Told by a file that process 0 writes.
-    Told(PathBuf),
+/// How a process knows where process 0 listens.
+enum Knowledge {
+    Known(Rendezvous),
+    /// Told by a file that process 0 leaves; it says the secret, and the places unless they are known.
+    Told {
+        directory: RuntimeDirectory,
+        file: String,
+        places: Option<Vec<String>>,
+    },
 }
 
 impl Meeting {
     /// Opens the exchange in process 0, and tells the others where it is.
     pub fn of(job: &Job, asked: Option<&str>) -> Result<Meeting, Failure> {
-        let meeting = match (asked, &job.hosts) {
-            (Some(place), _) => return Meeting::at(job, place),
-            (None, Hosts::One) => Meeting::by_file(job),
-            (None, Hosts::Board(descriptor)) => Meeting::by_board(job, *descriptor),
+        let told = job.secret.as_ref().map(Secret::reveal);
+        if told.is_some_and(|told| told.len() < SHORTEST_SECRET) {
+            let text = format!(
+                "{SECRET} is shorter than {SHORTEST_SECRET} characters, and could be guessed"
+            );
+            return Err(Failure::Input(text));
+        }
+        let directory = RuntimeDirectory::open()?;
+        let (name, addresses, places) = match (asked, &job.hosts) {
+            (Some(place), _) => {
+                let port = place.rsplit_once(':').map(|(_, port)| port.parse());
+                let Some(Ok(port)) = port else {
+                    let text = format!("--exchange {place}: expected HOST:PORT");
+                    return Err(Failure::Input(text));
+                };
+                // The name is what all were told, whatever else the launcher tells each.
+                (
+                    place.to_owned(),
+                    everywhere([port]),
+                    Some(vec![place.to_owned()]),
+                )
+            }
+            (None, Hosts::One) => (job.id.clone(), vec![(Ipv4Addr::LOCALHOST, 0).into()], None),
+            (None, Hosts::Board(_)) => (job.id.clone(), everywhere([0]), None),
             (None, Hosts::Named(names)) if names.is_empty() => {
                 let text = "the job runs on several hosts, and its launcher does not say on which: tell where process 0 listens by --exchange HOST:PORT";
                 return Err(Failure::Input(text.to_owned()));
             }
-            (None, Hosts::Named(names)) => Meeting::by_name(job, names),
+            (None, Hosts::Named(names)) => {
+                let ports = ports(&job.id);
+                // The first port on all hosts before the next one: on one of them it answers at once.
+                let places = ports
+                    .iter()
+                    .flat_map(|port| names.iter().map(move |name| format!("{name}:{port}")));
+                (job.id.clone(), everywhere(ports), Some(places.collect()))
+            }
         };
-        meeting.map_err(|source| Failure::System {
-            doing: "find process 0 of the job; --exchange HOST:PORT tells where it listens",
-            source,
-        })
-    }
-
-    fn at(job: &Job, place: &str) -> Result<Meeting, Failure> {
-        let port = place.rsplit_once(':').map(|(_, port)| port.parse());
-        let Some(Ok(port)) = port else {
-            let text = format!("--exchange {place}: expected HOST:PORT");
-            return Err(Failure::Input(text));
+        let door = Door {
+            job,
+            name,
+            addresses,
+            places,
         };
-        let hub = listen(job, place, &everywhere([port])).map_err(|source| Failure::System {
-            doing: "listen for the exchange",
-            source,
-        })?;
-        Ok(Meeting {
-            // What all were told, whatever else the launcher tells each.
-            job: place.to_owned(),
-            hub,
-            places: Places::Known(vec![place.to_owned()]),
-        })
-    }
-
-    fn by_file(job: &Job) -> io::Result<Meeting> {
-        let file = file_of("exchange", &job.id);
-        let hub = listen(job, &job.id, &[(Ipv4Addr::LOCALHOST, 0).into()])?;
-        if let Some(hub) = &hub {
-            let scratch = file.with_extension("new");
-            fs::write(&scratch, hub.address().to_string())?;
-            fs::rename(&scratch, &file)?;
+        match (&job.hosts, job.secret.clone()) {
+            (Hosts::Board(descriptor), _) => door.by_board(*descriptor, directory),
+            // Of a launcher that knows of one host alone there may be more, if a place had to be told.
+            (Hosts::One, _) if asked.is_none() => door.by_file(directory.clone(), directory),
+            (_, Some(secret)) => door.by_secret(secret, directory),
+            (_, None) => door.by_file(RuntimeDirectory::shared()?, directory),
         }
-        Ok(Meeting {
-            job: job.id.clone(),
-            hub,
-            places: Places::Told(file),
-        })
     }
 
-    fn by_name(job: &Job, names: &[String]) -> io::Result<Meeting> {
-        let ports = ports(&job.id);
-        let hub = listen(job, &job.id, &everywhere(ports))?;
-        // The first port on all hosts before the next one: on one of them it answers at once.
-        let places = ports
-            .iter()
-            .flat_map(|port| names.iter().map(move |name| format!("{name}:{port}")));
-        Ok(Meeting {
-            job: job.id.clone(),
-            hub,
-            places: Places::Known(places.collect()),
-        })
-    }
-
-    fn by_board(job: &Job, descriptor: i32) -> io::Result<Meeting> {
-        let mut board = Board::open(descriptor)?;
-        let name = board.job().to_owned();
-        let hub = listen(job, &name, &everywhere([0]))?;
-        if let Some(hub) = &hub {
-            board.put(KEY, &addresses(hub.address().port())?)?;
-        }
-        board.wait()?;
-        let places = board.get(KEY)?;
-        board.close()?;
-        Ok(Meeting {
-            job: name,
-            hub,
-            places: Places::Known(places.split(',').map(str::to_owned).collect()),
-        })
-    }
-
-    /// Where process 0 may be, as far as is known now.
-    pub fn places(&self) -> Vec<String> {
-        match &self.places {
-            Places::Known(places) => places.clone(),
-            // Not there yet, as a rule.
-            Places::Told(file) => fs::read_to_string(file).into_iter().collect(),
+    /// Where process 0 may be and what proves that it is, or why that is not known yet.
+    pub fn rendezvous(&self) -> Result<Rendezvous, String> {
+        match &self.knowledge {
+            Knowledge::Known(rendezvous) => Ok(rendezvous.clone()),
+            Knowledge::Told {
+                directory,
+                file,
+                places,
+            } => {
+                let text = directory.read(file).map_err(|error| {
+                    let path = directory.path(file);
+                    format!(
+                        "process 0 is to tell where it listens in {}: {error}; where no directory is shared, give all \
+                         processes the same {SECRET}",
+                        path.display()
+                    )
+                })?;
+                let told = rendezvous(&text).ok_or("process 0 told nothing that makes sense")?;
+                Ok(Rendezvous {
+                    places: places.clone().unwrap_or(told.places),
+                    ..told
+                })
+            }
         }
     }
 
     /// A file that the processes of the job on one host share.
     pub fn page(&self) -> PathBuf {
-        file_of("start", &self.job)
+        self.directory.path(&file_of("start", &self.job))
     }
 
     /// Takes back the files that the job shared.
     pub fn close(self) {
-        let _ = fs::remove_file(self.page());
-        if let Places::Told(file) = &self.places {
-            let _ = fs::remove_file(file);
+        self.directory.remove(&file_of("start", &self.job));
+        if let Knowledge::Told {
+            directory, file, ..
+        } = &self.knowledge
+        {
+            directory.remove(file);
         }
         if let Some(hub) = &self.hub {
             hub.expect_ends();
@@ -151,12 +156,119 @@ impl Meeting {
     }
 }
 
-/// The exchange, in process 0 alone.
-fn listen(job: &Job, name: &str, addresses: &[SocketAddr]) -> io::Result<Option<Hub>> {
-    match job.rank {
-        0 => Hub::listen(addresses, name, job.size).map(Some),
-        _ => Ok(None),
+/// What is known of a meeting before anybody has met.
+struct Door<'a> {
+    job: &'a Job,
+    name: String,
+    /// Those of which process 0 takes the first that is free.
+    addresses: Vec<SocketAddr>,
+    /// Where the others look, unless process 0 tells.
+    places: Option<Vec<String>>,
+}
+
+impl Door<'_> {
+    /// The exchange, in process 0 alone.
+    fn listen(&self, name: &str, secret: &Secret) -> Result<Option<Hub>, Failure> {
+        let listen = || Hub::listen(&self.addresses[..], name, secret, self.job.size);
+        match self.job.rank {
+            0 => listen().map(Some).map_err(|source| Failure::System {
+                doing: "listen for the exchange",
+                source,
+            }),
+            _ => Ok(None),
+        }
     }
+
+    fn by_secret(self, secret: Secret, directory: RuntimeDirectory) -> Result<Meeting, Failure> {
+        let hub = self.listen(&self.name, &secret)?;
+        Ok(Meeting {
+            job: self.name,
+            hub,
+            knowledge: Knowledge::Known(Rendezvous {
+                places: self.places.unwrap_or_default(),
+                secret,
+            }),
+            directory,
+        })
+    }
+
+    fn by_file(
+        self,
+        at: RuntimeDirectory,
+        directory: RuntimeDirectory,
+    ) -> Result<Meeting, Failure> {
+        let file = file_of("exchange", &self.name);
+        let secret = Secret::random();
+        let hub = self.listen(&self.name, &secret)?;
+        if let Some(hub) = &hub {
+            let place = hub.address().to_string();
+            at.leave(&file, &note(&place, &secret))
+                .map_err(|source| Failure::Directory {
+                    path: at.path(&file),
+                    source,
+                })?;
+        }
+        Ok(Meeting {
+            job: self.name,
+            hub,
+            knowledge: Knowledge::Told {
+                directory: at,
+                file,
+                places: self.places,
+            },
+            directory,
+        })
+    }
+
+    fn by_board(self, descriptor: i32, directory: RuntimeDirectory) -> Result<Meeting, Failure> {
+        let trouble = |source| Failure::System {
+            doing: "find process 0 of the job by its process manager",
+            source,
+        };
+        let mut board = Board::open(descriptor).map_err(trouble)?;
+        let name = board.job().to_owned();
+        let secret = Secret::random();
+        let hub = self.listen(&name, &secret)?;
+        let mut tell = || -> io::Result<Option<Rendezvous>> {
+            if let Some(hub) = &hub {
+                let places = addresses(hub.address().port())?;
+                board.put(KEY, &note(&places, &secret))?;
+            }
+            board.wait()?;
+            let told = board.get(KEY)?;
+            Ok(rendezvous(&told))
+        };
+        let told = tell().map_err(trouble)?;
+        board.close().map_err(trouble)?;
+        let nonsense = || {
+            trouble(io::Error::other(
+                "process 0 put up nothing that makes sense",
+            ))
+        };
+        let told = told.ok_or_else(nonsense)?;
+        Ok(Meeting {
+            job: name,
+            hub,
+            knowledge: Knowledge::Known(Rendezvous {
+                places: self.places.unwrap_or(told.places),
+                ..told
+            }),
+            directory,
+        })
+    }
+}
+
+/// What process 0 tells: a word without spaces, for a board takes no others.
+fn note(places: &str, secret: &Secret) -> String {
+    format!("{};{places}", secret.reveal())
+}
+
+fn rendezvous(note: &str) -> Option<Rendezvous> {
+    let (secret, places) = note.split_once(';')?;
+    Some(Rendezvous {
+        places: places.split(',').map(str::to_owned).collect(),
+        secret: Secret::told(secret),
+    })
 }
 
 /// All addresses of this host at each of the ports: IPv6, which takes IPv4 too, or IPv4 where there is no IPv6.
@@ -194,7 +306,7 @@ fn addresses(port: u16) -> io::Result<String> {
     let mut words = String::new();
     for address in outward.flat_map(|one| &one.addresses).filter(routed) {
         let place = SocketAddr::new(*address, port).to_string();
-        if words.len() + 1 + place.len() > LONGEST_VALUE {
+        if words.len() + 1 + place.len() > LONGEST_PLACES {
             break;
         }
         if !words.is_empty() {
@@ -208,13 +320,14 @@ fn addresses(port: u16) -> io::Result<String> {
     }
 }
 
-fn file_of(purpose: &str, job: &str) -> PathBuf {
+/// The name of a file of a job, whatever the job is called.
+fn file_of(purpose: &str, job: &str) -> String {
     let job: String = job
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(LONGEST_NAME)
         .collect();
-    let name = format!("verbena-{purpose}-{}-{job}", getuid().as_raw());
-    Path::new(&env::temp_dir()).join(name)
+    format!("{purpose}-{job}")
 }
 
 #[cfg(test)]
@@ -235,7 +348,33 @@ mod tests {
 
     #[test]
     fn a_job_is_a_name_of_a_file_whatever_it_is_called() {
-        let file = file_of("start", "a.b/1");
-        assert!(file.to_string_lossy().ends_with("-a-b-1"));
+        assert_eq!(file_of("start", "a.b/1"), "start-a-b-1");
+        assert!(file_of("start", &"x".repeat(1000)).len() < 255);
+    }
+
+    #[test]
+    fn what_process_0_tells_is_understood() {
+        let secret = Secret::random();
+        let told = rendezvous(&note("10.0.0.1:99,[fd00::1]:99", &secret)).unwrap();
+        assert_eq!(told.places, ["10.0.0.1:99", "[fd00::1]:99"]);
+        assert_eq!(told.secret, secret);
+        assert_eq!(rendezvous("10.0.0.1:99"), None);
+        // A board takes so much for sure, and no spaces.
+        let longest = note(&"x".repeat(LONGEST_PLACES), &secret);
+        assert!(longest.len() <= LONGEST_VALUE && !longest.contains(char::is_whitespace));
+    }
+
+    #[test]
+    fn a_secret_that_can_be_guessed_is_refused() {
+        let job = Job {
+            launcher: "mpi",
+            rank: 1,
+            size: 2,
+            id: "7".to_owned(),
+            hosts: Hosts::Named(vec!["one".to_owned()]),
+            secret: Some(Secret::told("short")),
+        };
+        let words = Meeting::of(&job, None).err().unwrap().to_string();
+        assert!(words.contains(SECRET), "{words}");
     }
 }

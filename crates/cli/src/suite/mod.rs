@@ -13,6 +13,7 @@ pub mod plan;
 mod pmi;
 pub mod process;
 pub mod progress;
+pub mod runtime;
 pub mod session;
 pub mod target;
 pub mod virtual_session;

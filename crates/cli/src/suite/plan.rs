@@ -43,6 +43,8 @@ pub struct Task {
     pub floor_latency: Option<f64>,
     /// Memory copies on this host, by size.
     pub copies: Vec<(usize, f64)>,
+    /// Memory copies over buffers in turn that the caches do not hold.
+    pub copies_in_turn: Option<f64>,
     /// Times of the computation that tells an undisturbed processor.
     pub paces: Paces,
     /// Processors that the launcher may use.
@@ -64,6 +66,8 @@ pub struct Plan {
     pub size: usize,
     /// Where the exchange listens.
     pub hub: String,
+    /// What a process proves to the exchange that it knows. The environment of a process is its user's alone to read.
+    pub secret: String,
     /// The page for barriers.
     pub page: PathBuf,
 }
@@ -75,6 +79,8 @@ pub struct Floors {
     pub latency: Option<f64>,
     /// Memory copies as (bytes, bytes a second).
     pub copies: Vec<(usize, f64)>,
+    /// The same over buffers in turn, in bytes a second.
+    pub copies_in_turn: Option<f64>,
     /// Times of the computation that tells an undisturbed processor.
     pub paces: Paces,
 }
@@ -101,6 +107,7 @@ impl Task {
             nanos_per_tick,
             floor_latency: floors.latency,
             copies: floors.copies,
+            copies_in_turn: floors.copies_in_turn,
             paces: floors.paces,
             cores: processors::count(),
         }
@@ -127,6 +134,7 @@ impl Task {
             seed: self.seed,
             floor_latency: self.floor_latency,
             copies: self.copies.clone(),
+            copies_in_turn: self.copies_in_turn,
             paces: self.paces.clone(),
             cores: Some(processors),
         }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_fabric::verbs::{Hosts, JobGroup, OpenRequest, Patience, VerbsProcess, connect_to_hub};
+use verbena_fabric::verbs::{
+    Hosts, JobGroup, OpenRequest, Patience, Rendezvous, VerbsProcess, connect_to_hub,
+};
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
 use verbena_report::schema::Line;
@@ -25,8 +27,8 @@ pub struct Standing<'a> {
     pub size: usize,
     /// The job's name.
     pub job: &'a str,
-    /// Where the exchange may listen.
-    pub places: &'a dyn Fn() -> Vec<String>,
+    /// Where the exchange may listen and what proves that it does, or why that is not known yet.
+    pub rendezvous: &'a dyn Fn() -> Result<Rendezvous, String>,
     /// The page for barriers, if all are on one node.
     pub page: &'a Path,
 }
@@ -47,7 +49,7 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
     patience.stop = stop;
     let mut slow = patience.clone();
     slow.limit = EXCHANGE_PATIENCE;
-    let mut exchange = connect_to_hub(standing.places, standing.job, rank, &slow)?;
+    let mut exchange = connect_to_hub(standing.rendezvous, standing.job, rank, &slow)?;
     let hosts = Hosts::ask(&mut exchange, rank, size, &slow)?;
     let page = hosts.page(&mut exchange, standing.page, &slow)?;
     let group = JobGroup::new(hosts.placement(), Some(exchange), page, clock.clone(), slow);

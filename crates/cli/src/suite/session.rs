@@ -18,6 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use verbena_fabric::verbs::VerbsProcess;
+use verbena_fabric::{Fabric, Group, executor};
 use verbena_measure::clock::Clock;
 use verbena_measure::pace::Paces;
 use verbena_measure::processors;
@@ -30,6 +32,9 @@ use verbena_workloads::{Benchmark, host};
 
 /// How long a processor is watched for its full speed: longer than a slice of the system's scheduler.
 const PACE: Duration = Duration::from_millis(30);
+
+/// Bytes that are copied at a time for the bound of streams over buffers in turn.
+const IN_TURN: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
 /// What to run.
 pub struct Session<'a> {
@@ -135,15 +140,9 @@ impl Session<'_> {
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
         let mut random = verbena_measure::random::Random::new(task.seed);
         let mut progress = Progress::new(order.len() * launches as usize);
-        let limit = self
-            .options
-            .minutes
-            .map(|minutes| Duration::from_secs(60) * minutes);
         let started = Instant::now();
         for number in 0..launches {
-            // As long as the rounds before it, it would end too late.
-            let after = started.elapsed() * (number + 1) / number.max(1);
-            if number > 0 && limit.is_some_and(|limit| after > limit) {
+            if self.is_too_late(started, number) {
                 break;
             }
             if number > 0 {
@@ -168,18 +167,32 @@ impl Session<'_> {
                 match ended {
                     Ended::Well => {}
                     Ended::Interrupted => return Ok(Ended::Interrupted),
-                    Ended::Failed(reason) => books.take(Line::Failure(PointFailure {
-                        benchmark: benchmark.name.to_owned(),
-                        launch: number,
-                        parameters: Parameters::new(),
-                        reason,
-                        unsupported: false,
-                    }))?,
+                    Ended::Failed(reason) => books.take(failure(benchmark, number, reason))?,
                 }
                 progress.end();
             }
         }
         Ok(Ended::Well)
+    }
+
+    /// Whether a launch, as long as those before it, would end too late.
+    fn is_too_late(&self, started: Instant, number: u32) -> bool {
+        let minutes = |minutes| Duration::from_secs(60) * minutes;
+        let limit = self.options.minutes.map(minutes);
+        let after = started.elapsed() * (number + 1) / number.max(1);
+        number > 0 && limit.is_some_and(|limit| after > limit)
+    }
+
+    /// The same of a job, whose processes do as the first one says: each has a clock of its own.
+    fn fits(
+        &self,
+        fabric: &VerbsProcess,
+        started: Instant,
+        number: u32,
+    ) -> Result<bool, verbena_fabric::Error> {
+        let mine = [u8::from(self.is_too_late(started, number))];
+        let all = executor::block_on(fabric.group().all_gather(&mine))?;
+        Ok(all.first().is_none_or(|first| first[..] != [1]))
     }
 
     /// In a job that a cluster's launcher started, processes stay and each launch makes new queue pairs and buffers.
@@ -189,7 +202,7 @@ impl Session<'_> {
             rank: job.rank,
             size: job.size,
             job: &meeting.job,
-            places: &|| meeting.places(),
+            rendezvous: &|| meeting.rendezvous(),
             page: &meeting.page(),
         };
         let suite = |error: verbena_fabric::Error| Failure::Suite(error.to_string());
@@ -202,10 +215,22 @@ impl Session<'_> {
             }
         };
         let launches = self.options.launches();
-        let mut progress = Progress::new(self.benchmarks.len() * launches as usize);
+        let (fitting, lacking): (Vec<_>, Vec<_>) = self
+            .benchmarks
+            .iter()
+            .copied()
+            .partition(|benchmark| benchmark.processes.least() <= job.size);
+        if job.rank == 0 {
+            lacking.iter().for_each(|one| sink(too_few(one, job.size)));
+        }
+        let mut progress = Progress::new(fitting.len() * launches as usize);
         let mut ended = Ended::Well;
+        let started = Instant::now();
         'all: for number in 0..launches {
-            for benchmark in &self.benchmarks {
+            if !self.fits(&fabric, started, number).map_err(suite)? {
+                break;
+            }
+            for benchmark in &fitting {
                 if job.rank == 0 {
                     progress.begin(benchmark.name);
                 }
@@ -215,16 +240,10 @@ impl Session<'_> {
                         ended = Ended::Interrupted;
                         break 'all;
                     }
-                    // Too few processes for this benchmark: everybody knows, and goes on.
+                    // Nothing that a job has: everybody knows, and goes on.
                     Err(error @ verbena_fabric::Error::Invalid { .. }) => {
                         if job.rank == 0 {
-                            sink(Line::Failure(PointFailure {
-                                benchmark: benchmark.name.to_owned(),
-                                launch: number,
-                                parameters: Parameters::new(),
-                                reason: error.to_string(),
-                                unsupported: false,
-                            }));
+                            sink(failure(benchmark, number, error.to_string()));
                         }
                     }
                     Err(error) => {
@@ -248,6 +267,31 @@ impl Session<'_> {
     }
 }
 
+/// What is said of a launch that failed.
+fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Line {
+    Line::Failure(PointFailure {
+        benchmark: benchmark.name.to_owned(),
+        launch,
+        parameters: Parameters::new(),
+        reason,
+        unsupported: false,
+    })
+}
+
+/// What is said of a benchmark that wants more processes than the job has: it is no failure of the adapter.
+fn too_few(benchmark: &Benchmark, size: usize) -> Line {
+    let least = benchmark.processes.least();
+    Line::Failure(PointFailure {
+        benchmark: benchmark.name.to_owned(),
+        launch: 0,
+        parameters: Parameters::new(),
+        reason: format!(
+            "not applicable: it needs at least {least} processes, and the job has {size}"
+        ),
+        unsupported: true,
+    })
+}
+
 /// The floor of latencies and the bounds of bandwidths through memory on this host. The floor is the figure that the baseline
 /// itself gives, a median; of copies it is the fastest that was seen, for what else ran at the time is no part of a bound.
 fn floors(paces: Paces) -> Floors {
@@ -258,9 +302,13 @@ fn floors(paces: Paces) -> Floors {
         let size = 1 << power;
         Some((size, Sample::new(host::copy(size))?.max()))
     });
+    let in_turn = IN_TURN
+        .into_iter()
+        .filter_map(|size| Some(Sample::new(host::copy_in_turn(size))?.max()));
     Floors {
         latency: latency.map(|s| s.median()),
         copies: copies.collect(),
+        copies_in_turn: in_turn.reduce(f64::max),
         paces,
     }
 }

@@ -106,4 +106,10 @@ impl Region for ModelRegion {
         process.copy(length as u64, CacheState::Cold).await;
         self.write(to, &bytes)
     }
+
+    async fn consume(&self, offset: usize, length: usize) -> Result<()> {
+        self.bytes.check("Region::consume", offset, length)?;
+        self.core.process.read(length as u64).await;
+        Ok(())
+    }
 }

@@ -1,24 +1,31 @@
 //! The job of a measured fabric: ranks from the launcher, nodes from the processes themselves, the exchange over TCP, barriers and the synchronised
 //! start through a page that the processes of a node share.
 //!
-//! On one node the agreed instant is one clock's. Over several nodes there is no common clock here: the start is the end
-//! of a barrier over the exchange, and the skew that a result reports is what that leaves.
+//! On one node the agreed instant is one clock's. Over several nodes each has its own clock: before each start they are
+//! compared ([`super::clocks`]), and the instant is the first member's clock's, by everybody's own. By how much that may be
+//! wrong is told with it.
 
+use super::clocks::{ClockPort, Told};
 use super::exchange::Connection;
 use super::patience::Patience;
 use crate::clock::Ticks;
 use crate::error::{Error, Result};
 use crate::group::Group;
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verbena_measure::clock::Clock;
 use verbena_measure::start::{COUNTERS, SharedPage};
 
 /// How far ahead the agreed instant lies, in nanoseconds: enough for everybody to see it.
 const AHEAD_NANOS: f64 = 20_000.0;
+/// The same over several nodes: so many times as long as everybody's meeting at the exchange took, which it must tell everybody
+/// twice.
+const AHEAD_MEETINGS: u32 = 4;
+const LEAST_AHEAD: Duration = Duration::from_millis(2);
+const MOST_AHEAD: Duration = Duration::from_millis(100);
 /// A barrier waits no longer, so that those who wait there for a hung process still come to the exchange in time to be
 /// told apart from it.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
@@ -46,6 +53,8 @@ pub struct JobGroup {
     patience: Patience,
     at_barriers: Patience,
     clock: Clock,
+    clock_port: OnceCell<ClockPort>,
+    start_error: Cell<Option<f64>>,
 }
 
 #[derive(Clone, Copy)]
@@ -91,6 +100,8 @@ impl JobGroup {
             patience,
             at_barriers,
             clock,
+            clock_port: OnceCell::new(),
+            start_error: Cell::new(None),
         }
     }
 
@@ -108,6 +119,74 @@ impl JobGroup {
                 format!("no exchange to reach {members:?}"),
             )),
         }
+    }
+
+    fn clock_port(&self) -> Result<&ClockPort> {
+        if let Some(port) = self.clock_port.get() {
+            return Ok(port);
+        }
+        let address = self.address_of(self.placement.rank);
+        let port = ClockPort::open(address, &self.clock)?;
+        Ok(self.clock_port.get_or_init(|| port))
+    }
+
+    /// Agreement on an instant among processes of several nodes. Of each node the first member compares clocks with the first
+    /// of all, whose clock the instant is told by; the others of the node have the same clock.
+    fn align_nodes(&self, members: &[usize]) -> Result<Ticks> {
+        let port = self.clock_port()?;
+        let since = Instant::now();
+        let told = self.gather(members, &port.told()?.to_bytes())?;
+        let meeting = since.elapsed();
+        let told: Vec<Option<Told>> = told.iter().map(|one| Told::from_bytes(one)).collect();
+        let node = |member: usize| self.node_of(members[member]);
+        let first_of = |at: usize| (0..members.len()).find(|&other| node(other) == node(at));
+        let firsts: Vec<usize> = (1..members.len())
+            .filter(|&at| first_of(at) == Some(at))
+            .collect();
+        let own = members.iter().position(|&m| m == self.placement.rank);
+        let own = own.ok_or_else(|| Error::invalid("Group", "not a member".to_owned()))?;
+        let mut offset = None;
+        if own == 0 {
+            let asker = |&at: &usize| Some((self.address_of(members[at]), told[at]?));
+            let askers: Vec<_> = firsts.iter().filter_map(asker).collect();
+            port.answer(&askers, &self.clock);
+        } else if firsts.contains(&own)
+            && let Some(other) = &told[0]
+        {
+            offset = port.ask(self.address_of(members[0]), other, &self.clock);
+        }
+        let ahead = (AHEAD_MEETINGS * meeting).clamp(LEAST_AHEAD, MOST_AHEAD);
+        let ticks = (ahead.as_nanos() as f64 / self.clock.nanos_per_tick) as u64;
+        let instants = self.gather(members, &(self.clock.now() + ticks).to_le_bytes())?;
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+        let there = instants.first().map_or(0, |bytes| number(bytes));
+        // Where clocks could not be compared, the start is the end of the exchange, and nothing is known of it.
+        let (start, error) = match (&offset, own) {
+            (_, 0) => (there, 0.0),
+            (Some(offset), _) => {
+                let error = offset.error(there) * self.clock.nanos_per_tick;
+                (offset.here(there), error)
+            }
+            (None, _) => (self.clock.now() + ticks, f64::INFINITY),
+        };
+        let mut mine = start.to_le_bytes().to_vec();
+        mine.extend(error.to_le_bytes());
+        let starts = self.gather(members, &mine)?;
+        let part = |at: usize| -> Option<(u64, f64)> {
+            let (start, error) = starts[at].split_at_checked(8)?;
+            Some((number(start), f64::from_bits(number(error))))
+        };
+        let errors = firsts
+            .iter()
+            .map(|&at| part(at).map_or(f64::INFINITY, |(_, error)| error));
+        self.start_error.set(Some(errors.fold(0.0, f64::max)));
+        let start = first_of(own)
+            .and_then(part)
+            .map_or(start, |(start, _)| start);
+        self.patience.until("the agreed instant", || {
+            (self.clock.now() >= start).then_some(())
+        })?;
+        Ok(Ticks(start))
     }
 
     /// The page's counter for a set of members, agreed once over the exchange: the largest index that any of them has
@@ -176,11 +255,18 @@ impl Group for JobGroup {
             .until("a barrier", || page.complete(counter, count).then_some(()))
     }
 
+    fn start_error(&self) -> Option<f64> {
+        self.start_error.get()
+    }
+
     async fn align(&self, members: &[usize]) -> Result<Ticks> {
-        self.barrier(members).await?;
-        let Some(page) = self.page.as_ref().filter(|_| members.len() > 1) else {
+        if members.len() < 2 {
             return Ok(Ticks(self.clock.now()));
+        }
+        let Some(page) = &self.page else {
+            return self.align_nodes(members);
         };
+        self.barrier(members).await?;
         let slot = self.slots.borrow()[members];
         let instant = page.counter(counter_of(slot.index) + 1);
         if members[0] == self.placement.rank {
@@ -198,7 +284,7 @@ impl Group for JobGroup {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exchange::{Hub, connect_to_hub};
+    use super::super::exchange::{Hub, Rendezvous, Secret, connect_to_hub};
     use super::super::hosts::Hosts;
     use super::*;
     use crate::executor::block_on;
@@ -206,18 +292,23 @@ mod tests {
     #[test]
     fn processes_of_a_node_agree_on_an_instant() {
         let size = 3;
-        let hub = Hub::listen("127.0.0.1:0", "job", size).unwrap();
+        let secret = Secret::random();
+        let hub = Hub::listen("127.0.0.1:0", "job", &secret, size).unwrap();
         let path = std::env::temp_dir().join(format!("verbena-job-test-{}", std::process::id()));
         let clock = Clock::system();
         std::thread::scope(|scope| {
             let agreed: Vec<_> = (0..size)
                 .map(|rank| {
-                    let (path, clock, address) = (&path, clock.clone(), hub.address());
+                    let (path, clock) = (&path, clock.clone());
+                    let rendezvous = Rendezvous {
+                        places: vec![hub.address().to_string()],
+                        secret: secret.clone(),
+                    };
                     scope.spawn(move || {
                         let mut patience = Patience::new(Duration::from_secs(20));
                         patience.yielding = true;
-                        let places = || vec![address.to_string()];
-                        let mut exchange = connect_to_hub(places, "job", rank, &patience).unwrap();
+                        let meet = || Ok(rendezvous.clone());
+                        let mut exchange = connect_to_hub(meet, "job", rank, &patience).unwrap();
                         let hosts = Hosts::ask(&mut exchange, rank, size, &patience).unwrap();
                         assert_eq!(hosts.placement().machines, vec![0; size]);
                         let page = hosts.page(&mut exchange, path, &patience).unwrap();
@@ -242,5 +333,71 @@ mod tests {
             assert_eq!(agreed[0], agreed[2]);
         });
         std::fs::remove_file(path).unwrap();
+    }
+
+    /// Two hosts, in two threads: one's clock is 3 ms ahead and 20 ppm faster. What their starts are apart by their own
+    /// accounts must be what they are apart by one clock.
+    #[test]
+    fn the_skew_of_starts_on_clocks_apart_is_known() {
+        let secret = Secret::random();
+        let hub = Hub::listen("127.0.0.1:0", "apart", &secret, 2).unwrap();
+        let starts = |rank: usize, clock: Clock| {
+            let patience = Patience::new(Duration::from_secs(20));
+            let meet = || {
+                Ok(Rendezvous {
+                    places: vec![hub.address().to_string()],
+                    secret: secret.clone(),
+                })
+            };
+            let exchange = connect_to_hub(meet, "apart", rank, &patience).unwrap();
+            let placement = Placement {
+                rank,
+                nodes: vec![0, 1],
+                machines: vec![0, 0],
+                addresses: vec![None; 2],
+            };
+            let group = JobGroup::new(placement, Some(exchange), None, clock.clone(), patience);
+            let real = Clock::system();
+            let start = || {
+                let agreed = block_on(group.align(&[0, 1])).unwrap();
+                let error = group.start_error().expect("two clocks");
+                // Both clocks at one moment: between the two readings of the one nothing else was done.
+                loop {
+                    let (before, own, after) = (real.now(), clock.now(), real.now());
+                    if after - before < 500 {
+                        let by_own = own as i64 - agreed.0 as i64;
+                        return (before as i64, by_own, error);
+                    }
+                }
+            };
+            (0..20).map(|_| start()).collect::<Vec<_>>()
+        };
+        let starts = &starts;
+        let [here, there] = std::thread::scope(|scope| {
+            let here = scope.spawn(|| starts(0, Clock::system()));
+            let there = scope.spawn(|| starts(1, Clock::apart(3_000_000, 20.0)));
+            [here, there].map(|one| one.join().unwrap())
+        });
+        let mut known = 0;
+        let mut missed = Vec::new();
+        for (a, b) in here.iter().zip(&there) {
+            let (real, told) = (a.0 - b.0, a.1 - b.1);
+            assert_eq!(a.2, b.2);
+            if a.2.is_finite() {
+                known += 1;
+                missed.push((real - told).abs());
+                assert!(
+                    (real - told).abs() as f64 <= a.2 + 1000.0,
+                    "{real} ns, {told} ns told, {} ns said",
+                    a.2
+                );
+            }
+        }
+        missed.sort_unstable();
+        println!(
+            "missed by {missed:?} ns, said {:?}",
+            here.iter().map(|a| a.2.round()).collect::<Vec<_>>()
+        );
+        assert!(known > 0, "clocks could never be compared");
     }
 }

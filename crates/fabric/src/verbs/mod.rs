@@ -4,6 +4,7 @@
 //! check, the filling of the C structures and a reading of the stop flags once in a thousand spins; the cost is
 //! measured by [`overhead`] (`cargo run --release --example overhead`) and must stay under 20 ns an operation.
 
+mod clocks;
 mod exchange;
 mod hosts;
 mod job;
@@ -14,7 +15,7 @@ mod process;
 mod queues;
 mod seats;
 
-pub use exchange::{Hub, connect_to_hub};
+pub use exchange::{Hub, Rendezvous, Secret, connect_to_hub};
 pub use hosts::Hosts;
 pub use job::{JobGroup, Placement as JobPlacement};
 pub use memory::{VerbsBuffer, VerbsRegion};

@@ -385,6 +385,7 @@ impl Fabric for VerbsProcess {
             shared_receive: request.shared_receive.map_or(0, |shared| shared.number()),
             lid: self.port.lid,
             gid: self.port.gid.0,
+            mtu_code: u8::try_from(self.port.mtu_code).unwrap_or(0),
         };
         Ok(VerbsPair {
             inner,

@@ -251,7 +251,7 @@ impl QueuePair<VerbsProcess> for VerbsPair {
             peer: remote.pair,
             peer_psn: remote.psn,
             psn: self.endpoint.psn,
-            mtu_code: self.port.mtu_code,
+            mtu_code: self.port.mtu_code_to(remote),
             reads_served: self.port.reads,
             reads_initiated: self.port.reads,
             timeout: 14,
@@ -326,6 +326,15 @@ impl QueuePair<VerbsProcess> for VerbsPair {
 }
 
 impl super::process::Port {
+    /// The packets of a connection are as large as both of its ports can: `enum ibv_mtu` rises with the size.
+    fn mtu_code_to(&self, remote: &Endpoint) -> u32 {
+        match remote.mtu_code {
+            // It did not say.
+            0 => self.mtu_code,
+            theirs => self.mtu_code.min(u32::from(theirs)),
+        }
+    }
+
     pub(super) fn path_to(&self, remote: &Endpoint) -> Path {
         Path {
             lid: remote.lid,
@@ -372,5 +381,31 @@ impl SharedReceive<VerbsRegion> for VerbsSharedReceive {
         self.inner
             .post_receive(&mut self.scratch.borrow_mut(), requests)
             .map_err(|error| refused("ibv_post_srq_recv", error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::process::Port;
+    use super::*;
+
+    #[test]
+    fn packets_fit_both_ports() {
+        let port = Port {
+            number: 1,
+            lid: 0,
+            gid: v::Gid([0; 16]),
+            gid_index: 0,
+            global: true,
+            mtu_code: 3,
+            reads: 16,
+        };
+        let to = |mtu_code| {
+            port.mtu_code_to(&Endpoint {
+                mtu_code,
+                ..Endpoint::default()
+            })
+        };
+        assert_eq!([to(0), to(2), to(3), to(5)], [3, 2, 3, 3]);
     }
 }

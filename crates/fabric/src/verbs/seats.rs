@@ -62,7 +62,7 @@ impl Seats {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exchange::{Hub, connect_to_hub};
+    use super::super::exchange::{Hub, Rendezvous, Secret, connect_to_hub};
     use super::super::job::{JobGroup, Placement};
     use super::super::patience::Patience;
     use super::*;
@@ -74,11 +74,17 @@ mod tests {
     fn a_pair_that_works_alone_has_a_processor_each() {
         let usable = allowed();
         let size = usable.len() + 1;
-        let hub = Hub::listen("127.0.0.1:0", "seats", size).unwrap();
+        let secret = Secret::random();
+        let hub = Hub::listen("127.0.0.1:0", "seats", &secret, size).unwrap();
         let seat = |rank: usize| {
             let patience = Patience::new(Duration::from_secs(20));
-            let places = || vec![hub.address().to_string()];
-            let exchange = connect_to_hub(places, "seats", rank, &patience).unwrap();
+            let meet = || {
+                Ok(Rendezvous {
+                    places: vec![hub.address().to_string()],
+                    secret: secret.clone(),
+                })
+            };
+            let exchange = connect_to_hub(meet, "seats", rank, &patience).unwrap();
             let placement = Placement {
                 rank,
                 // What shares processors is the machine.

@@ -2,6 +2,7 @@
 //! calibrations agree, else `CLOCK_MONOTONIC_RAW` itself.
 
 mod calibrate;
+pub mod offset;
 #[allow(unsafe_code, reason = "reads the counter and the system clock")]
 mod source;
 
@@ -21,10 +22,15 @@ pub struct Clock {
     pub refused_counter: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Counter,
     System,
+    /// The system's as another host's might be: so many nanoseconds ahead, and so many parts faster.
+    Apart {
+        ahead: u64,
+        faster: f64,
+    },
 }
 
 impl Clock {
@@ -50,6 +56,13 @@ impl Clock {
     /// `CLOCK_MONOTONIC_RAW`.
     pub fn system() -> Clock {
         Clock::describe(Kind::System, 1.0, Some("not asked for".to_owned()))
+    }
+
+    /// `CLOCK_MONOTONIC_RAW` as it might be on another host: ahead, and faster by so many millionths. For trying out what
+    /// compares clocks.
+    pub fn apart(ahead: u64, millionths: f64) -> Clock {
+        let faster = millionths * 1e-6;
+        Clock::describe(Kind::Apart { ahead, faster }, 1.0, None)
     }
 
     fn describe(kind: Kind, nanos_per_tick: f64, refused_counter: Option<String>) -> Clock {
@@ -79,6 +92,10 @@ impl Clock {
         match self.kind {
             Kind::Counter => source::counter(),
             Kind::System => source::system_nanos(),
+            Kind::Apart { ahead, faster } => {
+                let nanos = source::system_nanos();
+                nanos + ahead + (nanos as f64 * faster) as u64
+            }
         }
     }
 
@@ -86,7 +103,7 @@ impl Clock {
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Counter => "tsc",
-            Kind::System => "monotonic-raw",
+            Kind::System | Kind::Apart { .. } => "monotonic-raw",
         }
     }
 }

@@ -1,16 +1,21 @@
 //! Bandwidth by message size: one way (writes, reads, sends) and both ways, with the peak and N½ found by the suite.
+//!
+//! The headline is what programs get that work with their data: buffers in turn that no cache holds, read as they arrive by
+//! whoever knows that they are there. Of plain writes nobody does. Beside it, and called so, is the figure of one buffer that
+//! stays in the caches and that nobody reads, which other tools give.
 
-use crate::agreement::{Outcome, attempt};
+use crate::agreement::{Outcome, agree, attempt};
+use crate::bandwidth::receiver::Side;
 use crate::bandwidth::stream::{Flow, Stream};
 use crate::context::{Context, Record};
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
-use crate::rates::rate;
+use crate::rates::{Rated, rate};
 use crate::sampling::Role;
-use crate::wiring::{Kind, Setup, wire};
+use crate::wiring::{Kind, Setup, Wired, wire};
 use verbena_fabric::*;
 use verbena_measure::bound::{Bound, link_payload};
-use verbena_measure::result::{Finding, Parameters};
+use verbena_measure::result::{Finding, Metric, Parameters};
 use verbena_measure::stats::half_power::half_power;
 
 /// In which directions messages flow.
@@ -20,9 +25,23 @@ pub enum Ways {
     Both,
 }
 
+impl Ways {
+    fn number(self) -> f64 {
+        match self {
+            Ways::One => 1.0,
+            Ways::Both => 2.0,
+        }
+    }
+}
+
 /// `bandwidth.write`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Write, Ways::One).await
+}
+
+/// `bandwidth.write-immediate`.
+pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
+    by_size(context, Flow::WriteImmediate, Ways::One).await
 }
 
 /// `bandwidth.write-both`.
@@ -48,7 +67,8 @@ async fn by_size<F: Fabric>(context: &Context<'_, F>, flow: Flow, ways: Ways) ->
             "size" => size, "transport" => "rc",
             "ways" => if ways == Ways::Both { "both" } else { "one" },
         };
-        let point = point(context, &parameters, Stream::new(flow, size), ways, pair);
+        let stream = Stream::as_used(flow, size);
+        let point = beside_cached(context, &parameters, stream, ways, pair);
         if let Some(bandwidth) = attempt(context, &parameters, point).await? {
             curve.push((size as f64, bandwidth));
         }
@@ -57,99 +77,197 @@ async fn by_size<F: Fabric>(context: &Context<'_, F>, flow: Flow, ways: Ways) ->
     Ok(())
 }
 
-/// Measures a stream between the two processes of `pair`, emits bandwidth and message rate, gives the bandwidth.
+/// Measures a stream between the two processes of `pair`, emits bandwidth and message rate.
 pub async fn point<F: Fabric>(
     context: &Context<'_, F>,
     parameters: &Parameters,
     stream: Stream,
     ways: Ways,
     pair: [usize; 2],
+) -> Outcome<()> {
+    let between = Between { pair, ways };
+    let rated = between.measure(context, stream).await?;
+    let metrics = rated.metrics(stream.size, bound(context, stream.size, ways));
+    between.emit(context, parameters, metrics, rated);
+    Ok(())
+}
+
+/// The same, with the bandwidth over one cached buffer beside it; gives the bandwidth.
+async fn beside_cached<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    stream: Stream,
+    ways: Ways,
+    pair: [usize; 2],
 ) -> Outcome<f64> {
-    let rank = context.rank();
-    let peers: Vec<usize> = pair
-        .contains(&rank)
-        .then(|| pair[usize::from(pair[0] == rank)])
-        .into_iter()
-        .collect();
-    let mut setup = Setup::new(Kind::Rc, stream.region());
-    // Far more receives than messages in flight, as perftest has them, so that the receiver is always ready.
-    let factor = if stream.flow == Flow::Send { 8 } else { 2 };
-    let limit = context.fabric.capabilities().max_depth;
-    setup.depth = (factor * stream.window.max(64) as u32).min(limit);
-    if stream.placement == Placement::Inline {
-        setup.inline = stream.size as u32;
-    }
-    let wired = wire(context, &peers, setup).await?;
-    let link = (!peers.is_empty()).then_some(0);
-    let checked = match stream.flow {
-        Flow::Write => Checked::Write,
-        Flow::Read => Checked::Read,
-        Flow::Send => Checked::Send,
+    let size = stream.size;
+    let between = Between { pair, ways };
+    let mut used = between.measure(context, stream).await?;
+    let one = Stream::new(stream.flow, size);
+    let cached = between.measure(context, one).await?;
+    let mut metrics = used.metrics(size, bound_in_turn(context, size, ways));
+    let cached = cached.metrics(size, bound(context, size, ways));
+    metrics.extend(cached.into_iter().filter_map(|metric| {
+        (metric.name == "bandwidth").then(|| Metric {
+            name: "cached-bandwidth".to_owned(),
+            ..metric
+        })
+    }));
+    used.conduct.footprint = Some(stream.footprint() as u64);
+    let reader = match stream.flow {
+        Flow::Write => "nobody",
+        Flow::Read => "initiator",
+        Flow::Send | Flow::WriteImmediate => "receiver",
     };
-    let (size, arrival) = (stream.size, stream.arrival);
-    checking_pass(
-        context,
-        &wired,
-        link,
-        checked,
-        size,
-        arrival,
-        Placement::Reference,
-    )
-    .await?;
-    let sender = rank == pair[0] || ways == Ways::Both && rank == pair[1];
-    let drains = stream.flow == Flow::Send && rank == pair[1];
-    if drains {
-        wired
-            .post_receives(0, (arrival, size), setup.depth as usize - 16)
-            .await?;
-    }
-    let role = match (sender, drains) {
-        (true, _) => Role::Timed,
-        (_, true) => Role::Answering,
-        _ => Role::Idle,
-    };
-    let members: Vec<usize> = match ways {
-        Ways::One if stream.flow != Flow::Send => vec![pair[0]],
-        _ => {
-            let mut both = pair.to_vec();
-            both.sort_unstable();
-            both
-        }
-    };
-    let rated = rate(context, &members, role, async |count| match role {
-        Role::Answering => stream.drain(&wired, 0, count).await,
-        _ => stream.run(&wired, &[0], count).await,
-    })
-    .await?;
-    let metrics = rated.metrics(size, bound(context, size, ways));
+    used.conduct.reader = Some(reader.to_owned());
     let headline = metrics[0].value;
-    let mut conduct = rated.conduct;
-    conduct.validated = true;
-    let active = if ways == Ways::Both { 2 } else { members.len() };
-    context.point(
-        parameters,
-        metrics,
-        Vec::new(),
-        conduct,
-        rated.warnings,
-        active,
-    );
+    between.emit(context, parameters, metrics, used);
     Ok(headline)
 }
 
-/// What limits a stream of such messages.
-pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
-    let factor = if ways == Ways::Both { 2.0 } else { 1.0 };
-    if let Some(link) = context.fabric.capabilities().link {
-        let rate = link.data_bits_per_second;
-        let mut bound = link_payload(rate, link.mtu, link.packet_overhead, size as u64);
-        bound.value *= factor;
-        return Some(bound);
+/// The two processes that a stream is between.
+#[derive(Clone, Copy)]
+struct Between {
+    pair: [usize; 2],
+    ways: Ways,
+}
+
+impl Between {
+    async fn measure<F: Fabric>(self, context: &Context<'_, F>, stream: Stream) -> Outcome<Rated> {
+        let wired = self.wire(context, stream).await?;
+        self.rate(context, &wired, stream).await
     }
-    context.options.copy_bandwidth(size).map(|value| Bound {
-        value: value * factor,
-        reason: "memory copies of this size by one core of this host".to_owned(),
+
+    /// Queue pairs for a stream, over which checked data has gone.
+    async fn wire<F: Fabric>(self, context: &Context<'_, F>, stream: Stream) -> Outcome<Wired<F>> {
+        let peers: Vec<usize> = match self.pair.iter().position(|&m| m == context.rank()) {
+            Some(side) => vec![self.pair[1 - side]],
+            None => Vec::new(),
+        };
+        let mut setup = Setup::new(Kind::Rc, stream.region());
+        // Far more receives than messages in flight, as perftest has them, so that the receiver is always ready.
+        let factor = if stream.flow.is_received() { 8 } else { 2 };
+        let limit = context.fabric.capabilities().max_depth;
+        setup.depth = (factor * stream.window.max(64) as u32).min(limit);
+        if stream.placement == Placement::Inline {
+            setup.inline = stream.size as u32;
+        }
+        let wired = wire(context, &peers, setup).await?;
+        let checked = match stream.flow {
+            Flow::Write => Checked::Write,
+            Flow::WriteImmediate => Checked::WriteImmediate,
+            Flow::Read => Checked::Read,
+            Flow::Send => Checked::Send,
+        };
+        checking_pass(
+            context,
+            &wired,
+            (!peers.is_empty()).then_some(0),
+            checked,
+            stream.size,
+            stream.arrival,
+            Placement::Reference,
+        )
+        .await?;
+        Ok(wired)
+    }
+
+    async fn rate<F: Fabric>(
+        self,
+        context: &Context<'_, F>,
+        wired: &Wired<F>,
+        stream: Stream,
+    ) -> Outcome<Rated> {
+        let rank = context.rank();
+        let sends = rank == self.pair[0] || self.ways == Ways::Both && rank == self.pair[1];
+        let received = stream.flow.is_received();
+        let role = match sends {
+            true => Role::Timed,
+            false if received && rank == self.pair[1] => Role::Answering,
+            false => Role::Idle,
+        };
+        if received {
+            match role {
+                Role::Timed => stream.prepare(wired, 0, Side::Sender).await?,
+                Role::Answering => stream.prepare(wired, 0, Side::Receiver).await?,
+                Role::Idle => {}
+            }
+            // Nobody sends before there is somewhere to receive.
+            agree(context, &[]).await?;
+        }
+        let members: Vec<usize> = match self.ways {
+            Ways::One if !received => vec![self.pair[0]],
+            _ => {
+                let mut both = self.pair.to_vec();
+                both.sort_unstable();
+                both
+            }
+        };
+        rate(context, &members, role, async |count| match role {
+            Role::Answering => stream.drain(wired, 0, count).await,
+            _ => stream.run(wired, &[0], count).await,
+        })
+        .await
+    }
+
+    fn emit<F: Fabric>(
+        self,
+        context: &Context<'_, F>,
+        parameters: &Parameters,
+        metrics: Vec<Metric>,
+        rated: Rated,
+    ) {
+        let mut conduct = rated.conduct;
+        conduct.validated = true;
+        let active = match self.ways {
+            Ways::Both => 2,
+            Ways::One => 1 + usize::from(conduct.reader.as_deref() == Some("receiver")),
+        };
+        context.point(
+            parameters,
+            metrics,
+            Vec::new(),
+            conduct,
+            rated.warnings,
+            active,
+        );
+    }
+}
+
+/// What limits a stream of such messages over one buffer.
+pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
+    link_bound(context, size, ways).or_else(|| {
+        let reason = "memory copies of this size by one core of this host";
+        let copies = context.options.copy_bandwidth(size)?;
+        of_copies(context, copies, ways, reason)
+    })
+}
+
+/// What limits it over buffers in turn.
+fn bound_in_turn<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
+    link_bound(context, size, ways).or_else(|| {
+        let reason = "memory copies over buffers in turn by one core of this host";
+        of_copies(context, context.options.copies_in_turn?, ways, reason)
+    })
+}
+
+fn link_bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
+    let link = context.fabric.capabilities().link?;
+    let rate = link.data_bits_per_second;
+    let mut bound = link_payload(rate, link.mtu, link.packet_overhead, size as u64);
+    bound.value *= ways.number();
+    Some(bound)
+}
+
+fn of_copies<F: Fabric>(
+    context: &Context<'_, F>,
+    bandwidth: f64,
+    ways: Ways,
+    reason: &str,
+) -> Option<Bound> {
+    context.is_through_memory().then(|| Bound {
+        value: bandwidth * ways.number(),
+        reason: reason.to_owned(),
     })
 }
 

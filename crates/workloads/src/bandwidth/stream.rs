@@ -1,5 +1,6 @@
 //! A stream of messages with so many in flight, over one or several links, posted one by one or in lists.
 
+use super::receiver::Credit;
 use crate::wiring::Wired;
 use verbena_fabric::*;
 
@@ -7,13 +8,36 @@ use verbena_fabric::*;
 pub const LONGEST_LIST: usize = 64;
 /// Of the messages of a link, every so many is signalled, or more often with a small window.
 const SIGNAL_EVERY: u64 = 16;
+/// Messages in flight.
+const WINDOW: u64 = 64;
+/// Bytes of the buffers of a stream as programs have them: more than a core has of caches to itself, at both ends.
+pub const FOOTPRINT: usize = 64 << 20;
+/// At least so many buffers, however large the messages: some in flight, and some with the receiver.
+const LEAST_BUFFERS: usize = 8;
 
 /// What flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     Write,
+    WriteImmediate,
     Read,
     Send,
+}
+
+impl Flow {
+    /// Whether a message takes a receive request of its receiver, who so learns of it.
+    pub fn is_received(self) -> bool {
+        matches!(self, Flow::Send | Flow::WriteImmediate)
+    }
+}
+
+/// What becomes of what has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// It is left where it is.
+    Left,
+    /// Whoever knows that it is there reads it: of messages the receiver, of reads the initiator, of plain writes nobody.
+    Read,
 }
 
 /// A stream to run.
@@ -25,11 +49,10 @@ pub struct Stream {
     pub window: u64,
     /// Messages posted with one doorbell.
     pub list: usize,
-    /// Buffers used in turn.
+    /// Buffers used in turn, at both ends.
     pub buffers: usize,
-    /// Bytes from one buffer to the next.
-    pub stride: usize,
-    /// Where buffers begin at the peer.
+    pub arrived: Arrived,
+    /// Where buffers begin that messages arrive in.
     pub arrival: usize,
     pub placement: Placement,
     /// Messages of a link for which one completion is asked, fewer with a small window.
@@ -37,27 +60,50 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Writes of `size` by reference over one buffer.
+    /// By reference over one buffer, which stays in the caches and which nobody reads.
     pub fn new(flow: Flow, size: usize) -> Stream {
         Stream {
             flow,
             size,
-            window: 64,
+            window: WINDOW,
             list: 1,
             buffers: 1,
-            stride: size,
+            arrived: Arrived::Left,
             arrival: size.next_multiple_of(64),
             placement: Placement::Reference,
             signal_every: SIGNAL_EVERY,
         }
     }
 
-    /// Bytes of region that it needs.
-    pub fn region(&self) -> usize {
-        self.arrival + self.stride * self.buffers + self.size + 128
+    /// As a program has it that works with the data: over buffers in turn that the caches do not hold, read as they arrive.
+    pub fn as_used(flow: Flow, size: usize) -> Stream {
+        let one = Stream::new(flow, size);
+        let buffers = (FOOTPRINT / one.stride()).max(LEAST_BUFFERS);
+        Stream {
+            buffers,
+            // No message arrives in a buffer that is still to be read.
+            window: WINDOW.min(buffers as u64 / 4),
+            arrived: Arrived::Read,
+            ..one
+        }
     }
 
-    /// Sends `count` messages over `links` in turn and returns when all are complete.
+    /// Bytes from one buffer to the next.
+    fn stride(&self) -> usize {
+        self.size.next_multiple_of(64)
+    }
+
+    /// Bytes that the buffers take.
+    pub fn footprint(&self) -> usize {
+        self.stride() * self.buffers
+    }
+
+    /// Bytes of region that it needs.
+    pub fn region(&self) -> usize {
+        self.arrival + self.footprint() + self.size + 128
+    }
+
+    /// Sends `count` messages over `links` in turn and returns when all are complete, and read where they are read.
     pub async fn run<F: Fabric>(
         &self,
         wired: &Wired<F>,
@@ -66,89 +112,120 @@ impl Stream {
     ) -> Result<()> {
         let turns = links.len() as u64;
         let every = self.signal_every.min((self.window / turns / 2).max(1));
-        let slices: Vec<[Slice<'_, F::Region>; 1]> = (0..self.buffers)
-            .map(|i| [Slice::new(&wired.region, self.local(i), self.size)])
-            .collect();
-        let template =
-            WorkRequest::<F>::new(0, Operation::Send, &slices[0]).placement(self.placement);
-        let mut list = [template; LONGEST_LIST];
+        let mut credit = Credit::of(self, count);
         let mut covered = vec![0u64; links.len()];
         let mut into = [Completion::default(); 16];
         let (mut posted, mut completed) = (0u64, 0u64);
         while completed < count {
             while posted < count {
                 let link = (posted % turns) as usize;
-                let end = &wired.links[links[link]];
                 let number = (self.list as u64).min(count - posted).min(self.window);
                 if posted - completed + number > self.window {
                     break;
                 }
-                for (i, request) in list[..number as usize].iter_mut().enumerate() {
-                    let index = posted + i as u64;
-                    let buffer = (index % self.buffers as u64) as usize;
-                    covered[link] += 1;
+                credit.until(wired, posted + number).await?;
+                let mark = |i: u64, covered: &mut u64| {
+                    *covered += 1;
                     // The last message over each link ends the stream, so it must be seen.
-                    let last = index + turns >= count || i as u64 + 1 == number && turns > 1;
-                    let signalled = covered[link] >= every || last;
-                    request.operation = self.operation(wired.remotes[end.peer], buffer);
-                    request.local = &slices[buffer];
-                    request.destination = match self.flow {
-                        Flow::Send => end.destination(),
-                        _ => Destination::Connected,
-                    };
-                    request.signal = if signalled {
-                        Signal::Signalled
-                    } else {
-                        Signal::Silent
-                    };
-                    request.id = covered[link];
-                    if signalled {
-                        covered[link] = 0;
+                    let last = posted + i + turns >= count || i + 1 == number && turns > 1;
+                    match *covered >= every || last {
+                        true => (Signal::Signalled, std::mem::take(covered)),
+                        false => (Signal::Silent, *covered),
                     }
-                }
-                end.pair.post_send(&list[..number as usize]).await?;
+                };
+                let covered = &mut covered[link];
+                self.post(wired, links[link], posted, number, |i| mark(i, covered))
+                    .await?;
                 posted += number;
             }
             let got = wired.sends.wait(&mut into, wired.setup.wait).await?;
+            let before = completed;
             for completion in &into[..got] {
                 completed += completion.check()?.id;
             }
+            if self.flow == Flow::Read && self.arrived == Arrived::Read {
+                for message in before..completed {
+                    self.read(wired, self.buffer(message)).await?;
+                }
+            }
         }
-        Ok(())
+        credit.until_all_is_read(wired).await
     }
 
+    /// Posts messages from the `first` on with one doorbell; `mark` says how a message is signalled, and its identifier.
+    #[inline]
+    async fn post<F: Fabric>(
+        &self,
+        wired: &Wired<F>,
+        link: usize,
+        first: u64,
+        number: u64,
+        mut mark: impl FnMut(u64) -> (Signal, u64),
+    ) -> Result<()> {
+        let end = &wired.links[link];
+        let remote = wired.remotes[end.peer];
+        let request = |i: u64, local, (signal, id)| {
+            let operation = self.operation(remote, self.buffer(first + i));
+            let request = WorkRequest::<F>::new(id, operation, local)
+                .signal(signal)
+                .placement(self.placement);
+            match self.flow {
+                Flow::Send | Flow::WriteImmediate => request.to(end.destination()),
+                Flow::Write | Flow::Read => request,
+            }
+        };
+        let slice = |i: u64| {
+            let at = self.local(self.buffer(first + i));
+            [Slice::new(&wired.region, at, self.size)]
+        };
+        if number == 1 {
+            return end.pair.post_send(&[request(0, &slice(0), mark(0))]).await;
+        }
+        let slices: [_; LONGEST_LIST] = std::array::from_fn(|i| slice(i as u64));
+        let mut list = [request(0, &slices[0], (Signal::Silent, 0)); LONGEST_LIST];
+        let list = &mut list[..number as usize];
+        for (i, one) in list.iter_mut().enumerate() {
+            *one = request(i as u64, &slices[i], mark(i as u64));
+        }
+        end.pair.post_send(list).await
+    }
+
+    /// The buffer of a message.
+    #[inline]
+    pub(super) fn buffer(&self, message: u64) -> usize {
+        (message % self.buffers as u64) as usize
+    }
+
+    /// Where what arrives in a buffer begins.
+    #[inline]
+    pub(super) fn arrival_of(&self, buffer: usize) -> usize {
+        self.arrival + buffer * self.stride()
+    }
+
+    /// The processor reads what has arrived in a buffer.
+    pub(super) async fn read<F: Fabric>(&self, wired: &Wired<F>, buffer: usize) -> Result<()> {
+        let at = self.arrival_of(buffer);
+        wired.region.consume(at, self.size).await
+    }
+
+    #[inline]
     fn local(&self, buffer: usize) -> usize {
         match self.flow {
-            Flow::Read => self.arrival + buffer * self.stride,
-            _ => 0,
+            Flow::Read => self.arrival_of(buffer),
+            _ => buffer * self.stride(),
         }
     }
 
     #[inline]
     fn operation(&self, remote: RemoteRegion, buffer: usize) -> Operation {
+        let to = remote.at(self.arrival_of(buffer));
         match self.flow {
-            Flow::Write => Operation::Write {
-                to: remote.at(self.arrival + buffer * self.stride),
+            Flow::Write => Operation::Write { to },
+            Flow::WriteImmediate => Operation::WriteImmediate { to, immediate: 0 },
+            Flow::Read => Operation::Read {
+                from: remote.at(buffer * self.stride()),
             },
-            Flow::Read => Operation::Read { from: remote.at(0) },
             Flow::Send => Operation::Send,
         }
-    }
-
-    /// The other side of sends: receives `count` messages, keeping the queue filled. `filled` receives are posted.
-    pub async fn drain<F: Fabric>(&self, wired: &Wired<F>, link: usize, count: u64) -> Result<()> {
-        let mut into = [Completion::default(); 16];
-        let mut received = 0;
-        while received < count {
-            let got = wired.receives.wait(&mut into, wired.setup.wait).await?;
-            for completion in &into[..got] {
-                completion.check()?;
-            }
-            received += got as u64;
-            wired
-                .post_receives(link, (self.arrival, self.size), got)
-                .await?;
-        }
-        Ok(())
     }
 }

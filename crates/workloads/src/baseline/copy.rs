@@ -2,6 +2,7 @@
 
 use super::real_host;
 use crate::agreement::attempt;
+use crate::bandwidth::stream::FOOTPRINT;
 use crate::context::Context;
 use crate::parameters;
 use std::hint::black_box;
@@ -44,18 +45,29 @@ pub async fn bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes a second, a value a batch.
+/// Bytes a second, a value a batch, over one buffer that is used again and again.
 pub fn measure(size: usize) -> Vec<f64> {
-    let (source, mut target) = (vec![7u8; size], vec![1u8; size]);
+    in_turn(size, size)
+}
+
+/// The same over buffers in turn that the caches do not hold.
+pub fn measure_in_turn(size: usize) -> Vec<f64> {
+    in_turn(size, FOOTPRINT)
+}
+
+fn in_turn(size: usize, footprint: usize) -> Vec<f64> {
+    let (source, mut target) = (vec![7u8; footprint], vec![1u8; footprint]);
+    let buffers = (footprint / size) as u64;
     let mut copies = |count: u64| {
         let start = Instant::now();
-        for _ in 0..count {
-            target.copy_from_slice(black_box(&source));
+        for copy in 0..count {
+            let at = (copy % buffers) as usize * size;
+            target[at..at + size].copy_from_slice(black_box(&source[at..at + size]));
             black_box(&mut target);
         }
         start.elapsed()
     };
-    let mut count = 1;
+    let mut count = buffers;
     while copies(count) < BATCH && count < 1 << 24 {
         count *= 2;
     }

@@ -76,23 +76,48 @@ async fn connect<F: Fabric>(
     }
     let all = agree(context, &told).await?;
     // In an in-process job both ends live on one thread: connecting completes through the listener's backlog.
-    let stream = match rank {
-        _ if rank == pair[0] => {
-            let address = String::from_utf8_lossy(&all[pair[1]]).into_owned();
-            Some(TcpStream::connect(address).map_err(failed)?)
-        }
-        _ => None,
-    };
-    agree(context, &[]).await?;
-    let stream = match listener {
-        Some(listener) => Some(listener.accept().map_err(failed)?.0),
-        None => stream,
-    };
+    let mut stream = None;
+    let mut from = Vec::new();
+    if rank == pair[0] {
+        let address = String::from_utf8_lossy(&all[pair[1]]).into_owned();
+        let one = TcpStream::connect(address).map_err(failed)?;
+        from = told_as(one.local_addr().map_err(failed)?).into_bytes();
+        stream = Some(one);
+    }
+    let all = agree(context, &from).await?;
+    if let Some(listener) = listener {
+        stream = Some(accept(&listener, &all[pair[0]]).map_err(failed)?);
+    }
     if let Some(stream) = &stream {
         stream.set_nodelay(true).map_err(failed)?;
         stream.set_nonblocking(true).map_err(failed)?;
     }
     Ok(stream)
+}
+
+/// An address as both ends see it, whichever family their sockets are of.
+fn told_as(address: SocketAddr) -> String {
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
+}
+
+/// The connection that comes from an address, as it was told over the exchange; strangers' are closed.
+fn accept(listener: &TcpListener, from: &[u8]) -> io::Result<TcpStream> {
+    listener.set_nonblocking(true)?;
+    let since = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok((stream, address)) => {
+                if told_as(address).as_bytes() == from {
+                    return Ok(stream);
+                }
+            }
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
 }
 
 /// Reads all of `bytes`, giving way to other processes of an in-process job while nothing is there.
@@ -224,4 +249,20 @@ async fn stream<F: Fabric>(
         2,
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_does_not_take_the_peers_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _stranger = TcpStream::connect(address).unwrap();
+        let peer = TcpStream::connect(address).unwrap();
+        let from = told_as(peer.local_addr().unwrap());
+        let found = accept(&listener, from.as_bytes()).unwrap();
+        assert_eq!(found.peer_addr().unwrap(), peer.local_addr().unwrap());
+    }
 }

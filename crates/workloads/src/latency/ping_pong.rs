@@ -406,8 +406,11 @@ pub fn straggler(results: &[PairResult]) -> Option<Warning> {
 
 /// A message that one process puts into another's memory cannot be faster than a cache line.
 fn floor<F: Fabric>(context: &Context<'_, F>) -> Option<Bound> {
-    context.options.floor_latency.map(|value| Bound {
-        value,
-        reason: "a cache line from one core to another on this host".to_owned(),
-    })
+    let floor = context.options.floor_latency;
+    floor
+        .filter(|_| context.is_through_memory())
+        .map(|value| Bound {
+            value,
+            reason: "a cache line from one core to another on this host".to_owned(),
+        })
 }

@@ -147,16 +147,21 @@ pub async fn sample_rounds<F: Fabric>(
     if warm.unbound {
         warnings.push(Warning::Unpinned);
     }
-    let skew = sampler.skew;
+    let (skew, error) = (sampler.skew, sampler.start_error);
+    // Where clocks could not be compared, nothing is known of it.
+    let is_known = error.is_finite();
     let conduct = Conduct {
         warmup: warm.operations,
         first: warm.first,
         batch,
-        start_skew: (members.len() > 1 && skew > 0.0).then_some(skew),
+        start_skew: (members.len() > 1 && skew > 0.0 && is_known).then_some(skew),
+        start_error: (error > 0.0 && is_known).then_some(error),
         overlap: None,
         mode: Some(mode.word().to_owned()),
         validated: false,
         disturbed: None,
+        footprint: None,
+        reader: None,
     };
     let sampled = Sampled {
         singles: Vec::new(),

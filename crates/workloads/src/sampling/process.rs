@@ -21,6 +21,8 @@ pub struct Sampler<'a, 'c, F: Fabric, S> {
     pub iteration: u64,
     /// The largest so far of the times between the first process's start of a block and the last one's.
     pub skew: f64,
+    /// By how many nanoseconds that may be wrong.
+    pub start_error: f64,
 }
 
 /// What the warm-up tells, the same in every process.
@@ -53,6 +55,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
             failed: None,
             iteration: 0,
             skew: 0.0,
+            start_error: 0.0,
         }
     }
 
@@ -153,10 +156,14 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         let mut recorder = Recorder::new(usize::try_from(room).unwrap_or(CAP).min(CAP));
         for done in 1..=plan.blocks {
             let start = self.block(plan, &mut recorder).await?;
-            let starts = agree_present(self.context, &pack(&[start])).await?;
-            let told = starts.iter().flatten().flat_map(|start| unpack(start));
-            let told = told.filter(|start| start.is_finite());
-            let (first, last) = told.fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(s), b.max(s)));
+            let error = self.context.fabric.group().start_error().unwrap_or(0.0);
+            let starts = agree_present(self.context, &pack(&[start, error])).await?;
+            let told: Vec<Vec<f64>> = starts.iter().flatten().map(|one| unpack(one)).collect();
+            let begun = told.iter().filter(|one| one[0].is_finite());
+            let (first, last) = begun.fold((f64::MAX, f64::MIN), |(a, b), one| {
+                self.start_error = self.start_error.max(one[1]);
+                (a.min(one[0]), b.max(one[0]))
+            });
             self.skew = self.skew.max(last - first);
             if starts.iter().any(Option::is_none) {
                 break;

@@ -1,0 +1,207 @@
+//! The directory that belongs to this user alone, in which processes of a job leave each other files. Their names may be
+//! guessed, but nobody else can make them first, or read them.
+
+use crate::failure::Failure;
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use verbena_hca::shm::registry;
+
+/// Longest file taken.
+const LONGEST: u64 = 64 << 10;
+/// How often a directory is made that others remove as they end, when it is empty.
+const TRIES: u32 = 100;
+
+/// A directory of mode 0700 that belongs to this user.
+#[derive(Debug, Clone)]
+pub struct RuntimeDirectory {
+    path: PathBuf,
+}
+
+impl RuntimeDirectory {
+    /// That of this host, where also the registry of processes lies.
+    pub fn open() -> Result<RuntimeDirectory, Failure> {
+        RuntimeDirectory::at(registry::directory())
+    }
+
+    /// That of the user's home, which the hosts of a cluster share as a rule.
+    pub fn shared() -> Result<RuntimeDirectory, Failure> {
+        let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty());
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+        let Some(above) = state.map(PathBuf::from).or_else(home) else {
+            let text = "neither HOME nor XDG_STATE_HOME is set, so the job's processes have no directory that they share";
+            return Err(Failure::Input(text.to_owned()));
+        };
+        fs::create_dir_all(&above).map_err(|source| Failure::Directory {
+            path: above.clone(),
+            source,
+        })?;
+        RuntimeDirectory::at(above.join("verbena"))
+    }
+
+    /// This one, made if it is missing.
+    pub fn at(path: PathBuf) -> Result<RuntimeDirectory, Failure> {
+        match make(&path) {
+            Ok(()) => Ok(RuntimeDirectory { path }),
+            Err(source) => Err(Failure::Directory { path, source }),
+        }
+    }
+
+    /// Where a file is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Leaves a file of this content for the user's other processes, in the place of one that was there.
+    pub fn leave(&self, name: &str, text: &str) -> io::Result<()> {
+        let scratch = self.path(&format!("{name}.{}", std::process::id()));
+        let mut tries = 0;
+        loop {
+            let _ = fs::remove_file(&scratch);
+            let written =
+                write_new(&scratch, text).and_then(|()| fs::rename(&scratch, self.path(name)));
+            match written {
+                // The last process of the adapter removed the directory meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                    make(&self.path)?;
+                    tries += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// What such a file says. One that another user could have written or read is refused.
+    pub fn read(&self, name: &str) -> io::Result<String> {
+        // Opened first, so that a network file system asks its server what is new in it.
+        let _ = fs::read_dir(&self.path)?.next();
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc_flags())
+            .open(self.path(name))?;
+        let metadata = file.metadata()?;
+        if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+            return Err(not_private(&metadata, 0o600));
+        }
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    /// Takes a file back, and the directory if nothing is left in it.
+    pub fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.path(name));
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn libc_flags() -> i32 {
+    (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC).bits() as i32
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Makes the directory, or makes sure that it is this user's alone.
+fn make(path: &Path) -> io::Result<()> {
+    for _ in 0..TRIES {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other,
+        }
+        let metadata = match fs::symlink_metadata(path) {
+            // Removed between the two calls.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        let private = metadata.is_dir()
+            && metadata.uid() == geteuid().as_raw()
+            && metadata.mode() & 0o077 == 0;
+        return match private {
+            true => Ok(()),
+            false => Err(not_private(&metadata, 0o700)),
+        };
+    }
+    Err(io::Error::other("others keep removing it"))
+}
+
+fn not_private(metadata: &fs::Metadata, wanted: u32) -> io::Error {
+    let text = format!(
+        "it belongs to user {} with mode {:04o}, and must belong to user {} with mode {wanted:04o}, so that nobody else \
+         reads it or writes to it",
+        metadata.uid(),
+        metadata.mode() & 0o7777,
+        geteuid().as_raw(),
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn place(name: &str) -> PathBuf {
+        let path =
+            std::env::temp_dir().join(format!("verbena-runtime-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    #[test]
+    fn what_is_left_can_be_read_by_this_user_alone() {
+        let directory = RuntimeDirectory::at(place("left")).unwrap();
+        directory.leave("note", "old").unwrap();
+        directory.leave("note", "new").unwrap();
+        assert_eq!(directory.read("note").unwrap(), "new");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(
+            (mode(&directory.path), mode(&directory.path("note"))),
+            (0o700, 0o600)
+        );
+        directory.remove("note");
+        assert!(!directory.path.exists());
+        // Whoever leaves something then makes it again.
+        directory.leave("note", "again").unwrap();
+        directory.remove("note");
+    }
+
+    #[test]
+    fn what_others_may_have_touched_is_refused() {
+        let path = place("open");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let words = RuntimeDirectory::at(path.clone()).unwrap_err().to_string();
+        assert!(
+            words.contains("mode 0755") && words.contains(path.to_str().unwrap()),
+            "{words}"
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        let directory = RuntimeDirectory::at(path.clone()).unwrap();
+        // A link instead of the directory, a link instead of a file, a file that all may write.
+        let link = place("link");
+        symlink(&path, &link).unwrap_or_default();
+        assert!(RuntimeDirectory::at(link.clone()).is_err());
+        symlink("/etc/passwd", directory.path("note")).unwrap();
+        assert!(directory.read("note").is_err());
+        directory.leave("note", "mine").unwrap();
+        assert!(
+            !fs::symlink_metadata(directory.path("note"))
+                .unwrap()
+                .is_symlink()
+        );
+        fs::set_permissions(directory.path("note"), fs::Permissions::from_mode(0o666)).unwrap();
+        let words = directory.read("note").unwrap_err().to_string();
+        assert!(words.contains("mode 0666"), "{words}");
+        fs::remove_dir_all(&path).unwrap();
+        fs::remove_file(&link).unwrap();
+    }
+}

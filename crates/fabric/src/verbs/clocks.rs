@@ -1,0 +1,216 @@
+//! The clocks of several nodes: before each common start, one process of every other node asks the first one's clock, over
+//! UDP, while both spin, for a thread that sleeps wakes up late.
+//!
+//! A question is the answerer's pass and a number; an answer is the asker's pass, the number and the clock's reading. Passes are
+//! random and told over the exchange before each start, so that nobody else can answer, and nothing late counts. Numbers are
+//! little-endian.
+
+use crate::error::{Error, Result};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use verbena_measure::clock::Clock;
+use verbena_measure::clock::offset::{Offset, Reading};
+
+/// Questions asked.
+const QUESTIONS: u32 = 64;
+/// How long an answer is waited for. It comes in microseconds, where nobody has lost the processor; one that comes late bounds
+/// little and is better than none.
+const ANSWER: Duration = Duration::from_millis(100);
+/// How long all of it may take; what is known by then must do.
+const ALL: Duration = Duration::from_secs(1);
+/// Looks before the processor is given to others, who may be those that are waited for.
+const LOOKS: u32 = 500;
+/// The number of what is no question: that there will be none any more. Said several times, for datagrams get lost.
+const NO_MORE: u32 = u32::MAX;
+const FAREWELLS: usize = 3;
+
+const PASS: usize = 16;
+const QUESTION: usize = PASS + 4;
+const REPLY: usize = QUESTION + 8;
+
+/// Where a process asks and answers.
+#[derive(Debug)]
+pub struct ClockPort {
+    socket: UdpSocket,
+    pass: Cell<[u8; PASS]>,
+    nanos_per_tick: f64,
+}
+
+/// What others must know of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Told {
+    port: u16,
+    pass: [u8; PASS],
+    nanos_per_tick: f64,
+}
+
+impl Told {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.port.to_le_bytes().to_vec();
+        bytes.extend(self.pass);
+        bytes.extend(self.nanos_per_tick.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Told> {
+        let (port, rest) = bytes.split_first_chunk()?;
+        let (pass, rest) = rest.split_first_chunk()?;
+        let nanos_per_tick = f64::from_le_bytes(rest.try_into().ok()?);
+        (nanos_per_tick > 0.0).then_some(Told {
+            port: u16::from_le_bytes(*port),
+            pass: *pass,
+            nanos_per_tick,
+        })
+    }
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::Adapter {
+        call: "comparing clocks".to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// Until the next look.
+fn wait(looks: &mut u32) {
+    *looks += 1;
+    match looks.is_multiple_of(LOOKS) {
+        true => std::thread::yield_now(),
+        false => std::hint::spin_loop(),
+    }
+}
+
+impl ClockPort {
+    /// On the address at which other nodes reach this one.
+    pub fn open(address: Option<IpAddr>, clock: &Clock) -> Result<ClockPort> {
+        let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let socket = UdpSocket::bind((address, 0)).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        Ok(ClockPort {
+            socket,
+            pass: Cell::default(),
+            nanos_per_tick: clock.nanos_per_tick,
+        })
+    }
+
+    /// With a new pass.
+    pub(super) fn told(&self) -> Result<Told> {
+        let mut pass = [0; PASS];
+        let random = SystemRandom::new().fill(&mut pass);
+        random.map_err(|_| failed(io::Error::other("no random numbers")))?;
+        self.pass.set(pass);
+        Ok(Told {
+            port: self.socket.local_addr().map_err(failed)?.port(),
+            pass,
+            nanos_per_tick: self.nanos_per_tick,
+        })
+    }
+
+    /// Answers those that ask until they are done.
+    pub(super) fn answer(&self, askers: &[(Option<IpAddr>, Told)], clock: &Clock) {
+        let since = Instant::now();
+        let mut looks = 0;
+        let mut asking: Vec<&Told> = askers.iter().map(|(_, told)| told).collect();
+        while !asking.is_empty() && since.elapsed() < ALL {
+            let mut question = [0; REPLY];
+            let Ok((QUESTION, from)) = self.socket.recv_from(&mut question) else {
+                wait(&mut looks);
+                continue;
+            };
+            let number = &question[PASS..QUESTION];
+            let is_for_me = question[..PASS] == self.pass.get();
+            let asker = asking.iter().position(|told| told.port == from.port());
+            let (true, Some(at)) = (is_for_me, asker) else {
+                continue;
+            };
+            if number == NO_MORE.to_le_bytes() {
+                asking.remove(at);
+                continue;
+            }
+            let mut answer = asking[at].pass.to_vec();
+            answer.extend(number);
+            answer.extend(clock.now().to_le_bytes());
+            let _ = self.socket.send_to(&answer, from);
+        }
+    }
+
+    /// Asks the clock of another process. `None` where it does not answer.
+    pub(super) fn ask(
+        &self,
+        address: Option<IpAddr>,
+        other: &Told,
+        clock: &Clock,
+    ) -> Option<Offset> {
+        let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let place = SocketAddr::new(address, other.port);
+        let since = Instant::now();
+        let mut readings = Vec::with_capacity(QUESTIONS as usize);
+        let say = |number: u32| {
+            let mut question = other.pass.to_vec();
+            question.extend(number.to_le_bytes());
+            self.socket.send_to(&question, place)
+        };
+        for number in 0..QUESTIONS {
+            if since.elapsed() > ALL / 2 {
+                break;
+            }
+            let sent = clock.now();
+            if say(number).is_ok()
+                && let Some((there, back)) = self.hear(number, clock)
+            {
+                readings.push(Reading { sent, there, back });
+            }
+        }
+        for _ in 0..FAREWELLS {
+            let _ = say(NO_MORE);
+        }
+        Offset::of(&readings, other.nanos_per_tick / self.nanos_per_tick)
+    }
+
+    /// The other clock's reading in the answer to a question, and when it came.
+    fn hear(&self, number: u32, clock: &Clock) -> Option<(u64, u64)> {
+        let since = Instant::now();
+        let mut looks = 0;
+        while since.elapsed() < ANSWER {
+            let mut answer = [0; REPLY + 1];
+            let got = self.socket.recv_from(&mut answer);
+            let back = clock.now();
+            let is_mine =
+                answer[..PASS] == self.pass.get() && answer[PASS..QUESTION] == number.to_le_bytes();
+            if matches!(got, Ok((REPLY, _))) && is_mine {
+                let there = answer[QUESTION..REPLY].try_into().expect("eight bytes");
+                return Some((u64::from_le_bytes(there), back));
+            }
+            wait(&mut looks);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_arrives() {
+        let port = ClockPort::open(None, &Clock::system()).unwrap();
+        let told = port.told().unwrap();
+        assert_eq!(Told::from_bytes(&told.to_bytes()), Some(told));
+        for wrong in [&b""[..], &[0; 26], &told.to_bytes()[1..]] {
+            assert_eq!(Told::from_bytes(wrong), None);
+        }
+    }
+
+    #[test]
+    fn who_gets_no_answer_knows_nothing_and_goes_on() {
+        let clock = Clock::system();
+        let [asks, silent] = [(); 2].map(|()| ClockPort::open(None, &clock).unwrap());
+        let other = silent.told().unwrap();
+        assert_eq!(asks.ask(None, &other, &clock), None);
+        // Nobody asks: the answerer goes on too.
+        silent.answer(&[(None, asks.told().unwrap())], &clock);
+    }
+}

@@ -1,0 +1,165 @@
+//! A process's end of the exchange.
+
+use super::frame::{self, GATHERED, LOST, word};
+use super::greeting::{Secret, introduce};
+use crate::error::{Error, Result};
+use crate::verbs::patience::Patience;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long one place is tried for the hub before the next one.
+const PLACE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long until all places are tried again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Where the hub of a job may be, and what proves that it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendezvous {
+    /// HOST:PORT each.
+    pub places: Vec<String>,
+    /// The job's.
+    pub secret: Secret,
+}
+
+/// A process's end of the exchange.
+pub struct Connection {
+    pub(super) stream: TcpStream,
+    replies: Receiver<Vec<u8>>,
+}
+
+/// Connects process `rank` to the hub of the job. The rendezvous is asked for again for a while, for it may be told later;
+/// until then, what is in the way.
+pub fn connect_to_hub(
+    mut rendezvous: impl FnMut() -> std::result::Result<Rendezvous, String>,
+    job: &str,
+    rank: usize,
+    patience: &Patience,
+) -> Result<Connection> {
+    let fail = |reason: String| Error::Adapter {
+        call: "connecting to the exchange".to_owned(),
+        reason,
+    };
+    let since = Instant::now();
+    let stream = 'found: loop {
+        // One trouble explains enough where hundreds of places were tried.
+        let mut trouble = "nobody said where process 0 may listen".to_owned();
+        match rendezvous() {
+            Err(reason) => trouble = reason,
+            Ok(Rendezvous { places, secret }) => {
+                for place in places {
+                    match knock(&place, job, &secret, rank) {
+                        Ok(stream) => break 'found stream,
+                        Err(error) => trouble = format!("{place}: {error}"),
+                    }
+                }
+            }
+        }
+        if patience.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        if since.elapsed() > patience.limit {
+            return Err(fail(trouble));
+        }
+        std::thread::sleep(AGAIN);
+    };
+    let reader = stream
+        .try_clone()
+        .map_err(|error| fail(error.to_string()))?;
+    let (sender, replies) = channel();
+    let lost = Arc::clone(&patience.lost);
+    std::thread::spawn(move || listen(reader, &sender, &lost));
+    Ok(Connection { stream, replies })
+}
+
+/// Asks whether the hub of the job is at a place.
+fn knock(place: &str, job: &str, secret: &Secret, rank: usize) -> io::Result<TcpStream> {
+    let mut trouble = io::Error::new(io::ErrorKind::NotFound, "no address");
+    for address in place.to_socket_addrs()? {
+        match greet(address, job, secret, rank) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => trouble = error,
+        }
+    }
+    Err(trouble)
+}
+
+fn greet(address: SocketAddr, job: &str, secret: &Secret, rank: usize) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, PLACE_PATIENCE)?;
+    introduce(&mut stream, job, secret, rank, PLACE_PATIENCE)?;
+    Ok(stream)
+}
+
+fn listen(mut stream: TcpStream, sender: &Sender<Vec<u8>>, lost: &AtomicUsize) {
+    while let Ok(frame) = frame::read(&mut stream) {
+        if frame.first() == Some(&LOST) {
+            let rank = word(&frame, 1).map_or(0, |rank| rank as usize);
+            lost.store(rank + 1, Ordering::Relaxed);
+        } else if sender.send(frame).is_err() {
+            return;
+        }
+    }
+}
+
+impl Connection {
+    /// The address of this host on the way to the hub.
+    pub fn address(&self) -> Option<IpAddr> {
+        let address = self.stream.local_addr().ok()?;
+        Some(address.ip().to_canonical())
+    }
+
+    /// The address at which the hub was found.
+    pub fn address_of_hub(&self) -> Option<IpAddr> {
+        let address = self.stream.peer_addr().ok()?;
+        Some(address.ip().to_canonical())
+    }
+
+    /// Everybody's bytes among `members`; those of a process that is absent are empty.
+    pub fn gather(
+        &mut self,
+        members: &[usize],
+        mine: &[u8],
+        patience: &Patience,
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut body = Vec::with_capacity(4 + 4 * members.len() + mine.len());
+        body.extend((members.len() as u32).to_le_bytes());
+        members
+            .iter()
+            .for_each(|&member| body.extend((member as u32).to_le_bytes()));
+        body.extend(mine);
+        let gone = |reason: String| Error::Adapter {
+            call: "the exchange".to_owned(),
+            reason,
+        };
+        frame::write(&mut self.stream, &body).map_err(|error| gone(error.to_string()))?;
+        let mut since = None;
+        let frame = loop {
+            match self.replies.recv_timeout(Duration::from_millis(20)) {
+                Ok(frame) => break frame,
+                Err(RecvTimeoutError::Timeout) => patience.look("the exchange", &mut since)?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    patience.look("the exchange", &mut since)?;
+                    return Err(gone("the hub closed the connection".to_owned()));
+                }
+            }
+        };
+        unpack(&frame, members.len()).ok_or_else(|| gone("a malformed reply".to_owned()))
+    }
+}
+
+fn unpack(frame: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
+    let (&kind, mut rest) = frame.split_first()?;
+    if kind != GATHERED {
+        return None;
+    }
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        let length = word(rest, 0)? as usize;
+        parts.push(rest.get(4..4 + length)?.to_vec());
+        rest = &rest[4 + length..];
+    }
+    rest.is_empty().then_some(parts)
+}

@@ -1,0 +1,225 @@
+//! The exchange among processes that die, hang or do not come, and among strangers.
+
+use super::hub::take;
+use super::*;
+use crate::error::Error;
+use crate::verbs::patience::Patience;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+fn patience() -> Patience {
+    Patience::new(Duration::from_secs(20))
+}
+
+fn secret() -> Secret {
+    Secret::told("known to the job")
+}
+
+fn at(address: SocketAddr) -> Rendezvous {
+    Rendezvous {
+        places: vec![address.to_string()],
+        secret: secret(),
+    }
+}
+
+fn join(address: SocketAddr, rank: usize) -> Connection {
+    connect_to_hub(|| Ok(at(address)), "job", rank, &patience()).unwrap()
+}
+
+#[test]
+fn sets_gather_apart_and_in_order() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 4).unwrap();
+    let address = hub.address();
+    std::thread::scope(|scope| {
+        for rank in 0..4usize {
+            scope.spawn(move || {
+                let patience = patience();
+                let mut end = join(address, rank);
+                let half = if rank < 2 { [0, 1] } else { [2, 3] };
+                for turn in 0..50u8 {
+                    let got = end.gather(&half, &[rank as u8, turn], &patience).unwrap();
+                    assert_eq!(got[0], [half[0] as u8, turn]);
+                    assert_eq!(got[1], [half[1] as u8, turn]);
+                }
+                let all = end.gather(&[0, 1, 2, 3], &vec![rank as u8; rank], &patience);
+                let lengths: Vec<usize> = all.unwrap().iter().map(Vec::len).collect();
+                assert_eq!(lengths, [0, 1, 2, 3]);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_lost_process_ends_the_others_wait() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
+    let patience = patience();
+    let places = || Ok(at(hub.address()));
+    let mut first = connect_to_hub(places, "job", 0, &patience).unwrap();
+    let second = join(hub.address(), 1);
+    second.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    let outcome = first.gather(&[0, 1], b"x", &patience);
+    assert!(
+        matches!(outcome, Err(Error::PeerLost { rank: 1, .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(hub.lost(), Some(1));
+}
+
+#[test]
+fn nobody_waits_forever_for_a_process_that_does_not_come() {
+    let hub = Hub::patient(
+        "127.0.0.1:0",
+        "job",
+        &secret(),
+        3,
+        Duration::from_millis(50),
+    )
+    .unwrap();
+    let address = hub.address();
+    let mut hung = join(address, 1);
+    std::thread::scope(|scope| {
+        for rank in [0, 2] {
+            scope.spawn(move || {
+                let patience = patience();
+                let mut end = join(address, rank);
+                for turn in 0..3u8 {
+                    let got = end.gather(&[0, 1, 2], &[turn], &patience).unwrap();
+                    assert_eq!(got, [vec![turn], vec![], vec![turn]]);
+                }
+            });
+        }
+    });
+    assert_eq!(hub.absent(), [1]);
+    // Woken up, it learns that it is out.
+    let late = hung.gather(&[0, 1, 2], b"late", &patience());
+    assert!(late.is_err(), "{late:?}");
+}
+
+#[test]
+fn a_process_passes_by_what_is_not_its_jobs_hub() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Of another job, and of one that has another secret.
+    let other = Hub::listen("127.0.0.1:0", "another job", &secret(), 1).unwrap();
+    let false_one = Hub::listen("127.0.0.1:0", "job", &Secret::random(), 1).unwrap();
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
+    let mut asked = 0;
+    let rendezvous = || {
+        asked += 1;
+        let all = [
+            silent.local_addr().unwrap(),
+            other.address(),
+            false_one.address(),
+            hub.address(),
+        ];
+        match asked {
+            1 => Err("not yet".to_owned()),
+            _ => Ok(Rendezvous {
+                places: all.map(|address| address.to_string()).to_vec(),
+                secret: secret(),
+            }),
+        }
+    };
+    let mut end = connect_to_hub(rendezvous, "job", 0, &patience()).unwrap();
+    assert_eq!(end.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    assert_eq!((other.lost(), false_one.lost()), (None, None));
+}
+
+#[test]
+fn who_does_not_know_the_secret_takes_nobodys_place() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
+    let brief = Patience::new(Duration::from_millis(1));
+    for (job, told) in [
+        ("job", Secret::random()),
+        ("job", Secret::told("")),
+        ("jo", secret()),
+    ] {
+        let wrong = || {
+            Ok(Rendezvous {
+                secret: told.clone(),
+                ..at(hub.address())
+            })
+        };
+        assert!(connect_to_hub(wrong, job, 1, &brief).is_err());
+    }
+    let mut ends = [join(hub.address(), 0), join(hub.address(), 1)];
+    // A second one of a rank finds the place taken, whatever it knows.
+    let second = || Ok(at(hub.address()));
+    assert!(connect_to_hub(second, "job", 1, &brief).is_err());
+    std::thread::scope(|scope| {
+        for (rank, end) in ends.iter_mut().enumerate() {
+            scope.spawn(move || {
+                let got = end.gather(&[0, 1], &[rank as u8], &patience()).unwrap();
+                assert_eq!(got, [[0], [1]]);
+            });
+        }
+    });
+    assert_eq!(hub.lost(), None);
+}
+
+#[test]
+fn strangers_hold_nobody_up() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
+    let strangers: Vec<TcpStream> = (0..400)
+        .map(|turn| {
+            let mut stream = TcpStream::connect(hub.address()).unwrap();
+            // Silent ones, some that say a little, some that say too much.
+            let _ = stream.write_all(&vec![turn as u8; [0, 1, 67, 4096][turn % 4]]);
+            stream
+        })
+        .collect();
+    let mut end = join(hub.address(), 0);
+    assert_eq!(end.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    // Those that had to leave for others were told no proof.
+    for mut stream in strangers {
+        let mut heard = Vec::new();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let _ = stream.read_to_end(&mut heard);
+        assert!(heard.len() <= 32, "{} bytes", heard.len());
+    }
+}
+
+#[test]
+fn whoever_speaks_slowly_in_the_hubs_place_holds_a_process_up_no_longer_than_who_is_silent() {
+    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+    let places = at(slow.local_addr().unwrap());
+    let since = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = slow.accept().unwrap();
+            while stream.write_all(b".").is_ok() {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        let brief = Patience::new(Duration::ZERO);
+        assert!(connect_to_hub(|| Ok(places.clone()), "job", 0, &brief).is_err());
+    });
+    // 64 bytes at this pace take 13 s.
+    assert!(since.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn garbage_to_the_hub_is_refused() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
+    let state = &hub.state;
+    for frame in [
+        &[][..],
+        &[255, 255, 255, 255],
+        &[1, 0, 0, 0],
+        &[1, 0, 0, 0, 9, 0, 0, 0],
+    ] {
+        assert_eq!(take(frame, 0, state), None, "{frame:?}");
+    }
+    // Descending members, and a set without the sender.
+    let two = |a: u32, b: u32| {
+        [2, a, b]
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(take(&two(1, 0), 0, state), None);
+    let one: Vec<u8> = [1u32, 1].iter().flat_map(|w| w.to_le_bytes()).collect();
+    assert_eq!(take(&one, 0, state), None);
+}

@@ -1,0 +1,146 @@
+//! How far two clocks are apart, from questions and answers (Cristian 1989): an answer tells what the other clock showed at
+//! some moment between the question and the answer's arrival. Every exchange so bounds the difference from both sides, and the
+//! tightest bounds of many leave the shortest way there and the shortest way back together as what is not known.
+
+/// How far the rates of two calibrated clocks may differ from what they are thought to be, with room to spare.
+const DRIFT: f64 = 100e-6;
+
+/// A question to another clock, all in ticks of whoever's clock it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// When it was asked, by the own clock.
+    pub sent: u64,
+    /// What the other clock showed.
+    pub there: u64,
+    /// When the answer was back, by the own clock.
+    pub back: u64,
+}
+
+/// Another clock, as seen from here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Offset {
+    /// An instant of the other clock, and the same by the own one.
+    there: u64,
+    here: f64,
+    /// Own ticks to a tick of the other clock.
+    ratio: f64,
+    /// By how many own ticks this may be wrong, at that instant.
+    error: f64,
+}
+
+impl Offset {
+    /// From readings, with so many own ticks to a tick of the other clock. `None` without any.
+    pub fn of(readings: &[Reading], ratio: f64) -> Option<Offset> {
+        let first = readings.first()?;
+        let since = |later: u64, earlier: u64| later.wrapping_sub(earlier) as i64 as f64;
+        // The other clock, in own ticks, ahead of the own one.
+        let ahead = |reading: &Reading, own: u64| {
+            since(reading.there, first.there) * ratio - since(own, first.sent)
+        };
+        let least = readings.iter().map(|one| ahead(one, one.back));
+        let most = readings.iter().map(|one| ahead(one, one.sent));
+        let (least, most) = (
+            least.fold(f64::NEG_INFINITY, f64::max),
+            most.fold(f64::INFINITY, f64::min),
+        );
+        let span = readings.iter().map(|one| since(one.back, first.sent));
+        let drift = DRIFT * span.fold(0.0, f64::max);
+        Some(Offset {
+            there: first.there,
+            here: first.sent as f64 - (least + most) / 2.0,
+            ratio,
+            error: (most - least).abs() / 2.0 + drift,
+        })
+    }
+
+    /// An instant of the other clock by the own one.
+    pub fn here(&self, there: u64) -> u64 {
+        let since = there.wrapping_sub(self.there) as i64 as f64;
+        (self.here + since * self.ratio).round().max(0.0) as u64
+    }
+
+    /// By how many own ticks that may be wrong.
+    pub fn error(&self, there: u64) -> f64 {
+        let since = there.wrapping_sub(self.there) as i64 as f64;
+        self.error + (since * self.ratio).abs() * DRIFT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Two hosts: the other's clock is 3 ms ahead and 20 ppm faster, and each counts in ticks of its own length.
+    const AHEAD: f64 = 3e6;
+    const FASTER: f64 = 20e-6;
+    const OWN_TICK: f64 = 0.4;
+    const OTHER_TICK: f64 = 0.5;
+
+    fn own(nanos: f64) -> u64 {
+        (nanos / OWN_TICK) as u64
+    }
+
+    fn other(nanos: f64) -> u64 {
+        ((nanos * (1.0 + FASTER) + AHEAD) / OTHER_TICK) as u64
+    }
+
+    /// Questions whose ways take at least so long, and as a rule longer.
+    fn ask(random: &mut Random, there: f64, back: f64) -> Vec<Reading> {
+        let mut now = 1e12 + random.below(1_000_000) as f64;
+        let mut later = |least: f64| {
+            let late = random.below(1000) as f64 / 1000.0;
+            // Most are little late, few are very late.
+            least + 40_000.0 * late.powi(8) + 2000.0 * late
+        };
+        (0..64)
+            .map(|_| {
+                let sent = now;
+                let answered = sent + later(there);
+                let arrived = answered + later(back);
+                now = arrived + 500.0;
+                Reading {
+                    sent: own(sent),
+                    there: other(answered),
+                    back: own(arrived),
+                }
+            })
+            .collect()
+    }
+
+    /// Nanoseconds by which an agreed start, 5 ms after the last answer, is missed, and what is said of it.
+    fn missed(readings: &[Reading]) -> (f64, f64) {
+        // Both were calibrated, and neither knows of the 20 ppm.
+        let found = Offset::of(readings, OTHER_TICK / OWN_TICK).unwrap();
+        let start = readings.last().unwrap().back as f64 * OWN_TICK + 5e6;
+        let here = found.here(other(start)) as f64 * OWN_TICK;
+        ((here - start).abs(), found.error(other(start)) * OWN_TICK)
+    }
+
+    #[test]
+    fn starts_of_clocks_3_ms_and_20_ppm_apart_are_known_within_a_microsecond() {
+        let mut random = Random::new(1);
+        for _ in 0..2000 {
+            let (wrong, said) = missed(&ask(&mut random, 10_000.0, 10_000.0));
+            assert!(wrong < 1000.0, "{wrong} ns");
+            assert!(wrong <= said, "{wrong} ns, {said} ns said");
+        }
+    }
+
+    #[test]
+    fn what_is_said_holds_also_where_one_way_is_longer() {
+        let mut random = Random::new(2);
+        for (there, back) in [(500.0, 50_000.0), (50_000.0, 500.0), (0.0, 0.0)] {
+            for _ in 0..500 {
+                let (wrong, said) = missed(&ask(&mut random, there, back));
+                assert!(wrong <= said + 2.0, "{wrong} ns, {said} ns said");
+                assert!(said < (there + back) / 2.0 + 4000.0, "{said} ns");
+            }
+        }
+    }
+
+    #[test]
+    fn no_answer_tells_nothing() {
+        assert_eq!(Offset::of(&[], 1.0), None);
+    }
+}
