@@ -14,6 +14,7 @@ mod info;
 mod launch;
 mod output;
 mod profiles;
+mod published;
 mod reproduction;
 mod service;
 mod stats;
