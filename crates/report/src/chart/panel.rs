@@ -31,7 +31,7 @@ const MOST_DOTS: usize = 40;
 pub struct Line {
     /// Whose it is: the number of its colour. Past the colours lines are dashed.
     pub colour: usize,
-    /// A short name, for its end.
+    /// A short name, for its end; empty where no line needs one.
     pub name: String,
     /// What it is, in full.
     pub title: String,
@@ -93,7 +93,7 @@ impl Multiples {
     /// The drawing.
     pub fn html(&self) -> String {
         let lines = || self.panels.iter().flat_map(|panel| &panel.lines);
-        let named = lines().any(|line| line.colour != 0);
+        let named = lines().any(|line| !line.name.is_empty());
         let letters = lines().map(|line| line.name.chars().count().min(LETTERS));
         let right = match named {
             true => letters.max().unwrap_or(0) as f64 * LETTER + EDGE,

@@ -239,8 +239,11 @@ fn line(curve: &Curve, runs: &[Shown<'_>]) -> Line {
     let label = &runs[curve.run].run.run.label;
     Line {
         colour: curve.run,
-        // What is a model says the legend.
-        name: label.trim_end_matches(" (model)").to_owned(),
+        // What is a model says the legend; what is alone needs no name.
+        name: match runs.len() {
+            1 => String::new(),
+            _ => label.trim_end_matches(" (model)").to_owned(),
+        },
         title: match curve.kind.is_empty() {
             true => label.clone(),
             false => format!("{label}: {}", curve.kind),
