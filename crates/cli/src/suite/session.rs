@@ -134,7 +134,7 @@ impl Session<'_> {
         let launches = self.options.launches();
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
         let mut random = verbena_measure::random::Random::new(task.seed);
-        let mut progress = Progress::new(order.len() * launches as usize);
+        let mut progress = Progress::new(order.iter().map(|one| one.name), launches);
         let limit = self
             .options
             .minutes
@@ -150,11 +150,7 @@ impl Session<'_> {
                 random.shuffle(&mut order);
             }
             for benchmark in &order {
-                progress.begin(&format!(
-                    "{} (launch {} of {launches})",
-                    benchmark.name,
-                    number + 1
-                ));
+                progress.begin(benchmark.name);
                 let take = |line| books.take(line);
                 let ended = match catalogue::subject(benchmark) {
                     Some(subject) => {
@@ -202,13 +198,12 @@ impl Session<'_> {
             }
         };
         let launches = self.options.launches();
-        let mut progress = Progress::new(self.benchmarks.len() * launches as usize);
+        let names = self.benchmarks.iter().map(|one| one.name);
+        let mut progress = Progress::new(names.filter(|_| job.rank == 0), launches);
         let mut ended = Ended::Well;
         'all: for number in 0..launches {
             for benchmark in &self.benchmarks {
-                if job.rank == 0 {
-                    progress.begin(benchmark.name);
-                }
+                progress.begin(benchmark.name);
                 match run_one(&fabric, task, benchmark.name, number, &sink) {
                     Ok(()) => {}
                     Err(verbena_fabric::Error::Interrupted) => {
