@@ -23,7 +23,8 @@ impl Progress {
     /// For benchmarks by name, each as often as it is to be launched.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, launches: u32) -> Progress {
         let rest = Rest::new(names, launches);
-        let target = match std::io::stderr().is_terminal() {
+        // Of a job's processes only the first has steps to show.
+        let target = match rest.steps() > 0 && std::io::stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };
