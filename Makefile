@@ -26,14 +26,21 @@ libraries:
 	crates/librfio/link.sh
 	install -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
 
+# The programs are small; their symbols lie beside them, where debuggers look.
 install: build
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/verbena
+	install -d $(DESTDIR)$(PREFIX)/bin/.debug $(DESTDIR)$(PREFIX)/lib/verbena
+	set -e; for program in verbena $(RFIO); do \
+		to=$(DESTDIR)$(PREFIX)/bin; \
+		objcopy --only-keep-debug $(RELEASE)/$$program $$to/.debug/$$program.debug; \
+		chmod 644 $$to/.debug/$$program.debug; \
+		install -m 755 -s $(RELEASE)/$$program $$to/; \
+		objcopy --add-gnu-debuglink=$$to/.debug/$$program.debug $$to/$$program; \
+	done
 	install -d $(DESTDIR)$(PREFIX)/share/doc/verbena
-	install -m 755 $(RELEASE)/verbena $(DESTDIR)$(PREFIX)/bin/
+	$(RELEASE)/verbena __manual $(DESTDIR)$(PREFIX)/share
 	install -m 755 $(LIBRARIES)/libibverbs.so.1 $(LIBRARIES)/libverbena_shim.so \
 		$(DESTDIR)$(PREFIX)/lib/verbena/
 	install -d $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(addprefix $(RELEASE)/,$(RFIO)) $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(LIBRARIES)/librfio.so.2 $(LIBRARIES)/libshift.so.2 $(DESTDIR)$(PREFIX)/lib/
 	ln -sfn librfio.so.2 $(DESTDIR)$(PREFIX)/lib/librfio.so
 	ln -sfn libshift.so.2 $(DESTDIR)$(PREFIX)/lib/libshift.so

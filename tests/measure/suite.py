@@ -3,12 +3,17 @@ the report as a browser shows it."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
+import struct
+import subprocess
+import termios
 import time
 from contextlib import suppress
 from functools import partial
@@ -55,6 +60,9 @@ def cases() -> list[Case]:
         Case("a process killed at any moment", "", killed_at_any_moment),
         Case("a hung process costs its own result", "", hung),
         Case("an interrupt keeps what is measured", "", interrupted),
+        Case("a bar on a terminal, nothing in a pipe", "", bar),
+        Case("answers as JSON", "list, bench", as_json),
+        Case("completions and manual", "", documented),
         Case("a full standard output costs no file", "", full_output),
         Case("equal runs compare as equal", "", compared),
         Case("a history tells when", "", history),
@@ -75,6 +83,9 @@ def cases() -> list[Case]:
 
 WRONG = [
     ("unknown benchmark", ["bench", "latency.wrote"], "verbena list"),
+    ("a slip in a benchmark", ["bench", "latency.wrote"], 'did you mean "latency.write"'),
+    ("a slip in a model", ["bench", "latency.write", "--on", "model:conectx-ddr"], 'did you mean "connectx-ddr"'),
+    ("a slip in an option", ["bench", "latency.write", "--lanches", "2"], "--launches"),
     ("absent device", ["bench", "latency.write", "--on", "hardware:no_such_0"], "no_such_0"),
     ("unknown target", ["bench", "latency.write", "--on", "hardwear"], "hardwear"),
     ("unknown model", ["bench", "latency.write", "--on", "model:connectx-xdr"], "connectx-ddr"),
@@ -340,11 +351,18 @@ def one_benchmark(name: str, place: Place) -> Outcome:
         return failed(failures[0]["reason"], ended.evidence())
     if not points:
         return failed("no point was measured", ended.evidence())
-    # Registration and memory move no data; the smallest halo has no room for more than its tag.
-    checked = [p for p in points if p["conduct"]["validated"]]
-    if not checked and name not in ("internals.registration", "internals.footprint", "baseline.tcp"):
-        return failed("no point has checked data", ended.evidence())
+    if unchecked := [p["parameters"] for p in points if not p["conduct"]["validated"] and not moves_nothing(p)]:
+        return failed(f"the data of {unchecked[:3]} was not checked", ended.evidence())
     return passed(f"{len(points)} points")
+
+
+def moves_nothing(point: dict) -> bool:
+    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for more than
+    its tag, and a stream over TCP is the kernel's to deliver."""
+    name, parameters = point["benchmark"], point["parameters"]
+    return (name in ("internals.registration", "internals.footprint")
+            or name == "patterns.halo" and parameters["size"] == 1
+            or name == "baseline.tcp" and parameters["flow"] == "stream")
 
 
 def shape(value: object) -> object:
@@ -583,13 +601,22 @@ def hung(place: Place) -> Outcome:
 
 
 def interrupted(place: Place) -> Outcome:
-    """SIGINT ends the run; its points are kept and the end says so."""
+    """SIGINT to the launcher alone is passed on and ends the run; its points are kept, the end says so, and nobody is left."""
     out = place.directory / "out"
     process = started(place, "latency.write", out)
+    at_work = children(process.pid)
+    # Stopped, they cannot end before it was seen that the signal reached them.
+    for child in at_work:
+        os.kill(child, signal.SIGSTOP)
     os.kill(process.pid, signal.SIGINT)
-    for child in children(process.pid):
-        os.kill(child, signal.SIGINT)
+    told = [child for child in at_work if told_of(child, signal.SIGINT)]
+    for child in at_work:
+        resume(child)
     ended = process.finish(time.monotonic() + 60)
+    if not at_work or told != at_work:
+        return failed(f"of the processes {at_work} only {told} were interrupted", ended.evidence())
+    if left := [child for child in at_work if Path(f"/proc/{child}").exists()]:
+        return failed(f"{left} are still there", ended.evidence())
     if ended.timed_out:
         return failed("the run went on", ended.evidence())
     last = records(out)[-1]
@@ -598,6 +625,25 @@ def interrupted(place: Place) -> Outcome:
     if ended.status != INTERRUPTED:
         return failed(f"{ended.describe()}, expected exit {INTERRUPTED}", ended.evidence())
     return passed() if points_of(out) else failed("no point was kept", ended.evidence())
+
+
+def told_of(pid: int, number: int) -> bool:
+    """Whether a signal waits for a stopped process, now or before that process is gone."""
+    status = Path(f"/proc/{pid}/status")
+    while status.exists():
+        pending = re.search(r"^ShdPnd:\s*([0-9a-f]+)", status.read_text(), re.M)
+        if pending and int(pending[1], 16) >> (number - 1) & 1:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def resume(pid: int) -> None:
+    """Lets a stopped process go on, if there is one."""
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
 
 
 def full_output(place: Place) -> Outcome:
@@ -609,6 +655,73 @@ def full_output(place: Place) -> Outcome:
     if ended.status != MISSING or "cannot write to standard output" not in ended.output:
         return failed(f"{ended.describe()}, expected exit {MISSING}", ended.evidence())
     return passed() if (out / "report.html").is_file() else failed("no report was written")
+
+
+def bar(place: Place) -> Outcome:
+    """One bar with an estimate on a terminal; in a pipe no line but results, and no control character."""
+    command = [str(VERBENA), "bench", "latency.write", "latency.read", "--quick", "--sizes", "8", "--launches", "2"]
+    piped = subprocess.run(command, env=place.environment(), capture_output=True, text=True, timeout=SECONDS, check=False)
+    if piped.returncode != 0 or piped.stderr or "\x1b" in piped.stdout or "\r" in piped.stdout:
+        return failed(f"exit {piped.returncode}, on standard error {piped.stderr!r}")
+    main, end = pty.openpty()
+    # A terminal has a width.
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    with subprocess.Popen(command, env=place.environment(TERM="xterm"), stdout=subprocess.DEVNULL, stderr=end) as process:
+        os.close(end)
+        shown = b""
+        try:
+            while chunk := os.read(main, 4096):
+                shown += chunk
+        except OSError:
+            pass  # The other end is closed.
+    os.close(main)
+    text = shown.decode(errors="replace")
+    if "/4 " not in text or "latency.read" not in text or "left" not in text:
+        return failed("there is no bar with an estimate", repr(text[:2000]))
+    return passed("4 steps")
+
+
+def as_json(place: Place) -> Outcome:
+    """`list` and `bench` answer programs, and say the same as to people."""
+    listed = place.run("list", [str(VERBENA), "list", "--json"], 20)
+    names = [one["name"] for one in json.loads(listed.output)["benchmarks"]]
+    if names[:len(benchmarks())] != benchmarks():
+        return failed(f"other benchmarks than in the table: {names}")
+    ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--on", "model:connectx-ddr", "--sizes", "8,64",
+                                "--json"], SECONDS)
+    (run,) = json.loads(ended.output)["runs"]
+    sizes = {point["parameters"]["size"] for point in run["points"]}
+    if run["run"]["device"] != "connectx-ddr" or sizes != {8, 64}:
+        return failed(f"{run['run']['device']}, sizes {sizes}", ended.evidence())
+    figure = run["points"][0]["figures"][0]
+    return passed(f"{figure['name']} {figure['value']:.0f} {figure['unit']}")
+
+
+def documented(place: Place) -> Outcome:
+    """Shells and `man` take what is installed for them."""
+    share = place.directory / "share"
+    ended = place.run("manual", [str(VERBENA), "__manual", str(share)], 20)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    commands = re.findall(r"^  ([a-z]+) ", os.popen(f"'{VERBENA}' --help").read(), re.M)
+    for command in [name for name in commands if name != "help"]:
+        page = share / "man/man1" / f"verbena-{command}.1"
+        if not page.exists() or "EXIT STATUS" not in page.read_text():
+            return failed(f"{page.name} is no manual page")
+    pages = sorted(path.name for path in (share / "man/man1").iterdir())
+    if hidden := [name for name in pages if "__" in name]:
+        return failed(f"pages of what is nobody's to call: {hidden}")
+    for name in ("bash-completion/completions/verbena.bash", "zsh/site-functions/_verbena",
+                 "fish/vendor_completions.d/verbena.fish"):
+        if "evaluate" not in (share / name).read_text():
+            return failed(f"{name} does not complete verbena")
+    script = place.run("completions", [str(VERBENA), "completions", "bash"], 20)
+    completed = subprocess.run(
+        ["bash", "-c", 'eval "$1"; COMP_WORDS=(verbena eval); COMP_CWORD=1; _verbena verbena eval verbena; echo "${COMPREPLY[@]}"',
+         "bash", script.output], capture_output=True, text=True, timeout=20, check=False)
+    if completed.stdout.split() != ["evaluate"]:
+        return failed(f"bash completes `verbena eval` to {completed.stdout!r}", completed.stderr)
+    return passed(f"{len(pages)} pages, 3 shells")
 
 
 def compared(place: Place) -> Outcome:

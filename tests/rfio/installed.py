@@ -19,6 +19,17 @@ int main(void) { puts(rfio_serror() ? "linked" : ""); return 0; }
 """
 
 
+def symbols_apart(programs: Path, program: str) -> str | None:
+    """What is wrong with a program that is to be small and have its symbols beside it, where debuggers look."""
+    shown = subprocess.run(["readelf", "-W", "--sections", programs / program], capture_output=True, text=True, check=True)
+    sections = set(re.findall(r"\] (\.\S+)", shown.stdout))
+    if sections & {".symtab", ".debug_info"} or ".gnu_debuglink" not in sections:
+        return f"{program} is not stripped, or does not say where its symbols are"
+    apart = programs / ".debug" / f"{program}.debug"
+    symbols = subprocess.run(["nm", "--demangle", apart], capture_output=True, text=True, check=True)
+    return None if re.search(r" [tT] \S*main$", symbols.stdout, re.M) else f"{apart} has no symbols"
+
+
 def everything(place: Place) -> Outcome:
     """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each of
     them can be used from there."""
@@ -42,6 +53,12 @@ def everything(place: Place) -> Outcome:
         ended = place.run(program, [str(at / "bin" / program), "--version"], 20)
         if not ended.succeeded or program not in ended.output:
             return failed(f"{program} does not start", ended.evidence())
+    for program in ("verbena", *PROGRAMS):
+        if problem := symbols_apart(at / "bin", program):
+            return failed(problem)
+    for page in ("verbena", "verbena-run", "verbena-evaluate"):
+        if ".TH verbena" not in (at / f"share/man/man1/{page}.1").read_text():
+            return failed(f"{page} has no manual page")
     unit = (at / "lib/systemd/system/rfiod.service").read_text()
     if not re.search(rf"^ExecStart={prefix}/bin/rfiod ", unit, re.M):
         return failed("the unit starts another rfiod", unit)

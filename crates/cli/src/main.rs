@@ -14,15 +14,17 @@ mod info;
 mod launch;
 mod output;
 mod profiles;
+mod published;
 mod reproduction;
 mod service;
 mod stats;
+mod suggestion;
 mod suite;
 mod sweep;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 /// InfiniBand in software: run, measure, predict, serve.
 #[derive(Debug, Parser)]
@@ -30,6 +32,11 @@ use clap::Parser;
 struct Arguments {
     #[command(subcommand)]
     command: command::Command,
+}
+
+/// The command line, for what describes it.
+fn command_line() -> clap::Command {
+    Arguments::command()
 }
 
 fn main() -> ExitCode {
@@ -49,10 +56,8 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     #[test]
     fn the_argument_table_is_consistent() {
-        super::Arguments::command().debug_assert();
+        super::command_line().debug_assert();
     }
 }

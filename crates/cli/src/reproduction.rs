@@ -115,7 +115,6 @@ fn plot(figure: &Figure) -> Plot {
             .iter()
             .map(|(x, y)| (x * x_factor, y * y_factor))
             .collect(),
-        band: Vec::new(),
     });
     let reference = |published: &Published, from: f64, to: f64| Reference {
         label: published.claim.clone(),
@@ -133,7 +132,6 @@ fn plot(figure: &Figure) -> Plot {
         y_unit: y_unit.to_owned(),
         y_kind: kind(figure.y),
         series: series.collect(),
-        bounds: Vec::new(),
         marks: Vec::new(),
         references: Vec::new(),
     };

@@ -62,5 +62,5 @@ pub use operation::{
     Destination, Operation, Placement, ReceiveRequest, Remote, Signal, Slice, WorkRequest,
 };
 pub use pair::{Endpoint, PairRequest, QueuePair, SharedReceive, SharedReceiveRequest, Transport};
-pub use region::{Access, BufferRequest, Location, Pages, Region, RemoteRegion};
+pub use region::{Access, BufferRequest, Location, Region, RemoteRegion};
 pub use seam::{Fabric, QueueRequest, Seat};

@@ -15,16 +15,6 @@ pub enum Location {
     Device,
 }
 
-/// Size of the pages under a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pages {
-    /// The system's base pages, 4 KiB.
-    #[default]
-    Base,
-    /// 2 MiB pages.
-    Huge,
-}
-
 /// What to allocate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BufferRequest {
@@ -32,12 +22,10 @@ pub struct BufferRequest {
     pub length: usize,
     /// Host or adapter memory.
     pub location: Location,
-    /// Page size.
-    pub pages: Pages,
 }
 
 impl BufferRequest {
-    /// Host memory on base pages.
+    /// Host memory.
     pub fn host(length: usize) -> Self {
         BufferRequest {
             length,

@@ -3,6 +3,7 @@
 
 use crate::pool;
 use crate::run_directory::Loaded;
+use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use verbena_measure::compare::Better;
@@ -13,7 +14,7 @@ use verbena_measure::stats::launches;
 use verbena_measure::warning::Warning;
 
 /// A metric over all launches.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// Its name.
     pub name: String,
@@ -45,7 +46,7 @@ impl Figure {
 }
 
 /// A point over all launches.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The benchmark.
     pub benchmark: String,

@@ -9,6 +9,7 @@ pub mod chart;
 pub mod comparison;
 pub mod csv;
 pub mod gather;
+pub mod headline;
 pub mod history;
 pub mod html;
 pub mod import;

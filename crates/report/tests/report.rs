@@ -6,7 +6,8 @@ use verbena_measure::result::{Conduct, Finding, Metric, Point};
 use verbena_measure::sample::Sample;
 use verbena_measure::stats::interval::Interval;
 use verbena_report::gather::findings;
-use verbena_report::html::{Described, page};
+use verbena_report::headline::Subject;
+use verbena_report::html::{Beside, Described, Extent, Published, page};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::{Run, VERSION};
 
@@ -60,7 +61,11 @@ fn described() -> Vec<Described> {
 
 #[test]
 fn a_report_is_whole_and_offline() {
-    let html = page(&[run("one <&> \"two\"", 1.0)], &described(), None);
+    let html = page(
+        &[run("one <&> \"two\"", 1.0)],
+        &described(),
+        &Beside::default(),
+    );
     assert!(html.contains("</html>") && html.contains("<svg") && html.contains("<table>"));
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         assert!(
@@ -74,7 +79,11 @@ fn a_report_is_whole_and_offline() {
 
 #[test]
 fn two_runs_are_overlaid_with_ratios() {
-    let html = page(&[run("a", 1.0), run("b", 1.5)], &described(), None);
+    let html = page(
+        &[run("a", 1.0), run("b", 1.5)],
+        &described(),
+        &Beside::default(),
+    );
     assert!(html.contains("b over a"));
     assert!(
         html.contains("class=\"interval worse\""),
@@ -84,7 +93,7 @@ fn two_runs_are_overlaid_with_ratios() {
 
 #[test]
 fn no_points_at_all_is_a_page_too() {
-    let html = page(&[Loaded::default()], &described(), None);
+    let html = page(&[Loaded::default()], &described(), &Beside::default());
     assert!(html.contains("0 points of 0 benchmarks"));
 }
 
@@ -142,11 +151,11 @@ fn launches_without_a_finding_deny_it() {
     let voted = findings(&loaded);
     assert_eq!((voted[0].by, voted[0].of), (1, 5));
     assert!(!voted[0].holds());
-    let html = page(&[loaded.clone()], &described(), None);
+    let html = page(&[loaded.clone()], &described(), &Beside::default());
     assert!(html.contains("4 of 5 launches deny that 7.8 fit"), "{html}");
     loaded.findings = (0..4).map(|i| finding("slow-pair", i, Some(2.0))).collect();
     assert!(findings(&loaded)[0].holds());
-    let html = page(&[loaded], &described(), None);
+    let html = page(&[loaded], &described(), &Beside::default());
     assert!(html.contains("4 of 5 launches; 1 deny it"), "{html}");
 }
 
@@ -162,11 +171,11 @@ fn a_knee_is_known_as_well_as_the_launches_agree() {
     let range = voted[0].range.unwrap();
     assert_eq!(voted[0].finding.value, Some(5793.0));
     assert_eq!((range.low, range.high), (4096.0, 8192.0 * 1.04));
-    let html = page(&[loaded], &described(), None);
+    let html = page(&[loaded], &described(), &Beside::default());
     assert!(html.contains("5793 fit, between 4096 and"), "{html}");
 }
 
-/// Two runs of so many curves each: every one is drawn, and each run keeps its own bound.
+/// Ten runs, more than there are colours, of so many curves each: every one is drawn and named, and keeps its own bound.
 #[test]
 fn all_curves_of_all_runs_are_drawn() {
     let many = |label: &str, bound: f64| {
@@ -187,23 +196,74 @@ fn all_curves_of_all_runs_are_drawn() {
             .collect();
         loaded
     };
-    let html = page(&[many("one", 100.0), many("two", 50.0)], &described(), None);
-    for run in ["one", "two"] {
+    let labels: Vec<String> = (0..10).map(|i| format!("run-{i}")).collect();
+    let runs: Vec<Loaded> = labels.iter().map(|label| many(label, 50.0)).collect();
+    let html = page(&runs, &described(), &Beside::default());
+    let section = &html[html.find("id=\"latency.write\"").unwrap()..];
+    for label in &labels {
         for pairs in 1..=9 {
-            let label = format!("{run}: {pairs} pairs</span>");
-            assert_eq!(html.matches(&label).count(), 1, "{label}");
+            let line = format!("\"><title>{label}: {pairs} pairs</title></path>");
+            assert_eq!(section.matches(&line).count(), 1, "{line}");
+            let bound = format!("<title>bound of {label}: {pairs} pairs</title>");
+            assert_eq!(section.matches(&bound).count(), 1, "{bound}");
         }
-        // Nine curves of two runs are on three charts, four kinds on each at most.
-        let bound = format!("<title>bound of {run}</title>");
-        assert_eq!(html.matches(&bound).count(), 3, "{run}");
+        assert!(section.contains(&format!("\">{label}</text>")), "{label}");
     }
-    // A line that goes from one run's bound to the other's would come back to the same x.
-    for path in html.split("class=\"bound\" d=\"M").skip(1) {
+    // A line that goes from one curve to another would come back to the same x.
+    for path in section.split("<path class=\"line c").skip(1) {
+        let path = path.split("d=\"M").nth(1).unwrap();
         let path = path.split('"').next().unwrap();
         let xs = path.split('L').map(|p| p.split(' ').next().unwrap());
         let xs: Vec<f64> = xs.map(|x| x.parse().unwrap()).collect();
-        assert!(xs.is_sorted_by(|a, b| a < b), "{path}");
+        assert!(xs.is_sorted_by(|a, b| a <= b), "{path}");
     }
+}
+
+/// The first screen: the figure with its interval, its word, and its place beside a model and a paper.
+#[test]
+fn a_tile_tells_figure_interval_and_place() {
+    let published = [Published {
+        subject: Subject::Latency,
+        adapter: "an <old> one".to_owned(),
+        value: 2000.0,
+        extent: Extent::Exactly,
+    }];
+    let beside = Beside {
+        published: &published,
+        reproduction: None,
+    };
+    let mut model = run("modelled", 0.5);
+    model.run.fabric = "model".to_owned();
+    let html = page(&[run("mine", 1.0), model], &described(), &beside);
+    let tile = &html[html.find("<section class=\"tile\">").expect("a tile")..];
+    let tile = &tile[..tile.find("</section>").unwrap()];
+    for words in [
+        "<p class=\"value\">305 ns</p>",
+        "over 5 launches",
+        "2nd of 3<span class=\"next\">, behind modelled</span>",
+        "an &lt;old&gt; one, published",
+        "2 us",
+    ] {
+        assert!(tile.contains(words), "{words} is not in {tile}");
+    }
+    assert!(html.contains("<b>Strong:</b>") && html.contains("<b>Distrust:</b>"));
+    assert!(!html.contains("id=\"changes\""), "a model is no change");
+}
+
+/// The figures behind a drawing can be copied: as text with tabs, with all digits.
+#[test]
+fn figures_are_there_to_copy() {
+    let html = page(&[run("mine", 1.0)], &described(), &Beside::default());
+    let text = html.split("<pre tabindex=\"0\">run\t").nth(1).unwrap();
+    let text = text.split("</pre>").next().unwrap();
+    let line = text.lines().nth(1).unwrap();
+    let fields: Vec<&str> = line.split('\t').collect();
+    assert_eq!(
+        fields.len(),
+        text.lines().next().unwrap().split('\t').count() + 1
+    );
+    assert_eq!(fields[2..4], ["one-way-latency", "ns"]);
+    assert_eq!(fields[4].parse::<f64>().unwrap(), 304.8);
 }
 
 /// The largest messages do not fit a cache, and theirs is the bandwidth that programs see.
@@ -223,7 +283,7 @@ fn the_cached_bandwidth_is_not_the_headline() {
             value,
         )];
     }
-    let html = page(&[loaded], &described(), None);
+    let html = page(&[loaded], &described(), &Beside::default());
     let headline = html.find("reaches 14 GB/s at 4 KiB").expect("the largest");
     let cached = html.find("buffer in the caches").expect("the cached one");
     assert!(headline < cached && html[cached..].contains("95 GB/s at 64 B"));

@@ -28,7 +28,7 @@ mod status;
 pub use error::{Error, Result};
 pub use library::Library;
 pub use object::address_handle::AddressHandle;
-pub use object::buffer::{Backing, Buffer};
+pub use object::buffer::Buffer;
 pub use object::channel::Channel;
 pub use object::completion_queue::{CompletionQueue, Entry, WorkCompletion};
 pub use object::context::{Context, Device, DeviceAttributes, Gid, PortAttributes};

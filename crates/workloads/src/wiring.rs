@@ -165,7 +165,6 @@ pub async fn wire<F: Fabric>(
         // Whole pages, as programs have them: an adapter may treat a page that it shares with other data differently.
         length: setup.region.next_multiple_of(PAGE),
         location: setup.location,
-        pages: Pages::Base,
     };
     let region = fabric
         .register(fabric.allocate(request).await?, access)

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use verbena_fabric::instant::run_job;
 use verbena_fabric::planted::Planted;
 use verbena_measure::pace::Paces;
-use verbena_measure::result::Point;
+use verbena_measure::result::{Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Budget, Context, Options, Processes, Record, run};
@@ -53,6 +53,15 @@ fn small() -> Options {
     }
 }
 
+/// Registration and the memory of connections move no data; the smallest halo has no room for more than its tag.
+fn moves_nothing(point: &Point) -> bool {
+    match point.benchmark.as_str() {
+        "internals.registration" | "internals.footprint" => true,
+        "patterns.halo" => point.parameters["size"] == Value::Number(1.0),
+        _ => false,
+    }
+}
+
 #[test]
 fn every_benchmark_measures_and_validates() {
     for benchmark in ALL {
@@ -83,6 +92,10 @@ fn every_benchmark_measures_and_validates() {
                     .iter()
                     .all(|m| m.value.is_finite() && m.value >= 0.0),
                 "{point:?}"
+            );
+            assert!(
+                point.conduct.validated || moves_nothing(point),
+                "the data of a point was not checked: {point:?}"
             );
             assert!(
                 point.parameters.contains_key(benchmark.axis),

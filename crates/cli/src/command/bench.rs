@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::outln;
-use crate::service::{self, catalogue};
+use crate::service;
+use crate::suggestion::did_you_mean;
 use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
-use verbena_measure::result::Value;
+use serde::Serialize;
+use verbena_measure::result::{Failure as PointFailure, Finding, Value};
 use verbena_measure::unit;
-use verbena_report::gather::rows;
+use verbena_report::gather::{Row, rows};
 use verbena_report::run_directory::Loaded;
-use verbena_workloads::{Benchmark, registry};
+use verbena_report::schema::Run;
+use verbena_workloads::Benchmark;
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -24,6 +27,10 @@ pub struct Arguments {
 
     #[command(flatten)]
     options: MeasureOptions,
+
+    /// Print one JSON object instead of a table, when all has ended
+    #[arg(long)]
+    json: bool,
 
     /// Write results.jsonl, points.csv and report.html into this directory
     #[arg(long, value_name = "DIR")]
@@ -39,7 +46,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         &benchmarks,
         &arguments.options,
         arguments.out.as_deref(),
-        print_table,
+        match arguments.json {
+            true => |_: &Loaded| (),
+            false => print_table,
+        },
     )?;
     if !runs.is_empty() && runs.iter().all(nothing) {
         let text =
@@ -47,8 +57,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::Input(text.to_owned()));
     }
     if let Some(predicted) = beside(&runs)? {
-        print_table(&predicted);
+        if !arguments.json {
+            print_table(&predicted);
+        }
         runs.push(predicted);
+    }
+    if arguments.json {
+        print_json(&runs);
     }
     if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
         super::report::write(out, &runs, None)?;
@@ -82,7 +97,7 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
     let mut found: Vec<&'static Benchmark> = Vec::new();
     for name in names {
         let before = found.len();
-        let all = || registry::ALL.iter().chain(catalogue::ALL);
+        let all = super::list::benchmarks;
         match all().find(|benchmark| benchmark.name == name) {
             Some(benchmark) => found.push(benchmark),
             None if name.ends_with('.') => {
@@ -91,7 +106,9 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
             None => {}
         }
         if found.len() == before {
-            let text = format!("no benchmark is called {name:?}; `verbena list` shows all");
+            let known = all().map(|benchmark| benchmark.name);
+            let meant = did_you_mean(name, known);
+            let text = format!("no benchmark is called {name:?}{meant}; `verbena list` shows all");
             return Err(Failure::Input(text));
         }
     }
@@ -133,6 +150,32 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
     } else {
         Exit::Success
     }
+}
+
+/// A run with its launches combined, as a report shows them.
+#[derive(Serialize)]
+struct Combined<'a> {
+    run: &'a Run,
+    points: Vec<Row>,
+    findings: &'a [Finding],
+    failures: &'a [PointFailure],
+}
+
+impl Combined<'_> {
+    fn of(run: &Loaded) -> Combined<'_> {
+        Combined {
+            run: &run.run,
+            points: rows(run),
+            findings: &run.findings,
+            failures: &run.failures,
+        }
+    }
+}
+
+fn print_json(runs: &[Loaded]) {
+    let all: Vec<Combined<'_>> = runs.iter().map(Combined::of).collect();
+    let text = serde_json::to_string_pretty(&serde_json::json!({ "runs": all }));
+    outln!("{}", text.expect("results are plain data"));
 }
 
 fn print_table(run: &Loaded) {

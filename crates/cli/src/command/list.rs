@@ -2,10 +2,14 @@
 
 use std::io::Write;
 
+use serde::Serialize;
+
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::outln;
 use crate::profiles::ProfileOptions;
 use crate::service::catalogue;
+use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
 /// Which profiles.
@@ -13,30 +17,85 @@ use verbena_workloads::registry::ALL;
 pub struct Arguments {
     #[command(flatten)]
     profiles: ProfileOptions,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Everything {
+    benchmarks: Vec<Listed>,
+    models: Vec<Modelled>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    group: &'static str,
+    answers: &'static str,
+    source: &'static str,
+    axis: &'static str,
+}
+
+#[derive(Serialize)]
+struct Modelled {
+    name: String,
+    about: String,
 }
 
 /// Prints the list.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let library = arguments.profiles.library()?;
-    let mut last = None;
-    let mut out = std::io::stdout().lock();
-    for benchmark in ALL.iter().chain(catalogue::ALL) {
-        if last != Some(benchmark.group) {
-            // A reader that has seen enough (`verbena list | head -3`) is no failure.
-            let _ = writeln!(out, "{}", benchmark.group.title());
-            last = Some(benchmark.group);
+    let systems = library.systems().filter_map(|name| {
+        let system = library.system(name).ok()?;
+        Some(Modelled {
+            name: name.to_owned(),
+            about: system.about,
+        })
+    });
+    let everything = Everything {
+        benchmarks: benchmarks().map(listed).collect(),
+        models: systems.collect(),
+    };
+    match arguments.json {
+        true => {
+            let text = serde_json::to_string_pretty(&everything).expect("names are plain data");
+            outln!("{text}");
         }
-        let _ = writeln!(
-            out,
-            "  {:<28} {} ({})",
-            benchmark.name, benchmark.answers, benchmark.source
-        );
-    }
-    let _ = writeln!(out, "Models (--on model:PROFILE)");
-    for name in library.systems() {
-        if let Ok(system) = library.system(name) {
-            let _ = writeln!(out, "  {name:<28} {}", system.about);
-        }
+        false => table(&everything),
     }
     Ok(Exit::Success)
+}
+
+/// All benchmarks, the file service's too.
+pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
+    ALL.iter().chain(catalogue::ALL)
+}
+
+fn listed(benchmark: &'static Benchmark) -> Listed {
+    Listed {
+        name: benchmark.name,
+        group: benchmark.group.title(),
+        answers: benchmark.answers,
+        source: benchmark.source,
+        axis: benchmark.axis,
+    }
+}
+
+fn table(everything: &Everything) {
+    let mut last = "";
+    let mut out = std::io::stdout().lock();
+    for one in &everything.benchmarks {
+        if last != one.group {
+            // A reader that has seen enough (`verbena list | head -3`) is no failure.
+            let _ = writeln!(out, "{}", one.group);
+            last = one.group;
+        }
+        let _ = writeln!(out, "  {:<28} {} ({})", one.name, one.answers, one.source);
+    }
+    let _ = writeln!(out, "Models (--on model:PROFILE)");
+    for model in &everything.models {
+        let _ = writeln!(out, "  {:<28} {}", model.name, model.about);
+    }
 }

@@ -5,11 +5,13 @@ mod bench;
 mod calibrate;
 mod capture;
 mod compare;
+mod completions;
 mod evaluate;
 mod explain;
 mod history;
 mod info;
 mod list;
+mod manual;
 mod process;
 mod report;
 mod reproduce;
@@ -30,6 +32,8 @@ pub enum Command {
     Capture(capture::Arguments),
     /// Say what changed between two runs
     Compare(compare::Arguments),
+    /// Print what a shell needs to complete this command line
+    Completions(completions::Arguments),
     /// Evaluate an adapter: all benchmarks, one report
     Evaluate(evaluate::Arguments),
     /// Say where figures changed their level over many runs
@@ -40,6 +44,9 @@ pub enum Command {
     Info(info::Arguments),
     /// List the benchmarks
     List(list::Arguments),
+    /// Write manual pages and completions below a directory; called by `make install`
+    #[command(hide = true, name = "__manual")]
+    Manual(manual::Arguments),
     /// One process of a benchmark; started by `bench` and `evaluate`
     #[command(hide = true, name = "__process")]
     Process,
@@ -64,6 +71,8 @@ impl Command {
             Command::Calibrate(arguments) => calibrate::run(arguments),
             Command::Capture(arguments) => capture::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
+            Command::Completions(arguments) => completions::run(arguments),
+            Command::Manual(arguments) => manual::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),
             Command::Explain(arguments) => explain::run(arguments),

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::outln;
+use crate::published::published;
 use crate::service::catalogue;
-use verbena_report::html::{Described, Reproduction, page};
+use verbena_report::html::{Beside, Described, Reproduction, page};
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
 use verbena_workloads::registry::ALL;
@@ -57,17 +58,17 @@ pub fn read(path: &Path) -> Result<Loaded, Failure> {
 pub fn write(
     directory: &Path,
     runs: &[Loaded],
-    published: Option<&Reproduction>,
+    reproduction: Option<&Reproduction>,
 ) -> Result<PathBuf, Failure> {
     let path = directory.join(REPORT);
-    write_file(&path, runs, published)?;
+    write_file(&path, runs, reproduction)?;
     Ok(path)
 }
 
 fn write_file(
     path: &Path,
     runs: &[Loaded],
-    published: Option<&Reproduction>,
+    reproduction: Option<&Reproduction>,
 ) -> Result<(), Failure> {
     let mut runs = runs.to_vec();
     // Equal labels could not be told apart in a legend.
@@ -79,7 +80,11 @@ fn write_file(
             runs[i].run.label = format!("{} ({})", runs[i].run.label, i + 1);
         }
     }
-    let text = page(&runs, &described(&runs), published);
+    let beside = Beside {
+        published: &published()?,
+        reproduction,
+    };
+    let text = page(&runs, &described(&runs), &beside);
     std::fs::write(path, text).map_err(|source| Error::Io {
         path: path.to_owned(),
         source,

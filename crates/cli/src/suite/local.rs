@@ -4,6 +4,7 @@
 use super::plan::{LOCAL_JOB, Plan, Task, VARIABLE};
 use super::runtime::RuntimeDirectory;
 use crate::failure::Failure;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -71,6 +72,7 @@ pub fn launch(
     let mut deadline = started + LONGEST;
     let mut trouble = None;
     let mut signalled = false;
+    let mut told = false;
     let mut open = true;
     while open || !job.all_ended() {
         match records.recv_timeout(Duration::from_millis(20)) {
@@ -97,8 +99,10 @@ pub fn launch(
             }
             deadline = deadline.min(Instant::now() + GRACE);
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) && !told {
+            told = true;
             deadline = deadline.min(Instant::now() + GRACE);
+            job.interrupt();
         }
         if job.only_hung_left() {
             trouble.get_or_insert_with(|| format!("processes {:?} hang", hub.absent()));
@@ -210,6 +214,17 @@ impl Job<'_> {
             reason: format!("process {rank} ended with {status}{words}"),
             signalled: status.signal().is_some(),
         })
+    }
+
+    /// Passes an interrupt on: who sent it to this process alone means all of them. A terminal has told them already, and to
+    /// hear it twice changes nothing.
+    fn interrupt(&mut self) {
+        // One that was waited for has no number any more; another process might.
+        for child in &mut self.children {
+            if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(child.id() as i32)) {
+                let _ = kill_process(pid, Signal::INT);
+            }
+        }
     }
 
     fn end(&mut self) {

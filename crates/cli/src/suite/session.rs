@@ -139,7 +139,7 @@ impl Session<'_> {
         let launches = self.options.launches();
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
         let mut random = verbena_measure::random::Random::new(task.seed);
-        let mut progress = Progress::new(order.len() * launches as usize);
+        let mut progress = Progress::new(order.iter().map(|one| one.name), launches);
         let started = Instant::now();
         for number in 0..launches {
             if self.is_too_late(started, number) {
@@ -149,11 +149,7 @@ impl Session<'_> {
                 random.shuffle(&mut order);
             }
             for benchmark in &order {
-                progress.begin(&format!(
-                    "{} (launch {} of {launches})",
-                    benchmark.name,
-                    number + 1
-                ));
+                progress.begin(benchmark.name);
                 let take = |line| books.take(line);
                 let ended = match catalogue::subject(benchmark) {
                     Some(subject) => {
@@ -223,7 +219,8 @@ impl Session<'_> {
         if job.rank == 0 {
             lacking.iter().for_each(|one| sink(too_few(one, job.size)));
         }
-        let mut progress = Progress::new(fitting.len() * launches as usize);
+        let names = fitting.iter().map(|one| one.name);
+        let mut progress = Progress::new(names.filter(|_| job.rank == 0), launches);
         let mut ended = Ended::Well;
         let started = Instant::now();
         'all: for number in 0..launches {
@@ -231,9 +228,7 @@ impl Session<'_> {
                 break;
             }
             for benchmark in &fitting {
-                if job.rank == 0 {
-                    progress.begin(benchmark.name);
-                }
+                progress.begin(benchmark.name);
                 match run_one(&fabric, task, benchmark.name, number, &sink) {
                     Ok(()) => {}
                     Err(verbena_fabric::Error::Interrupted) => {

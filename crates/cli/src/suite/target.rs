@@ -4,6 +4,7 @@ use super::virtual_session::ModelTarget;
 use crate::failure::Failure;
 use crate::launch::libraries::Libraries;
 use crate::profiles::ProfileOptions;
+use crate::suggestion::did_you_mean;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -171,7 +172,9 @@ impl Target {
             Target::Model { profile, fidelity } => {
                 let library = profiles.library()?;
                 let system = library.system(profile).map_err(|error| {
-                    Failure::Input(format!("no model {profile:?} to measure: {}", error.reason))
+                    let meant = did_you_mean(profile, library.systems());
+                    let reason = error.reason;
+                    Failure::Input(format!("no model {profile:?} to measure{meant}: {reason}"))
                 })?;
                 let fidelity = *fidelity;
                 return Ok(Found::Model(Box::new(ModelTarget { system, fidelity })));

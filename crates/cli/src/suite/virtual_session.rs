@@ -124,7 +124,7 @@ impl VirtualSession<'_> {
         }
         let mut span = Duration::ZERO;
         let mut outcome = "complete";
-        let mut progress = Progress::new(self.benchmarks.len());
+        let mut progress = Progress::new(self.benchmarks.iter().map(|one| one.name), 1);
         let mut trouble = None;
         self.in_order(&stop, |benchmark, ended| {
             progress.begin(benchmark.name);

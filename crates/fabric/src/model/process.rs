@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
-use crate::region::{Access, BufferRequest, Location, Pages};
+use crate::region::{Access, BufferRequest, Location};
 use crate::seam::{Fabric, QueueRequest};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -183,9 +183,6 @@ impl Fabric for ModelProcess {
     async fn allocate(&self, request: BufferRequest) -> Result<ModelBuffer> {
         if request.location == Location::Device && !self.capabilities.operations.device_memory {
             return Err(self.core.lacks("memory on the adapter"));
-        }
-        if request.pages == Pages::Huge {
-            return Err(self.core.lacks("2 MiB pages"));
         }
         Ok(ModelBuffer {
             bytes: Bytes::new(request.length),

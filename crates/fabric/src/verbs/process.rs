@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::executor;
 use crate::group::Group;
 use crate::pair::{Endpoint, PairRequest, SharedReceive, SharedReceiveRequest, Transport};
-use crate::region::{Access, BufferRequest, Location, Pages};
+use crate::region::{Access, BufferRequest, Location};
 use crate::seam::{Fabric, QueueRequest, Seat};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -266,14 +266,7 @@ impl Fabric for VerbsProcess {
             let memory = self.context.device_memory(request.length)?;
             return Ok(VerbsBuffer::Device(memory));
         }
-        let backing = match request.pages {
-            Pages::Base => v::Backing::Pages,
-            Pages::Huge => v::Backing::HugePages,
-        };
-        Ok(VerbsBuffer::Host(v::Buffer::allocate(
-            request.length,
-            backing,
-        )?))
+        Ok(VerbsBuffer::Host(v::Buffer::allocate(request.length)?))
     }
 
     async fn register(&self, buffer: VerbsBuffer, access: Access) -> Result<VerbsRegion> {

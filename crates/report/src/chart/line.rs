@@ -1,4 +1,4 @@
-//! Lines over an axis: latency or bandwidth by size, pairs, queue pairs; with a percentile band, a bound and marks.
+//! Lines over an axis, held against values from elsewhere: a paper's figure with what a model makes of it.
 
 use super::escape;
 use super::scale::{Kind, Scale};
@@ -21,17 +21,6 @@ const MOST_DOTS: usize = 40;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
     /// For the legend.
-    pub label: String,
-    /// (x, y).
-    pub points: Vec<(f64, f64)>,
-    /// (x, low, high), drawn as a band.
-    pub band: Vec<(f64, f64, f64)>,
-}
-
-/// A bound by x.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Bound {
-    /// Whose it is; empty when it is everybody's.
     pub label: String,
     /// (x, y).
     pub points: Vec<(f64, f64)>,
@@ -86,8 +75,6 @@ pub struct LineChart {
     pub y_kind: Kind,
     /// The series.
     pub series: Vec<Series>,
-    /// Bounds, dashed: one a run, or one for all that share it.
-    pub bounds: Vec<Bound>,
     /// Marks.
     pub marks: Vec<Mark>,
     /// What the series are held against.
@@ -98,13 +85,10 @@ impl LineChart {
     /// The drawing with its legend.
     pub fn svg(&self) -> String {
         let all = || self.series.iter().flat_map(|series| &series.points);
-        let bands = || self.series.iter().flat_map(|series| &series.band);
         let marked = self.references.iter().flat_map(|r| [r.x.0, r.x.1]);
         let xs = all().map(|p| p.0).chain(marked);
         let x = Scale::over(self.x_kind, xs, LEFT, WIDTH - RIGHT);
-        let ys = all().map(|p| p.1).chain(bands().flat_map(|b| [b.1, b.2]));
-        let bounds = self.bounds.iter().flat_map(|bound| &bound.points);
-        let ys = ys.chain(bounds.map(|p| p.1));
+        let ys = all().map(|p| p.1);
         let ys = ys.chain(self.references.iter().flat_map(Reference::ys));
         let y = Scale::over(self.y_kind, ys, HEIGHT - BOTTOM, TOP).to_decades();
         let mut out = format!(
@@ -114,17 +98,6 @@ impl LineChart {
         self.axes(&mut out, &x, &y);
         for (i, series) in self.series.iter().enumerate() {
             draw_series(&mut out, series, i % COLOURS, &x, &y, &self.y_unit);
-        }
-        for bound in &self.bounds {
-            let path = path(bound.points.iter().copied(), &x, &y);
-            let whose = match bound.label.as_str() {
-                "" => String::new(),
-                label => format!(" of {}", escape(label)),
-            };
-            let _ = write!(
-                out,
-                "<path class=\"bound\" d=\"{path}\"><title>bound{whose}</title></path>"
-            );
         }
         for reference in &self.references {
             draw_reference(&mut out, reference, &x, &y, &self.y_unit);
@@ -144,14 +117,6 @@ impl LineChart {
         for (i, series) in self.series.iter().enumerate() {
             let label = escape(&series.label);
             let _ = write!(out, "<span class=\"key c{}\">{label}</span> ", i % COLOURS);
-        }
-        match self.bounds.len() {
-            0 => {}
-            1 => out.push_str("<span class=\"key bound\">bound</span> "),
-            _ => out.push_str("<span class=\"key bound\">bounds, one a run</span> "),
-        }
-        if self.series.iter().any(|series| !series.band.is_empty()) {
-            out.push_str("<span class=\"note\">band: smallest to 99th percentile</span>");
         }
         if !self.references.is_empty() {
             out.push_str("<span class=\"note\">diamonds, levels and bars: published</span>");
@@ -221,15 +186,6 @@ impl LineChart {
 }
 
 fn draw_series(out: &mut String, series: &Series, colour: usize, x: &Scale, y: &Scale, unit: &str) {
-    if !series.band.is_empty() {
-        let upper = path(series.band.iter().map(|b| (b.0, b.2)), x, y);
-        let lower = path(series.band.iter().rev().map(|b| (b.0, b.1)), x, y);
-        let _ = write!(
-            out,
-            "<path class=\"band c{colour}\" d=\"{upper} L{}Z\"/>",
-            &lower[1..]
-        );
-    }
     let line = path(series.points.iter().copied(), x, y);
     let _ = write!(out, "<path class=\"line c{colour}\" d=\"{line}\"/>");
     // So many are no measured points but a curve.
@@ -327,9 +283,7 @@ mod tests {
             series: vec![Series {
                 label: "\"x\" & y".to_owned(),
                 points,
-                band: vec![],
             }],
-            bounds: vec![],
             marks: vec![Mark {
                 x: 8.0,
                 label: "N½".to_owned(),

@@ -3,8 +3,10 @@
 
 pub mod line;
 pub mod matrix;
+pub mod panel;
 pub mod ratio;
 pub mod scale;
+pub mod strip;
 pub mod timeline;
 
 /// Text made safe for SVG and HTML.

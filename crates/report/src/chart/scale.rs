@@ -39,6 +39,31 @@ impl Scale {
         }
     }
 
+    /// Over the values and hardly more: for axes that need not begin at nothing.
+    pub fn zoomed(kind: Kind, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
+        let usable: Vec<f64> = values
+            .filter(|v| v.is_finite() && (kind == Kind::Linear || *v > 0.0))
+            .collect();
+        let mut scale = Scale::over(kind, usable.iter().copied(), from, to);
+        let low = usable.iter().copied().fold(f64::MAX, f64::min);
+        let high = usable.iter().copied().fold(f64::MIN, f64::max);
+        if low < high {
+            (scale.low, scale.high) = match kind {
+                Kind::Linear => {
+                    let edge = (high - low) * 0.04;
+                    // Nothing is counted below nothing.
+                    let floor = if low >= 0.0 { 0.0 } else { f64::MIN };
+                    ((low - edge).max(floor), high + edge)
+                }
+                Kind::Log => {
+                    let edge = (high / low).powf(0.04);
+                    (low / edge, high * edge)
+                }
+            };
+        }
+        scale
+    }
+
     /// Widens a logarithmic scale to whole powers of ten.
     pub fn to_decades(mut self) -> Scale {
         if self.kind == Kind::Log {
@@ -66,18 +91,7 @@ impl Scale {
     /// Values for ticks, at most about `most`.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         match self.kind {
-            Kind::Linear => {
-                let raw = (self.high - self.low) / most as f64;
-                let power = 10f64.powf(raw.log10().floor());
-                let step = [1.0, 2.0, 5.0, 10.0]
-                    .map(|factor| factor * power)
-                    .into_iter()
-                    .find(|step| *step >= raw)
-                    .unwrap_or(raw);
-                let first = (self.low / step).ceil() as i64;
-                let last = (self.high / step).floor() as i64;
-                (first..=last).map(|i| i as f64 * step).collect()
-            }
+            Kind::Linear => self.even_ticks(most),
             Kind::Log => {
                 // Within a decade or two its ends alone say little. Powers of two for sizes and counts look odd in tens; the
                 // caller says which by its own ticks.
@@ -93,11 +107,26 @@ impl Scale {
                 let [tens, fives] =
                     [&[1.0][..], &[1.0, 2.0, 5.0]].map(|factors| within(factors, 1));
                 match (tens.len(), fives.len()) {
+                    (_, 0..2) => self.even_ticks(most),
                     (0..3, ..) if fives.len() <= most.max(3) => fives,
                     (count, _) => within(&[1.0], count.div_ceil(most.max(1)).max(1)),
                 }
             }
         }
+    }
+
+    /// Round values at even distances.
+    fn even_ticks(&self, most: usize) -> Vec<f64> {
+        let raw = (self.high - self.low) / most as f64;
+        let power = 10f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .map(|factor| factor * power)
+            .into_iter()
+            .find(|step| *step >= raw)
+            .unwrap_or(raw);
+        let first = (self.low / step).ceil() as i64;
+        let last = (self.high / step).floor() as i64;
+        (first..=last).map(|i| i as f64 * step).collect()
     }
 }
 
@@ -126,6 +155,19 @@ mod tests {
             "{:?}",
             wide.ticks(6)
         );
+    }
+
+    #[test]
+    fn a_zoomed_scale_holds_its_values_and_hardly_more() {
+        let scale = Scale::zoomed(Kind::Log, [210.0, 390.0].into_iter(), 0.0, 300.0);
+        assert!(scale.at(210.0) < 20.0 && scale.at(390.0) > 280.0);
+        assert!(
+            (3..=7).contains(&scale.ticks(5).len()),
+            "{:?}",
+            scale.ticks(5)
+        );
+        let scale = Scale::zoomed(Kind::Linear, [0.0, 100.0].into_iter(), 0.0, 300.0);
+        assert_eq!(scale.at(0.0), 0.0);
     }
 
     #[test]

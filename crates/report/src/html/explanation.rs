@@ -65,7 +65,7 @@ pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> Str
         out.push_str("</tbody></table>");
     }
     out.push_str(NOTE);
-    out.push_str("</body></html>\n");
+    out.push_str("</main></body></html>\n");
     out
 }
 

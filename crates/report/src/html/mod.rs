@@ -1,17 +1,25 @@
-//! The report: one HTML file that opens offline. Verdict first, then environment, sections by layer, each chart with the
-//! table of its figures, warnings, methods, the command that reproduces it.
+//! The report: one HTML file that opens offline. The first screen sums up; then a page a question; behind a click each
+//! benchmark with all of its figures, all findings, and how it was measured.
 
+mod changes;
+mod curves;
 mod explanation;
+mod figures;
 mod frame;
+mod lead;
 mod page;
+mod question;
 mod reproduction;
 mod section;
 mod theme;
+mod tile;
 mod verdict;
 
 pub use explanation::{Operation, explanation};
 pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};
+
+use crate::headline::Subject;
 
 /// What the report needs to know of a benchmark beyond its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,4 +34,46 @@ pub struct Described {
     pub source: String,
     /// The parameter on the x axis.
     pub axis: String,
+}
+
+/// What is known of real adapters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// Published figures that the headlines stand beside.
+    pub published: &'a [Published],
+    /// All claims and the models' answers to them, where these were computed.
+    pub reproduction: Option<&'a Reproduction>,
+}
+
+/// What a published figure says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// As much.
+    Exactly,
+    /// Not more.
+    AtMost,
+}
+
+/// A published figure of an adapter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// What it is about.
+    pub subject: Subject,
+    /// The adapter.
+    pub adapter: String,
+    /// The figure, in the subject's unit.
+    pub value: f64,
+    /// What it says.
+    pub extent: Extent,
+}
+
+impl Published {
+    /// The figure in words.
+    fn text(&self) -> String {
+        let value = self.subject.display(self.value);
+        match self.extent {
+            Extent::Exactly => value,
+            Extent::AtMost => format!("at most {value}"),
+        }
+    }
 }

@@ -1,26 +1,22 @@
-//! The page: everything in its order.
+//! The page: the first screen, what changed, a page a question, and behind a click everything else.
 
-use super::Described;
+use super::changes::changes;
 use super::frame::head;
-use super::reproduction::{self, Reproduction};
+use super::lead::lead;
+use super::question;
+use super::reproduction;
 use super::section::{Shown, section};
+use super::tile;
 use super::verdict::verdict;
-use crate::chart::{escape, ratio};
-use crate::comparison::{Thresholds, between};
+use super::{Beside, Described};
+use crate::chart::escape;
 use crate::gather::rows;
+use crate::headline::{Headline, headlines};
 use crate::run_directory::Loaded;
 use std::fmt::Write as _;
-use verbena_measure::compare::{Change, Verdict};
 
-/// Ratios drawn at most; the table of `verbena compare` has all.
-const MOST_RATIOS: usize = 60;
-
-/// The report over one or several runs, and what is known of real adapters where that was computed.
-pub fn page(
-    runs: &[Loaded],
-    benchmarks: &[Described],
-    reproduction: Option<&Reproduction>,
-) -> String {
+/// The report over one or several runs, and what is known of real adapters.
+pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> String {
     let shown: Vec<Shown<'_>> = runs
         .iter()
         .map(|run| Shown {
@@ -28,82 +24,131 @@ pub fn page(
             rows: rows(run),
         })
         .collect();
-    let labels: Vec<&str> = runs.iter().map(|run| run.run.label.as_str()).collect();
-    let title = format!("Evaluation of {}", labels.join(" and "));
-    let mut out = head(&title);
-    let measures = runs.iter().any(|run| run.run.fabric != "model");
+    let mut out = head(&title(runs));
+    out.push_str(&lead(runs));
+    out.push_str(&first_screen(&shown, beside));
+    out.push_str(&contents(&shown, beside));
+    out.push_str(&changes(runs));
+    out.push_str(&question::pages(&shown));
+    out.push_str(&all_benchmarks(benchmarks, &shown));
+    out.push_str("<h2 id=\"findings\">All that was found</h2>");
     for run in runs {
-        let lead = lead(run);
-        // Models beside a measured adapter are there to be looked up.
-        let _ = match measures && run.run.fabric == "model" {
-            true => write!(
-                out,
-                "<details><summary>{lead}</summary>{}</details>",
-                verdict(run)
-            ),
-            false => write!(out, "<p class=\"lead\">{lead}</p>{}", verdict(run)),
-        };
+        let _ = write!(
+            out,
+            "<details><summary>{}</summary>{}{}</details>",
+            escape(&run.run.label),
+            verdict(run),
+            failures(run)
+        );
     }
-    let groups = groups(benchmarks, &shown);
-    out.push_str("<nav>");
-    for (i, group) in groups.iter().enumerate() {
-        let _ = write!(out, "<a href=\"#group{i}\">{}</a>", escape(group));
+    if let Some(reproduction) = beside.reproduction {
+        let _ = write!(
+            out,
+            "<h2 id=\"published\">Published adapters</h2><p>What was published of real adapters, beside the timing models of them. \
+             Computed, not measured; <code>verbena reproduce --out DIR</code> draws the papers' figures.</p>\
+             <details><summary>the claims</summary>{}</details>",
+            reproduction::body(reproduction)
+        );
     }
-    if reproduction.is_some() {
-        out.push_str("<a href=\"#published\">Published adapters</a>");
-    }
-    out.push_str("<a href=\"#environment\">Environment</a></nav>");
-    // Two measured runs are compared; models may stand beside them.
-    let measured: Vec<&Loaded> = runs.iter().filter(|r| r.run.fabric != "model").collect();
-    if let ([first, second], _) | (_, [first, second]) = (
-        measured.as_slice(),
-        runs.iter().collect::<Vec<_>>().as_slice(),
-    ) {
-        out.push_str(&ratios(first, second));
-    }
-    for (i, group) in groups.iter().enumerate() {
-        let sections: String = benchmarks
-            .iter()
-            .filter(|benchmark| benchmark.group == *group)
-            .map(|benchmark| section(benchmark, &shown))
-            .collect();
-        let _ = write!(out, "<h2 id=\"group{i}\">{}</h2>{sections}", escape(group));
-    }
-    if let Some(reproduction) = reproduction {
-        let _ = write!(out, "{PUBLISHED}{}", reproduction::body(reproduction));
-    }
-    for run in runs {
-        out.push_str(&failures(run));
-    }
-    out.push_str("<h2 id=\"environment\">Environment</h2>");
-    for run in runs {
-        out.push_str(&environment(run));
+    out.push_str("<h2 id=\"environment\">How it was measured</h2>");
+    for (at, run) in runs.iter().enumerate() {
+        out.push_str(&environment(run, if at == 0 { " open" } else { "" }));
     }
     out.push_str(METHODS);
-    out.push_str("</body></html>\n");
+    out.push_str("</main></body></html>\n");
     out
 }
 
-const PUBLISHED: &str = "<h2 id=\"published\">Published adapters</h2><p class=\"answers\">What was published of real \
-adapters, beside the timing models of them. Computed, not measured; <code>verbena reproduce --out DIR</code> draws the \
-papers' figures.</p>";
+/// What was measured, and the models beside it.
+fn title(runs: &[Loaded]) -> String {
+    let (models, measured): (Vec<&Loaded>, Vec<&Loaded>) =
+        runs.iter().partition(|run| run.run.fabric == "model");
+    let names = |runs: &[&Loaded]| {
+        let names: Vec<&str> = runs.iter().map(|run| run.run.label.as_str()).collect();
+        names.join(" and ")
+    };
+    match (measured.is_empty(), models.is_empty()) {
+        (true, _) => format!("Evaluation of {}", names(&models)),
+        (_, true) => format!("Evaluation of {}", names(&measured)),
+        _ => format!(
+            "Evaluation of {} beside {}",
+            names(&measured),
+            names(&models)
+        ),
+    }
+}
 
-const METHODS: &str = "<h2>Methods</h2><p>Every sample is kept and no slow one is dropped. Percentiles are nearest-rank, and \
+/// Tiles and sentences of the first run, beside the others and what was published.
+fn first_screen(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
+    let all: Vec<(&Loaded, Vec<Headline>)> = shown
+        .iter()
+        .map(|shown| (shown.run, headlines(shown.run, &shown.rows)))
+        .collect();
+    let tiles = tile::tiles(&all, beside.published);
+    let Some((run, _)) = all.first().filter(|_| !tiles.is_empty()) else {
+        return String::new();
+    };
+    format!(
+        "{}{}",
+        tile::html(&tiles, &run.run.label),
+        tile::sentences(&tiles, run)
+    )
+}
+
+fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
+    let mut out = String::from("<nav>");
+    for (id, asks) in question::contents(shown) {
+        let _ = write!(out, "<a href=\"#{id}\">{asks}</a>");
+    }
+    out.push_str(
+        "<a href=\"#benchmarks\">All benchmarks</a><a href=\"#findings\">All that was found</a>",
+    );
+    if beside.reproduction.is_some() {
+        out.push_str("<a href=\"#published\">Published adapters</a>");
+    }
+    out.push_str("<a href=\"#environment\">How it was measured</a></nav>");
+    out
+}
+
+/// The benchmarks by group, each with all of its curves and figures.
+fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
+    let mut out = String::from("<h2 id=\"benchmarks\">All benchmarks</h2>");
+    let mut count = 0;
+    for (at, group) in groups(benchmarks, shown).into_iter().enumerate() {
+        let sections: Vec<String> = benchmarks
+            .iter()
+            .filter(|benchmark| benchmark.group == group)
+            .map(|benchmark| section(benchmark, shown))
+            .filter(|section| !section.is_empty())
+            .collect();
+        count += sections.len();
+        let _ = write!(
+            out,
+            "<details class=\"group\" id=\"group{at}\"><summary>{} <span class=\"note\">{}</span></summary>{}</details>",
+            escape(group),
+            match sections.len() {
+                1 => "1 benchmark".to_owned(),
+                number => format!("{number} benchmarks"),
+            },
+            sections.concat()
+        );
+    }
+    let _ = write!(
+        out,
+        "<p class=\"printed note\">The curves and figures of {count} benchmarks are not printed; the file has them.</p>"
+    );
+    out
+}
+
+const METHODS: &str = "<h2>How to read it</h2><p>A tile is <em>strong</em> at 70 % of its bound or more, or ahead of all that stand \
+beside it; <em>weak</em> under 30 %, or behind all of them (latency of many pairs: 80 and 40 %); <em>fair</em> in between, or where the two disagree; \
+<em>unsure</em> where launches differ by more than 30 % of the figure or lie at two levels, or processes took turns. On the line of dots \
+better is to the right: large the figure itself, coloured the other runs, diamonds what was published, the stroke its bound.</p>\
+<p>Every sample is kept and no slow one is dropped. Percentiles are nearest-rank, and \
 given only where ten samples lie beyond. One-way latency is half a round trip of a symmetric exchange; completion latency is a \
 round trip. Rates are taken over the union of all processes' intervals after a common start. Several launches are \
-combined by their median. The bound beside a figure says what limits it. All metrics are defined in docs/methods.md, all \
+combined by their median. The bound of a figure is what limits it. All metrics are defined in docs/methods.md, all \
 fields of the records in docs/results-schema.md.</p>";
-
-/// What a run was; an import has neither device nor effort.
-fn lead(run: &Loaded) -> String {
-    let run = &run.run;
-    let plural = if run.launches == 1 { "" } else { "es" };
-    let adapter = format!("{} {}", run.fabric, run.device);
-    let launches = format!("{} launch{plural}", run.launches);
-    let words = [adapter.trim(), launches.as_str(), run.effort.as_str()];
-    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    escape(&format!("{}: {}", run.label, words.join(", "))).to_string()
-}
 
 /// The groups of which there is something to show.
 fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> {
@@ -119,38 +164,13 @@ fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> 
     groups
 }
 
-fn ratios(first: &Loaded, second: &Loaded) -> String {
-    let compared = between(first, second, &Thresholds::default());
-    let all = compared.curves.iter().chain(&compared.changes);
-    let mut order: Vec<&Change> = all.filter(|change| change.ratio.is_finite()).collect();
-    // What changed stands first, whole curves before points.
-    let rank = |change: &Change| {
-        let changed = matches!(change.verdict, Verdict::Improved | Verdict::Regressed);
-        (!changed, change.points == 1)
-    };
-    let size = |change: &Change| change.ratio.ln().abs();
-    order.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
-    order.truncate(MOST_RATIOS);
-    if order.is_empty() {
-        return String::new();
-    }
-    format!(
-        "<h2>{} over {}</h2><p class=\"answers\">Ratio of medians, with 95 % intervals over launches where there are enough; \
-         what changed first, then the largest. A key without a size is a whole curve.</p>{}",
-        escape(&second.run.label),
-        escape(&first.run.label),
-        ratio::svg(&order)
-    )
-}
-
 fn failures(run: &Loaded) -> String {
     if run.failures.is_empty() {
         return String::new();
     }
-    let mut out = format!(
-        "<h2>Not measured: {}</h2><div class=\"wide\"><table><thead><tr><th>benchmark</th><th class=\"text\">parameters</th>\
+    let mut out = String::from(
+        "<h3>Not measured</h3><table><thead><tr><th class=\"text\">benchmark</th><th class=\"text\">parameters</th>\
          <th class=\"text\">why</th></tr></thead><tbody>",
-        escape(&run.run.label)
     );
     for failure in &run.failures {
         let parameters: Vec<String> = failure
@@ -165,31 +185,22 @@ fn failures(run: &Loaded) -> String {
         };
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"{class}\">{}</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"{class}\">{}</td></tr>",
             escape(&failure.benchmark),
             escape(&parameters.join(", ")),
             escape(&failure.reason)
         );
     }
-    out.push_str("</tbody></table></div>");
+    out.push_str("</tbody></table>");
     out
 }
 
-fn environment(run: &Loaded) -> String {
+fn environment(run: &Loaded, open: &str) -> String {
     let mut out = format!(
-        "<h3>{}</h3><p>Reproduce with <code>{}</code></p><table><tbody>",
+        "<details{open}><summary>{}</summary><p>Reproduce with <code>{}</code></p>",
         escape(&run.run.label),
         escape(&run.run.command)
     );
-    for (name, value) in run.run.environment.iter().chain(&run.run.clock) {
-        let _ = write!(
-            out,
-            "<tr><td>{}</td><td class=\"text\">{}</td></tr>",
-            escape(name),
-            escape(value)
-        );
-    }
-    out.push_str("</tbody></table>");
     for warning in &run.run.warnings {
         let _ = write!(
             out,
@@ -198,5 +209,15 @@ fn environment(run: &Loaded) -> String {
             escape(warning.advice())
         );
     }
+    out.push_str("<dl>");
+    for (name, value) in run.run.environment.iter().chain(&run.run.clock) {
+        let _ = write!(
+            out,
+            "<div><dt>{}</dt><dd>{}</dd></div>",
+            escape(name),
+            escape(value)
+        );
+    }
+    out.push_str("</dl></details>");
     out
 }

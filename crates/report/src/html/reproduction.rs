@@ -94,7 +94,7 @@ pub fn reproduction_page(command: &str, reproduction: &Reproduction) -> String {
     out.push_str("<a href=\"#fitted\">Fitted values</a></nav>");
     out.push_str(&body(reproduction));
     out.push_str(NOTE);
-    out.push_str("</body></html>\n");
+    out.push_str("</main></body></html>\n");
     out
 }
 
@@ -145,7 +145,7 @@ fn misses(reproduction: &Reproduction) -> String {
 
 fn claims(paper: &Paper) -> String {
     let mut out = String::from(
-        "<details open><summary>claims</summary><div class=\"wide\"><table><thead><tr><th>claim</th><th class=\"text\">where</th>\
+        "<details open><summary>claims</summary><div class=\"wide\"><table class=\"claims\"><thead><tr><th>claim</th><th class=\"text\">where</th>\
          <th class=\"text\">what</th><th class=\"text\">published</th><th class=\"text\">model</th><th>error</th>\
          <th class=\"text\">verdict</th></tr></thead><tbody>",
     );
@@ -263,7 +263,7 @@ fn say(value: f64, unit_name: &str) -> String {
 fn fitted(values: &[Fitted]) -> String {
     let computed = values.iter().any(|value| value.moves.is_some());
     let mut out = String::from(
-        "<h2 id=\"fitted\">Fitted values</h2><div class=\"wide\"><table><thead><tr><th>value</th><th>is</th><th>bounds</th>\
+        "<h2 id=\"fitted\">Fitted values</h2><div class=\"wide\"><table class=\"fitted\"><thead><tr><th>value</th><th>is</th><th>bounds</th>\
          <th class=\"text\">fitted to</th>",
     );
     if computed {

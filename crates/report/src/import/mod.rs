@@ -173,7 +173,7 @@ mod tests {
             points,
             ..Loaded::default()
         };
-        let page = crate::html::page(&[run], &described(), None);
+        let page = crate::html::page(&[run], &described(), &crate::html::Beside::default());
         assert!(page.contains("1.84 us"));
         assert!(!page.contains("<svg"));
     }
@@ -190,12 +190,12 @@ mod tests {
         let loaded = import(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(loaded.points.len(), 1);
-        let page = crate::html::page(&[loaded], &described(), None);
+        let page = crate::html::page(&[loaded], &described(), &crate::html::Beside::default());
         assert!(!page.contains("cut short"));
-        assert!(page.contains("import, 1 launch</p>"));
+        assert!(page.contains("import · 1 launch</span>"));
         assert!(
-            page.contains("#group0") && !page.contains("#group1"),
-            "a link to an empty group"
+            page.contains("id=\"group0\"") && !page.contains("id=\"group1\""),
+            "an empty group"
         );
     }
 

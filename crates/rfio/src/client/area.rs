@@ -12,7 +12,7 @@
 
 use std::time::{Duration, Instant};
 
-use verbena_verbs::{AccessFlags, Backing, Buffer, Region, Window as MemoryWindow};
+use verbena_verbs::{AccessFlags, Buffer, Region, Window as MemoryWindow};
 
 use super::data::PARTS;
 use super::error::Error;
@@ -63,7 +63,7 @@ impl Area {
         let windows = (0..count)
             .map(|_| adapter.domain().window())
             .collect::<Result<_, _>>()?;
-        let buffer = Buffer::allocate(PARTS * part, Backing::Pages)?;
+        let buffer = Buffer::allocate(PARTS * part)?;
         Ok(Self {
             windows,
             lent: [false; PARTS],

@@ -13,7 +13,7 @@ use std::time::Duration;
 use verbena_rfio_protocol::request::Connect;
 use verbena_rfio_protocol::types::Window;
 use verbena_rfio_protocol::{Reply, Request};
-use verbena_verbs::{AccessFlags, Backing, Buffer, Opcode, Region};
+use verbena_verbs::{AccessFlags, Buffer, Opcode, Region};
 
 use super::area::{Area, Right};
 use super::error::Error;
@@ -286,7 +286,7 @@ fn strange(outcome: Outcome) -> Error {
 fn register(adapter: &Adapter, bytes: usize, access: AccessFlags) -> Result<Region, Error> {
     Ok(adapter
         .domain()
-        .register(Buffer::allocate(bytes, Backing::Pages)?, access)?)
+        .register(Buffer::allocate(bytes)?, access)?)
 }
 
 impl std::fmt::Debug for DataPath {

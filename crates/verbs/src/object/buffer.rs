@@ -4,18 +4,8 @@ use crate::error::{Error, Result};
 use crate::object::thread_safe;
 use std::ptr::NonNull;
 
-/// 2 MiB, the huge page of the machines in question.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Which pages lie under a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backing {
-    /// Base pages.
-    #[default]
-    Pages,
-    /// Huge pages; fails if the system has none reserved.
-    HugePages,
-}
+/// A page of the machines in question.
+const PAGE: usize = 4096;
 
 /// Page-aligned, zeroed memory of the process.
 pub struct Buffer {
@@ -27,19 +17,15 @@ thread_safe!(Buffer);
 
 impl Buffer {
     /// Allocates and touches `length` bytes.
-    pub fn allocate(length: usize, backing: Backing) -> Result<Buffer> {
-        let (unit, extra) = match backing {
-            Backing::Pages => (4096, 0),
-            Backing::HugePages => (HUGE_PAGE, libc::MAP_HUGETLB),
-        };
-        let fail = || Error::last("mmap", format!("{length} bytes ({backing:?})"));
+    pub fn allocate(length: usize) -> Result<Buffer> {
+        let fail = || Error::last("mmap", format!("{length} bytes"));
         let mapped = length
             .max(1)
-            .checked_next_multiple_of(unit)
+            .checked_next_multiple_of(PAGE)
             .ok_or_else(|| {
                 Error::invalid("Buffer::allocate", format!("{length} bytes are too many"))
             })?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | extra;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh anonymous mapping touches no memory of others.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, flags, -1, 0) };

@@ -48,11 +48,7 @@ async fn point<F: Fabric>(
     let fabric = context.fabric;
     let length = size.next_multiple_of(4096);
     let buffer = async || {
-        let request = BufferRequest {
-            length,
-            location,
-            pages: Pages::Base,
-        };
+        let request = BufferRequest { length, location };
         fabric
             .register(fabric.allocate(request).await?, Access::READ_WRITE)
             .await

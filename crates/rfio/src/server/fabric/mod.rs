@@ -18,7 +18,7 @@ pub use staging::{Slot, Staging};
 
 use std::sync::Arc;
 
-use verbena_verbs::{AccessFlags, Backing, Buffer, Region};
+use verbena_verbs::{AccessFlags, Buffer, Region};
 
 use crate::fabric::{Adapter, FabricError};
 use crate::server::cache::Arena;
@@ -51,7 +51,7 @@ impl ServerFabric {
 pub fn register(adapter: &Adapter, bytes: usize) -> Result<Region, FabricError> {
     Ok(adapter
         .domain()
-        .register(Buffer::allocate(bytes, Backing::Pages)?, AccessFlags::LOCAL)?)
+        .register(Buffer::allocate(bytes)?, AccessFlags::LOCAL)?)
 }
 
 /// The same, as an arena.

@@ -1,0 +1,23 @@
+//! `verbena completions SHELL`: what a shell needs to complete the command line, on standard output.
+
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::out;
+
+/// For which shell.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+/// Prints the script.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let mut text = Vec::new();
+    let mut command = crate::command_line();
+    clap_complete::generate(arguments.shell, &mut command, "verbena", &mut text);
+    out!("{}", String::from_utf8_lossy(&text));
+    Ok(Exit::Success)
+}

@@ -1,0 +1,33 @@
+//! What was probably meant by a name that nobody has.
+
+/// Less alike than this is a different word.
+const ALIKE: f64 = 0.8;
+
+/// The known name that is most like the one given, where one is like it at all.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    known
+        .map(|known| (likeness(known), known))
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+/// The same as the end of a message: `; did you mean "latency.write"?`, or nothing.
+pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or(String::new(), |known| format!("; did you mean {known:?}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised_and_another_word_is_not() {
+        let known = || ["latency.write", "latency.read", "bandwidth.write"].into_iter();
+        assert_eq!(nearest("latency.wrote", known()), Some("latency.write"));
+        assert_eq!(nearest("bandwith.write", known()), Some("bandwidth.write"));
+        assert_eq!(nearest("ping", known()), None);
+        assert_eq!(did_you_mean("ping", known()), "");
+    }
+}

@@ -1,0 +1,381 @@
+//! Small multiples: panels over the same two axes, so that one look compares them, with the name of each line at its end.
+
+use super::escape;
+use super::line::COLOURS;
+use super::scale::{Kind, Scale};
+use std::fmt::Write as _;
+use verbena_measure::unit;
+
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 236.0;
+const LEFT: f64 = 58.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 40.0;
+/// Room at the right where no names stand.
+const EDGE: f64 = 16.0;
+/// A letter of a name, about.
+const LETTER: f64 = 6.4;
+/// Letters of a name that fit.
+const LETTERS: usize = 16;
+/// Between the names of two lines.
+const LEADING: f64 = 13.0;
+/// More lines have their names in the legend alone.
+const MOST_NAMES: usize = 12;
+/// Between the numbers below the axis.
+const APART: f64 = 46.0;
+/// Points of a line that are drawn one by one.
+const MOST_DOTS: usize = 40;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Line {
+    /// Whose it is: the number of its colour. Past the colours lines are dashed.
+    pub colour: usize,
+    /// A short name, for its end; empty where no line needs one.
+    pub name: String,
+    /// What it is, in full.
+    pub title: String,
+    /// (x, y).
+    pub points: Vec<(f64, f64)>,
+    /// (x, low, high), drawn as a band.
+    pub band: Vec<(f64, f64, f64)>,
+    /// (x, y) of what limits it.
+    pub bound: Vec<(f64, f64)>,
+}
+
+/// A place on the x axis that has a name, e.g. a knee.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// Whose.
+    pub colour: usize,
+    /// Where.
+    pub x: f64,
+    /// What.
+    pub label: String,
+}
+
+/// A panel.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Panel {
+    /// What all of its lines are of.
+    pub title: String,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// The marks.
+    pub marks: Vec<Mark>,
+}
+
+/// A dimension of all panels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// What it is.
+    pub name: String,
+    /// Unit as files name it.
+    pub unit: String,
+    /// How it is drawn.
+    pub kind: Kind,
+}
+
+/// The panels of one figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Multiples {
+    /// For readers of the screen.
+    pub title: String,
+    /// Along.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// The panels.
+    pub panels: Vec<Panel>,
+}
+
+impl Multiples {
+    /// The drawing.
+    pub fn html(&self) -> String {
+        let lines = || self.panels.iter().flat_map(|panel| &panel.lines);
+        let named = lines().any(|line| !line.name.is_empty());
+        let letters = lines().map(|line| line.name.chars().count().min(LETTERS));
+        let right = match named {
+            true => letters.max().unwrap_or(0) as f64 * LETTER + EDGE,
+            false => EDGE,
+        };
+        let xs = lines().flat_map(|line| line.points.iter().map(|p| p.0));
+        let ys = lines().flat_map(|line| {
+            let bands = line.band.iter().flat_map(|b| [b.1, b.2]);
+            let points = line.points.iter().chain(&line.bound).map(|p| p.1);
+            points.chain(bands)
+        });
+        let frame = Frame {
+            x: Scale::zoomed(self.x.kind, xs, LEFT, WIDTH - right),
+            y: Scale::zoomed(self.y.kind, ys, HEIGHT - BOTTOM, TOP),
+            right: WIDTH - right,
+            named,
+        };
+        let mut out = String::from("<div class=\"panels\">");
+        for panel in &self.panels {
+            self.panel(&mut out, panel, &frame);
+        }
+        out.push_str("</div>");
+        out
+    }
+
+    fn panel(&self, out: &mut String, panel: &Panel, frame: &Frame) {
+        let title = escape(&panel.title);
+        let _ = write!(
+            out,
+            "<figure class=\"panel\"><figcaption>{title}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+             aria-label=\"{}: {title}\">",
+            escape(&self.title)
+        );
+        self.axes(out, panel, frame);
+        for line in &panel.lines {
+            frame.line(out, line, &self.x.unit, &self.y.unit);
+        }
+        for mark in &panel.marks {
+            let at = frame.x.at(mark.x);
+            let _ = write!(
+                out,
+                "<line class=\"mark s{}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"><title>{} at {}</title></line>",
+                mark.colour % COLOURS,
+                HEIGHT - BOTTOM,
+                escape(&mark.label),
+                escape(&unit::display(mark.x, &self.x.unit))
+            );
+        }
+        if frame.named && panel.lines.len() <= MOST_NAMES {
+            frame.names(out, &panel.lines);
+        }
+        out.push_str("</svg></figure>");
+    }
+
+    fn axes(&self, out: &mut String, panel: &Panel, frame: &Frame) {
+        let bottom = HEIGHT - BOTTOM;
+        for tick in frame.y.ticks(5) {
+            let at = frame.y.at(tick);
+            let _ = write!(
+                out,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                frame.right,
+                LEFT - 6.0,
+                at + 4.0,
+                escape(&unit::display(tick, &self.y.unit))
+            );
+        }
+        let mut last = f64::MIN;
+        for tick in self.x_ticks(panel, &frame.x) {
+            let at = frame.x.at(tick);
+            if at - last < APART {
+                continue;
+            }
+            last = at;
+            let _ = write!(
+                out,
+                "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>\
+                 <text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
+                bottom + 4.0,
+                bottom + 17.0,
+                escape(&unit::display(tick, &self.x.unit))
+            );
+        }
+        let _ = write!(
+            out,
+            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{0:.1}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
+             <text class=\"name\" text-anchor=\"end\" x=\"{0:.1}\" y=\"{1:.1}\">{2}</text>",
+            frame.right,
+            HEIGHT - 5.0,
+            escape(&self.x.name)
+        );
+    }
+
+    /// The x values themselves: sweeps are of powers of two. Times are not swept.
+    fn x_ticks(&self, panel: &Panel, x: &Scale) -> Vec<f64> {
+        if self.x.unit == "ns" {
+            return x.ticks(5);
+        }
+        let points = panel.lines.iter().flat_map(|line| &line.points);
+        let mut ticks: Vec<f64> = points.map(|point| point.0).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        ticks
+    }
+}
+
+/// The scales that all panels share.
+struct Frame {
+    x: Scale,
+    y: Scale,
+    /// Where the drawing ends and the names begin.
+    right: f64,
+    named: bool,
+}
+
+impl Frame {
+    fn line(&self, out: &mut String, line: &Line, x_unit: &str, y_unit: &str) {
+        let colour = line.colour % COLOURS;
+        let dash = if line.colour < COLOURS { "" } else { " dashed" };
+        let title = escape(&line.title);
+        if !line.band.is_empty() {
+            let upper = self.path(line.band.iter().map(|b| (b.0, b.2)));
+            let lower = self.path(line.band.iter().rev().map(|b| (b.0, b.1)));
+            let _ = write!(
+                out,
+                "<path class=\"band c{colour}\" d=\"{upper}L{}Z\"/>",
+                lower.trim_start_matches('M')
+            );
+        }
+        if line.bound.len() > 1 {
+            let _ = write!(
+                out,
+                "<path class=\"bound s{colour}\" d=\"{}\"><title>bound of {title}</title></path>",
+                self.path(line.bound.iter().copied())
+            );
+        }
+        let _ = write!(
+            out,
+            "<path class=\"line c{colour}{dash}\" d=\"{}\"><title>{title}</title></path>",
+            self.path(line.points.iter().copied())
+        );
+        // So many are no measured points but a curve.
+        let dots = line
+            .points
+            .iter()
+            .filter(|_| line.points.len() <= MOST_DOTS);
+        for &(x, y) in dots.filter(|p| p.0.is_finite() && p.1.is_finite()) {
+            let _ = write!(
+                out,
+                "<circle class=\"dot c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{title}, {}: {}</title></circle>",
+                self.x.at(x),
+                self.y.at(y),
+                escape(&unit::display(x, x_unit)),
+                escape(&unit::display(y, y_unit))
+            );
+        }
+    }
+
+    fn path(&self, points: impl Iterator<Item = (f64, f64)>) -> String {
+        let mut out = String::new();
+        for (x, y) in points.filter(|p| p.0.is_finite() && p.1.is_finite()) {
+            let letter = if out.is_empty() { 'M' } else { 'L' };
+            let _ = write!(out, "{letter}{:.1} {:.1}", self.x.at(x), self.y.at(y));
+        }
+        match out.is_empty() {
+            true => "M0 0".to_owned(),
+            false => out,
+        }
+    }
+
+    /// Each name beside the end of its line, or as near as the others let it.
+    fn names(&self, out: &mut String, lines: &[Line]) {
+        let mut ends: Vec<(f64, f64, &Line)> = lines
+            .iter()
+            .filter_map(|line| {
+                let end = line
+                    .points
+                    .iter()
+                    .rfind(|p| p.0.is_finite() && p.1.is_finite())?;
+                Some((self.x.at(end.0), self.y.at(end.1), line))
+            })
+            .collect();
+        ends.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let wanted: Vec<f64> = ends.iter().map(|end| end.1).collect();
+        let places = spread(&wanted, TOP + 4.0, HEIGHT - BOTTOM);
+        for ((x, y, line), place) in ends.iter().zip(places) {
+            let colour = line.colour % COLOURS;
+            let _ = write!(
+                out,
+                "<path class=\"lead s{colour}\" d=\"M{:.1} {y:.1}L{:.1} {place:.1}\"/>\
+                 <text class=\"end c{colour}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                x + 4.0,
+                self.right + 8.0,
+                self.right + 10.0,
+                place + 4.0,
+                escape(&short(&line.name))
+            );
+        }
+    }
+}
+
+/// Places at least a line of text apart, in order, as near to where they are wanted as that allows.
+fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
+    let mut places = wanted.to_vec();
+    for i in 1..places.len() {
+        places[i] = places[i].max(places[i - 1] + LEADING);
+    }
+    let mut limit = bottom;
+    for place in places.iter_mut().rev() {
+        *place = place.min(limit);
+        limit = *place - LEADING;
+    }
+    let mut least = top;
+    for place in &mut places {
+        *place = place.max(least);
+        least = *place + LEADING;
+    }
+    places
+}
+
+fn short(name: &str) -> String {
+    match name.chars().count() > LETTERS {
+        true => name.chars().take(LETTERS - 1).chain(['\u{2026}']).collect(),
+        false => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn multiples(lines: usize, points: &[(f64, f64)]) -> Multiples {
+        let axis = |name: &str, unit: &str| Axis {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            kind: Kind::Log,
+        };
+        let line = |colour: usize| Line {
+            colour,
+            name: format!("run<{colour}>"),
+            title: format!("run<{colour}>: rc"),
+            points: points.to_vec(),
+            ..Line::default()
+        };
+        Multiples {
+            title: "t".to_owned(),
+            x: axis("size", "bytes"),
+            y: axis("time", "ns"),
+            panels: vec![Panel {
+                title: "a <b>".to_owned(),
+                lines: (0..lines).map(line).collect(),
+                marks: vec![],
+            }],
+        }
+    }
+
+    #[test]
+    fn every_line_is_drawn_and_named_beyond_the_colours_too() {
+        let out = multiples(11, &[(1.0, 210.0), (8.0, 390.0)]).html();
+        assert_eq!(out.matches("<path class=\"line ").count(), 11);
+        assert_eq!(out.matches("<text class=\"end ").count(), 11);
+        assert_eq!(out.matches(" dashed\"").count(), 3);
+        assert!(out.contains("a &lt;b&gt;") && !out.contains("run<"));
+    }
+
+    #[test]
+    fn a_narrow_range_has_numbers_on_its_axis() {
+        let out = multiples(1, &[(1.0, 210.0), (8.0, 390.0)]).html();
+        assert!(out.contains("300 ns"), "{out}");
+    }
+
+    #[test]
+    fn names_do_not_cover_each_other() {
+        let places = spread(&[50.0, 51.0, 52.0, 195.0, 196.0], 14.0, 196.0);
+        assert!(places.windows(2).all(|p| p[1] - p[0] >= LEADING - 1e-9));
+        assert!(places[0] >= 14.0 && places[4] <= 196.0, "{places:?}");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_still_a_drawing() {
+        assert!(!multiples(2, &[]).html().contains("NaN"));
+        assert!(!multiples(2, &[(1.0, f64::NAN)]).html().contains("NaN"));
+    }
+}

@@ -1,0 +1,90 @@
+//! What was tested: a line a run, before any figure.
+
+use crate::chart::escape;
+use crate::chart::line::COLOURS;
+use crate::run_directory::Loaded;
+use std::fmt::Write as _;
+
+/// The heading and a line a run.
+pub fn lead(runs: &[Loaded]) -> String {
+    let mut out = String::from("<ul class=\"runs\">");
+    for (at, run) in runs.iter().enumerate() {
+        let _ = write!(
+            out,
+            "<li><span class=\"key c{}\">{}</span> <span>{}</span></li>",
+            at % COLOURS,
+            escape(&run.run.label),
+            escape(&about(run))
+        );
+    }
+    out.push_str("</ul>");
+    out
+}
+
+/// What a run was; an import has neither device nor effort.
+fn about(run: &Loaded) -> String {
+    let run = &run.run;
+    let plural = if run.launches == 1 { "" } else { "es" };
+    let environment = |name: &str| run.environment.get(name).cloned();
+    let cores = environment("cores").map(|cores| format!("{cores} cores"));
+    let kernel = environment("kernel").map(|kernel| format!("Linux {kernel}"));
+    // A model has neither hour nor launches.
+    let modelled = run.fabric == "model";
+    let launches = (!modelled).then(|| format!("{} launch{plural}", run.launches));
+    let words = [
+        Some(match (run.fabric.as_str(), run.device.as_str()) {
+            ("model", _) => "timing model, computed".to_owned(),
+            ("", device) => device.to_owned(),
+            (fabric, "") => fabric.to_owned(),
+            (fabric, device) => format!("{fabric} adapter {device}"),
+        }),
+        environment("model"),
+        environment("processor"),
+        cores,
+        kernel,
+        launches,
+        Some(run.effort.clone()),
+        (run.started > 0).then(|| day(run.started)),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    let words: Vec<&str> = words
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join(" · ")
+}
+
+/// The day of a time in seconds since 1970, in the Gregorian calendar and in UTC.
+fn day(seconds: u64) -> String {
+    // Days since the first of March of the year 0, so that a leap day is the last of its year.
+    let days = seconds / 86_400 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = match month {
+        0..10 => (month + 3, 0),
+        _ => (month - 9, 1),
+    };
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year + carry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_735_689_599, "2024-12-31"),
+            (4_107_542_400, "2100-03-01"),
+        ] {
+            assert_eq!(day(seconds), text);
+        }
+    }
+}

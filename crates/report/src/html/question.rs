@@ -1,0 +1,283 @@
+//! A page for each question that the papers ask of an adapter: the answer in a sentence a run, one drawing that shows it, and
+//! the figures behind it.
+
+use super::curves::{Base, Curve, Curves, distribution, marks};
+use super::figures;
+use super::section::Shown;
+use crate::chart::escape;
+use crate::chart::panel::Mark;
+use crate::gather::{Row, findings};
+use std::fmt::Write as _;
+use verbena_measure::result::Value;
+use verbena_measure::unit;
+
+/// A question with what answers it.
+struct Question {
+    id: &'static str,
+    asks: &'static str,
+    /// What the drawing shows, and of what.
+    shows: &'static str,
+    /// Benchmarks that have more to it.
+    benchmarks: &'static [&'static str],
+    curves: fn(&[Shown<'_>]) -> Curves,
+    /// Of a run, by its number.
+    answer: fn(&Curves, usize, &Shown<'_>) -> Option<String>,
+}
+
+const QUESTIONS: [Question; 6] = [
+    Question {
+        id: "q-latency",
+        asks: "How long does an operation take?",
+        shows: "Median time by message size; the band goes from the fastest to the 99th percentile, dashed is what limits it.",
+        benchmarks: &["latency.write", "latency.send", "latency.read"],
+        curves: |runs| {
+            let of = |name, title| Curves::of(name, "size", runs, plain).named(title);
+            of("latency.write", "write, seen by its receiver")
+                .and(of("latency.send", "message, received"))
+                .and(of("latency.read", "read, there and back"))
+        },
+        answer: |curves, run, _| {
+            let of = |word: &str| {
+                let at = |c: &&Curve| c.run == run && c.kind.starts_with(word);
+                let curve = curves.all.iter().find(at)?;
+                let first = curve.points.iter().find(|p| p.0 >= 8.0)?;
+                Some((unit::size(first.0), unit::time(first.1)))
+            };
+            let (size, write) = of("write")?;
+            let mut text = format!("{size} in {write} by a write");
+            for word in ["message", "read"] {
+                if let Some((_, time)) = of(word) {
+                    let _ = write!(text, ", {time} by a {word}");
+                }
+            }
+            Some(text)
+        },
+    },
+    Question {
+        id: "q-bandwidth",
+        asks: "How fast does data flow?",
+        shows: "Bandwidth by message size; dashed is the bound, dotted where half of the peak is reached.",
+        benchmarks: &["bandwidth.write", "bandwidth.read", "bandwidth.send"],
+        curves: |runs| {
+            let of = |name, title| Curves::of(name, "size", runs, plain).named(title);
+            of("bandwidth.write", "writes, one way")
+                .and(of("bandwidth.write-both", "writes, both ways"))
+                .and(of("bandwidth.read", "reads"))
+        },
+        answer: |curves, run, shown| {
+            let curve = curves.all.iter().find(|c| c.run == run)?;
+            let (size, rate) = *curve.points.last()?;
+            let mut text = format!("{} at {}", unit::rate(rate), unit::size(size));
+            if let Some(half) = finding(shown, "bandwidth.write", "half-power-size") {
+                let _ = write!(text, ", half of its peak from {} on", unit::size(half));
+            }
+            Some(text)
+        },
+    },
+    Question {
+        id: "q-pairs",
+        asks: "Does latency hold when all cores communicate?",
+        shows: "Latency of a write over that of one pair alone, by the number of pairs at once. Flat is good.",
+        benchmarks: &["multi-pair.write-latency", "multi-pair.read-latency"],
+        curves: |runs| {
+            Curves::of("multi-pair.write-latency", "pairs", runs, running_freely)
+                .relative_to(Base::Least)
+        },
+        answer: |curves, run, _| {
+            let curve = curves.all.iter().find(|c| c.run == run)?;
+            let (pairs, ratio) = *curve.points.last()?;
+            Some(format!(
+                "{} times one pair's with {pairs} pairs ({})",
+                unit::number(ratio),
+                curve.kind
+            ))
+        },
+    },
+    Question {
+        id: "q-connections",
+        asks: "How many connections fit?",
+        shows: "Time of a write over that with the fewest queue pairs, by their number: all of them at work, and as a control as many \
+                created and one at work. What rises in the first and not in the second is the adapter's store of contexts.",
+        benchmarks: &[
+            "internals.contexts",
+            "internals.scatter",
+            "internals.footprint",
+        ],
+        curves: |runs| {
+            Curves::of("internals.contexts", "queue-pairs", runs, |_| true)
+                .relative_to(Base::Run)
+                .saying("active", "all at work")
+                .saying("created", "control: one at work")
+        },
+        answer: |curves, run, shown| {
+            let curve = curves.all.iter().find(|c| c.run == run)?;
+            let (pairs, ratio) = *curve.points.last()?;
+            Some(match finding(shown, "internals.contexts", "context-knee") {
+                Some(knee) => format!("slower from {} queue pairs on", unit::number(knee.round())),
+                None => format!(
+                    "no knee up to {pairs} queue pairs; {} times as long there",
+                    unit::number(ratio)
+                ),
+            })
+        },
+    },
+    Question {
+        id: "q-reuse",
+        asks: "Does buffer reuse matter?",
+        shows: "Bandwidth over that with one buffer always used again, by how often a buffer is. Flat is good: translations of \
+                new pages cost nothing then.",
+        benchmarks: &[
+            "internals.reuse",
+            "internals.translation",
+            "internals.regions",
+        ],
+        curves: |runs| {
+            Curves::of("internals.reuse", "reuse-percent", runs, |_| true)
+                .relative_to(Base::Greatest)
+        },
+        answer: |curves, run, shown| {
+            let curve = curves.all.iter().find(|c| c.run == run)?;
+            let (percent, ratio) = *curve.points.first()?;
+            let mut text = format!(
+                "{} % of its bandwidth with {} % of the buffers used again",
+                unit::number((ratio * 100.0).round()),
+                unit::number(percent)
+            );
+            if let Some(knee) = finding(shown, "internals.translation", "translation-knee") {
+                let _ = write!(
+                    text,
+                    "; slower from {} pages on",
+                    unit::number(knee.round())
+                );
+            }
+            Some(text)
+        },
+    },
+    Question {
+        id: "q-bus",
+        asks: "What does the bus cost?",
+        shows: "A write that its sender knows to be done: to a peer, and back into the same adapter, where there is no wire. \
+                What is left is host, bus and adapter.",
+        benchmarks: &[
+            "internals.loopback",
+            "latency.write-completion",
+            "internals.device-memory",
+        ],
+        curves: |runs| {
+            let of = |name, title| Curves::of(name, "size", runs, plain).named(title);
+            of("internals.loopback", "within one adapter")
+                .and(of("latency.write-completion", "to a peer"))
+        },
+        answer: |curves, run, _| {
+            let of = |word: &str| {
+                let at = |c: &&Curve| c.run == run && c.kind.starts_with(word);
+                let curve = curves.all.iter().find(at)?;
+                curve.points.iter().find(|point| point.0 >= 8.0).copied()
+            };
+            let ((size, within), (_, peer)) = (of("within")?, of("to a peer")?);
+            Some(format!(
+                "{} of {} for {}: {:.0} % without the wire",
+                unit::time(within),
+                unit::time(peer),
+                unit::size(size),
+                within / peer * 100.0
+            ))
+        },
+    },
+];
+
+/// Over the reliable connection and a receive queue of its own: one curve a run. The others are with the benchmark.
+fn plain(row: &Row) -> bool {
+    let is = |name: &str, usual: &str| match row.parameters.get(name) {
+        Some(Value::Word(word)) => word == usual,
+        _ => true,
+    };
+    is("transport", "rc") && is("receive-queue", "own") && is("memory", "host")
+}
+
+/// Pairs that do not wait for each other; locked steps are with the benchmark.
+fn running_freely(row: &Row) -> bool {
+    row.parameters
+        .get("mode")
+        .is_none_or(|mode| *mode == Value::from("free"))
+}
+
+/// The figure of a finding that most launches have.
+fn finding(shown: &Shown<'_>, benchmark: &str, name: &str) -> Option<f64> {
+    let voted = findings(shown.run);
+    let mut held = voted.iter().filter(|voted| voted.holds());
+    let found = held.find(|v| v.finding.benchmark == benchmark && v.finding.name == name)?;
+    found.finding.value
+}
+
+/// Names and places of the questions that these runs answer.
+pub fn contents(runs: &[Shown<'_>]) -> Vec<(&'static str, &'static str)> {
+    QUESTIONS
+        .iter()
+        .filter(|question| (question.curves)(runs).are_curves())
+        .map(|question| (question.id, question.asks))
+        .collect()
+}
+
+/// All questions that these runs answer.
+pub fn pages(runs: &[Shown<'_>]) -> String {
+    QUESTIONS
+        .iter()
+        .map(|question| page(question, runs))
+        .collect()
+}
+
+fn page(question: &Question, runs: &[Shown<'_>]) -> String {
+    let curves = (question.curves)(runs);
+    if !curves.are_curves() {
+        return String::new();
+    }
+    let mut out = format!(
+        "<section class=\"question\" id=\"{}\"><h2>{}</h2><ul class=\"answers\">",
+        question.id, question.asks
+    );
+    for (at, shown) in runs.iter().enumerate() {
+        let label = escape(&shown.run.run.label);
+        let answer = (question.answer)(&curves, at, shown);
+        let absent = || match curves.all.iter().any(|curve| curve.run == at) {
+            true => "see the figures".to_owned(),
+            false => "not measured".to_owned(),
+        };
+        let _ = write!(
+            out,
+            "<li><span class=\"key c{}\">{label}</span> {}</li>",
+            at % crate::chart::line::COLOURS,
+            escape(&answer.unwrap_or_else(absent))
+        );
+    }
+    let found: Vec<Mark> = marks(question.benchmarks[0], runs);
+    let _ = write!(
+        out,
+        "</ul>{}",
+        curves.multiples(question.asks, runs, &found).html()
+    );
+    if question.id == "q-latency"
+        && let Some(distribution) = distribution("latency.write", runs)
+    {
+        out.push_str(&distribution.html());
+    }
+    let more: Vec<String> = question
+        .benchmarks
+        .iter()
+        .filter(|name| measured(name, runs))
+        .map(|name| format!("<a href=\"#{name}\">{name}</a>"))
+        .collect();
+    let _ = write!(
+        out,
+        "<p class=\"note\">{} More of it: {}.</p>{}</section>",
+        escape(question.shows),
+        more.join(", "),
+        figures::of_curves(&curves, runs)
+    );
+    out
+}
+
+fn measured(benchmark: &str, runs: &[Shown<'_>]) -> bool {
+    let mut rows = runs.iter().flat_map(|shown| &shown.rows);
+    rows.any(|row| row.benchmark == benchmark)
+}

@@ -1,0 +1,86 @@
+"""A chapter of the guide as a reader works through it: files to write, commands to run, and what they should say.
+
+A block ```` ```console ```` has commands after `$ `, each followed by lines that its output has, in this order; `exit=N` after the word says
+how the last of them ends. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
+stands for anything; what is not shown is not asked for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
+# A figure with its unit, its prefix, or neither.
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?: (?:[num]?s|[kMG]?B/s|[KMG]i?B|B|[kMG](?:/s)?))?(?![\w.])")
+
+
+@dataclass
+class Step:
+    """A command, how it should end, and lines that it should say."""
+
+    command: str
+    status: int = 0
+    says: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that the chapter tells to write."""
+
+    name: str
+    text: str
+
+
+def chapter(path: Path) -> list[Step | File]:
+    """Its files and steps in their order."""
+    found: list[Step | File] = []
+    for language, words, text in BLOCK.findall(path.read_text()):
+        if language == "console":
+            steps = commands(text)
+            if wanted := re.search(r"exit=(\d+)", words):
+                steps[-1].status = int(wanted[1])
+            found += steps
+        elif words.strip():
+            found.append(File(words.strip(), text))
+    return found
+
+
+def commands(text: str) -> list[Step]:
+    """The commands of a block with their lines."""
+    steps: list[Step] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            steps.append(Step(line[2:]))
+        elif line.strip() not in ("", "..."):
+            steps[-1].says.append(line)
+    return steps
+
+
+def workflow(text: str) -> list[str]:
+    """The commands that a workflow runs."""
+    found, within = [], None
+    for line in text.splitlines():
+        depth = len(line) - len(line.lstrip())
+        if line.strip() == "run: |":
+            within = depth
+        elif within is not None and depth > within:
+            found.append(line.strip())
+        else:
+            within = None
+    return found
+
+
+def same(shown: str, said: str) -> bool:
+    """Whether a line says what is shown, but for its numbers and the widths of columns."""
+    words = [" ".join(NUMBER.sub("#", line).split()) for line in (shown, said)]
+    return words[0] in words[1]
+
+
+def missing(step: Step, output: str) -> str | None:
+    """The first line that a command should say and does not, after those before it."""
+    lines = iter(output.splitlines())
+    for shown in step.says:
+        if not any(same(shown, line) for line in lines):
+            return shown
+    return None

@@ -1,0 +1,262 @@
+"""The report as people have it: in a browser on a screen and on a telephone, by day and by night, and on paper. Of real runs: the
+software adapter beside two modelled ones, and two runs of the software adapter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+
+from harness.browser import Browser, BrowserError
+from harness.build_tree import LOGS, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+from harness.requirement import Tool
+
+from . import page
+
+TITLE = "the report in a browser"
+REQUIRES = [Tool("chromium", "chromium")]
+
+SECONDS = 240
+MODELS = ["infinihost3-ddr", "connectx-qdr"]
+LABELS = ["software", *(f"{model} (model)" for model in MODELS)]
+# One of each kind of section, and what the five tiles are taken from.
+BENCHMARKS = ["latency.write", "latency.send", "latency.read", "latency.write-completion",
+              "bandwidth.write", "bandwidth.write-both", "bandwidth.read", "rate.window",
+              "multi-pair.write-latency", "internals.contexts", "internals.reuse",
+              "internals.footprint", "internals.loopback", "patterns.all-pairs"]
+SCREENS = [(1400, 900), (390, 844)]
+# What a curve is of besides its axis is its kind; these only repeat the axis.
+NO_KIND = {"size", "size-class", "rows", "columns"}
+PAGES = 10
+
+# Where the first case that needs a report leaves it for the others.
+SHARED = LOGS / "report" / "shared"
+_made: dict[str, Path] = {}
+
+
+def cases() -> list[Case]:
+    """A screen, a telephone, paper, and what must be on all of them."""
+    found = [Case(f"{width} px wide", f"first screen, {scheme}", partial(first_screen, width, height, scheme))
+             for width, height in SCREENS for scheme in ("light", "dark")]
+    found += [Case(f"{width} px wide", "nothing clipped, all opened", partial(clipped, width, height))
+              for width, height in SCREENS]
+    found += [
+        Case("on paper", "", on_paper),
+        Case("every series of every run", "three runs", every_series),
+        Case("figures to copy", "", copied),
+        Case("two runs", "one baseline", two_runs),
+        Case("nothing from outside", "", offline),
+    ]
+    return found
+
+
+def beside_models(place: Place) -> Path:
+    """The report of the software adapter and both models."""
+    if "models" not in _made:
+        out = SHARED / "models"
+        targets = ["software", *(f"model:{model}" for model in MODELS)]
+        measure(place, out, [word for target in targets for word in ("--on", target)])
+        _made["models"] = out / "report.html"
+    return _made["models"]
+
+
+def measure(place: Place, out: Path, more: list[str]) -> None:
+    """Runs the benchmarks into a directory, in quick form."""
+    clear(out)
+    ended = place.run("bench", [str(VERBENA), "bench", *BENCHMARKS, "--quick", "--out", str(out), *more], SECONDS)
+    if not (out / "report.html").exists():
+        raise BrowserError(f"there is no report: {ended.evidence()}")
+
+
+def clear(directory: Path) -> None:
+    """Results of an earlier run of the tests."""
+    for path in sorted(directory.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def records(path: Path) -> list[dict]:
+    """The lines of a results file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
+    """What was tested and all five tiles are seen without scrolling, each with its figure, its word and its share."""
+    report = beside_models(place)
+    with Browser(place.directory) as browser:
+        browser.show(report, width, height, scheme)
+        picture = place.directory / "screen.png"
+        browser.picture(picture)
+        seen = browser.evaluate(page.FIRST_SCREEN)
+    if seen["scroll"] > seen["width"]:
+        return failed(f"the page is {seen['scroll']} px wide in a window of {seen['width']}")
+    titles = [tile["title"] for tile in seen["tiles"]]
+    if titles != ["Latency", "Bandwidth", "Message rate", "Many pairs", "Memory"]:
+        return failed(f"the tiles are {titles}")
+    for tile in seen["tiles"]:
+        if tile["bottom"] > height:
+            return failed(f"{tile['title']} ends at {tile['bottom']} of {height} px")
+        if tile["word"] not in ("strong", "fair", "weak", "unsure"):
+            return failed(f"{tile['title']} is {tile['word']!r}")
+        if not re.fullmatch(r"[\d.]+ \S+( \S+)?", tile["value"]) or " of " not in tile["standing"]:
+            return failed(f"{tile['title']}: {tile['value']!r}, {tile['standing']!r}")
+    if [words.split(":")[0] for words in seen["sentences"]] != ["Strong", "Weak", "Distrust"]:
+        return failed(f"the sentences are {seen['sentences']}")
+    if width > 1000 and seen["ends"] > height:
+        return failed(f"the sentences end at {seen['ends']} of {height} px")
+    if not all(any(label in line for line in seen["runs"]) for label in LABELS):
+        return failed(f"it does not say what was tested: {seen['runs']}")
+    # Dark is not light with another name.
+    bright = sum(seen["paper"]) > 3 * 128
+    if bright != (scheme == "light"):
+        return failed(f"in {scheme} the paper is {seen['paper']}")
+    return passed(", ".join(f"{tile['title'].lower()} {tile['value']}" for tile in seen["tiles"]))
+
+
+def clipped(width: int, height: int, place: Place) -> Outcome:
+    """With everything opened nothing reaches over the edge, and no column hides in a box that has to be moved sideways."""
+    report = beside_models(place)
+    with Browser(place.directory) as browser:
+        browser.show(report, width, height)
+        opened = browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)"
+                                  " || document.querySelectorAll('details').length")
+        found = browser.evaluate(page.CLIPPED)
+        # A check that could not find anything would pass everything.
+        planted = browser.evaluate(page.PLANTED)
+    if not planted:
+        return failed("a table wider than the window was not found")
+    if found["clipped"]:
+        return failed(f"{found['count']} elements are clipped", "\n".join(found["clipped"]))
+    if found["scroll"] > found["width"]:
+        return failed(f"the page is {found['scroll']} px wide in a window of {found['width']}")
+    return passed(f"{opened} opened, {found['tables']} tables, {found['drawings']} drawings")
+
+
+def on_paper(place: Place) -> Outcome:
+    """It prints on few pages."""
+    report = beside_models(place)
+    with Browser(place.directory) as browser:
+        browser.show(report, *SCREENS[0])
+        paper = browser.printed()
+    (place.directory / "report.pdf").write_bytes(paper)
+    pages = len(re.findall(rb"/Type\s*/Page\b", paper))
+    if not 2 <= pages <= PAGES:
+        return failed(f"{pages} pages")
+    return passed(f"{pages} pages")
+
+
+def kinds(run: Path) -> dict[str, set]:
+    """By benchmark the kinds of curves over sizes that a run has points of, of the unit that is drawn."""
+    found: dict[str, set] = defaultdict(set)
+    for record in records(run / "results.jsonl"):
+        if record["record"] == "point" and "size" in record["parameters"]:
+            words = {name: value for name, value in record["parameters"].items() if name not in NO_KIND}
+            found[record["benchmark"]].add(json.dumps(words, sort_keys=True))
+    return found
+
+
+def every_series(place: Place) -> Outcome:
+    """As many lines as the records have series, each in the colour of its run and named, in every chart over sizes."""
+    report = beside_models(place)
+    runs = {records(path)[0]["label"]: path.parent for path in (SHARED / "models").glob("*/results.jsonl")}
+    if sorted(runs) != sorted(LABELS):
+        return failed(f"the runs are {sorted(runs)}")
+    with Browser(place.directory) as browser:
+        browser.show(report, *SCREENS[0])
+        drawn = browser.evaluate(page.LINES)
+        questions = browser.evaluate(page.QUESTIONS)
+    charts = 0
+    for benchmark, panels in drawn.items():
+        by_size = [panel for panel in panels if panel["axis"] == "message size"]
+        charts += len(by_size)
+        for label, directory in runs.items():
+            expected = len(kinds(directory)[benchmark]) if by_size else 0
+            lines = [line for panel in by_size for line in panel["lines"] if line.split(":")[0] == label]
+            if len(lines) != expected:
+                return failed(f"{benchmark}: {len(lines)} lines of {label}, its records have {expected}", str(panels))
+        for panel in panels:
+            if unnamed := [name for name in panel["lines"]
+                           if not any(end and name.startswith(end) for end in panel["names"])]:
+                return failed(f"{benchmark}: {unnamed} have no name beside them", str(panel["names"]))
+    if charts < 10:
+        return failed(f"only {charts} charts over sizes")
+    for asked, labels in questions.items():
+        if labels != LABELS:
+            return failed(f"{asked} has lines of {labels}, not of {LABELS}")
+    return passed(f"{charts} charts over sizes, {len(questions)} questions")
+
+
+def copied(place: Place) -> Outcome:
+    """Each drawing has its figures as text; a click selects all of it, and it says what the records say."""
+    report = beside_models(place)
+    point = next(record for record in records(next((SHARED / "models").glob("software*")) / "results.jsonl")
+                 if record.get("benchmark") == "bandwidth.read" and record["parameters"]["size"] == 4096)
+    with Browser(place.directory) as browser:
+        browser.show(report, *SCREENS[0])
+        missing = browser.evaluate(page.WITHOUT_TEXT)
+        selected = browser.evaluate(page.SELECTED)
+    if missing:
+        return failed(f"no text to copy: {missing}")
+    lines = selected.splitlines()
+    if not lines[0].startswith("run\tparameters\tmetric"):
+        return failed(f"the text begins with {lines[0]!r}")
+    value = str(point["metrics"][0]["value"]).removesuffix(".0")
+    if not any(value in line.split("\t") for line in lines):
+        return failed(f"{value} of the records is not in what a click selects", selected[:2000])
+    return passed(f"{len(lines)} lines by one click")
+
+
+def two_runs(place: Place) -> Outcome:
+    """The first is the baseline: ratios of what both have, what changed first, and both in every chart."""
+    few = ["latency.write", "bandwidth.write"]
+    runs = [SHARED / "two" / name for name in ("a", "b")]
+    for run in runs:
+        clear(run)
+        ended = place.run("bench", [str(VERBENA), "bench", *few, "--quick", "--launches", "3", "--out", str(run)], SECONDS)
+        if not (run / "results.jsonl").exists():
+            return failed("there is no run", ended.evidence())
+    slower(runs[1] / "results.jsonl", "latency.write", 1.5)
+    report = place.directory / "report.html"
+    ended = place.run("report", [str(VERBENA), "report", *map(str, runs), "--out", str(report)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    with Browser(place.directory) as browser:
+        browser.show(report, *SCREENS[1])
+        width = browser.evaluate("document.documentElement.scrollWidth")
+        ratios = browser.evaluate(page.RATIOS)
+        questions = browser.evaluate(page.QUESTIONS)
+    if width > SCREENS[1][0]:
+        return failed(f"the page is {width} px wide")
+    if not ratios or "latency.write" not in ratios[0]["key"] or ratios[0]["verdict"] != "worse":
+        return failed("a latency half as long again is not what changed first", str(ratios[:5]))
+    # The same label twice could not be told apart.
+    if any(labels != ["software", "software (2)"] for labels in questions.values()):
+        return failed(f"not both runs are drawn: {questions}")
+    return passed(f"{len(ratios)} ratios, first {ratios[0]['key']}")
+
+
+def slower(results: Path, benchmark: str, factor: float) -> None:
+    """Plants a slow-down into the figures of a run."""
+    lines = []
+    for record in records(results):
+        if record.get("benchmark") == benchmark and record["record"] == "point":
+            record["metrics"][0]["value"] *= factor
+        lines.append(json.dumps(record))
+    results.write_text("\n".join(lines) + "\n")
+
+
+def offline(place: Place) -> Outcome:
+    """No address outside, and a policy that would forbid one."""
+    report = beside_models(place)
+    text = report.read_text()
+    if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", text):
+        return failed(f"the report refers outside: {outside[:3]}")
+    if "default-src 'none'" not in text:
+        return failed("it has no policy against loading anything")
+    if len(text) > 5_000_000:
+        return failed(f"{len(text)} bytes")
+    return passed(f"{len(text) // 1000} kB")
