@@ -42,7 +42,7 @@ fn show(run: Loaded) {
         .collect();
     described.dedup_by(|a, b| a.name == b.name);
     let runs = [run.clone(), run];
-    assert!(page(&runs, &described, None).ends_with("</html>\n"));
+    assert!(page(&runs, &described, &Beside::default()).ends_with("</html>\n"));
     let compared = between(&runs[0], &runs[1], &Thresholds::default());
     let mut all = compared.curves.iter().chain(&compared.changes);
     assert!(all.all(|change| change.a == change.b || change.ratio.is_nan()));

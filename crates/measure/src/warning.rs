@@ -104,7 +104,7 @@ impl fmt::Display for Warning {
             Warning::Governor { name } => write!(f, "the frequency governor is {name}"),
             Warning::Virtual => f.write_str("this is a virtual machine"),
             Warning::FewLaunches { launches } => {
-                write!(f, "{launches} launches are too few to compare")
+                write!(f, "launches: {launches}, too few to compare")
             }
             Warning::Disturbed { share } => write!(
                 f,

@@ -17,6 +17,9 @@ const SUMMED_UP: &[(&str, &str)] = &[
     ("memory-per-connection", "In host memory a connection costs"),
 ];
 
+/// What a bandwidth is called that is over one buffer which stays in the caches.
+const CACHED: &str = "cached-bandwidth";
+
 /// The verdict of a run as a list.
 pub fn verdict(run: &Loaded) -> String {
     let rows = rows(run);
@@ -91,14 +94,18 @@ pub fn verdict(run: &Loaded) -> String {
             if let (Some(percent), Some((_, reason))) = (figure.percent_of_bound(), &figure.bound) {
                 let _ = write!(text, ", {percent:.0} % of the bound: {reason}");
             }
-            let best = mine().max_by(|a, b| a.figures[0].value.total_cmp(&b.figures[0].value));
-            // Every message of a stream comes from one buffer and goes to one, and nobody reads it: short ones never leave
-            // the caches.
-            if let Some(best) = best.filter(|best| !std::ptr::eq(*best, row)) {
+            // Out of one buffer into another that nobody reads, short messages never leave the caches.
+            let best = mine()
+                .filter_map(|row| {
+                    let cached = row.figures.iter().find(|one| one.name == CACHED)?;
+                    Some((row, cached.value))
+                })
+                .max_by(|(_, a), (_, b)| a.total_cmp(b));
+            if let Some((best, value)) = best {
                 let _ = write!(
                     text,
-                    "; out of one buffer in the caches, into another that is not read, {} at {}",
-                    unit::rate(best.figures[0].value),
+                    "; out of one buffer that stays in the caches, {} at {}",
+                    unit::rate(value),
                     best.label_without(&["transport", "ways"])
                 );
             }

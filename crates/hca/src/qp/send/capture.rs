@@ -205,7 +205,7 @@ fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
 
 /// What makes packets of one request.
 enum Packets {
-    Reliable(Requester),
+    Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
 
@@ -264,7 +264,7 @@ impl Packets {
                 capacity: 1,
             });
             machine.post(posted).ok()?;
-            return Some(Packets::Reliable(machine));
+            return Some(Packets::Reliable(Box::new(machine)));
         }
         let mut machine = unreliable::Requester::new(unreliable::Configuration {
             service: match queue_pair.kind {

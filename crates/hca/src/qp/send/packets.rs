@@ -40,7 +40,7 @@ pub(in crate::qp) struct Packets {
 }
 
 enum Machine {
-    Reliable(Requester),
+    Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
 
@@ -90,7 +90,7 @@ impl Packets {
         });
         Some(Packets {
             path,
-            machine: Machine::Reliable(machine),
+            machine: Machine::Reliable(Box::new(machine)),
             alarm: None,
         })
     }
