@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use verbena_report::comparison::{Thresholds, between};
-use verbena_report::html::{Described, page};
+use verbena_report::html::{Beside, Described, page};
 use verbena_report::import::{iperf3, osu, perftest};
 use verbena_report::run_directory::{Loaded, parse};
 
