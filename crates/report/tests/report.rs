@@ -266,25 +266,24 @@ fn figures_are_there_to_copy() {
     assert_eq!(fields[4].parse::<f64>().unwrap(), 304.8);
 }
 
-/// The largest messages do not fit a cache, and theirs is the bandwidth that programs see.
+/// The bandwidth over buffers in turn is what programs see; the one over a cached buffer is said to be that.
 #[test]
 fn the_cached_bandwidth_is_not_the_headline() {
     let mut loaded = run("r", 1.0);
     for point in &mut loaded.points {
         point.benchmark = "bandwidth.write".to_owned();
-        let value = match point.parameters["size"].to_string().as_str() {
-            "64" => 95e9,
-            _ => 14e9,
+        let (used, cached) = match point.parameters["size"].to_string().as_str() {
+            "64" => (20e9, 95e9),
+            _ => (14e9, 60e9),
         };
-        point.metrics = vec![Metric::figure(
-            "bandwidth",
-            "bytes/s",
-            Better::Higher,
-            value,
-        )];
+        let figure = |name, value| Metric::figure(name, "bytes/s", Better::Higher, value);
+        point.metrics = vec![
+            figure("bandwidth", used),
+            figure("cached-bandwidth", cached),
+        ];
     }
     let html = page(&[loaded], &described(), &Beside::default());
     let headline = html.find("reaches 14 GB/s at 4 KiB").expect("the largest");
-    let cached = html.find("buffer in the caches").expect("the cached one");
+    let cached = html.find("stays in the caches").expect("the cached one");
     assert!(headline < cached && html[cached..].contains("95 GB/s at 64 B"));
 }
