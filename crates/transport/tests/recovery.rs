@@ -289,6 +289,28 @@ fn looking_again_costs_no_retry() {
     assert_eq!(pair.now, start.plus(3 * (4096 << 10)));
 }
 
+/// Acknowledgements of what is behind a read imply its loss, and that is one loss however often it is looked for.
+#[test]
+fn looking_again_for_a_read_makes_no_new_loss_of_it() {
+    let mut pair = pair(1, 7);
+    pair.write(0, 8);
+    let _ = pair.sends(NOW);
+    pair.now = NOW.plus(10_000);
+    assert_eq!(pair.hears_word(ACK, 0), Disposition::Accepted);
+    pair.read(1, 8);
+    for id in 2..6 {
+        pair.write(id, 8);
+    }
+    let _ = pair.sends(pair.now);
+    assert_eq!(pair.hears_word(ACK, 2), Disposition::Retry);
+    let _ = pair.sends(pair.now);
+    for packets in 3..6 {
+        pair.now = pair.requester.next_timeout().unwrap();
+        assert_eq!(numbers(&pair.sends(pair.now)), [1], "the read alone");
+        assert_eq!(pair.hears_word(ACK, packets), Disposition::Duplicate);
+    }
+}
+
 /// An acknowledgement that was under way already when the oldest packet was sent again says nothing of a loss.
 #[test]
 fn an_answer_that_is_late_is_no_loss() {

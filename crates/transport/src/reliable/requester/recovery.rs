@@ -129,10 +129,10 @@ impl Requester {
             },
             Timer::Acknowledgement(_) if self.probe.at.is_some_and(|at| at <= now) => {
                 self.probe.sent += 1;
-                self.repair(Cause::Missed(now));
-                if self.front_answer() == Some(Answer::Response) {
+                match self.front_answer() {
                     // Its packets come one by one: the first says nothing of the others.
-                    self.recovery = Recovery::None;
+                    Some(Answer::Response) => self.rewind(1),
+                    _ => self.repair(Cause::Missed(now)),
                 }
                 self.set_probe(now);
             }
@@ -295,12 +295,16 @@ impl Requester {
 
     fn send_again(&mut self, repair: Repair) {
         self.recovery = Recovery::OfSome(repair);
+        self.rewind(repair.packets);
+    }
+
+    /// So many packets from the oldest on are next, and then it goes on where it was.
+    fn rewind(&mut self, packets: u32) {
         self.round_trip.forget();
         let first = self.first_not_done();
         if self.cursor > first {
             let at = self.resume.map_or(self.cursor, |resume| resume.at);
-            let after = repair.packets;
-            self.resume = Some(Resume { at, after });
+            self.resume = Some(Resume { at, after: packets });
             self.cursor = first;
         }
     }
