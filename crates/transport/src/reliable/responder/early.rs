@@ -26,7 +26,7 @@ impl EarlyRequest {
     /// A copy of a packet; nothing when too much is kept already.
     fn of(packet: &Packet<'_>) -> Option<Self> {
         let room = |bytes: usize| {
-            let more = bytes + packet.payload.len();
+            let more = bytes + weight(packet.payload);
             (more <= MOST_BYTES).then_some(more)
         };
         BYTES
@@ -51,9 +51,14 @@ impl EarlyRequest {
     }
 }
 
+/// What a request takes: one without payload is not for nothing.
+fn weight(payload: &[u8]) -> usize {
+    size_of::<EarlyRequest>() + payload.len()
+}
+
 impl Drop for EarlyRequest {
     fn drop(&mut self) {
-        BYTES.fetch_sub(self.payload.len(), Ordering::Relaxed);
+        BYTES.fetch_sub(weight(&self.payload), Ordering::Relaxed);
     }
 }
 
