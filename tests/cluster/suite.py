@@ -4,6 +4,8 @@ service."""
 from __future__ import annotations
 
 import json
+import re
+import time
 from functools import partial
 from pathlib import Path
 from typing import Callable
@@ -14,7 +16,7 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.process import Ended
 from harness.requirement import Tool
-from roce.hosts import Host, Hosts
+from roce.hosts import WIRE_PYTHON, Host, Hosts
 from roce.suite import on_hosts
 
 from .copies import copies
@@ -26,6 +28,9 @@ REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux"), Tool("mpirun.
             Tool("slurmctld", "slurmctld")]
 
 SECONDS = 240
+HERE = Path(__file__).resolve().parent
+# DSCP 26.
+CLASS = "104"
 # Two processes, and several on each host, in which a benchmark looks at who is where.
 BENCHMARKS = ["latency.write", "bandwidth.send", "multi-pair.write-latency", "patterns.all-pairs"]
 OPTIONS = ["--quick", "--sizes", "8,4K", "--mode", "free", "--pairs", "1,2"]
@@ -53,6 +58,7 @@ def cases() -> list[Case]:
         Case("bench", "srun", on_hosts(partial(bench, partial(srun, ["--ntasks=4"])))),
         Case("bench", "srun --distribution=cyclic",
              on_hosts(partial(bench, partial(srun, ["--ntasks=4", "--distribution=cyclic"])))),
+        Case("packets of a class", "Open MPI", on_hosts(marked)),
         Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"])))),
         Case("evaluate --quick", "Open MPI", on_hosts(partial(evaluate, openmpi))),
         Case("rfcp of 1 GiB", "there and back", on_hosts(copies, mtu=9000)),
@@ -137,6 +143,27 @@ def bench(start: Starts, hosts: Hosts) -> Outcome:
     names = {one["benchmark"] for one in records(out) if one["record"] == "point"}
     lacking = sorted(set(BENCHMARKS) - names)
     return failed(f"no point of {', '.join(lacking)}", ended.evidence()) if lacking else outcome
+
+
+def marked(hosts: Hosts) -> Outcome:
+    """Packets of the class that was asked for, in both directions, and no others; the record says which."""
+    second = hosts.members[1]
+    classes = hosts.start(second, "classes", second.inside([WIRE_PYTHON, str(HERE / "classes.py")]))
+    deadline = time.monotonic() + SECONDS
+    while classes.running and "listening" not in classes.output() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    out = hosts.place.directory / "out"
+    ended = openmpi(hosts, [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8", "--traffic-class", CLASS,
+                            "--out", str(out)])
+    seen = re.findall(r"^class (\d+)$", classes.finish(time.monotonic()).output, re.M)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    if seen != [CLASS]:
+        return failed(f"packets are of the classes {seen}", ended.evidence())
+    known = records(out)[0]["environment"]
+    if known["traffic class"] != CLASS or "RoCE v2" not in known["GID"] or "10.9.0.1" not in known["GID"]:
+        return failed(f"the record says {known}")
+    return passed(f"class {', '.join(seen)}; {known['GID']}")
 
 
 def evaluate(start: Starts, hosts: Hosts) -> Outcome:

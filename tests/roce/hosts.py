@@ -84,6 +84,13 @@ class Host:
         if done.returncode != 0:
             raise SetupFailed(f"{' '.join(command)}: {done.stderr.strip()}")
 
+    def dropped_datagrams(self) -> int:
+        """How many the kernel had no room for, at sockets there."""
+        read = subprocess.run(self.inside(["cat", "/proc/net/snmp"]), capture_output=True, text=True, check=True,
+                              timeout=SETUP_SECONDS, stdin=subprocess.DEVNULL)
+        names, values = [line.split() for line in read.stdout.splitlines() if line.startswith("Udp:")]
+        return int(values[names.index("RcvbufErrors")])
+
     def listens(self, port: int = PORT) -> bool:
         """Whether somebody listens on a port there."""
         for table in ("tcp", "tcp6"):

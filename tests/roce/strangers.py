@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Sends packets that nobody asked for to a RoCE port: noise, damaged packets, and whole ones with a right ICRC but
-impossible numbers. The same each time for a seed.
+impossible numbers. The same each time for a seed, until it is ended.
 
-    strangers.py SOURCE TARGET SEED COUNT
+    strangers.py SOURCE TARGET SEED
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import random
 import socket
 import struct
 import sys
+import time
 import zlib
 
 ROCE = 4791
@@ -28,19 +29,24 @@ def icrc(source: tuple[str, int], target: str, packet: bytes) -> bytes:
 
 
 def main() -> None:
-    address, target, seed, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    address, target, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
     chance = random.Random(seed)
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
     sender.bind((address, 0))
     source = sender.getsockname()
-    for _ in range(count):
+    while True:
+        # As many as leave the kernel room for others' while a process that is to take them waits for its processor.
+        if chance.randrange(5) == 0:
+            time.sleep(0.001)
         packet = bytearray(chance.randbytes(chance.randrange(0, 300)))
+        if len(packet) >= 8:
+            # Others never come to where somebody looks.
+            packet[5:8] = chance.randrange(0x100, 0x110).to_bytes(3, "big")
         if chance.randrange(4) and len(packet) >= 12:
-            # A base header that could be: version 0, the default partition, a number that programs have.
+            # A base header that could be: version 0, the default partition.
             packet[1] &= 0x30
             packet[2:4] = b"\xff\xff"
-            packet[5:8] = chance.randrange(0x100, 0x110).to_bytes(3, "big")
         if chance.randrange(4) and len(packet) >= 12:
             packet += icrc(source, target, bytes(packet))
         try:

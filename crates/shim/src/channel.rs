@@ -114,12 +114,13 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     if is_ours(descriptor) {
-        if let Some((word, bit)) = place(descriptor) {
-            word.fetch_and(!bit, Ordering::Relaxed);
-        }
         if let Some(end) = END.get() {
             // SAFETY: it takes any number.
             errno::kept(|| unsafe { end(descriptor) });
+        }
+        // Not before: what another thread writes until the channel has ended is a command still.
+        if let Some((word, bit)) = place(descriptor) {
+            word.fetch_and(!bit, Ordering::Relaxed);
         }
     }
     // SAFETY: passes the caller's own argument on.

@@ -14,6 +14,7 @@ use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
 use crate::memory::restore::places;
 use crate::process::CURRENT;
+use crate::sync::wait_a_little;
 use crate::sys::populate::{Use, populate};
 use crate::sys::{mm, remap};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -211,10 +212,11 @@ impl ForkMutex {
         }
     }
 
-    /// Waits for the lock. Registration is slow and rare, so waiting yields instead of queueing.
+    /// Waits for the lock. Registration is slow and rare, so waiting looks again instead of queueing.
     pub fn lock(&self) -> ForkGuard<'_> {
+        let mut looks = 0;
         while self.raw.swap(1, Ordering::Acquire) != 0 {
-            std::thread::yield_now();
+            wait_a_little(&mut looks);
         }
         ForkGuard(self)
     }

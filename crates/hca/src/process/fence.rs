@@ -15,6 +15,7 @@ use crate::path::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
 use crate::shm::section::Stuck;
+use crate::sync::wait_a_little;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,11 +55,12 @@ impl Held {
     /// as dead in the end.
     fn wait_or_cut_off(&self) {
         let limit = Instant::now() + LAST_PATIENCE;
+        let mut looks = 0;
         while !self.is_over() {
             if Instant::now() > limit {
                 self.inbound.peer.declare_dead();
             }
-            std::thread::yield_now();
+            wait_a_little(&mut looks);
         }
     }
 }

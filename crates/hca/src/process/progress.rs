@@ -297,8 +297,8 @@ impl Process {
             self.serve_the_last(inbound);
         }
         for outbound in &dead.outbound {
-            // What it still answered counts.
-            self.complete(outbound);
+            // What it still answered counts. A thread that is at it may have looked before the last of it.
+            self.complete_with(outbound, outbound.completing.lock());
             let mut completing = outbound.completing.lock();
             let (in_flight, starving) = outbound.take_all();
             for lost in in_flight {

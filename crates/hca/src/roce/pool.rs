@@ -6,7 +6,9 @@
 //!
 //! The first process makes them and listens under an abstract name, of which there is one in each network namespace; those
 //! that come later call there and are given the slots and the listener itself. So whoever is left goes on listening, and
-//! when the last one ends everything is gone at once, and nothing has to be cleaned up.
+//! when the last one ends everything is gone, and nothing has to be cleaned up. A system closes one after the other: who
+//! finds no listener may still find slots, and waits until they are gone, too. New ones among them would be in another
+//! order.
 
 use super::steering;
 use crate::errno::{Errno, Result};
@@ -59,36 +61,41 @@ impl Pool {
 
     fn make_or_ask() -> Result<Pool> {
         const ATTEMPTS: u32 = 20;
+        const PAUSE: Duration = Duration::from_millis(10);
+        let mut reason = Errno(libc::ETIMEDOUT);
         for _ in 0..ATTEMPTS {
-            match Socket::listen_abstract(&name()) {
-                Ok(listener) => return Pool::make(listener),
-                Err(Errno(libc::EADDRINUSE)) => (),
-                Err(error) => return Err(error),
-            }
-            match Socket::connect_abstract(&name()) {
-                Ok(socket) => match Pool::receive(&socket) {
-                    // The last one has ended before it has heard us.
-                    Err(Errno(libc::ECONNRESET)) => (),
-                    answer => return answer,
-                },
-                // The last one has just ended; or too many call at once.
-                Err(Errno(libc::ECONNREFUSED) | Errno::EAGAIN) => {
-                    std::thread::sleep(Duration::from_millis(10));
+            let answer = match Socket::listen_abstract(&name()) {
+                Ok(listener) => Pool::make(listener, PORT),
+                Err(Errno(libc::EADDRINUSE)) => Pool::ask(),
+                Err(error) => Err(error),
+            };
+            reason = match answer {
+                // Those who had it are ending; or others have it.
+                Err(in_use @ Errno(libc::EADDRINUSE)) => in_use,
+                // The last one has ended, before we called or before it has heard us; or too many call at once.
+                Err(Errno(libc::ECONNREFUSED | libc::ECONNRESET) | Errno::EAGAIN) => {
+                    Errno(libc::ETIMEDOUT)
                 }
-                Err(error) => return Err(error),
-            }
+                answer => return answer,
+            };
+            std::thread::sleep(PAUSE);
         }
-        Err(Errno(libc::ETIMEDOUT))
+        Err(reason)
     }
 
-    fn make(listener: Socket) -> Result<Pool> {
-        let slots: Vec<Udp> = (0..SLOTS)
-            .map(|_| Udp::receiver(PORT, Sharing::Shared))
-            .collect::<Result<_>>()?;
+    fn make(listener: Socket, port: u16) -> Result<Pool> {
+        let mut slots = vec![Udp::receiver(port, Sharing::SharedByUs)?];
+        for _ in 1..SLOTS {
+            slots.push(Udp::receiver(port, Sharing::Shared)?);
+        }
         if let Some(first) = slots.first() {
             first.choose_by(&steering::program())?;
         }
         Ok(Pool { slots, listener })
+    }
+
+    fn ask() -> Result<Pool> {
+        Pool::receive(&Socket::connect_abstract(&name())?)
     }
 
     fn receive(socket: &Socket) -> Result<Pool> {
@@ -161,5 +168,21 @@ fn check_user(socket: &Socket) -> Result<()> {
         Ok(())
     } else {
         Err(Errno::EPERM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_not_made_beside_some_that_are_left() {
+        let left = Udp::receiver(0, Sharing::Shared).unwrap();
+        let port = left.port().unwrap();
+        let name = format!("verbena-roce-test-{port}").into_bytes();
+        let make = || Pool::make(Socket::listen_abstract(&name).unwrap(), port);
+        assert_eq!(make().unwrap_err(), Errno(libc::EADDRINUSE));
+        drop(left);
+        assert_eq!(make().unwrap().slots.len(), SLOTS as usize);
     }
 }

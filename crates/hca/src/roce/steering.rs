@@ -80,7 +80,7 @@ mod tests {
     /// Through the kernel, for it is the kernel that reads the program.
     #[test]
     fn a_packet_comes_to_the_slot_that_it_names() {
-        let first = Udp::receiver(0, Sharing::Shared).unwrap();
+        let first = Udp::receiver(0, Sharing::SharedByUs).unwrap();
         let port = first.port().unwrap();
         let mut slots = vec![first];
         slots.extend((1..SLOTS).map(|_| Udp::receiver(port, Sharing::Shared).unwrap()));

@@ -11,6 +11,7 @@
 
 use crate::shm::ring::CELL;
 use crate::shm::{access, tombstone};
+use crate::sync::wait_a_little;
 use crate::sys::mapping::Mapping;
 use crate::thread_number;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,14 +90,13 @@ pub struct Stuck {
 
 /// How often a thread looks whether others of its process have got on, resting in between, before it believes that it is
 /// not they who hold it up. Counted in rests and not in time, so that being stopped is no reason to believe it.
-const ATTEMPTS: u32 = 4000;
+const ATTEMPTS: u32 = 3000;
 
 /// Gives others time, more of it the longer it takes: some seconds in all.
 #[cold]
 fn rest(attempt: u32) {
     match attempt {
         0..1000 => std::hint::spin_loop(),
-        1000..2000 => std::thread::yield_now(),
         _ => std::thread::sleep(Duration::from_millis(1)),
     }
 }
@@ -135,7 +135,7 @@ impl<'a> Sections<'a> {
             let Some(entered) = access::open_section(&mark.counter) else {
                 continue;
             };
-            let mut spins = 0u32;
+            let (mut spins, mut looks) = (0u32, 0);
             while access::open_section(&mark.counter) == Some(entered) {
                 spins += 1;
                 if spins < 1000 {
@@ -154,7 +154,7 @@ impl<'a> Sections<'a> {
                     });
                     break;
                 }
-                std::thread::yield_now();
+                wait_a_little(&mut looks);
             }
         }
         stuck

@@ -6,6 +6,7 @@
 //! the process that opened it, after a fork that of the parent.
 
 use crate::errno::{Errno, Result};
+use crate::sync::wait_a_little;
 use crate::sys::process_vm;
 use crate::sys::userfault::HOLDS;
 use std::fs::{File, OpenOptions};
@@ -72,6 +73,7 @@ fn beside_holds(
     may_be_in_vain: impl Fn(&Result<()>) -> bool,
     attempt: impl Fn() -> Result<()>,
 ) -> Result<()> {
+    let mut looks = 0;
     loop {
         let before = HOLDS.load(Ordering::SeqCst);
         let answer = attempt();
@@ -79,7 +81,7 @@ fn beside_holds(
         if !held || !may_be_in_vain(&answer) {
             return answer;
         }
-        std::thread::yield_now();
+        wait_a_little(&mut looks);
     }
 }
 

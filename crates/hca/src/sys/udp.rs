@@ -37,6 +37,8 @@ pub struct Udp {
 pub enum Sharing {
     /// They may: SO_REUSEPORT.
     Shared,
+    /// They may from now on, but nobody has it yet.
+    SharedByUs,
     /// They may not.
     Alone,
 }
@@ -72,7 +74,7 @@ impl Udp {
     /// where the system has no IPv6.
     ///
     /// # Errors
-    /// EADDRINUSE when somebody has the port who does not share it with us.
+    /// EADDRINUSE when somebody has the port who does not share it with us, or whom we do not share it with.
     pub fn receiver(port: u16, sharing: Sharing) -> Result<Udp> {
         let any = |ip| Address { ip, port, scope: 0 };
         match Udp::receiver_at(any(Ipv6Addr::UNSPECIFIED), libc::AF_INET6, sharing) {
@@ -106,6 +108,9 @@ impl Udp {
         // Older kernels do not coalesce.
         let _ = socket.set(libc::IPPROTO_UDP, UDP_GRO, 1);
         socket.bind(at)?;
+        if sharing == Sharing::SharedByUs {
+            socket.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        }
         Ok(socket)
     }
 
