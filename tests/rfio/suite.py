@@ -8,7 +8,7 @@ from typing import Iterator
 from harness.case import Case
 
 from . import (copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries, promises,
-               resuming, traps)
+               resuming, scan, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -41,6 +41,7 @@ def cases() -> Iterator[Case]:
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
+        yield Case("a long scan", fabric, partial(scan.hot_files_stay, fabric=fabric))
         yield Case("readers after a fork", fabric, partial(forks.readers_after_a_fork, fabric=fabric))
         yield Case("the path is said", fabric, partial(promises.said_path, fabric=fabric))
     for direction in ("download", "upload"):

@@ -274,9 +274,9 @@ pub struct Daemon {
     /// Serve metrics for Prometheus on this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// Memory for blocks of files
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256M")]
-    pub cache: u64,
+    /// Memory for blocks of files [default: a sixteenth of the memory, from 256M to 4G]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub cache: Option<u64>,
     /// Memory for everything else that travels
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
     pub buffers: u64,

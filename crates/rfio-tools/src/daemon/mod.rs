@@ -1,5 +1,6 @@
 //! `rfiod`: from the command line to a running service.
 
+pub mod memory;
 pub mod plan;
 pub mod privileges;
 pub mod ready;

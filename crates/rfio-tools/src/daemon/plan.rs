@@ -19,6 +19,7 @@ use verbena_rfio::server::session::conversation::Context;
 use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
 use verbena_rfio::server::shard::Deadlines;
 
+use super::memory::default_cache;
 use crate::arguments::{Anonymous, Daemon, FabricChoice};
 
 /// Ready to start.
@@ -116,7 +117,7 @@ fn limits(arguments: &Daemon, files: usize) -> Result<Limits, String> {
         usize::try_from(bytes).map_err(|_| format!("{name}: more than this machine can address"))
     };
     let defaults = Limits::default();
-    let cache = memory("--cache", arguments.cache)?;
+    let cache = memory("--cache", arguments.cache.unwrap_or_else(default_cache))?;
     if cache < 2 * defaults.block {
         return Err(format!(
             "--cache must be at least {} bytes: two blocks",

@@ -114,6 +114,7 @@ impl Adapter {
             lid: peer.lid,
             gid: global.then_some(Gid(peer.gid)),
             source_gid: self.gid_index,
+            traffic_class: 0,
             service_level: 0,
             port: self.port_number,
         }

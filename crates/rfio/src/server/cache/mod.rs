@@ -11,6 +11,7 @@
 //! - When every slot is pinned or filling, the cache says so and the caller reads past it. It never waits for readers.
 
 mod arena;
+mod replacement;
 mod slots;
 
 use std::io;

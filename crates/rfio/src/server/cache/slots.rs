@@ -1,8 +1,9 @@
-//! The slots' states and the choice of the slot to reuse: a clock (second chance), so a block that is read again stays.
+//! The slots' states. Which one is reused is the [`Replacement`]'s choice among those that may be.
 
 use std::collections::HashMap;
 
 use super::Key;
+use super::replacement::Replacement;
 
 /// What a slot holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +40,18 @@ struct Slot {
     key: Option<Key>,
     state: State,
     pins: u32,
-    /// Used since the hand last passed.
-    referenced: bool,
+}
+
+impl Slot {
+    const EMPTY: Self = Self {
+        key: None,
+        state: State::Empty,
+        pins: 0,
+    };
+
+    fn may_be_reused(&self) -> bool {
+        self.pins == 0 && self.state != State::Filling
+    }
 }
 
 /// All slots. Pure bookkeeping.
@@ -48,22 +59,18 @@ struct Slot {
 pub struct Slots {
     index: HashMap<Key, usize>,
     slots: Vec<Slot>,
-    hand: usize,
+    empty: Vec<usize>,
+    order: Replacement,
 }
 
 impl Slots {
     /// `count` empty slots.
     pub fn new(count: usize) -> Self {
-        let empty = Slot {
-            key: None,
-            state: State::Empty,
-            pins: 0,
-            referenced: false,
-        };
         Self {
             index: HashMap::with_capacity(count),
-            slots: vec![empty; count],
-            hand: 0,
+            slots: vec![Slot::EMPTY; count],
+            empty: (0..count).rev().collect(),
+            order: Replacement::new(count),
         }
     }
 
@@ -82,20 +89,17 @@ impl Slots {
                 State::Empty => unreachable!("an empty slot has no key"),
             };
         }
-        let Some(victim) = self.choose() else {
+        let Some(slot) = self.empty.pop().or_else(|| self.give_up_one()) else {
             return Claim::Full;
         };
-        if let Some(old) = self.slots[victim].key.take() {
-            self.index.remove(&old);
-        }
-        self.slots[victim] = Slot {
+        self.slots[slot] = Slot {
             key: Some(*key),
             state: State::Filling,
             pins: 0,
-            referenced: false,
         };
-        self.index.insert(*key, victim);
-        Claim::Yours(victim)
+        self.index.insert(*key, slot);
+        self.order.load(slot, key);
+        Claim::Yours(slot)
     }
 
     /// Ends a fill, well or badly.
@@ -110,6 +114,8 @@ impl Slots {
             && let Some(key) = self.slots[slot].key.take()
         {
             self.index.remove(&key);
+            self.order.unload(slot);
+            self.empty.push(slot);
         }
     }
 
@@ -120,7 +126,7 @@ impl Slots {
             return None;
         };
         entry.pins += 1;
-        entry.referenced = true;
+        self.order.read(slot);
         Some(valid)
     }
 
@@ -160,21 +166,17 @@ impl Slots {
         )
     }
 
-    /// Two rounds of the clock find a victim if there is one: the first may only take second chances away.
-    fn choose(&mut self) -> Option<usize> {
-        for _ in 0..2 * self.slots.len() {
-            let slot = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len();
-            let entry = &mut self.slots[slot];
-            if entry.pins > 0 || entry.state == State::Filling {
-                continue;
+    /// Gives up the block of a slot that nobody reads.
+    fn give_up_one(&mut self) -> Option<usize> {
+        let slots = &self.slots;
+        let victim = self.order.choose(|slot| slots[slot].may_be_reused())?;
+        if let Some(old) = self.slots[victim.slot].key.take() {
+            self.index.remove(&old);
+            if victim.was_on_probation {
+                self.order.remember(old);
             }
-            if std::mem::take(&mut entry.referenced) {
-                continue;
-            }
-            return Some(slot);
         }
-        None
+        Some(victim.slot)
     }
 }
 

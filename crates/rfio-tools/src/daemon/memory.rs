@@ -1,0 +1,107 @@
+//! How much memory the daemon may count on: the machine's, or what its control group allows (cgroups(7)).
+
+use std::fs;
+use std::path::Path;
+
+/// Of that, the part that blocks of files get when nobody says how much.
+const PART: u64 = 16;
+const LEAST: u64 = 256 << 20;
+const MOST: u64 = 4 << 30;
+
+/// What `--cache` is when it is not given.
+pub fn default_cache() -> u64 {
+    share(memory())
+}
+
+/// A sixteenth; more where that is little, but no more than a quarter, and no more than readers of one machine use.
+fn share(memory: u64) -> u64 {
+    (memory / PART).clamp(LEAST.min(memory / 4), MOST)
+}
+
+fn memory() -> u64 {
+    let machine = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = of_machine(&machine).unwrap_or(LEAST * PART);
+    let group = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    limits(&group, Path::new("/sys/fs/cgroup")).fold(machine, u64::min)
+}
+
+/// From /proc/meminfo, which counts in units of 1,024 bytes.
+fn of_machine(text: &str) -> Option<u64> {
+    let total = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+/// The limits of a group and of those above it, from what /proc/PID/cgroup says. In a container the group's own directory
+/// is the root.
+fn limits(groups: &str, root: &Path) -> impl Iterator<Item = u64> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (hierarchy, name) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|one| one == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let path = Path::new(path.trim_start_matches('/'));
+        files.extend(
+            path.ancestors()
+                .map(|group| hierarchy.join(group).join(name)),
+        );
+    }
+    // "max", or a number that no machine has, is no limit.
+    files
+        .into_iter()
+        .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_grows_with_the_memory_within_bounds() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(share(512 << 20), 128 << 20);
+        assert_eq!(share(2 * GIB), 256 << 20);
+        assert_eq!(share(24 * GIB), 24 * GIB / 16);
+        assert_eq!(share(1024 * GIB), 4 * GIB);
+    }
+
+    #[test]
+    fn the_machine_says_how_much_it_has() {
+        let text = "MemFree:  5 kB\nMemTotal:       24660188 kB\nMemFree:        1 kB\n";
+        assert_eq!(of_machine(text), Some(24_660_188 << 10));
+        assert_eq!(of_machine("MemTotal: many kB\n"), None);
+        assert_eq!(of_machine(""), None);
+    }
+
+    #[test]
+    fn the_tightest_limit_of_the_groups_above_counts() {
+        let root = std::env::temp_dir().join(format!("verbena-cgroup-{}", std::process::id()));
+        let put = |path: &str, text: &str| {
+            let file = root.join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        put("a/b/memory.max", "max\n");
+        put("a/memory.max", "3000000\n");
+        put("memory/c/memory.limit_in_bytes", "2000000\n");
+        put("cpu/d/memory.limit_in_bytes", "1\n");
+        let found = |groups| limits(groups, &root).min();
+        assert_eq!(found("0::/a/b\n"), Some(3_000_000));
+        assert_eq!(
+            found("5:cpu:/d\n4:hugetlb,memory:/c\n0::/a\n"),
+            Some(2_000_000)
+        );
+        assert_eq!(found("0::/elsewhere\nno line\n"), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
