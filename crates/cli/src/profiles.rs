@@ -32,12 +32,10 @@ impl ProfileOptions {
             };
             overrides = overrides.with(path, value);
         }
-        let mut library = Library::shipped(&overrides).map_err(|e| input(&e))?;
+        let mut library = Library::shipped(&Overrides::none()).map_err(|e| input(&e))?;
         for directory in &self.profiles {
-            library
-                .add_directory(directory, &overrides)
-                .map_err(|e| input(&e))?;
+            library = library.and_directory(directory).map_err(|e| input(&e))?;
         }
-        Ok(library)
+        library.with(&overrides).map_err(|e| input(&e))
     }
 }

@@ -7,6 +7,7 @@ pub mod calibrate;
 pub mod claims;
 pub mod explain;
 pub mod figures;
+pub mod messages;
 pub mod sensitivity;
 pub mod suite;
 pub mod sweep;

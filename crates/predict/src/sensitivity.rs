@@ -6,7 +6,7 @@ use crate::workers::in_order;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use verbena_model::profile::{Library, Overrides, Recorded, Tag};
+use verbena_model::profile::{Library, Overrides, ProfileKind, Recorded, Tag};
 
 /// By how much a value is moved, either way.
 const STEP: f64 = 0.2;
@@ -99,13 +99,13 @@ fn neighbours(library: &Library, value: &Recorded) -> Vec<(f64, Library)> {
         .collect()
 }
 
-/// What the systems and profiles of these names are made of.
-fn print(library: &Library, names: &BTreeSet<String>) -> String {
+/// What the systems and profiles of these kinds and names are made of.
+fn print(library: &Library, names: &BTreeSet<(ProfileKind, String)>) -> String {
     let mut out = String::new();
-    for name in names {
-        let _ = match library.system(name) {
-            Ok(system) => write!(out, "{system:?}"),
-            Err(_) => write!(out, "{:?}", library.profile(name)),
+    for (kind, name) in names {
+        let _ = match kind {
+            ProfileKind::System => write!(out, "{:?}", library.system(name)),
+            _ => write!(out, "{:?}", library.profile(*kind, name)),
         };
     }
     out

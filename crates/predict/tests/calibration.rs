@@ -135,14 +135,19 @@ fn fitted_values_are_written_as_profiles_and_what_was_not_seen_is_not() {
         &["bensley.cpu.post", "connectx.receive.request"],
         &observations,
     );
-    let mut library = library(&Overrides::none());
+    let library = library(&Overrides::none());
     let overlays = overlay(&library, SYSTEM, &found, "a \"run\"");
-    for profile in &overlays {
-        let file = format!("fitted/{}.toml", profile.name);
-        library
-            .add(&file, &profile.text, &Overrides::none())
-            .unwrap_or_else(|error| panic!("{error}: {}", profile.text));
-    }
+    let files = overlays
+        .iter()
+        .map(|profile| (format!("fitted/{}.toml", profile.name), &profile.text));
+    let files: Vec<_> = files.collect();
+    let library = library
+        .and(
+            files
+                .iter()
+                .map(|(file, text)| (file.as_str(), text.as_str())),
+        )
+        .unwrap_or_else(|error| panic!("{error}: {overlays:?}"));
     let fitted = library
         .system("connectx-ddr-calibrated")
         .expect("was written");

@@ -19,6 +19,8 @@ pub enum Group {
     Internals,
     /// Many processes.
     Patterns,
+    /// Libraries above verbs, on models.
+    MessagePassing,
     /// The file service.
     Service,
 }
@@ -33,6 +35,7 @@ impl Group {
             Group::MultiPair => "Many pairs at once",
             Group::Internals => "Inside the adapter",
             Group::Patterns => "Patterns of many processes",
+            Group::MessagePassing => "Message passing, on models",
             Group::Service => "File service",
         }
     }

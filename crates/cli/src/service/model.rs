@@ -2,7 +2,7 @@
 
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
-use verbena_model::profile::{FileService, Library, Overrides, Profile, System};
+use verbena_model::profile::{FileService, Library, Overrides, Profile, ProfileKind, System};
 use verbena_predict::bench::{Reading, file_service};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::{Run, VERSION};
@@ -18,7 +18,8 @@ pub fn points(
     system: &System,
     readers: &[usize],
 ) -> Result<Vec<Point>, Failure> {
-    let Some(Profile::FileService(service)) = library.profile("rfio") else {
+    let Some(Profile::FileService(service)) = library.profile(ProfileKind::FileService, "rfio")
+    else {
         let text = "the profiles have no file service called rfio";
         return Err(Failure::Input(text.to_owned()));
     };

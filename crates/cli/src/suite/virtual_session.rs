@@ -19,6 +19,7 @@ use verbena_fabric::model::Fidelity;
 use verbena_fabric::{Error, Result as SeamResult};
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_model::profile::System;
+use verbena_predict::messages;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
@@ -95,7 +96,7 @@ impl VirtualSession<'_> {
     pub fn run(self) -> Result<Loaded, Failure> {
         let run = Run {
             schema: VERSION,
-            label: self.target.label(),
+            label: self.options.label_of(self.target.label()),
             fabric: "model".to_owned(),
             device: self.target.system.name.clone(),
             command: self.command.clone(),
@@ -209,6 +210,9 @@ impl VirtualSession<'_> {
 
     /// Runs a benchmark of the seam; others need real processes and files.
     fn one(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> SeamResult<Ran> {
+        if let Some(entry) = messages::find(benchmark.name) {
+            return self.message_passing(entry);
+        }
         match (find(benchmark.name), catalogue::subject(benchmark)) {
             (Some(_), _) => self.modelled(benchmark, stop).run(),
             (None, Some(Subject::Readers)) => self.file_service(),
@@ -217,6 +221,30 @@ impl VirtualSession<'_> {
                 fabric: format!("the model {}", self.target.system.name),
             }),
         }
+    }
+
+    /// Message passing is modelled with its library, if the system names one.
+    fn message_passing(&self, entry: &messages::Entry) -> SeamResult<Ran> {
+        if self.target.system.mpi.is_none() {
+            return Err(Error::Unsupported {
+                what: format!(
+                    "{}, which needs a message-passing library,",
+                    entry.benchmark.name
+                ),
+                fabric: format!("the model {}", self.target.system.name),
+            });
+        }
+        let asked = self.options.sizes.as_ref();
+        let sizes = asked.map(|sizes| sizes.iter().map(|&size| size as u64).collect());
+        let sizes = sizes.unwrap_or_else(|| messages::sizes(self.options.quick));
+        let points = messages::points(entry, &self.target.system, &sizes, self.options.processes);
+        Ok(Ran {
+            records: points
+                .into_iter()
+                .map(|point| Record::Point(Box::new(point)))
+                .collect(),
+            span: Duration::ZERO,
+        })
     }
 
     /// The readers of the file service have a model of their own.

@@ -1,12 +1,14 @@
 //! Message passing over the modelled adapters: what MVAPICH does for each message.
 //!
 //! Up to the eager limit a message is copied into a preregistered buffer, written to the peer's, and copied out. Above
-//! it, sender and receiver agree first and the data go by RDMA write without copies, over all ports. Inside a node,
+//! it, sender and receiver agree first and the data go without copies, by the sender's RDMA write or the receiver's RDMA read, over all
+//! ports; both ends register their buffer unless they still have it registered. Inside a node,
 //! messages pass through shared memory, copied twice. Messages between two ranks arrive in order; there are no tags:
 //! a receive names its source. Source: the MVAPICH papers' descriptions of its protocols.
 
 mod collective;
 mod intranode;
 mod rank;
+mod registration;
 
 pub use rank::{Rank, World};

@@ -1,9 +1,10 @@
 //! Ranks, point to point.
 
+use super::registration::Registered;
 use crate::adapter::{Kind, Pair, Placement, Request, Transport};
 use crate::cluster::{CacheState, Cluster, Process};
 use crate::kernel::{JoinHandle, Mailbox, Semaphore, Time};
-use crate::profile::{Channel, Mpi};
+use crate::profile::{Channel, Mpi, Rendezvous};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,7 +13,7 @@ use std::rc::Rc;
 pub(super) enum Envelope {
     /// An eager message.
     Eager { bytes: u64 },
-    /// A rendezvous' beginning: where to answer and where its end will be told.
+    /// A rendezvous' beginning: where to answer, be it before the data or after them, and where their end will be told.
     Rendezvous {
         bytes: u64,
         go: Mailbox<()>,
@@ -29,18 +30,20 @@ pub struct World {
     nodes: Vec<usize>,
     processes: Vec<Process>,
     /// What each rank has with others.
-    relations: Vec<Relations>,
+    pub(super) relations: Vec<Relations>,
 }
 
 /// What a rank has with other ranks, by their numbers.
 #[derive(Default)]
-struct Relations {
+pub(super) struct Relations {
     /// What has come from them.
     mailboxes: RefCell<BTreeMap<usize, Mailbox<Envelope>>>,
     /// The queue pairs to them, by port.
     pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
     /// The shared buffers to those of the same node.
     buffers: RefCell<BTreeMap<usize, Semaphore>>,
+    /// Its buffers that are registered.
+    pub(super) registered: RefCell<Registered>,
 }
 
 /// One rank of a job.
@@ -181,6 +184,7 @@ impl Rank {
             .await;
             return;
         }
+        self.register(bytes).await;
         let sim = self.process.sim();
         let (go, done) = (Mailbox::new(sim), Mailbox::new(sim));
         let (asked, finished) = (go.clone(), done.clone());
@@ -195,7 +199,9 @@ impl Rank {
         go.receive().await;
         self.find().await;
         self.compute(mpi.overhead).await;
-        Box::pin(self.write_data(to, bytes, done)).await;
+        if mpi.rendezvous.unwrap_or_default() == Rendezvous::Write {
+            Box::pin(self.write_data(to, bytes, done)).await;
+        }
     }
 
     /// Ports that share a message's data.
@@ -228,6 +234,24 @@ impl Rank {
         }
     }
 
+    /// A rendezvous' data, fetched by the receiver over as many ports as are worth while.
+    async fn read_data(&self, from: usize, bytes: u64) {
+        let ports = self.ports_for(bytes);
+        let completions: Mailbox<()> = Mailbox::new(self.process.sim());
+        for port in 0..ports {
+            let share = bytes / ports + u64::from(port < bytes % ports);
+            let mut request = Request::new(Kind::Read, share, Placement::Reference);
+            let completed = completions.clone();
+            request.completed = Some(Box::new(move || completed.send(())));
+            let pair = self.world.pair(self.number, from, port as usize);
+            self.process.post(&pair, vec![request]).await;
+        }
+        for _ in 0..ports {
+            completions.receive().await;
+            self.process.take_completion().await;
+        }
+    }
+
     /// Receives the next message from a rank.
     pub async fn receive(&self, from: usize) {
         let mpi = &self.world.mpi;
@@ -242,11 +266,21 @@ impl Rank {
             Envelope::Rendezvous { bytes, go, done } => {
                 self.find().await;
                 self.compute(mpi.overhead * 2).await;
-                Box::pin(self.deliver(from, mpi.header.0, move || go.send(()))).await;
-                for _ in 0..self.ports_for(bytes) {
-                    done.receive().await;
+                self.register(bytes).await;
+                let told = self.deliver(from, mpi.header.0, move || go.send(()));
+                match mpi.rendezvous.unwrap_or_default() {
+                    Rendezvous::Write => {
+                        Box::pin(told).await;
+                        for _ in 0..self.ports_for(bytes) {
+                            done.receive().await;
+                        }
+                        self.process.notice().await;
+                    }
+                    Rendezvous::Read => {
+                        Box::pin(self.read_data(from, bytes)).await;
+                        Box::pin(told).await;
+                    }
                 }
-                self.process.notice().await;
             }
         }
     }

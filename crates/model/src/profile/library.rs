@@ -1,281 +1,116 @@
-//! The profiles that are there: those shipped with the program, and those of a directory beside or instead of them.
+//! The profiles that are there: those shipped with the program, and those of directories beside or instead of them.
 
 use super::error::Error;
-use super::reader::{Reading, Recorded, Section, line_of};
-use super::schema::{Profile, System};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use super::overrides::Overrides;
+use super::reader::Recorded;
+use super::schema::{Profile, ProfileKind, System, SystemNames};
+use super::shipped::SHIPPED;
+use super::sources::{Name, Sources};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use toml::de::DeTable;
 
-/// Values put in place of a profile's own, by path (`bensley.pcie.read_latency`), in the unit that the profile uses.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Overrides(BTreeMap<String, f64>);
-
-impl Overrides {
-    /// None.
-    pub fn none() -> Overrides {
-        Overrides::default()
-    }
-
-    /// The same and `value` at `path`.
-    pub fn with(mut self, path: &str, value: f64) -> Overrides {
-        self.0.insert(path.to_owned(), value);
-        self
-    }
-
-    /// These and `later` ones, which take the place of these.
-    fn and(&self, later: &Overrides) -> Overrides {
-        let mut all = self.clone();
-        all.0
-            .extend(later.0.iter().map(|(path, value)| (path.clone(), *value)));
-        all
-    }
-
-    /// The value at `path`, if it is overridden.
-    pub fn get(&self, path: &str) -> Option<f64> {
-        self.0.get(path).copied()
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.0.iter().map(|(path, value)| (path.as_str(), *value))
-    }
-}
-
-macro_rules! shipped {
-    ($($name:literal),* $(,)?) => {
-        /// Name and text of each profile shipped with the program.
-        const SHIPPED: &[(&str, &str)] = &[$((
-            $name,
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/", $name, ".toml")),
-        )),*];
-    };
-}
-
-shipped![
-    "host/bensley",
-    "host/bensley-coalescing",
-    "host/lindenhurst",
-    "host/lindenhurst-pcix",
-    "host/xeon-e7501",
-    "host/opteron-8131",
-    "host/pcie2",
-    "host/pcie2-slot1",
-    "adapter/infinihost3-mem",
-    "adapter/infinihost3-memfree",
-    "adapter/infinihost",
-    "adapter/connectx",
-    "adapter/connectx-2009",
-    "link/4x-sdr",
-    "link/4x-ddr",
-    "link/4x-qdr",
-    "link/1x-sdr",
-    "link/12x-sdr",
-    "cable/copper",
-    "cable/fibre",
-    "switch/infiniscale",
-    "switch/infiniscale3",
-    "switch/infiniscale4",
-    "mpi/mvapich-0.9.2",
-    "mpi/mvapich-0.9.4",
-    "mpi/mvapich-0.9.5",
-    "mpi/mvapich-0.9.9",
-    "stack/ipoib",
-    "stack/ethernet",
-    "service/rfio",
-    "application/skeletons",
-    "system/infinihost3-ddr",
-    "system/connectx-ddr",
-    "system/connectx-ddr-coalescing",
-    "system/connectx-qdr",
-    "system/connectx-qdr-back-to-back",
-    "system/connectx-qdr-fibre",
-    "system/connectx-ddr-legacy",
-    "system/infinihost3-sdr-legacy",
-    "system/infinihost3-mem-sdr",
-    "system/infinihost3-memfree-sdr",
-    "system/infinihost3-mem-sdr-2port",
-    "system/infinihost-pcix",
-    "system/infinihost-pcix-2port",
-    "system/infinihost-xeon",
-    "system/infinihost-opteron",
-];
-
-/// Profiles by name, with every value that they gave.
+/// Profiles by kind and name, with every value that they gave. What they are based on is found among all of them,
+/// whatever the order in which they were added.
 #[derive(Debug, Clone)]
 pub struct Library {
-    profiles: BTreeMap<String, Profile>,
-    /// File and text of each, for those that are based on it.
-    texts: BTreeMap<String, (String, String)>,
-    /// Names in the order of adding: bases before what is based on them.
-    order: Vec<String>,
-    recorded: Vec<Recorded>,
+    sources: Sources,
     /// What was put in place of profiles' own values.
     overrides: Overrides,
+    profiles: BTreeMap<Name, Profile>,
+    recorded: Vec<Recorded>,
 }
 
 impl Library {
     /// The shipped profiles.
     pub fn shipped(overrides: &Overrides) -> Result<Library, Error> {
-        let mut library = Library::empty(overrides.clone());
+        let mut sources = Sources::default();
         for (path, text) in SHIPPED {
-            library.add(&format!("profiles/{path}.toml"), text, overrides)?;
+            sources.add(&format!("profiles/{path}.toml"), text)?;
         }
-        library.check_overrides(overrides)?;
+        let library = Library::of(sources, overrides.clone())?;
+        library.check_overrides()?;
         Ok(library)
     }
 
-    fn empty(overrides: Overrides) -> Library {
-        Library {
-            profiles: BTreeMap::new(),
-            texts: BTreeMap::new(),
-            order: Vec::new(),
-            recorded: Vec::new(),
+    fn of(sources: Sources, overrides: Overrides) -> Result<Library, Error> {
+        let mut profiles = BTreeMap::new();
+        let mut recorded = Vec::new();
+        for name in sources.names() {
+            let (profile, own) = sources.read(name, &overrides)?;
+            profiles.insert(name.clone(), profile);
+            recorded.extend(own);
+        }
+        tell_apart(&mut recorded);
+        Ok(Library {
+            sources,
             overrides,
-        }
+            profiles,
+            recorded,
+        })
     }
 
-    /// Adds the files `*.toml` under `directory`, which may replace shipped profiles of the same name.
-    pub fn add_directory(&mut self, directory: &Path, overrides: &Overrides) -> Result<(), Error> {
-        let fault = |path: &Path, reason: String| Error {
-            file: path.display().to_string(),
-            line: 1,
-            key: "-".to_owned(),
-            reason,
-        };
-        let entries = std::fs::read_dir(directory).map_err(|e| fault(directory, e.to_string()))?;
-        let mut paths = Vec::new();
-        for entry in entries {
-            paths.push(entry.map_err(|e| fault(directory, e.to_string()))?.path());
-        }
-        paths.sort();
-        for path in paths {
-            if path.is_dir() {
-                self.add_directory(&path, overrides)?;
-            } else if path.extension().is_some_and(|e| e == "toml") {
-                let text =
-                    std::fs::read_to_string(&path).map_err(|e| fault(&path, e.to_string()))?;
-                self.add(&path.display().to_string(), &text, overrides)?;
-            }
-        }
-        Ok(())
+    /// The same with the files `*.toml` under `directory`, which may replace profiles of the same kind and name, and be based on
+    /// what they replace.
+    pub fn and_directory(&self, directory: &Path) -> Result<Library, Error> {
+        let mut sources = self.sources.clone();
+        add_directory(&mut sources, directory)?;
+        Library::of(sources, self.overrides.clone())
     }
 
-    /// Adds one profile; its name is the file's without directories and ending.
-    pub fn add(&mut self, file: &str, text: &str, overrides: &Overrides) -> Result<(), Error> {
-        let name = file
-            .rsplit('/')
-            .next()
-            .unwrap_or(file)
-            .trim_end_matches(".toml")
-            .to_owned();
-        let mut sources = vec![(name.clone(), file.to_owned(), text.to_owned())];
-        // The chain of bases; each was added before those based on it, so there is no circle.
-        loop {
-            let (_, file, text) = &sources[sources.len() - 1];
-            let Some(base) = base_of(file, text, parse(file, text)?.get_ref())? else {
-                break;
-            };
-            let Some((file, text)) = self.texts.get(&base) else {
-                return Err(Error {
-                    file: file.clone(),
-                    line: 1,
-                    key: "base".to_owned(),
-                    reason: format!("no profile \"{base}\" before this one"),
-                });
-            };
-            sources.push((base, file.clone(), text.clone()));
+    /// The same with more files; a profile's name is its file's without directories and ending.
+    pub fn and<'f>(
+        &self,
+        files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    ) -> Result<Library, Error> {
+        let mut sources = self.sources.clone();
+        for (file, text) in files {
+            sources.add(file, text)?;
         }
-        let mut parsed = Vec::new();
-        for (_, file, text) in &sources {
-            parsed.push(parse(file, text)?);
-        }
-        let readings: Vec<_> = sources
-            .iter()
-            .map(|(profile, file, text)| Reading {
-                file,
-                text,
-                profile,
-                overrides,
-                recorded: RefCell::new(Vec::new()),
-            })
-            .collect();
-        let mut root: Option<Section<'_>> = None;
-        for (reading, table) in readings.iter().zip(&parsed).rev() {
-            root = Some(Section::root(reading, table.get_ref(), root.take()));
-        }
-        let root = root.expect("at least the profile itself");
-        let profile = Profile::read(&root)?;
-        drop(root);
-        let own = readings[0].recorded.borrow().clone();
-        let prefix = format!("{name}.");
-        self.recorded.retain(|r| !r.path.starts_with(&prefix));
-        self.recorded.extend(own);
-        self.profiles.insert(name.clone(), profile);
-        self.order.retain(|known| known != &name);
-        self.order.push(name.clone());
-        self.texts.insert(name, (file.to_owned(), text.to_owned()));
-        Ok(())
+        Library::of(sources, self.overrides.clone())
     }
 
     /// The same profiles with these values besides those that were put in place before.
     pub fn with(&self, overrides: &Overrides) -> Result<Library, Error> {
-        let all = self.overrides.and(overrides);
-        let mut library = Library::empty(all.clone());
-        for name in &self.order {
-            if let Some((file, text)) = self.texts.get(name) {
-                library.add(file, text, &all)?;
-            }
-        }
-        library.check_overrides(&all)?;
+        let library = Library::of(self.sources.clone(), self.overrides.and(overrides))?;
+        library.check_overrides()?;
         Ok(library)
     }
 
     /// The values that the system `name` is made of, with those of the profiles that its own are based on.
     pub fn used_by(&self, name: &str) -> Result<Vec<Recorded>, Error> {
-        self.system(name)?;
-        let Some(Profile::System(names)) = self.profiles.get(name) else {
-            return Ok(Vec::new());
-        };
-        let parts = [
-            Some(&names.host),
-            Some(&names.adapter),
-            Some(&names.link),
-            Some(&names.cable),
-            names.switch.as_ref(),
-            names.mpi.as_ref(),
-        ];
+        let names = self.system_names(name)?;
         let mut used = Vec::new();
-        for part in parts.into_iter().flatten() {
-            let mut taken = std::collections::BTreeSet::new();
-            let mut profile = Some(part.clone());
+        for part in parts(names) {
+            let mut taken = BTreeSet::new();
             // What a profile says itself hides what its base says.
-            while let Some(here) = profile {
-                let prefix = format!("{here}.");
-                for recorded in self.recorded.iter().filter(|r| r.path.starts_with(&prefix)) {
-                    if taken.insert(recorded.path[prefix.len()..].to_owned()) {
-                        used.push(recorded.clone());
-                    }
-                }
-                profile = match self.texts.get(&here) {
-                    Some((file, text)) => base_of(file, text, parse(file, text)?.get_ref())?,
-                    None => None,
-                };
+            for here in self.sources.chain(&part)? {
+                let own = self.recorded.iter().filter(|r| r.is_of(&here));
+                used.extend(own.filter(|r| taken.insert(r.key.clone())).cloned());
             }
         }
         Ok(used)
     }
 
-    fn check_overrides(&self, overrides: &Overrides) -> Result<(), Error> {
-        for (path, _) in overrides.iter() {
-            if !self.recorded.iter().any(|r| r.path == path) {
-                return Err(Error {
-                    file: "overrides".to_owned(),
-                    line: 1,
-                    key: path.to_owned(),
-                    reason: "no profile has such a value".to_owned(),
-                });
+    fn check_overrides(&self) -> Result<(), Error> {
+        let fault = |path: &str, reason: String| Error {
+            file: "overrides".to_owned(),
+            line: 1,
+            key: path.to_owned(),
+            reason,
+        };
+        for (path, _) in self.overrides.iter() {
+            let meant: Vec<_> = self
+                .recorded
+                .iter()
+                .filter(|r| r.answers_to(path))
+                .collect();
+            match meant.as_slice() {
+                [_] => {}
+                [] => return Err(fault(path, "no profile has such a value".to_owned())),
+                several => {
+                    let paths: Vec<_> = several.iter().map(|r| r.path.as_str()).collect();
+                    return Err(fault(path, format!("which: {}", paths.join(" or "))));
+                }
             }
         }
         Ok(())
@@ -288,53 +123,56 @@ impl Library {
 
     /// Names of the systems.
     pub fn systems(&self) -> impl Iterator<Item = &str> {
-        self.profiles
-            .iter()
-            .filter(|(_, profile)| matches!(profile, Profile::System(_)))
-            .map(|(name, _)| name.as_str())
+        let systems = self.profiles.keys();
+        let systems = systems.filter(|(kind, _)| *kind == ProfileKind::System);
+        systems.map(|(_, name)| name.as_str())
     }
 
-    /// The profile of that name.
-    pub fn profile(&self, name: &str) -> Option<&Profile> {
-        self.profiles.get(name)
+    /// The profile of that kind and name.
+    pub fn profile(&self, kind: ProfileKind, name: &str) -> Option<&Profile> {
+        self.profiles.get(&(kind, name.to_owned()))
+    }
+
+    /// What makes up the system of that name.
+    pub fn system_names(&self, name: &str) -> Result<&SystemNames, Error> {
+        match self.profile(ProfileKind::System, name) {
+            Some(Profile::System(names)) => Ok(names),
+            _ => {
+                let known: Vec<_> = self.systems().collect();
+                let reason = format!("no such system; there are {}", known.join(", "));
+                Err(fault_of(name, "-", reason))
+            }
+        }
     }
 
     /// The system of that name, with its parts.
     pub fn system(&self, name: &str) -> Result<System, Error> {
-        let fault = |key: &str, reason: String| Error {
-            file: format!("profile {name}"),
-            line: 1,
-            key: key.to_owned(),
-            reason,
-        };
-        let Some(Profile::System(names)) = self.profiles.get(name) else {
-            let known: Vec<_> = self.systems().collect();
-            return Err(fault(
-                "-",
-                format!("no such system; there are {}", known.join(", ")),
-            ));
-        };
+        let names = self.system_names(name)?;
         macro_rules! part {
-            ($kind:ident, $key:literal, $name:expr) => {
-                match self.profiles.get($name) {
+            ($kind:ident, $name:expr) => {
+                match self.profile(ProfileKind::$kind, $name) {
                     Some(Profile::$kind(part)) => part.clone(),
-                    _ => return Err(fault($key, format!("no {} profile \"{}\"", $key, $name))),
+                    _ => {
+                        let kind = ProfileKind::$kind.word();
+                        let reason = format!("no {kind} profile \"{}\"", $name);
+                        return Err(fault_of(name, kind, reason));
+                    }
                 }
             };
         }
         Ok(System {
             name: name.to_owned(),
             about: names.about.clone(),
-            host: part!(Host, "host", &names.host),
-            adapter: part!(Adapter, "adapter", &names.adapter),
-            link: part!(Link, "link", &names.link),
-            cable: part!(Cable, "cable", &names.cable),
+            host: part!(Host, &names.host),
+            adapter: part!(Adapter, &names.adapter),
+            link: part!(Link, &names.link),
+            cable: part!(Cable, &names.cable),
             switch: match &names.switch {
-                Some(switch) => Some(part!(Switch, "switch", switch)),
+                Some(switch) => Some(part!(Switch, switch)),
                 None => None,
             },
             mpi: match &names.mpi {
-                Some(mpi) => Some(part!(Mpi, "mpi", mpi)),
+                Some(mpi) => Some(part!(Mpi, mpi)),
                 None => None,
             },
             ports: names.ports.0,
@@ -343,28 +181,69 @@ impl Library {
     }
 }
 
-fn parse<'a>(file: &str, text: &'a str) -> Result<toml::Spanned<DeTable<'a>>, Error> {
-    DeTable::parse(text).map_err(|e| Error {
-        file: file.to_owned(),
-        line: line_of(text, e.span().map_or(0, |s| s.start)),
-        key: "-".to_owned(),
-        reason: e.message().to_owned(),
-    })
+fn fault_of(system: &str, key: &str, reason: String) -> Error {
+    Error {
+        file: format!("profile {system}"),
+        line: 1,
+        key: key.to_owned(),
+        reason,
+    }
 }
 
-fn base_of(file: &str, text: &str, table: &DeTable<'_>) -> Result<Option<String>, Error> {
-    match table.get("base") {
-        None => Ok(None),
-        Some(value) => match value.get_ref().as_str() {
-            Some(name) => Ok(Some(name.to_owned())),
-            None => Err(Error {
-                file: file.to_owned(),
-                line: line_of(text, value.span().start),
-                key: "base".to_owned(),
-                reason: "expected the name of a profile".to_owned(),
-            }),
-        },
+/// Kinds and names of a system's parts.
+fn parts(names: &SystemNames) -> Vec<Name> {
+    let parts = [
+        (ProfileKind::Host, Some(&names.host)),
+        (ProfileKind::Adapter, Some(&names.adapter)),
+        (ProfileKind::Link, Some(&names.link)),
+        (ProfileKind::Cable, Some(&names.cable)),
+        (ProfileKind::Switch, names.switch.as_ref()),
+        (ProfileKind::Mpi, names.mpi.as_ref()),
+    ];
+    let given = parts
+        .into_iter()
+        .filter_map(|(kind, name)| Some((kind, name?.clone())));
+    given.collect()
+}
+
+/// Values of one path in profiles of two kinds get their kind before it.
+fn tell_apart(recorded: &mut [Recorded]) {
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<_> = recorded
+        .iter()
+        .filter(|value| !seen.insert(value.path.clone()))
+        .map(|value| value.path.clone())
+        .collect();
+    for value in recorded
+        .iter_mut()
+        .filter(|value| twice.contains(&value.path))
+    {
+        value.path = value.whole_path();
     }
+}
+
+fn add_directory(sources: &mut Sources, directory: &Path) -> Result<(), Error> {
+    let fault = |path: &Path, reason: String| Error {
+        file: path.display().to_string(),
+        line: 1,
+        key: "-".to_owned(),
+        reason,
+    };
+    let entries = std::fs::read_dir(directory).map_err(|e| fault(directory, e.to_string()))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(|e| fault(directory, e.to_string()))?.path());
+    }
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            add_directory(sources, &path)?;
+        } else if path.extension().is_some_and(|e| e == "toml") {
+            let text = std::fs::read_to_string(&path).map_err(|e| fault(&path, e.to_string()))?;
+            sources.add(&path.display().to_string(), &text)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,12 +6,16 @@
 
 mod error;
 mod library;
+mod overrides;
 mod quantity;
 mod reader;
 mod schema;
+mod shipped;
+mod sources;
 
 pub use error::Error;
-pub use library::{Library, Overrides};
+pub use library::Library;
+pub use overrides::Overrides;
 pub use quantity::{Bytes, Count, Ports, Rate, Ratio};
 pub use reader::{Recorded, Tag};
 pub use schema::*;

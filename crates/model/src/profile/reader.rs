@@ -1,8 +1,10 @@
 //! Reads sections of a profile and leaves no key unread.
 
 use super::error::Error;
-use super::library::Overrides;
+use super::overrides::Overrides;
 use super::quantity::Quantity;
+use super::schema::ProfileKind;
+use super::sources::Name;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -46,7 +48,13 @@ impl Tag {
 /// A value as a profile gave it, for reports, sweeps and calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// `profile.section.key`.
+    /// The kind of its profile.
+    pub kind: ProfileKind,
+    /// The name of its profile.
+    pub profile: String,
+    /// `section.key`.
+    pub key: String,
+    /// `profile.section.key`, which begins with the kind where there are two of them.
     pub path: String,
     /// In `unit`.
     pub value: f64,
@@ -60,10 +68,30 @@ pub struct Recorded {
     pub bounds: Option<(f64, f64)>,
 }
 
+impl Recorded {
+    /// Its path with the kind.
+    pub(super) fn whole_path(&self) -> String {
+        format!("{}/{}.{}", self.kind.word(), self.profile, self.key)
+    }
+
+    /// Whether somebody who says `path` means it.
+    pub(super) fn answers_to(&self, path: &str) -> bool {
+        path == self.path
+            || path == self.whole_path()
+            || path == format!("{}.{}", self.profile, self.key)
+    }
+
+    /// Whether it is a value of that profile.
+    pub(super) fn is_of(&self, (kind, name): &Name) -> bool {
+        self.kind == *kind && self.profile == *name
+    }
+}
+
 /// What reading a file needs to know and collects.
 pub(super) struct Reading<'a> {
     pub file: &'a str,
     pub text: &'a str,
+    pub kind: ProfileKind,
     pub profile: &'a str,
     pub overrides: &'a Overrides,
     pub recorded: RefCell<Vec<Recorded>>,
@@ -121,8 +149,9 @@ impl<'a> Section<'a> {
         table: &'a DeTable<'a>,
         base: Option<Section<'a>>,
     ) -> Section<'a> {
-        // The name of the base was read before this.
-        let used = RefCell::new(BTreeSet::from(["base".to_owned()]));
+        // These were read before this.
+        let used = ["base", "kind"].map(str::to_owned);
+        let used = RefCell::new(BTreeSet::from(used));
         Section {
             reading,
             path: String::new(),
@@ -226,8 +255,11 @@ impl<'a> Section<'a> {
     }
 
     fn quantity<Q: Quantity>(&self, key: &str) -> Result<Option<Q>, Error> {
-        let path = format!("{}.{}", self.reading.profile, self.path_of(key));
-        let forced = self.reading.overrides.get(&path);
+        let (kind, own) = (self.reading.kind, self.path_of(key));
+        let path = format!("{}.{own}", self.reading.profile);
+        let overrides = self.reading.overrides;
+        let forced = overrides.get(&format!("{}/{path}", kind.word()));
+        let forced = forced.or_else(|| overrides.get(&path));
         let Some(spanned) = self.table.get(key) else {
             if let Some(base) = &self.base {
                 return base.quantity(key);
@@ -248,6 +280,7 @@ impl<'a> Section<'a> {
         };
         let mut recorded = self.record(key, at, table)?;
         recorded.path = path;
+        recorded.key = own;
         if let Some(forced) = forced {
             recorded.value = forced;
         }
@@ -335,6 +368,9 @@ impl<'a> Section<'a> {
             }
         };
         Ok(Recorded {
+            kind: self.reading.kind,
+            profile: self.reading.profile.to_owned(),
+            key: String::new(),
             path: String::new(),
             value,
             unit,

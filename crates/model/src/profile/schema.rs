@@ -439,6 +439,25 @@ impl Field for Channel {
     }
 }
 
+/// Who moves the data of a message that goes without copies, once both sides have agreed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rendezvous {
+    /// The sender writes, when the receiver has told where.
+    #[default]
+    Write,
+    /// The receiver reads, from where the sender has told, and tells the sender in the end.
+    Read,
+}
+
+impl Field for Option<Rendezvous> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<Rendezvous>, Error> {
+        section.choice_if_there(
+            key,
+            &[("write", Rendezvous::Write), ("read", Rendezvous::Read)],
+        )
+    }
+}
+
 section! {
     /// A message-passing library.
     Mpi {
@@ -452,10 +471,27 @@ section! {
         overhead: Time,
         /// Largest message that is copied through preregistered buffers.
         eager: Bytes,
+        /// Who moves the data of larger ones; without it the sender.
+        rendezvous: Option<Rendezvous>,
+        /// Registering a buffer for such a transfer, and undoing it, whatever its size; without it that takes no time.
+        registration: Option<Time>,
+        /// The same for each page.
+        registration_page: Option<Time>,
+        /// Buffers of a process that stay registered: a registration cache; without it every transfer registers anew.
+        registration_cache: Option<Count>,
         /// Header before an eager message.
         header: Bytes,
         /// Messages from which on several ports share the work.
         stripe: Bytes,
+        /// Largest message that is combined by recursive doubling, which sends all of it each time; larger ones are combined in
+        /// parts that are then gathered. Without it all are by doubling.
+        all_reduce_doubling: Option<Bytes>,
+        /// Largest message of each to each that goes by way of others (Bruck), in few and longer messages; without it all go to their
+        /// receivers, pair by pair.
+        all_to_all_forwarding: Option<Bytes>,
+        /// Largest message that is broadcast whole, down a tree; larger ones are scattered and then gathered by all. Without it all
+        /// are whole.
+        broadcast_whole: Option<Bytes>,
         /// What a message inside a node costs each side, beside the copies.
         intranode: Time,
         /// Largest message inside a node that passes through a buffer in the cache.
@@ -564,64 +600,75 @@ impl SystemNames {
     }
 }
 
-/// One profile of any kind.
-#[derive(Debug, Clone)]
-pub enum Profile {
-    /// A host.
-    Host(Host),
-    /// An adapter.
-    Adapter(Adapter),
-    /// A link.
-    Link(Link),
-    /// A cable.
-    Cable(Cable),
-    /// A switch.
-    Switch(Switch),
-    /// A message-passing library.
-    Mpi(Mpi),
-    /// A network stack.
-    Stack(Stack),
-    /// Ethernet.
-    Ethernet(Ethernet),
-    /// A file service.
-    FileService(FileService),
-    /// Applications.
-    Applications(Applications),
-    /// A system.
-    System(SystemNames),
+/// Declares the kinds of profiles: the word in a file, and what it holds.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident($type:ty) = $word:literal),* $(,)?) => {
+        /// What a profile describes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ProfileKind { $($(#[$doc])* $kind),* }
+
+        impl ProfileKind {
+            const WORDS: &[(&str, ProfileKind)] = &[$(($word, ProfileKind::$kind)),*];
+        }
+
+        /// One profile of any kind.
+        #[derive(Debug, Clone)]
+        pub enum Profile { $($(#[$doc])* $kind($type)),* }
+
+        impl Profile {
+            /// Reads the profile of that kind whose root is `root`.
+            pub(super) fn read(kind: ProfileKind, root: &Section<'_>) -> Result<Profile, Error> {
+                let profile = match kind {
+                    $(ProfileKind::$kind => Profile::$kind(<$type>::read(root)?)),*
+                };
+                root.finish()?;
+                Ok(profile)
+            }
+        }
+    };
 }
 
-impl Profile {
-    /// Reads the profile whose root is `root`; its `kind` says what it is.
-    pub(super) fn read(root: &Section<'_>) -> Result<Profile, Error> {
-        const KINDS: [(&str, u8); 11] = [
-            ("host", 0),
-            ("adapter", 1),
-            ("link", 2),
-            ("cable", 3),
-            ("switch", 4),
-            ("mpi", 5),
-            ("stack", 6),
-            ("ethernet", 7),
-            ("file-service", 8),
-            ("applications", 9),
-            ("system", 10),
-        ];
-        let profile = match root.choice("kind", &KINDS)? {
-            0 => Profile::Host(Host::read(root)?),
-            1 => Profile::Adapter(Adapter::read(root)?),
-            2 => Profile::Link(Link::read(root)?),
-            3 => Profile::Cable(Cable::read(root)?),
-            4 => Profile::Switch(Switch::read(root)?),
-            5 => Profile::Mpi(Mpi::read(root)?),
-            6 => Profile::Stack(Stack::read(root)?),
-            7 => Profile::Ethernet(Ethernet::read(root)?),
-            8 => Profile::FileService(FileService::read(root)?),
-            9 => Profile::Applications(Applications::read(root)?),
-            _ => Profile::System(SystemNames::read(root)?),
-        };
-        root.finish()?;
-        Ok(profile)
+kinds! {
+    /// A host.
+    Host(Host) = "host",
+    /// An adapter.
+    Adapter(Adapter) = "adapter",
+    /// A link.
+    Link(Link) = "link",
+    /// A cable.
+    Cable(Cable) = "cable",
+    /// A switch.
+    Switch(Switch) = "switch",
+    /// A message-passing library.
+    Mpi(Mpi) = "mpi",
+    /// A network stack.
+    Stack(Stack) = "stack",
+    /// Ethernet.
+    Ethernet(Ethernet) = "ethernet",
+    /// A file service.
+    FileService(FileService) = "file-service",
+    /// Applications.
+    Applications(Applications) = "applications",
+    /// A system.
+    System(SystemNames) = "system",
+}
+
+impl ProfileKind {
+    /// The word used in profiles.
+    pub fn word(self) -> &'static str {
+        let found = ProfileKind::WORDS.iter().find(|(_, kind)| *kind == self);
+        found.map_or("", |(word, _)| word)
+    }
+
+    pub(super) fn from_word(word: &str) -> Option<ProfileKind> {
+        let found = ProfileKind::WORDS.iter().find(|(known, _)| *known == word);
+        found.map(|(_, kind)| *kind)
+    }
+
+    /// What is wrong with a kind, and which there are.
+    pub(super) fn expected(wrong: &str) -> String {
+        let words: Vec<_> = ProfileKind::WORDS.iter().map(|(word, _)| *word).collect();
+        format!("{wrong}; expected one of {}", words.join(", "))
     }
 }
 

@@ -65,11 +65,9 @@ impl Observation {
         if otherwise_inline || (metric == "bandwidth" && bytes < LEAST_STREAM) {
             return None;
         }
-        let found = point.metrics.iter().find(|found| found.name == metric)?;
+        let of_name = |name: &str| point.metrics.iter().find(|found| found.name == name);
         // The models' streams are over one buffer, as those of the tools that most figures come from.
-        let cached = format!("cached-{metric}");
-        let beside = point.metrics.iter().find(|found| found.name == cached);
-        let found = beside.unwrap_or(found);
+        let found = of_name(&format!("cached-{metric}")).or_else(|| of_name(metric))?;
         let figure = match found.unit.as_str() {
             "ns" => found.value / 1e3,
             "bytes/s" => found.value / 1e6,

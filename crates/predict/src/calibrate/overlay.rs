@@ -3,7 +3,7 @@
 use super::Calibrated;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use verbena_model::profile::{Library, Profile, SystemNames};
+use verbena_model::profile::{Library, ProfileKind, SystemNames};
 
 /// What the names of fitted profiles end in.
 const ENDING: &str = "calibrated";
@@ -25,7 +25,7 @@ pub fn overlay(
     calibrated: &Calibrated,
     source: &str,
 ) -> Vec<Overlay> {
-    let Some(Profile::System(names)) = library.profile(system) else {
+    let Ok(names) = library.system_names(system) else {
         return Vec::new();
     };
     // Kind and name of a part; its sections; their values.
@@ -86,22 +86,20 @@ fn string(text: &str) -> String {
 }
 
 /// Kind and name of the system's part to which a path belongs, be it by its base, and the key in it.
-fn part_of<'n, 'p>(
-    library: &Library,
-    names: &'n SystemNames,
-    path: &'p str,
-) -> Option<((&'static str, &'n str), &'p str)> {
-    let (profile, key) = path
-        .match_indices('.')
-        .find_map(|(dot, _)| Some((library.profile(&path[..dot])?, &path[dot + 1..])))?;
-    let part = match profile {
-        Profile::Host(_) => ("host", names.host.as_str()),
-        Profile::Adapter(_) => ("adapter", names.adapter.as_str()),
-        Profile::Link(_) => ("link", names.link.as_str()),
-        Profile::Cable(_) => ("cable", names.cable.as_str()),
-        Profile::Switch(_) => ("switch", names.switch.as_deref()?),
-        Profile::Mpi(_) => ("mpi", names.mpi.as_deref()?),
+fn part_of<'l>(
+    library: &'l Library,
+    names: &'l SystemNames,
+    path: &str,
+) -> Option<((&'static str, &'l str), &'l str)> {
+    let value = library.recorded().iter().find(|value| value.path == path)?;
+    let name = match value.kind {
+        ProfileKind::Host => names.host.as_str(),
+        ProfileKind::Adapter => names.adapter.as_str(),
+        ProfileKind::Link => names.link.as_str(),
+        ProfileKind::Cable => names.cable.as_str(),
+        ProfileKind::Switch => names.switch.as_deref()?,
+        ProfileKind::Mpi => names.mpi.as_deref()?,
         _ => return None,
     };
-    Some((part, key))
+    Some(((value.kind.word(), name), value.key.as_str()))
 }

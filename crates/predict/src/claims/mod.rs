@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use verbena_model::profile::{
-    Applications, Ethernet, FileService, Library, Link, Profile, Stack, System,
+    Applications, Ethernet, FileService, Library, Link, Profile, ProfileKind, Stack, System,
 };
 
 /// What the model says to a claim.
@@ -56,13 +56,13 @@ impl Outcome {
 /// Profiles at hand for the measurements; it remembers which were asked for.
 pub(crate) struct Bench<'a> {
     library: &'a Library,
-    asked: Mutex<BTreeSet<String>>,
+    asked: Mutex<BTreeSet<(ProfileKind, String)>>,
 }
 
 macro_rules! parts {
     ($($(#[$doc:meta])* $method:ident($name:expr): $kind:ident;)*) => {
         $(pub fn $method(&self) -> $kind {
-            match self.part($name) {
+            match self.part(ProfileKind::$kind, $name) {
                 Some(Profile::$kind(part)) => part.clone(),
                 _ => panic!("the profile {} is shipped", $name),
             }
@@ -78,23 +78,23 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Names of the systems and other profiles that were asked for.
-    pub fn asked(self) -> BTreeSet<String> {
+    /// Kinds and names of the systems and other profiles that were asked for.
+    pub fn asked(self) -> BTreeSet<(ProfileKind, String)> {
         self.asked.into_inner().expect("no measurement panicked")
     }
 
-    fn ask(&self, name: &str) {
+    fn ask(&self, kind: ProfileKind, name: &str) {
         let mut asked = self.asked.lock().expect("no measurement panicked");
-        asked.insert(name.to_owned());
+        asked.insert((kind, name.to_owned()));
     }
 
-    fn part(&self, name: &str) -> Option<&Profile> {
-        self.ask(name);
-        self.library.profile(name)
+    fn part(&self, kind: ProfileKind, name: &str) -> Option<&Profile> {
+        self.ask(kind, name);
+        self.library.profile(kind, name)
     }
 
     pub fn system(&self, name: &str) -> System {
-        self.ask(name);
+        self.ask(ProfileKind::System, name);
         self.library
             .system(name)
             .unwrap_or_else(|e| panic!("a claim's system is shipped: {e}"))
@@ -102,7 +102,7 @@ impl<'a> Bench<'a> {
 
     /// A system with another message-passing library.
     pub fn system_with(&self, name: &str, mpi: &str) -> System {
-        match self.part(mpi) {
+        match self.part(ProfileKind::Mpi, mpi) {
             Some(Profile::Mpi(mpi)) => System {
                 mpi: Some(mpi.clone()),
                 ..self.system(name)
@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
     }
 
     pub fn link(&self, name: &str) -> Link {
-        match self.part(name) {
+        match self.part(ProfileKind::Link, name) {
             Some(Profile::Link(link)) => link.clone(),
             _ => panic!("the profile {name} is shipped"),
         }

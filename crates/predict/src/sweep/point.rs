@@ -2,7 +2,8 @@
 
 use super::suite;
 use crate::application::halo_run;
-use crate::bench::{Direction, Latency, Operation, Ranks, latency, mpi_bandwidth, mpi_latency};
+use crate::bench::{Latency, Operation, latency};
+use crate::messages::Measure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +15,8 @@ use verbena_model::profile::{Error, Library, Overrides, System};
 pub(super) enum Driver {
     /// Pairs in lockstep, each on several connections.
     InlineWrites,
-    MpiLatency,
-    MpiBandwidth,
+    /// A benchmark of message passing.
+    Messages(Measure),
     Halo,
 }
 
@@ -46,8 +47,46 @@ pub(super) const DRIVERS: &[Entry] = &[
         Driver::InlineWrites,
         &[("size", 1), ("pairs", 1), ("connections", 1)],
     ),
-    ("mpi.latency", Driver::MpiLatency, &[("size", 1)]),
-    ("mpi.bandwidth", Driver::MpiBandwidth, &[("size", 65_536)]),
+    (
+        "mpi.latency",
+        Driver::Messages(Measure::Latency),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.bandwidth",
+        Driver::Messages(Measure::Bandwidth),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.bandwidth-both",
+        Driver::Messages(Measure::BothWays),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.pingping",
+        Driver::Messages(Measure::PingPing),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.barrier-latency",
+        Driver::Messages(Measure::Barrier),
+        &[("ranks", 4)],
+    ),
+    (
+        "mpi.broadcast-latency",
+        Driver::Messages(Measure::Broadcast),
+        &[("size", 1), ("ranks", 4)],
+    ),
+    (
+        "mpi.allreduce-latency",
+        Driver::Messages(Measure::AllReduce),
+        &[("size", 8), ("ranks", 4)],
+    ),
+    (
+        "mpi.alltoall-latency",
+        Driver::Messages(Measure::AllToAll),
+        &[("size", 8), ("ranks", 4)],
+    ),
     (
         "halo",
         Driver::Halo,
@@ -139,11 +178,10 @@ impl Point {
                 };
                 (latency(system, bench.pairs(given("pairs") as usize)), "us")
             }
-            Driver::MpiLatency => (mpi_latency(system, Ranks::Apart, given("size")), "us"),
-            Driver::MpiBandwidth => (
-                mpi_bandwidth(system, Ranks::Apart, given("size"), Direction::One),
-                "MB/s",
-            ),
+            Driver::Messages(measure) => {
+                let ranks = (given("ranks") as usize).max(2);
+                (measure.figure(system, given("size"), ranks), measure.unit())
+            }
             Driver::Halo => {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
                 let fidelity = match nodes {

@@ -3,16 +3,24 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files that come with the program.
-const FILES: [(&str, &str); 2] = [
-    (
-        "perftest-qdr.toml",
-        include_str!("../../../../papers/validation/perftest-qdr.toml"),
-    ),
-    (
-        "netpipe-adonis.toml",
-        include_str!("../../../../papers/validation/netpipe-adonis.toml"),
-    ),
+/// Names and texts of the files that come with the program.
+macro_rules! shipped {
+    ($($file:literal),* $(,)?) => {
+        const FILES: &[(&str, &str)] = &[$((
+            $file,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/validation/", $file)),
+        )),*];
+    };
+}
+
+shipped![
+    "perftest-qdr.toml",
+    "netpipe-adonis.toml",
+    "perftest-teaker.toml",
+    "perftest-m01.toml",
+    "potter.toml",
+    "perftest-hc44.toml",
+    "perftest-hb120.toml",
 ];
 
 /// What one author measured on one machine.
@@ -81,7 +89,7 @@ pub enum ValidationError {
 pub fn shipped() -> Result<Vec<Source>, ValidationError> {
     let mut sources = Vec::new();
     let mut names = BTreeSet::new();
-    for (file, text) in FILES {
+    for &(file, text) in FILES {
         let source: Source =
             toml::from_str(text).map_err(|source| ValidationError::File { file, source })?;
         for curve in &source.curves {

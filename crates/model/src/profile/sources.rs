@@ -1,0 +1,165 @@
+//! Files of profiles by kind and name, and what each is based on.
+
+use super::error::Error;
+use super::overrides::Overrides;
+use super::reader::{Reading, Recorded, Section, line_of};
+use super::schema::{Profile, ProfileKind};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Kind and name of a profile.
+pub(super) type Name = (ProfileKind, String);
+
+/// A file of a profile.
+#[derive(Debug, Clone)]
+struct Source {
+    file: String,
+    text: String,
+    base: Option<String>,
+}
+
+/// The files. A later one of the same kind and name is what the name means; it may be based on the one that it replaced.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sources(BTreeMap<Name, Vec<Source>>);
+
+impl Sources {
+    /// Adds a file; the profile's name is the file's without directories and ending.
+    pub fn add(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        let name = name.trim_end_matches(".toml").to_owned();
+        let table = parse(file, text)?;
+        let kind = word(file, text, table.get_ref(), "kind")?;
+        let Some((kind, at)) = kind else {
+            return Err(fault(file, 1, "kind", ProfileKind::expected("is missing")));
+        };
+        let Some(kind) = ProfileKind::from_word(&kind) else {
+            let reason = ProfileKind::expected(&format!("is no \"{kind}\""));
+            return Err(fault(file, line_of(text, at), "kind", reason));
+        };
+        let base = word(file, text, table.get_ref(), "base")?.map(|(base, _)| base);
+        self.0.entry((kind, name)).or_default().push(Source {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            base,
+        });
+        Ok(())
+    }
+
+    /// Kinds and names.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.0.keys()
+    }
+
+    /// A profile and what it is based on, nearest first.
+    pub fn chain(&self, name: &Name) -> Result<Vec<Name>, Error> {
+        let chain = self.sources_of(name)?;
+        Ok(chain.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn sources_of(&self, name: &Name) -> Result<Vec<(Name, &Source)>, Error> {
+        let mut chain: Vec<(Name, &Source)> = Vec::new();
+        let mut here = name.clone();
+        // How many files of this name are passed over: those that the one in the chain has replaced it by.
+        let mut over = 0;
+        loop {
+            let files = self.0.get(&here).map_or(&[][..], Vec::as_slice);
+            let Some(source) = files.len().checked_sub(over + 1).map(|at| &files[at]) else {
+                let from = chain.last().map_or("profiles", |(_, source)| &source.file);
+                let reason = format!("no {} profile \"{}\"", here.0.word(), here.1);
+                return Err(fault(from, 1, "base", reason));
+            };
+            if chain.iter().any(|(_, known)| std::ptr::eq(*known, source)) {
+                let (_, first) = chain[0];
+                let reason = format!("\"{}\" is based on itself", here.1);
+                return Err(fault(&first.file, 1, "base", reason));
+            }
+            chain.push((here.clone(), source));
+            let Some(base) = &source.base else {
+                return Ok(chain);
+            };
+            over = match *base == here.1 {
+                true => over + 1,
+                false => 0,
+            };
+            here.1.clone_from(base);
+        }
+    }
+
+    /// Reads the profile of that kind and name, and the values that it gives itself.
+    pub fn read(
+        &self,
+        name: &Name,
+        overrides: &Overrides,
+    ) -> Result<(Profile, Vec<Recorded>), Error> {
+        let chain = self.sources_of(name)?;
+        let mut parsed = Vec::new();
+        for (_, source) in &chain {
+            parsed.push(parse(&source.file, &source.text)?);
+        }
+        let readings: Vec<_> = chain
+            .iter()
+            .map(|((kind, profile), source)| Reading {
+                file: &source.file,
+                text: &source.text,
+                kind: *kind,
+                profile,
+                overrides,
+                recorded: RefCell::new(Vec::new()),
+            })
+            .collect();
+        let mut root: Option<Section<'_>> = None;
+        for (reading, table) in readings.iter().zip(&parsed).rev() {
+            root = Some(Section::root(reading, table.get_ref(), root.take()));
+        }
+        let root = root.expect("at least the profile itself");
+        let profile = Profile::read(name.0, &root)?;
+        drop(root);
+        // A file that was replaced by one that is based on it speaks under the same name.
+        let own = readings.iter().filter(|reading| reading.profile == name.1);
+        let mut recorded: Vec<Recorded> = Vec::new();
+        for value in own.flat_map(|reading| reading.recorded.take()) {
+            if !recorded.iter().any(|known| known.key == value.key) {
+                recorded.push(value);
+            }
+        }
+        Ok((profile, recorded))
+    }
+}
+
+fn fault(file: &str, line: usize, key: &str, reason: String) -> Error {
+    Error {
+        file: file.to_owned(),
+        line,
+        key: key.to_owned(),
+        reason,
+    }
+}
+
+fn parse<'a>(file: &str, text: &'a str) -> Result<Spanned<DeTable<'a>>, Error> {
+    DeTable::parse(text).map_err(|e| {
+        let line = line_of(text, e.span().map_or(0, |s| s.start));
+        fault(file, line, "-", e.message().to_owned())
+    })
+}
+
+/// A word of the file's own, and where it stands.
+fn word(
+    file: &str,
+    text: &str,
+    table: &DeTable<'_>,
+    key: &str,
+) -> Result<Option<(String, usize)>, Error> {
+    let Some(value) = table.get(key) else {
+        return Ok(None);
+    };
+    let at = value.span().start;
+    match value.get_ref() {
+        DeValue::String(word) => Ok(Some((word.to_string(), at))),
+        _ => {
+            let reason = "expected a word in quotation marks".to_owned();
+            Err(fault(file, line_of(text, at), key, reason))
+        }
+    }
+}

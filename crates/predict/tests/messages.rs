@@ -1,0 +1,140 @@
+//! Message-passing libraries are profiles, and what they do shows.
+
+use verbena_model::profile::{Library, Overrides, System};
+use verbena_predict::messages::{ALL, Measure, find, points};
+
+/// A user's library beside the shipped ones, and a system that has it.
+fn with_library(library: &str) -> System {
+    let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"mine\"\n";
+    Library::shipped(&Overrides::none())
+        .and_then(|shipped| shipped.and([("mpi/mine.toml", library), ("system/mine.toml", system)]))
+        .and_then(|library| library.system("mine"))
+        .expect("sound profiles")
+}
+
+const HEAD: &str = "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n";
+const GOOD: &str = "tag = \"assumed\", source = \"mine\"";
+
+fn latency(system: &System, bytes: u64) -> f64 {
+    Measure::Latency.figure(system, bytes, 2)
+}
+
+#[test]
+fn registering_costs_both_ends_unless_the_buffer_still_is() {
+    let registration = format!("registration = {{ value = 10, unit = \"us\", {GOOD} }}\n");
+    let cache = format!("registration_cache = {{ value = 4, unit = \"1\", {GOOD} }}\n");
+    let (plain, anew, cached) = (
+        with_library(HEAD),
+        with_library(&format!("{HEAD}{registration}")),
+        with_library(&format!("{HEAD}{registration}{cache}")),
+    );
+    let large = 256 << 10;
+    let more = latency(&anew, large) - latency(&plain, large);
+    assert!((19.0..21.0).contains(&more), "{more} us for two buffers");
+    assert_eq!(latency(&cached, large), latency(&plain, large));
+    // What is copied into buffers of the library's own is not registered.
+    assert_eq!(latency(&anew, 1024), latency(&plain, 1024));
+}
+
+#[test]
+fn pages_cost_too() {
+    let page = format!("registration_page = {{ value = 100, unit = \"ns\", {GOOD} }}\n");
+    let (plain, paged) = (with_library(HEAD), with_library(&format!("{HEAD}{page}")));
+    let more = latency(&paged, 1 << 20) - latency(&plain, 1 << 20);
+    // Twice 256 pages.
+    assert!((50.0..53.0).contains(&more), "{more} us");
+}
+
+#[test]
+fn a_receiver_that_reads_saves_the_senders_turn() {
+    let (write, read) = (
+        with_library(HEAD),
+        with_library(&format!("{HEAD}rendezvous = \"read\"\n")),
+    );
+    let large = 64 << 10;
+    let (by_write, by_read) = (latency(&write, large), latency(&read, large));
+    // The sender need not be told where to write to; the data take as long.
+    assert!(
+        by_read < by_write,
+        "{by_read} us by reads, {by_write} by writes"
+    );
+    assert!(
+        by_read > 0.8 * by_write,
+        "{by_read} us by reads, {by_write} by writes"
+    );
+    // Below the eager limit nothing differs.
+    assert_eq!(latency(&read, 1024), latency(&write, 1024));
+    let bandwidth = |system| Measure::BothWays.figure(system, 1 << 20, 2);
+    let ratio = bandwidth(&read) / bandwidth(&write);
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn every_benchmark_gives_a_figure() {
+    let system = with_library(HEAD);
+    for entry in ALL {
+        let found = points(entry, &system, &[8, 65_536], None);
+        assert!(!found.is_empty());
+        for point in &found {
+            assert!(point.metrics[0].value > 0.0, "{point:?}");
+        }
+        assert_eq!(found, points(entry, &system, &[8, 65_536], None));
+    }
+    assert!(find("mpi.latency").is_some() && find("latency.write").is_none());
+}
+
+#[test]
+fn collectives_take_longer_with_more_ranks_and_more_bytes() {
+    let system = with_library(HEAD);
+    for measure in [Measure::Broadcast, Measure::AllReduce, Measure::AllToAll] {
+        let figure = |bytes, ranks| measure.figure(&system, bytes, ranks);
+        assert!(figure(8, 4) > figure(8, 2), "{measure:?}");
+        assert!(figure(65_536, 4) > 2.0 * figure(8, 4), "{measure:?}");
+    }
+    let barrier = |ranks| Measure::Barrier.figure(&system, 0, ranks);
+    assert!(barrier(16) > barrier(4) && barrier(4) > barrier(2));
+}
+
+#[test]
+fn a_library_chooses_how_collectives_go() {
+    let limits = |most: u64| {
+        let key = |name| format!("{name} = {{ value = {most}, unit = \"B\", {GOOD} }}\n");
+        let keys = [
+            "all_reduce_doubling",
+            "all_to_all_forwarding",
+            "broadcast_whole",
+        ]
+        .map(key);
+        with_library(&format!("{HEAD}{}", keys.concat()))
+    };
+    let (plain, choosing) = (with_library(HEAD), limits(2048));
+    let figures = |measure: Measure, bytes, ranks| {
+        [&plain, &choosing].map(|system| measure.figure(system, bytes, ranks))
+    };
+    // Large messages in parts: each rank moves about twice the message, not as often as there are steps.
+    for measure in [Measure::AllReduce, Measure::Broadcast] {
+        let [whole, parts] = figures(measure, 1 << 20, 16);
+        assert!(
+            parts < 0.75 * whole,
+            "{measure:?}: {parts} us in parts, {whole} whole"
+        );
+        let [one, other] = figures(measure, 1024, 16);
+        assert_eq!(one, other, "{measure:?} below the limit");
+    }
+    // Small messages by way of others: 4 steps and not 15.
+    let [direct, forwarded] = figures(Measure::AllToAll, 8, 16);
+    assert!(
+        forwarded < 0.6 * direct,
+        "{forwarded} us forwarded, {direct} direct"
+    );
+    let [one, other] = figures(Measure::AllToAll, 4096, 16);
+    assert_eq!(one, other);
+    // Numbers of ranks that are no powers of two come to an end, too.
+    for measure in [Measure::AllReduce, Measure::AllToAll, Measure::Broadcast] {
+        for ranks in [9, 12, 15] {
+            for bytes in [8, 1 << 16] {
+                assert!(measure.figure(&choosing, bytes, ranks) > 0.0);
+            }
+        }
+    }
+}
