@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod bound;
+pub mod bus;
 pub mod clock;
 pub mod compare;
 pub mod converge;

@@ -25,6 +25,12 @@ pub enum Value {
 impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            // Three hundred digits tell nobody more.
+            Value::Number(number)
+                if number.abs() >= 1e16 || *number != 0.0 && number.abs() < 1e-4 =>
+            {
+                write!(f, "{number:e}")
+            }
             Value::Number(number) => write!(f, "{number}"),
             Value::Word(word) => f.write_str(word),
         }
@@ -319,6 +325,17 @@ pub struct Point {
     /// What to know about it.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+}
+
+impl Point {
+    /// Why it cannot be kept: a figure that is no number, which JSON has no word for.
+    pub fn unusable(&self) -> Option<String> {
+        let found = self
+            .metrics
+            .iter()
+            .find(|metric| !metric.value.is_finite())?;
+        Some(format!("its {} came out as {}", found.name, found.value))
+    }
 }
 
 /// A point that could not be measured.

@@ -1,7 +1,9 @@
 //! Two runs made ready for comparison: equal keys only, a figure a launch (rule 20), thresholds from a file.
 
-use crate::gather::{key, rows};
+use crate::gather::{Figure, Row, key, rows};
+use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use verbena_measure::compare::{Change, Paired, compare};
 use verbena_measure::result::{Parameters, Value};
 
@@ -74,6 +76,8 @@ pub struct Compared {
     pub only_first: usize,
     /// Keys in the second only.
     pub only_second: usize,
+    /// Where the runs' headlines are figures of different things, and what was done about it.
+    pub notes: Vec<String>,
 }
 
 /// The points of a benchmark that differ in numbers only, such as sizes and pairs.
@@ -86,18 +90,23 @@ fn curve(benchmark: &str, parameters: &Parameters, metric: &str) -> String {
 /// Compares two runs by their headline metrics.
 pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
     let (first, second) = (rows(a), rows(b));
-    let find = |wanted: &str| {
-        second
-            .iter()
-            .find(|row| key(&row.benchmark, &row.parameters) == wanted)
-    };
+    let key_of = |row: &Row| key(&row.benchmark, &row.parameters);
+    let others: HashMap<String, &Row> = second.iter().map(|row| (key_of(row), row)).collect();
     let mut pairs = Vec::new();
+    let mut headlines: BTreeMap<Headlines, BTreeSet<String>> = BTreeMap::new();
     for row in &first {
-        let wanted = key(&row.benchmark, &row.parameters);
-        let (Some(other), Some(mine)) = (find(&wanted), row.figures.first()) else {
+        let wanted = key_of(row);
+        let Some(other) = others.get(&wanted) else {
             continue;
         };
-        let Some(theirs) = other.figures.iter().find(|f| f.name == mine.name) else {
+        let both = in_both(row, other);
+        if let Some(differ) = Headlines::of(row, other, both.map(|(mine, _)| mine)) {
+            headlines
+                .entry(differ)
+                .or_default()
+                .insert(row.benchmark.clone());
+        }
+        let Some((mine, theirs)) = both else {
             continue;
         };
         pairs.push(Paired {
@@ -116,12 +125,72 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
         changes: comparison.points,
         only_first: first.len() - common,
         only_second: second.len().saturating_sub(common),
+        notes: headlines
+            .iter()
+            .map(|(differ, of)| differ.note(of))
+            .collect(),
+    }
+}
+
+/// The headline of one of two rows that the other has too.
+fn in_both<'a>(a: &'a Row, b: &'a Row) -> Option<(&'a Figure, &'a Figure)> {
+    let of = |row: &'a Row, name: &str| row.figures.iter().find(|figure| figure.name == name);
+    let names = [a, b].map(|row| row.figures.first().map(|figure| &figure.name));
+    names
+        .into_iter()
+        .flatten()
+        .find_map(|name| Some((of(a, name)?, of(b, name)?)))
+}
+
+/// Headlines that are figures of different things, and what is compared instead of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Headlines {
+    first: String,
+    second: String,
+    compared: Option<String>,
+}
+
+impl Headlines {
+    fn of(a: &Row, b: &Row, compared: Option<&Figure>) -> Option<Headlines> {
+        let [first, second] = [a, b].map(|row| Some(row.figures.first()?.name.clone()));
+        let (first, second) = (first?, second?);
+        (first != second).then(|| Headlines {
+            first,
+            second,
+            compared: compared.map(|figure| figure.name.clone()),
+        })
+    }
+
+    fn note(&self, benchmarks: &BTreeSet<String>) -> String {
+        let benchmarks: Vec<&str> = benchmarks.iter().map(String::as_str).collect();
+        let instead = match &self.compared {
+            Some(name) => format!("compared is {name}, which both have"),
+            None => "they are not compared".to_owned(),
+        };
+        format!(
+            "of {} the first run's figure is {}, the second's {}: {instead}",
+            benchmarks.join(", "),
+            meant(&self.first),
+            meant(&self.second)
+        )
+    }
+}
+
+/// A metric whose name may mislead, with what it is.
+fn meant(metric: &str) -> String {
+    match metric {
+        CACHED_BANDWIDTH => format!("{metric} (one buffer, which stays in the caches)"),
+        "bandwidth" => format!("{metric} (buffers in turn, beyond the caches)"),
+        _ => metric.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meaning::in_words_of_today;
+    use verbena_measure::compare::Better;
+    use verbena_measure::result::{Conduct, Metric, Point};
 
     #[test]
     fn thresholds_that_decide_nothing_are_refused() {
@@ -133,6 +202,56 @@ mod tests {
         assert!(of(f64::NAN, 0.1).check().unwrap_err().contains("default"));
         assert!(of(0.05, -1.0).check().unwrap_err().contains("latency."));
         assert!(of(0.05, f64::INFINITY).check().is_err());
+    }
+
+    /// A run of one point of `bandwidth.write`, with these metrics.
+    fn run(metrics: &[(&str, f64)], reader: Option<&str>) -> Loaded {
+        let figure =
+            |(name, value): &(&str, f64)| Metric::figure(name, "bytes/s", Better::Higher, *value);
+        let point = Point {
+            benchmark: "bandwidth.write".to_owned(),
+            metrics: metrics.iter().map(figure).collect(),
+            conduct: Conduct {
+                reader: reader.map(str::to_owned),
+                ..Conduct::default()
+            },
+            ..Point::default()
+        };
+        Loaded {
+            points: vec![in_words_of_today(point)],
+            ..Loaded::default()
+        }
+    }
+
+    #[test]
+    fn a_bandwidth_is_compared_with_what_it_is() {
+        let today = [
+            ("bandwidth", 14e9),
+            ("message-rate", 1e6),
+            (CACHED_BANDWIDTH, 90e9),
+        ];
+        let today = run(&today, Some("nobody"));
+        let older = run(&[("bandwidth", 95e9), ("message-rate", 9e6)], None);
+        for (a, b, ratio) in [(&older, &today, 90.0 / 95.0), (&today, &older, 95.0 / 90.0)] {
+            let compared = between(a, b, &Thresholds::default());
+            let [change] = &compared.changes[..] else {
+                panic!("{:?}", compared.changes);
+            };
+            assert!(change.key.ends_with(": cached-bandwidth"), "{}", change.key);
+            assert!((change.ratio - ratio).abs() < 1e-9, "{}", change.ratio);
+            assert!(compared.notes[0].contains("compared is cached-bandwidth"));
+        }
+        let same = between(&older, &older, &Thresholds::default());
+        assert!(same.notes.is_empty() && same.changes.len() == 1);
+        // Nothing that both have.
+        let alone = run(&[("bandwidth", 14e9)], Some("nobody"));
+        let compared = between(&older, &alone, &Thresholds::default());
+        assert!(compared.changes.is_empty() && compared.only_first == 1);
+        assert!(
+            compared.notes[0].contains("not compared"),
+            "{:?}",
+            compared.notes
+        );
     }
 
     #[test]

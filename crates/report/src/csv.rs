@@ -26,8 +26,8 @@ pub fn text(points: &[Point]) -> String {
                 quoted(&point.benchmark),
                 point.launch,
                 quoted(&parameters.join(";")),
-                metric.name,
-                metric.unit,
+                quoted(&metric.name),
+                quoted(&metric.unit),
                 metric.value,
                 summary.map_or(String::new(), |s| s.n.to_string()),
                 number(summary.map(|s| s.min)),
@@ -47,12 +47,12 @@ pub fn text(points: &[Point]) -> String {
 
 /// Writes the table.
 pub fn write(path: &Path, points: &[Point]) -> Result<()> {
-    std::fs::write(path, text(points)).map_err(|e| Error::io(path, e))
+    crate::file::replace(path, &text(points)).map_err(|e| Error::io(path, e))
 }
 
 /// RFC 4180 quoting.
 fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n']) {
+    if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
         field.to_owned()

@@ -109,7 +109,16 @@ pub fn rows(run: &Loaded) -> Vec<Row> {
 /// What makes points the same: benchmark and parameters.
 pub fn key(benchmark: &str, parameters: &Parameters) -> String {
     let words: Vec<String> = parameters.iter().map(|(n, v)| format!("{n}={v}")).collect();
-    format!("{benchmark} {}", words.join(" "))
+    // A key is a line of a table; a name with a line's end, or with an order to a terminal, would be another one.
+    let letter = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    let key = format!("{benchmark} {}", words.join(" "));
+    match key.contains(char::is_control) {
+        true => key.chars().map(letter).collect(),
+        false => key,
+    }
 }
 
 /// What the launches of a run say of one finding. A launch that measured the benchmark and does not have the finding

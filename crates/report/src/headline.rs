@@ -2,6 +2,7 @@
 //! at what cost in memory.
 
 use crate::gather::{Figure, Row, findings};
+use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use verbena_measure::compare::Better;
 use verbena_measure::result::Value;
@@ -88,6 +89,8 @@ pub struct Headline {
     pub subject: Subject,
     /// Of what exactly.
     pub of: String,
+    /// The name of the metric: figures of another are not beside it.
+    pub metric: String,
     /// The figure.
     pub value: f64,
     /// From where to where, over launches.
@@ -207,6 +210,7 @@ fn of_figure(subject: Subject, row: &Row, figure: &Figure, of: String) -> Headli
     Headline {
         subject,
         of,
+        metric: figure.name.clone(),
         value: figure.value,
         interval: figure.interval,
         launches: figure.launches.len(),
@@ -252,8 +256,12 @@ fn bandwidth(rows: &[Row]) -> Option<Headline> {
     let value = |row: &&Row| row.figures.first().map_or(f64::MAX, |f| f.value);
     let of_it = found.into_iter().filter(|row| size(row) == largest);
     let row = of_it.min_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let of = format!("writes of {}, one way", unit::size(largest));
-    Some(of_figure(Subject::Bandwidth, row, row.figures.first()?, of))
+    let mut of = format!("writes of {}, one way", unit::size(largest));
+    let figure = row.figures.first()?;
+    if figure.name == CACHED_BANDWIDTH {
+        of += ", out of one cached buffer";
+    }
+    Some(of_figure(Subject::Bandwidth, row, figure, of))
 }
 
 /// Short messages between two: as many in flight as are best.
@@ -296,6 +304,7 @@ fn scaling(rows: &[Row]) -> Option<Headline> {
     Some(Headline {
         subject: Subject::Scaling,
         of,
+        metric: most_figure.name.clone(),
         value: most_figure.value / one_figure.value,
         interval: ratios.as_ref().and_then(launches::interval),
         launches: most_figure.launches.len(),
@@ -316,6 +325,7 @@ fn memory(run: &Loaded) -> Option<Headline> {
     Some(Headline {
         subject: Subject::Memory,
         of: "of the host, a reliable connection".to_owned(),
+        metric: slope.finding.name.clone(),
         value: slope.finding.value?,
         interval: slope.range,
         launches: slope.by,
@@ -333,6 +343,7 @@ mod tests {
         Headline {
             subject,
             of: String::new(),
+            metric: String::new(),
             value,
             interval: Some(Interval {
                 low: value * 0.99,

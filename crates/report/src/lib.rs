@@ -8,11 +8,13 @@
 pub mod chart;
 pub mod comparison;
 pub mod csv;
+pub mod file;
 pub mod gather;
 pub mod headline;
 pub mod history;
 pub mod html;
 pub mod import;
+pub mod meaning;
 mod pool;
 pub mod run_directory;
 pub mod schema;

@@ -1,6 +1,7 @@
 //! A run directory: records are appended and flushed as they arise, so that an interrupted run keeps what it has.
 
 use crate::error::{Error, Result};
+use crate::meaning::in_words_of_today;
 use crate::schema::{End, Line, Run, VERSION};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -78,7 +79,7 @@ pub fn load(path: &Path) -> Result<Loaded> {
     } else {
         path.to_owned()
     };
-    let text = fs::read_to_string(&file).map_err(|e| {
+    let bytes = fs::read(&file).map_err(|e| {
         let within = inside(path);
         match e.kind() {
             ErrorKind::NotFound if path.is_dir() => Error::NoRun {
@@ -88,7 +89,15 @@ pub fn load(path: &Path) -> Result<Loaded> {
             _ => Error::io(&file, e),
         }
     })?;
-    parse(&file, &text)
+    let text = std::str::from_utf8(&bytes).map_err(|error| Error::Record {
+        path: file.clone(),
+        line: 1 + bytes[..error.valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count(),
+        reason: "not text in UTF-8".to_owned(),
+    })?;
+    parse(&file, text)
 }
 
 /// The run directories that make up a path: itself, or those directly within, as several targets leave them.
@@ -139,7 +148,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded> {
         };
         match serde_json::from_str(line).map_err(|error| wrong(index + 1, told(error)))? {
             Line::Run(_) => return Err(wrong(index + 1, "a second run in one file".to_owned())),
-            Line::Point(point) => loaded.points.push(*point),
+            Line::Point(point) => loaded.points.push(in_words_of_today(*point)),
             Line::Failure(failure) => loaded.failures.push(failure),
             Line::Finding(finding) => loaded.findings.push(finding),
             Line::End(end) => loaded.end = Some(end),

@@ -29,7 +29,8 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// From readings, with so many own ticks to a tick of the other clock. `None` without any.
+    /// From readings, with so many own ticks to a tick of the other clock. `None` without any, and where they contradict each
+    /// other: a clock that was set or goes back meanwhile is at no one distance.
     pub fn of(readings: &[Reading], ratio: f64) -> Option<Offset> {
         let first = readings.first()?;
         let since = |later: u64, earlier: u64| later.wrapping_sub(earlier) as i64 as f64;
@@ -45,7 +46,9 @@ impl Offset {
         );
         let span = readings.iter().map(|one| since(one.back, first.sent));
         let drift = DRIFT * span.fold(0.0, f64::max);
-        Some(Offset {
+        // The readings are whole ticks of either clock.
+        let room = most - least + 2.0 * drift + 1.0 + ratio;
+        (room >= 0.0).then_some(Offset {
             there: first.there,
             here: first.sent as f64 - (least + most) / 2.0,
             ratio,
@@ -142,5 +145,16 @@ mod tests {
     #[test]
     fn no_answer_tells_nothing() {
         assert_eq!(Offset::of(&[], 1.0), None);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_tells_nothing() {
+        let readings = ask(&mut Random::new(3), 1000.0, 1000.0);
+        for (at, back) in [(1, 1_000_000), (40, u64::MAX / 2), (63, 100_000)] {
+            let mut readings = readings.clone();
+            readings[at].there = readings[at].there.wrapping_sub(back);
+            assert_eq!(Offset::of(&readings, OTHER_TICK / OWN_TICK), None, "{at}");
+        }
+        assert_eq!(Offset::of(&readings, f64::NAN), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Scales and their ticks.
 
+use std::ops::RangeInclusive;
+
 /// How a dimension is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -7,6 +9,17 @@ pub enum Kind {
     Linear,
     /// By logarithm.
     Log,
+}
+
+/// Magnitudes that can be drawn, with room for what is computed of them. What lies beyond has its place at the edge.
+const DRAWABLE: RangeInclusive<f64> = 1e-150..=1e150;
+
+/// Whether a value has a place of its own on a scale.
+fn usable(kind: Kind, value: f64) -> bool {
+    match kind {
+        Kind::Linear => value == 0.0 || DRAWABLE.contains(&value.abs()),
+        Kind::Log => DRAWABLE.contains(&value),
+    }
 }
 
 /// A scale from values to positions.
@@ -22,7 +35,7 @@ pub struct Scale {
 impl Scale {
     /// Over the values, drawn from `from` to `to`. A logarithmic scale leaves out values that are not positive.
     pub fn over(kind: Kind, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
-        let usable = values.filter(|v| v.is_finite() && (kind == Kind::Linear || *v > 0.0));
+        let usable = values.filter(|value| usable(kind, *value));
         let (low, high) = usable.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
         let (low, high) = match (low <= high, kind) {
             (false, _) => (1.0, 10.0),
@@ -41,9 +54,7 @@ impl Scale {
 
     /// Over the values and hardly more: for axes that need not begin at nothing.
     pub fn zoomed(kind: Kind, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
-        let usable: Vec<f64> = values
-            .filter(|v| v.is_finite() && (kind == Kind::Linear || *v > 0.0))
-            .collect();
+        let usable: Vec<f64> = values.filter(|value| usable(kind, *value)).collect();
         let mut scale = Scale::over(kind, usable.iter().copied(), from, to);
         let low = usable.iter().copied().fold(f64::MAX, f64::min);
         let high = usable.iter().copied().fold(f64::MIN, f64::max);
@@ -141,6 +152,42 @@ mod tests {
                 let scale = Scale::over(kind, values.into_iter(), 0.0, 100.0);
                 assert!(scale.at(5.0).is_finite());
                 assert!(scale.ticks(5).len() < 50);
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_any_magnitude_draw() {
+        let extremes = [
+            -f64::MAX,
+            -1e-300,
+            -0.0,
+            5e-324,
+            1e-150,
+            1.0,
+            1.0 + f64::EPSILON,
+            1e150,
+            1.7e308,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        for kind in [Kind::Linear, Kind::Log] {
+            for pair in extremes.iter().flat_map(|a| extremes.map(|b| [*a, b])) {
+                let scales = [Scale::over, Scale::zoomed];
+                for scale in scales.map(|of| of(kind, pair.into_iter(), 0.0, 100.0)) {
+                    let ticks = scale.ticks(5);
+                    assert!(ticks.len() < 50, "{kind:?} {pair:?}: {} ticks", ticks.len());
+                    assert!(
+                        ticks.iter().all(|tick| tick.is_finite()),
+                        "{kind:?} {pair:?}"
+                    );
+                    let places = pair.iter().filter(|value| !value.is_nan());
+                    assert!(
+                        places.clone().all(|value| scale.at(*value).is_finite()),
+                        "{kind:?} {pair:?}"
+                    );
+                }
             }
         }
     }

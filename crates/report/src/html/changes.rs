@@ -41,8 +41,13 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
         escape(&other.run.label),
         escape(&baseline.run.label)
     );
+    let notes: String = compared
+        .notes
+        .iter()
+        .map(|note| format!("<p class=\"note\">{}.</p>", escape(&sentence(note))))
+        .collect();
     if order.is_empty() {
-        return format!("<h3>{title}</h3><p>The two runs have no figure in common.</p>");
+        return format!("<h3>{title}</h3><p>The two runs have no figure in common.</p>{notes}");
     }
     // What changed stands first, whole curves before points.
     let rank = |change: &Change| (!changed(change), change.points == 1);
@@ -70,11 +75,18 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
     }
     let _ = write!(
         out,
-        "</p>{}<p class=\"note\">Ratios of medians, with 95 % intervals over launches where there are enough of them. A name \
+        "</p>{notes}{}<p class=\"note\">Ratios of medians, with 95 % intervals over launches where there are enough of them. A name \
          without a size is a whole curve.</p>",
         ratio::html(&order)
     );
     out
+}
+
+/// With a capital letter.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 fn changed(change: &Change) -> bool {

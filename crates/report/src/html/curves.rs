@@ -5,6 +5,7 @@ use super::section::Shown;
 use crate::chart::panel::{Axis, Line, Mark, Multiples, Panel};
 use crate::chart::scale::Kind;
 use crate::gather::{Row, Voted, findings};
+use crate::meaning::CACHED_BANDWIDTH;
 use verbena_measure::result::{Parameters, Value};
 use verbena_measure::unit;
 
@@ -81,7 +82,11 @@ impl Curves {
         if figure.unit != self.unit {
             return;
         }
-        let kind = row.label_without(hidden);
+        let mut kind = row.label_without(hidden);
+        if figure.name == CACHED_BANDWIDTH {
+            let parted = if kind.is_empty() { "" } else { ", " };
+            kind = format!("{kind}{parted}one cached buffer");
+        }
         let known = self.all.iter().position(|c| c.run == run && c.kind == kind);
         let at = known.unwrap_or_else(|| {
             self.all.push(Curve {

@@ -31,7 +31,9 @@ pub fn tiles(all: &[(&Loaded, Vec<Headline>)], published: &[Published]) -> Vec<T
     let tile = |headline: &Headline| {
         let subject = headline.subject;
         let of_runs = beside.iter().enumerate().filter_map(|(at, (run, theirs))| {
-            let their = theirs.iter().find(|their| their.subject == subject)?;
+            let like =
+                |their: &&Headline| their.subject == subject && their.metric == headline.metric;
+            let their = theirs.iter().find(like)?;
             Some(Other {
                 name: run.run.label.clone(),
                 value: their.value,

@@ -10,6 +10,7 @@ mod perftest_json;
 mod row;
 
 use crate::error::{Error, Result};
+use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use crate::schema::{End, Run, VERSION};
 use std::io::Read;
@@ -127,6 +128,17 @@ fn time(name: &str, nanos: f64) -> Metric {
     Metric::figure(name, "ns", Better::Lower, nanos)
 }
 
+/// A stream of the same bytes: over one buffer that stays in the caches, which perftest and OSU send again and again.
+fn cached_rate(bytes_per_second: f64) -> Metric {
+    Metric::figure(
+        CACHED_BANDWIDTH,
+        "bytes/s",
+        Better::Higher,
+        bytes_per_second,
+    )
+}
+
+/// A stream of which nothing of the kind is known.
 fn rate(bytes_per_second: f64) -> Metric {
     Metric::figure("bandwidth", "bytes/s", Better::Higher, bytes_per_second)
 }

@@ -3,7 +3,7 @@
 
 use super::perftest_json::{self, Fields};
 use super::row::{finite, numbers};
-use super::{Parsed, messages, parameters, point, rate, time};
+use super::{Parsed, cached_rate, messages, parameters, point, time};
 use verbena_measure::result::{Parameters, Point};
 
 const MEBIBYTE: f64 = 1_048_576.0;
@@ -107,7 +107,7 @@ impl Test {
 
     /// `mega_messages` a second, where the file has them.
     fn bandwidth(&self, size: f64, bytes_per_second: f64, mega_messages: Option<f64>) -> Point {
-        let mut metrics = vec![rate(bytes_per_second)];
+        let mut metrics = vec![cached_rate(bytes_per_second)];
         metrics.extend(mega_messages.map(|mega| messages(mega * 1e6)));
         point(self.benchmark, self.parameters(size), metrics)
     }

@@ -1,0 +1,55 @@
+//! Files that are written whole or not at all: on a full disk what was there before stays.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Puts a text in the place of a file.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let is_file = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
+    let (true, Some(name)) = (is_file, path.file_name()) else {
+        // A terminal, a pipe or a link stays what it is.
+        return fs::write(path, text);
+    };
+    let name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+    let scratch = path.with_file_name(name);
+    let written = fs::write(&scratch, text).and_then(|()| fs::rename(&scratch, path));
+    match written {
+        // A file in a directory that takes no new ones.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && path.is_file() => {
+            fs::write(path, text)
+        }
+        Err(error) => {
+            let _ = fs::remove_file(&scratch);
+            Err(error)
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_is_there_is_replaced_and_nothing_is_left_beside_it() {
+        let directory = std::env::temp_dir().join(format!("verbena-file-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("report.html");
+        for text in ["first", "second"] {
+            replace(&path, text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        // What is linked to is meant.
+        let link = directory.join("link");
+        symlink(&path, &link).unwrap();
+        replace(&link, "third").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+        replace(Path::new("/dev/null"), "nothing").unwrap();
+        let full = replace(Path::new("/dev/full"), "nothing").unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
