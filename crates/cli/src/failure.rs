@@ -88,6 +88,15 @@ impl Failure {
     /// The exit code for this failure.
     pub fn exit(&self) -> Exit {
         match self {
+            // Nothing that was typed is wrong.
+            Failure::Results(verbena_report::Error::Io { source, .. })
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                ) =>
+            {
+                Exit::Environment
+            }
             Failure::Libraries(_)
             | Failure::System { .. }
             | Failure::Registry { .. }

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Ok(exit::Exit::Success) if output::is_lost() => exit::Exit::Environment.into(),
         Ok(code) => code.into(),
         Err(failure) => {
-            eprintln!("verbena: {failure}");
+            eprintln!("verbena: {}", output::harmless(&failure.to_string()));
             failure.exit().into()
         }
     }

@@ -1,6 +1,7 @@
 //! Standard output, which a reader may close (`| head -1`) and a disk may fill. Neither ends the work at hand: files are
 //! still written; that a text was lost is told once, and the exit code is then that of a machine that lacks something.
 
+use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +23,10 @@ pub(crate) use {out, outln};
 
 /// Writes a text. A reader that went away has seen enough.
 pub fn write(text: Arguments<'_>) {
+    let text = text.to_string();
     let mut stdout = std::io::stdout().lock();
-    let Err(error) = stdout.write_fmt(text).and_then(|()| stdout.flush()) else {
+    let written = stdout.write_all(harmless(&text).as_bytes());
+    let Err(error) = written.and_then(|()| stdout.flush()) else {
         return;
     };
     let closed = error.kind() == ErrorKind::BrokenPipe;
@@ -32,7 +35,31 @@ pub fn write(text: Arguments<'_>) {
     }
 }
 
+/// A text of which a terminal takes nothing for an order: names come from files, and files from anywhere.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let is_order = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.contains(is_order) {
+        return text.into();
+    }
+    let letter = |letter: char| match is_order(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(letter).collect()
+}
+
 /// Whether a text could not be written.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_but_text() {
+        assert_eq!(harmless("a\tb\n"), "a\tb\n");
+        assert_eq!(harmless("\x1b[31mred\u{9b}\r"), "\\u{1b}[31mred\\u{9b}\\r");
+    }
 }

@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         device: None,
         port: 1,
         gid_index: None,
+        marks: Default::default(),
     };
     let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, patience)?;
     let found = overhead(&process)?;

@@ -1,5 +1,7 @@
 //! What a fabric can do, as data: a workload asks before it posts, and a result records it.
 
+use verbena_measure::bus::Bus;
+
 /// Which of the three kinds of fabric this is, or a fabric for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FabricKind {
@@ -60,6 +62,8 @@ pub struct Link {
     pub mtu: u32,
     /// Bytes of headers and checks around each packet's payload, for RC.
     pub packet_overhead: u32,
+    /// The bus between the host's memory and the link, where it is known.
+    pub bus: Option<Bus>,
 }
 
 /// What a fabric is and can do.

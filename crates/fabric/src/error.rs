@@ -59,6 +59,9 @@ pub enum Error {
         /// How it was noticed.
         reason: String,
     },
+    /// This process hung for so long that the others went on without it.
+    #[error("the others went on without this process, which did not come to the exchange")]
+    LeftBehind,
     /// The user or the launcher asked to stop.
     #[error("interrupted")]
     Interrupted,

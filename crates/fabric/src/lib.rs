@@ -25,7 +25,8 @@
 //! 9. The clock never goes back within a process. Two processes of one node read the same clock; of several nodes,
 //!    [`Group::align`] agrees on an instant.
 //! 10. A wait that makes no progress for the fabric's patience ends with [`Error::Stalled`]; one that is interrupted
-//!     ends with [`Error::Interrupted`]; when a peer is known to be gone, with [`Error::PeerLost`].
+//!     ends with [`Error::Interrupted`]; when a peer is known to be gone, with [`Error::PeerLost`]; when the others gave
+//!     this process up, which hung, with [`Error::LeftBehind`].
 //! 11. Handles may be dropped in any order. Dropping a region ends the adapter's access before the memory is reused.
 //!
 //! Single-threaded on purpose: a process of a benchmark is one thread on one core, as in the papers, and futures need

@@ -72,12 +72,7 @@ fn a_process() {
     // Two processes and their helpers may share a core here.
     patience.yielding = true;
     let clock = Clock::system();
-    let meet = || {
-        Ok(Rendezvous {
-            places: vec![hub.to_owned()],
-            secret: Secret::told(secret),
-        })
-    };
+    let meet = || Ok(Rendezvous::at(hub, &Secret::told(secret)));
     let exchange = connect_to_hub(meet, "conformance", rank, &patience).unwrap();
     let placement = JobPlacement {
         rank,
@@ -97,6 +92,7 @@ fn a_process() {
         device: None,
         port: 1,
         gid_index: None,
+        marks: Default::default(),
     };
     let library = Library::open(library).unwrap();
     let process = VerbsProcess::open(&library, &request, group, clock, patience).unwrap();

@@ -26,6 +26,16 @@ pub enum Error {
         /// The error number.
         errno: i32,
     },
+    /// A call failed for want of memory, and the process's limit of locked memory would explain it.
+    #[error("{call} on {object} failed: {explanation}")]
+    Locked {
+        /// The C function.
+        call: &'static str,
+        /// What it was called on.
+        object: String,
+        /// The limit, and what is needed.
+        explanation: String,
+    },
     /// The library or device has no such operation.
     #[error("{call} is not supported by {object}")]
     Unsupported {
@@ -71,6 +81,29 @@ impl Error {
             .raw_os_error()
             .unwrap_or(libc::EIO);
         Error::call(call, object, errno)
+    }
+
+    /// The same with what a want of memory means, if something explains it.
+    pub(crate) fn explained(self, explanation: impl FnOnce() -> Option<String>) -> Error {
+        match self {
+            Error::Call {
+                call,
+                object,
+                errno: errno @ (libc::ENOMEM | libc::EAGAIN | libc::EPERM),
+            } => match explanation() {
+                Some(explanation) => Error::Locked {
+                    call,
+                    object,
+                    explanation,
+                },
+                None => Error::Call {
+                    call,
+                    object,
+                    errno,
+                },
+            },
+            other => other,
+        }
     }
 
     pub(crate) fn invalid(call: &'static str, reason: impl Into<String>) -> Error {

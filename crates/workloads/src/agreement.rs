@@ -30,14 +30,14 @@ pub enum Stop {
         /// Whether the fabric simply has no such thing.
         unsupported: bool,
     },
-    /// The run is over: interrupted, a peer lost, the exchange gone.
+    /// The run is over: interrupted, a peer lost, the exchange gone, the others gone on.
     Run(Error),
 }
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         match error {
-            Error::PeerLost { .. } => Stop::Run(error),
+            Error::PeerLost { .. } | Error::LeftBehind => Stop::Run(error),
             other => Stop::Mine(other),
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::outln;
+use crate::output::{harmless, outln};
 use verbena_measure::compare::{Change, Verdict};
 use verbena_report::comparison::{Thresholds, between};
 
@@ -42,6 +42,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         eprintln!(
             "verbena: warning: thresholds: no benchmark of these runs begins with {prefix:?}"
         );
+    }
+    for note in &compared.notes {
+        eprintln!("verbena: note: {}", harmless(note));
     }
     let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
     let all = compared.curves.iter().chain(&compared.changes);

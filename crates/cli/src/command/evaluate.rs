@@ -53,6 +53,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     }
     let quick = MeasureOptions {
         quick: true,
+        label: None,
         ..arguments.options.clone()
     };
     for model in &beside {

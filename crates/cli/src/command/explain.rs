@@ -11,6 +11,7 @@ use crate::suite::target::{Found, Target};
 use verbena_measure::unit;
 use verbena_predict::explain::{Explained, explain};
 use verbena_report::chart::timeline::Bar;
+use verbena_report::file::replace;
 use verbena_report::html::{Operation, explanation};
 use verbena_workloads::{Mode, Options, find};
 
@@ -85,7 +86,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(out) = &arguments.out {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let page = explanation(&model.label(), &command, &operations);
-        std::fs::write(out, page).map_err(|source| Failure::System {
+        replace(out, &page).map_err(|source| Failure::System {
             doing: "write the page",
             source,
         })?;

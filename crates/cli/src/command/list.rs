@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::output::outln;
 use crate::profiles::ProfileOptions;
 use crate::service::catalogue;
+use verbena_predict::messages;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
@@ -68,9 +69,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// All benchmarks, the file service's too.
+/// All benchmarks, the file service's and message passing's too.
 pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
-    ALL.iter().chain(catalogue::ALL)
+    let messages = messages::ALL.iter().map(|entry| &entry.benchmark);
+    ALL.iter().chain(messages).chain(catalogue::ALL)
 }
 
 fn listed(benchmark: &'static Benchmark) -> Listed {

@@ -36,10 +36,10 @@ pub enum Command {
     Completions(completions::Arguments),
     /// Evaluate an adapter: all benchmarks, one report
     Evaluate(evaluate::Arguments),
-    /// Say where figures changed their level over many runs
-    History(history::Arguments),
     /// Say where the time of an operation goes on a timing model
     Explain(explain::Arguments),
+    /// Say where figures changed their level over many runs
+    History(history::Arguments),
     /// Show the adapter, its limits, and who is on it
     Info(info::Arguments),
     /// List the benchmarks

@@ -25,10 +25,10 @@ pub fn run() -> Result<Exit, Failure> {
         size: plan.size,
         job: LOCAL_JOB,
         rendezvous: &|| {
-            Ok(Rendezvous {
-                places: vec![plan.hub.clone()],
-                secret: Secret::told(plan.secret.as_str()),
-            })
+            Ok(Rendezvous::at(
+                &plan.hub,
+                &Secret::told(plan.secret.as_str()),
+            ))
         },
         page: &plan.page,
     };

@@ -6,11 +6,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::outln;
 use crate::published::published;
-use crate::service::catalogue;
+use verbena_report::file::replace;
 use verbena_report::html::{Beside, Described, Reproduction, page};
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
-use verbena_workloads::registry::ALL;
 
 /// Which runs.
 #[derive(Debug, clap::Args)]
@@ -85,7 +84,7 @@ fn write_file(
         reproduction,
     };
     let text = page(&runs, &described(&runs), &beside);
-    std::fs::write(path, text).map_err(|source| Error::Io {
+    replace(path, &text).map_err(|source| Error::Io {
         path: path.to_owned(),
         source,
     })?;
@@ -94,9 +93,7 @@ fn write_file(
 
 /// Our benchmarks, and those that only an import knows.
 fn described(runs: &[Loaded]) -> Vec<Described> {
-    let mut all: Vec<Described> = ALL
-        .iter()
-        .chain(catalogue::ALL)
+    let mut all: Vec<Described> = super::list::benchmarks()
         .map(|benchmark| Described {
             name: benchmark.name.to_owned(),
             group: benchmark.group.title().to_owned(),

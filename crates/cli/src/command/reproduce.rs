@@ -10,6 +10,7 @@ use verbena_predict::claims::{evaluate, shipped};
 use verbena_predict::figures::draw;
 use verbena_predict::sensitivity::{self, sensitivity};
 use verbena_predict::table;
+use verbena_report::file::replace;
 use verbena_report::html::reproduction_page;
 use verbena_report::run_directory::REPORT;
 
@@ -68,7 +69,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })?;
         let write = |name: &str, text: String| {
             let doing = "write the claims";
-            std::fs::write(directory.join(name), text)
+            replace(&directory.join(name), &text)
                 .map_err(|source| Failure::System { doing, source })
         };
         write(

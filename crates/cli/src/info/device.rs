@@ -1,7 +1,21 @@
 //! What the software adapter says of itself, by the same words as `ibv_devinfo`.
 
 use serde::Serialize;
-use verbena_hca::device;
+use verbena_hca::{device, link};
+use verbena_verbs::{Gid, GidEntry, GidKind, routed};
+
+/// An entry of the GID table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identifier {
+    /// Its place.
+    pub index: u8,
+    /// The identifier, as an address.
+    pub gid: String,
+    /// What its packets are.
+    pub kind: String,
+    /// Whether the suite takes it where nobody names another by `--gid-index`.
+    pub chosen: bool,
+}
 
 /// The adapter and its port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,6 +30,8 @@ pub struct Device {
     pub lid: u16,
     /// Longest packet of a connected queue pair, and longest datagram, in bytes.
     pub mtu: u32,
+    /// The port's identifiers.
+    pub gids: Vec<Identifier>,
     /// The limits, by their names in `struct ibv_device_attr`.
     pub limits: Vec<(&'static str, u64)>,
 }
@@ -35,6 +51,7 @@ impl Device {
             },
             lid: device::port_attributes().lid,
             mtu: device::mtu_bytes(),
+            gids: identifiers(),
             limits: vec![
                 ("max_qp", count(attributes.max_qp)),
                 ("max_qp_wr", count(attributes.max_qp_wr)),
@@ -55,4 +72,28 @@ impl Device {
             ],
         }
     }
+}
+
+fn identifiers() -> Vec<Identifier> {
+    let kind = match link::interface() {
+        Some(_) => GidKind::RoceVersion2,
+        None => GidKind::InfiniBand,
+    };
+    let entry = |index: u8| {
+        let gid = Gid(device::gid_at(index.into())?.bytes());
+        Some(GidEntry {
+            index,
+            gid,
+            kind: Some(kind),
+        })
+    };
+    let entries: Vec<GidEntry> = (0..=u8::MAX).filter_map(entry).collect();
+    let chosen = routed(entries.iter().copied());
+    let identifier = |entry: GidEntry| Identifier {
+        index: entry.index,
+        gid: entry.gid.to_string(),
+        kind: kind.to_string(),
+        chosen: chosen == Some(entry.index),
+    };
+    entries.into_iter().map(identifier).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::description::{Answer, Description};
-use super::device::Device;
+use super::device::{Device, Identifier};
 
 /// Displays the device, then who is on it.
 pub struct Table<'a> {
@@ -24,10 +24,21 @@ impl fmt::Display for Table<'_> {
             link,
             lid,
             mtu,
+            gids,
             limits,
         } = self.device;
         writeln!(f, "device {name}, node GUID {node_guid}")?;
         writeln!(f, "  port 1: active, {link}, LID {lid}, MTU {mtu} B")?;
+        for Identifier {
+            index,
+            gid,
+            kind,
+            chosen,
+        } in gids
+        {
+            let word = if *chosen { ", chosen" } else { "" };
+            writeln!(f, "  GID {index}: {gid}, {kind}{word}")?;
+        }
         writeln!(f, "  limits")?;
         for (name, value) in limits {
             writeln!(f, "    {name:<18}{value:>21}")?;
@@ -101,6 +112,12 @@ mod tests {
             link: "InfiniBand".into(),
             lid: 1,
             mtu: 4096,
+            gids: vec![Identifier {
+                index: 1,
+                gid: "::ffff:10.0.0.1".into(),
+                kind: "RoCE v2".into(),
+                chosen: true,
+            }],
             limits: vec![("max_qp", 9)],
         }
     }
@@ -120,6 +137,10 @@ mod tests {
         let text = text(&[]);
         assert!(
             text.starts_with("device verbena0, node GUID 02\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n  GID 1: ::ffff:10.0.0.1, RoCE v2, chosen\n"),
             "{text}"
         );
         assert!(

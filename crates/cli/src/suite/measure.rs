@@ -37,6 +37,7 @@ pub fn measure(
 
 /// The targets, of which no two are the same.
 fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
+    options.check_route()?;
     let mut all: Vec<Found> = Vec::new();
     for target in &options.targets {
         let found = target.find(&options.profiles)?;
@@ -47,8 +48,11 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
             let name = found.directory();
             return Err(Failure::Input(format!("{name} is given twice with --on")));
         }
-        if let (Found::Adapter(adapter), Some(index)) = (&found, options.gid_index) {
-            adapter.check_gid(index)?;
+        if let Found::Adapter(adapter) = &found {
+            if let Some(index) = options.gid_index {
+                adapter.check_gid(index)?;
+            }
+            options.route.check(adapter)?;
         }
         all.push(found);
     }

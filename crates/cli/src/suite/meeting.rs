@@ -127,7 +127,13 @@ impl Meeting {
                         path.display()
                     )
                 })?;
-                let told = rendezvous(&text).ok_or("process 0 told nothing that makes sense")?;
+                let told = rendezvous(&text).ok_or_else(|| {
+                    let path = directory.path(file);
+                    format!(
+                        "what {} says was not written by process 0; remove it",
+                        path.display()
+                    )
+                })?;
                 Ok(Rendezvous {
                     places: places.clone().unwrap_or(told.places),
                     ..told
@@ -265,7 +271,8 @@ fn note(places: &str, secret: &Secret) -> String {
 
 fn rendezvous(note: &str) -> Option<Rendezvous> {
     let (secret, places) = note.split_once(';')?;
-    Some(Rendezvous {
+    let is_whole = secret.len() >= SHORTEST_SECRET && !places.is_empty();
+    is_whole.then(|| Rendezvous {
         places: places.split(',').map(str::to_owned).collect(),
         secret: Secret::told(secret),
     })
@@ -358,7 +365,16 @@ mod tests {
         let told = rendezvous(&note("10.0.0.1:99,[fd00::1]:99", &secret)).unwrap();
         assert_eq!(told.places, ["10.0.0.1:99", "[fd00::1]:99"]);
         assert_eq!(told.secret, secret);
-        assert_eq!(rendezvous("10.0.0.1:99"), None);
+        let whole = note("10.0.0.1:99", &secret);
+        for cut in [
+            "10.0.0.1:99",
+            "",
+            ";10.0.0.1:99",
+            &whole[..20],
+            &whole[..65],
+        ] {
+            assert_eq!(rendezvous(cut), None, "{cut}");
+        }
         // A board takes so much for sure, and no spaces.
         let longest = note(&"x".repeat(LONGEST_PLACES), &secret);
         assert!(longest.len() <= LONGEST_VALUE && !longest.contains(char::is_whitespace));

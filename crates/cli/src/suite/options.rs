@@ -1,5 +1,6 @@
 //! The options that `bench` and `evaluate` share.
 
+use super::route::RouteOptions;
 use super::target::Target;
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
@@ -16,10 +17,17 @@ pub struct MeasureOptions {
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
+    /// What reports and comparisons call the run; of several targets each is named after it [default: the target]
+    #[arg(long, value_name = "WORDS")]
+    pub label: Option<String>,
+
     /// Index of the port's identifier that goes into global routes: on RoCE, which version and address [default: 0; on
     /// Ethernet the first of an IPv4 address]
     #[arg(long, value_name = "N")]
     pub gid_index: Option<u8>,
+
+    #[command(flatten)]
+    pub route: RouteOptions,
 
     /// Launches of each benchmark: new processes, queue pairs and buffers [default: 5; 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -89,11 +97,29 @@ impl MeasureOptions {
                 return wrong(format!("{pairs} pairs are not between 1 and 512"));
             }
         }
+        if self
+            .label
+            .as_ref()
+            .is_some_and(|label| label.trim().is_empty())
+        {
+            return wrong("--label needs a word".to_owned());
+        }
         match self.processes {
             Some(number) if !(1..=1024).contains(&number) => {
                 wrong(format!("{number} processes are not between 1 and 1024"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses what is for adapters where all are models.
+    pub fn check_route(&self) -> Result<(), Failure> {
+        let is_model = |target: &Target| matches!(target, Target::Model { .. });
+        match self.route.is_given() && self.targets.iter().all(is_model) {
+            true => Err(Failure::Input(
+                "--traffic-class, --service-level and --pkey are for adapters; a model has one class of packets".to_owned(),
+            )),
+            false => Ok(()),
         }
     }
 
@@ -106,6 +132,15 @@ impl MeasureOptions {
                 "--set and --profiles are for models; `--on model:PROFILE` measures one".to_owned(),
             )),
             false => Ok(()),
+        }
+    }
+
+    /// What a run on a target is called.
+    pub fn label_of(&self, target: String) -> String {
+        match (&self.label, self.targets.len()) {
+            (None, _) => target,
+            (Some(label), 1) => label.clone(),
+            (Some(label), _) => format!("{label}, {target}"),
         }
     }
 

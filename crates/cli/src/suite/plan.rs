@@ -1,6 +1,7 @@
 //! What one process of a benchmark is told by its launcher: everything, so that it asks nobody.
 
 use super::options::{MeasureOptions, mode};
+use super::route::RouteOptions;
 use super::target::Resolved;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct Task {
     pub target: Resolved,
     /// Index of the port's identifier, if the user named one.
     pub gid_index: Option<u8>,
+    /// How packets are marked.
+    pub route: RouteOptions,
     /// Launches of each benchmark.
     pub launches: u32,
     /// `quick` or `full`.
@@ -96,6 +99,7 @@ impl Task {
         Task {
             target,
             gid_index: options.gid_index,
+            route: options.route.clone(),
             launches: options.launches(),
             effort: options.effort().to_owned(),
             sizes: options.sizes.clone(),

@@ -10,6 +10,7 @@ use verbena_fabric::verbs::{
 };
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
+use verbena_measure::result::Failure;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
 use verbena_workloads::{Context, Record, run};
@@ -54,13 +55,27 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
     let page = hosts.page(&mut exchange, standing.page, &slow)?;
     let group = JobGroup::new(hosts.placement(), Some(exchange), page, clock.clone(), slow);
     let library = Library::open(&task.target.library)?;
-    let request = OpenRequest {
+    VerbsProcess::open(&library, &request(task), group, clock, patience)
+}
+
+/// Opens it again for those of the job that are left.
+pub fn open_among(
+    task: &Task,
+    fabric: VerbsProcess,
+    left: &[usize],
+) -> Result<VerbsProcess, Error> {
+    let library = Library::open(&task.target.library)?;
+    fabric.among(left, &library, &request(task))
+}
+
+fn request(task: &Task) -> OpenRequest {
+    OpenRequest {
         kind: task.target.fabric_kind(),
         device: Some(task.target.device.clone()),
         port: task.target.port,
         gid_index: task.gid_index,
-    };
-    VerbsProcess::open(&library, &request, group, clock, patience)
+        marks: task.route.marks(),
+    }
 }
 
 fn adapter(call: &str, error: &std::io::Error) -> Error {
@@ -90,11 +105,53 @@ pub fn run_one(
     executor::block_on(run(&context))
 }
 
-/// A record as a line of a results file.
+/// A record as a line of a results file. A point of no number, which no file can hold, is one that was not measured.
 pub fn line(record: Record) -> Line {
     match record {
-        Record::Point(point) => Line::Point(point),
+        Record::Point(point) => match point.unusable() {
+            None => Line::Point(point),
+            Some(reason) => Line::Failure(Failure {
+                benchmark: point.benchmark,
+                launch: point.launch,
+                parameters: point.parameters,
+                reason,
+                unsupported: false,
+            }),
+        },
         Record::Failure(failure) => Line::Failure(failure),
         Record::Finding(finding) => Line::Finding(finding),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_measure::compare::Better;
+    use verbena_measure::result::{Metric, Point};
+
+    #[test]
+    fn a_figure_of_no_number_is_told_and_not_lost() {
+        let of = |value: f64| {
+            line(Record::Point(Box::new(Point {
+                benchmark: "bandwidth.write".to_owned(),
+                metrics: vec![Metric::figure(
+                    "bandwidth",
+                    "bytes/s",
+                    Better::Higher,
+                    value,
+                )],
+                ..Point::default()
+            })))
+        };
+        assert!(matches!(of(1.0), Line::Point(_)));
+        for value in [f64::INFINITY, f64::NAN] {
+            let told = of(value);
+            let read = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
+            assert_eq!(told, read);
+            let Line::Failure(failure) = read else {
+                panic!("{read:?}");
+            };
+            assert_eq!(failure.reason, format!("its bandwidth came out as {value}"));
+        }
     }
 }

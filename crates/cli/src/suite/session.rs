@@ -1,30 +1,27 @@
 //! A session: benchmarks on one target, by the local launcher or as a job of a cluster's, into memory and, where asked,
 //! a run directory that holds every record as soon as it exists.
 
+use super::adapter;
 use super::books::Books;
 use super::environment;
 use super::job::Job;
 use super::local::{Ended, launch};
-use super::meeting::Meeting;
 use super::options::MeasureOptions;
 use super::plan::{Floors, Task};
-use super::process::{Standing, open, run_one};
 use super::progress::Progress;
 use super::target::Resolved;
 use crate::failure::Failure;
 use crate::service::{self, catalogue};
-use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use verbena_fabric::verbs::VerbsProcess;
-use verbena_fabric::{Fabric, Group, executor};
 use verbena_measure::clock::Clock;
 use verbena_measure::pace::Paces;
 use verbena_measure::processors;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_measure::sample::Sample;
+use verbena_predict::messages;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
@@ -71,9 +68,14 @@ impl Session<'_> {
         };
         let task = Task::new(self.target.clone(), self.options, nanos, floors);
         let launches = self.options.launches();
+        let mut known = environment::describe();
+        if first {
+            known.extend(adapter::describe(&self.target, self.options.gid_index));
+            known.extend(self.options.route.described());
+        }
         let run = Run {
             schema: VERSION,
-            label: self.target.label(),
+            label: self.options.label_of(self.target.label()),
             fabric: self.target.kind.clone(),
             device: self.target.device.clone(),
             command: self.command.clone(),
@@ -85,7 +87,7 @@ impl Session<'_> {
             launcher: job.as_ref().map_or("local", |job| job.launcher).to_owned(),
             launches,
             clock: environment::clock(&clock),
-            environment: environment::describe(),
+            environment: known,
             warnings: environment::warnings(&clock, launches),
         };
         let mut books = Books::open(self.directory.filter(|_| first), run)?;
@@ -138,6 +140,9 @@ impl Session<'_> {
         }
         let launches = self.options.launches();
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
+        for one in take_modelled(&mut order) {
+            books.take(only_modelled(one))?;
+        }
         let mut random = verbena_measure::random::Random::new(task.seed);
         let mut progress = Progress::new(order.iter().map(|one| one.name), launches);
         let started = Instant::now();
@@ -172,98 +177,16 @@ impl Session<'_> {
     }
 
     /// Whether a launch, as long as those before it, would end too late.
-    fn is_too_late(&self, started: Instant, number: u32) -> bool {
+    pub(super) fn is_too_late(&self, started: Instant, number: u32) -> bool {
         let minutes = |minutes| Duration::from_secs(60) * minutes;
         let limit = self.options.minutes.map(minutes);
         let after = started.elapsed() * (number + 1) / number.max(1);
         number > 0 && limit.is_some_and(|limit| after > limit)
     }
-
-    /// The same of a job, whose processes do as the first one says: each has a clock of its own.
-    fn fits(
-        &self,
-        fabric: &VerbsProcess,
-        started: Instant,
-        number: u32,
-    ) -> Result<bool, verbena_fabric::Error> {
-        let mine = [u8::from(self.is_too_late(started, number))];
-        let all = executor::block_on(fabric.group().all_gather(&mine))?;
-        Ok(all.first().is_none_or(|first| first[..] != [1]))
-    }
-
-    /// In a job that a cluster's launcher started, processes stay and each launch makes new queue pairs and buffers.
-    fn in_job(&self, task: &Task, job: &Job, books: &mut Books) -> Result<Ended, Failure> {
-        let meeting = Meeting::of(job, self.options.exchange.as_deref())?;
-        let standing = Standing {
-            rank: job.rank,
-            size: job.size,
-            job: &meeting.job,
-            rendezvous: &|| meeting.rendezvous(),
-            page: &meeting.page(),
-        };
-        let suite = |error: verbena_fabric::Error| Failure::Suite(error.to_string());
-        let fabric = open(task, standing).map_err(suite)?;
-        let trouble = RefCell::new(None);
-        let books = RefCell::new(books);
-        let sink = |line| {
-            if let Err(failure) = books.borrow_mut().take(line) {
-                trouble.borrow_mut().get_or_insert(failure);
-            }
-        };
-        let launches = self.options.launches();
-        let (fitting, lacking): (Vec<_>, Vec<_>) = self
-            .benchmarks
-            .iter()
-            .copied()
-            .partition(|benchmark| benchmark.processes.least() <= job.size);
-        if job.rank == 0 {
-            lacking.iter().for_each(|one| sink(too_few(one, job.size)));
-        }
-        let names = fitting.iter().map(|one| one.name);
-        let mut progress = Progress::new(names.filter(|_| job.rank == 0), launches);
-        let mut ended = Ended::Well;
-        let started = Instant::now();
-        'all: for number in 0..launches {
-            if !self.fits(&fabric, started, number).map_err(suite)? {
-                break;
-            }
-            for benchmark in &fitting {
-                progress.begin(benchmark.name);
-                match run_one(&fabric, task, benchmark.name, number, &sink) {
-                    Ok(()) => {}
-                    Err(verbena_fabric::Error::Interrupted) => {
-                        ended = Ended::Interrupted;
-                        break 'all;
-                    }
-                    // Nothing that a job has: everybody knows, and goes on.
-                    Err(error @ verbena_fabric::Error::Invalid { .. }) => {
-                        if job.rank == 0 {
-                            sink(failure(benchmark, number, error.to_string()));
-                        }
-                    }
-                    Err(error) => {
-                        ended = Ended::Failed(error.to_string());
-                        break 'all;
-                    }
-                }
-                progress.end();
-            }
-        }
-        if job.rank == 0 {
-            meeting.close();
-        }
-        if let Some(failure) = trouble.into_inner() {
-            return Err(failure);
-        }
-        match ended {
-            Ended::Failed(reason) if job.rank != 0 => Err(Failure::Suite(reason)),
-            other => Ok(other),
-        }
-    }
 }
 
 /// What is said of a launch that failed.
-fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Line {
+pub(super) fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Line {
     Line::Failure(PointFailure {
         benchmark: benchmark.name.to_owned(),
         launch,
@@ -273,16 +196,21 @@ fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Line {
     })
 }
 
-/// What is said of a benchmark that wants more processes than the job has: it is no failure of the adapter.
-fn too_few(benchmark: &Benchmark, size: usize) -> Line {
-    let least = benchmark.processes.least();
+/// Takes out the benchmarks of libraries that are there in models alone.
+pub(super) fn take_modelled(benchmarks: &mut Vec<&'static Benchmark>) -> Vec<&'static Benchmark> {
+    benchmarks
+        .extract_if(.., |benchmark| messages::find(benchmark.name).is_some())
+        .collect()
+}
+
+/// What is said of them: it is no failure of the adapter.
+pub(super) fn only_modelled(benchmark: &Benchmark) -> Line {
     Line::Failure(PointFailure {
         benchmark: benchmark.name.to_owned(),
         launch: 0,
         parameters: Parameters::new(),
-        reason: format!(
-            "not applicable: it needs at least {least} processes, and the job has {size}"
-        ),
+        reason: "runs on models (--on model:PROFILE), whose library is part of what is modelled"
+            .to_owned(),
         unsupported: true,
     })
 }

@@ -148,6 +148,7 @@ fn capabilities(system: &System) -> Capabilities {
             data_bits_per_second: link.rate.0 * 8.0,
             mtu: link.mtu.0 as u32,
             packet_overhead: link.packet_overhead.0 as u32,
+            bus: None,
         }),
     }
 }

@@ -10,6 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 use verbena_measure::clock::Clock;
 use verbena_measure::clock::offset::{Offset, Reading};
@@ -26,6 +27,9 @@ const LOOKS: u32 = 500;
 /// The number of what is no question: that there will be none any more. Said several times, for datagrams get lost.
 const NO_MORE: u32 = u32::MAX;
 const FAREWELLS: usize = 3;
+
+/// Nanoseconds that a clock's tick may last; no counter is faster or slower.
+const TICKS: RangeInclusive<f64> = 1e-3..=1e6;
 
 const PASS: usize = 16;
 const QUESTION: usize = PASS + 4;
@@ -59,7 +63,7 @@ impl Told {
         let (port, rest) = bytes.split_first_chunk()?;
         let (pass, rest) = rest.split_first_chunk()?;
         let nanos_per_tick = f64::from_le_bytes(rest.try_into().ok()?);
-        (nanos_per_tick > 0.0).then_some(Told {
+        TICKS.contains(&nanos_per_tick).then_some(Told {
             port: u16::from_le_bytes(*port),
             pass: *pass,
             nanos_per_tick,
@@ -201,6 +205,13 @@ mod tests {
         assert_eq!(Told::from_bytes(&told.to_bytes()), Some(told));
         for wrong in [&b""[..], &[0; 26], &told.to_bytes()[1..]] {
             assert_eq!(Told::from_bytes(wrong), None);
+        }
+        for nonsense in [f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, 0.0, -1.0, 1e300] {
+            let told = Told {
+                nanos_per_tick: nonsense,
+                ..told
+            };
+            assert_eq!(Told::from_bytes(&told.to_bytes()), None, "{nonsense}");
         }
     }
 

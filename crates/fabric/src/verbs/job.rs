@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use verbena_measure::clock::Clock;
+use verbena_measure::clock::offset::Offset;
 use verbena_measure::start::{COUNTERS, SharedPage};
 
 /// How far ahead the agreed instant lies, in nanoseconds: enough for everybody to see it.
@@ -26,6 +27,8 @@ const AHEAD_NANOS: f64 = 20_000.0;
 const AHEAD_MEETINGS: u32 = 4;
 const LEAST_AHEAD: Duration = Duration::from_millis(2);
 const MOST_AHEAD: Duration = Duration::from_millis(100);
+/// An instant that lies further ahead, in nanoseconds, was agreed by nobody.
+const LATEST_NANOS: f64 = 1e9;
 /// A barrier waits no longer, so that those who wait there for a hung process still come to the exchange in time to be
 /// told apart from it.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
@@ -46,6 +49,8 @@ pub struct Placement {
 /// The job as one process sees it.
 pub struct JobGroup {
     placement: Placement,
+    /// For each rank, the one under which the exchange knows it.
+    at_exchange: Vec<usize>,
     exchange: Option<RefCell<Connection>>,
     page: Option<SharedPage>,
     slots: RefCell<HashMap<Vec<usize>, Slot>>,
@@ -92,6 +97,7 @@ impl JobGroup {
         let mut at_barriers = patience.clone();
         at_barriers.limit = patience.limit.min(BARRIER_PATIENCE);
         JobGroup {
+            at_exchange: (0..placement.nodes.len()).collect(),
             placement,
             exchange: exchange.map(RefCell::new),
             page,
@@ -105,6 +111,36 @@ impl JobGroup {
         }
     }
 
+    /// The processes that come to an exchange of all; the others hang, or did.
+    pub fn present(&self) -> Result<Vec<usize>> {
+        let everybody: Vec<usize> = (0..self.size()).collect();
+        let told = self.gather(&everybody, b"here")?;
+        let came = everybody.into_iter().filter(|&rank| !told[rank].is_empty());
+        Ok(came.collect())
+    }
+
+    /// The job of those that are left, under new ranks in the order of the old ones.
+    pub(super) fn among(mut self, left: &[usize]) -> JobGroup {
+        let of_those = |all: &[usize]| left.iter().map(|&rank| all[rank]).collect();
+        let Placement {
+            rank,
+            nodes,
+            machines,
+            addresses,
+        } = &self.placement;
+        let placement = Placement {
+            rank: left.iter().filter(|left| *left < rank).count(),
+            nodes: of_those(nodes),
+            machines: of_those(machines),
+            addresses: left.iter().map(|&rank| addresses[rank]).collect(),
+        };
+        self.at_exchange = of_those(&self.at_exchange);
+        self.placement = placement;
+        // Counters are agreed anew, beyond those at which somebody may still arrive.
+        self.slots.take();
+        self
+    }
+
     /// The machine of a process: those on one machine share its processors.
     pub fn machine_of(&self, rank: usize) -> usize {
         self.placement.machines.get(rank).copied().unwrap_or(0)
@@ -112,7 +148,10 @@ impl JobGroup {
 
     fn gather(&self, members: &[usize], mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         match &self.exchange {
-            Some(exchange) => exchange.borrow_mut().gather(members, mine, &self.patience),
+            Some(exchange) => {
+                let members: Vec<usize> = members.iter().map(|&m| self.at_exchange[m]).collect();
+                exchange.borrow_mut().gather(&members, mine, &self.patience)
+            }
             None if members == [self.placement.rank] => Ok(vec![mine.to_vec()]),
             None => Err(Error::invalid(
                 "Group",
@@ -158,31 +197,35 @@ impl JobGroup {
         let ahead = (AHEAD_MEETINGS * meeting).clamp(LEAST_AHEAD, MOST_AHEAD);
         let ticks = (ahead.as_nanos() as f64 / self.clock.nanos_per_tick) as u64;
         let instants = self.gather(members, &(self.clock.now() + ticks).to_le_bytes())?;
-        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         let there = instants.first().map_or(0, |bytes| number(bytes));
+        let known = |offset: &Offset| Start {
+            instant: offset.here(there),
+            error: offset.error(there) * self.clock.nanos_per_tick,
+        };
         // Where clocks could not be compared, the start is the end of the exchange, and nothing is known of it.
-        let (start, error) = match (&offset, own) {
-            (_, 0) => (there, 0.0),
-            (Some(offset), _) => {
-                let error = offset.error(there) * self.clock.nanos_per_tick;
-                (offset.here(there), error)
-            }
-            (None, _) => (self.clock.now() + ticks, f64::INFINITY),
+        let unknown = Start {
+            instant: self.clock.now() + ticks,
+            error: f64::INFINITY,
         };
-        let mut mine = start.to_le_bytes().to_vec();
-        mine.extend(error.to_le_bytes());
-        let starts = self.gather(members, &mine)?;
-        let part = |at: usize| -> Option<(u64, f64)> {
-            let (start, error) = starts[at].split_at_checked(8)?;
-            Some((number(start), f64::from_bits(number(error))))
+        let mine = match (&offset, own) {
+            (_, 0) => Start {
+                instant: there,
+                error: 0.0,
+            },
+            (Some(offset), _) => known(offset),
+            (None, _) => unknown,
         };
-        let errors = firsts
-            .iter()
-            .map(|&at| part(at).map_or(f64::INFINITY, |(_, error)| error));
-        self.start_error.set(Some(errors.fold(0.0, f64::max)));
-        let start = first_of(own)
-            .and_then(part)
-            .map_or(start, |(start, _)| start);
+        let starts = self.gather(members, &mine.to_bytes())?;
+        let latest = self.clock.now() + (LATEST_NANOS / self.clock.nanos_per_tick) as u64;
+        let of = |at: usize| Start::from_bytes(&starts[at]);
+        // Each says how well it knows the start by its own clock; that of a first member is this one's too.
+        let errors = firsts.iter().map(|&at| of(at).error);
+        let start = first_of(own).map_or(mine, of).instant;
+        let (start, error) = match start <= latest {
+            true => (start, errors.fold(0.0, f64::max)),
+            false => (self.clock.now(), f64::INFINITY),
+        };
+        self.start_error.set(Some(error));
         self.patience.until("the agreed instant", || {
             (self.clock.now() >= start).then_some(())
         })?;
@@ -196,21 +239,49 @@ impl JobGroup {
             slot.turn += 1;
             return Ok(*slot);
         }
-        let number =
-            |bytes: &Vec<u8>| -> u64 { bytes.as_slice().try_into().map_or(0, u64::from_le_bytes) };
         let free = *self.next_slot.borrow() as u64;
         let all = self.gather(members, &free.to_le_bytes())?;
-        let index = all.iter().map(number).max().unwrap_or(0) as usize;
+        let index = all.iter().map(|one| number(one)).max().unwrap_or(0) as usize;
         *self.next_slot.borrow_mut() = index + 1;
         let standing = page.counter(counter_of(index)).load(Ordering::Acquire);
         let all = self.gather(members, &standing.to_le_bytes())?;
         let slot = Slot {
             index,
-            base: all.first().map_or(0, number),
+            base: all.first().map_or(0, |one| number(one)),
             turn: 1,
         };
         self.slots.borrow_mut().insert(members.to_vec(), slot);
         Ok(slot)
+    }
+}
+
+/// What a process told as a number; nothing, as an absent one tells, is 0.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+/// An agreed instant by one process's clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Start {
+    instant: u64,
+    /// By how many nanoseconds it may be wrong.
+    error: f64,
+}
+
+impl Start {
+    fn to_bytes(self) -> Vec<u8> {
+        [self.instant.to_le_bytes(), self.error.to_le_bytes()].concat()
+    }
+
+    /// What makes no sense is an instant of which nothing is known.
+    fn from_bytes(bytes: &[u8]) -> Start {
+        let (instant, error) = bytes.split_at_checked(8).unwrap_or_default();
+        let is_told = bytes.len() == 16;
+        let error = Some(f64::from_bits(number(error))).filter(|error| is_told && *error >= 0.0);
+        Start {
+            instant: number(instant),
+            error: error.unwrap_or(f64::INFINITY),
+        }
     }
 }
 
@@ -290,6 +361,22 @@ mod tests {
     use crate::executor::block_on;
 
     #[test]
+    fn of_a_start_that_makes_no_sense_nothing_is_known() {
+        let start = Start {
+            instant: 7,
+            error: 3.5,
+        };
+        assert_eq!(Start::from_bytes(&start.to_bytes()), start);
+        for error in [f64::NAN, -1.0, f64::NEG_INFINITY] {
+            let told = Start { error, ..start }.to_bytes();
+            assert_eq!(Start::from_bytes(&told).error, f64::INFINITY, "{error}");
+        }
+        for bytes in [&b""[..], &[0; 8], &[0; 15], &[0; 17]] {
+            assert_eq!(Start::from_bytes(bytes).error, f64::INFINITY, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn processes_of_a_node_agree_on_an_instant() {
         let size = 3;
         let secret = Secret::random();
@@ -300,10 +387,7 @@ mod tests {
             let agreed: Vec<_> = (0..size)
                 .map(|rank| {
                     let (path, clock) = (&path, clock.clone());
-                    let rendezvous = Rendezvous {
-                        places: vec![hub.address().to_string()],
-                        secret: secret.clone(),
-                    };
+                    let rendezvous = Rendezvous::at(hub.address(), &secret);
                     scope.spawn(move || {
                         let mut patience = Patience::new(Duration::from_secs(20));
                         patience.yielding = true;
@@ -335,6 +419,45 @@ mod tests {
         std::fs::remove_file(path).unwrap();
     }
 
+    #[test]
+    fn those_that_are_left_go_on_under_new_ranks() {
+        let secret = Secret::random();
+        let hub =
+            Hub::patient("127.0.0.1:0", "left", &secret, 4, Duration::from_millis(50)).unwrap();
+        let group = |rank: usize| {
+            let patience = Patience::new(Duration::from_secs(20));
+            let meet = || Ok(Rendezvous::at(hub.address(), &secret));
+            let exchange = connect_to_hub(meet, "left", rank, &patience).unwrap();
+            let placement = Placement {
+                rank,
+                nodes: vec![0, 0, 1, 1],
+                machines: vec![0; 4],
+                addresses: vec![None; 4],
+            };
+            JobGroup::new(placement, Some(exchange), None, Clock::system(), patience)
+        };
+        let hung = group(1);
+        let group = &group;
+        std::thread::scope(|scope| {
+            for (rank, number) in [(0, 0), (2, 1), (3, 2)] {
+                scope.spawn(move || {
+                    let whole = group(rank);
+                    let left = whole.present().unwrap();
+                    assert_eq!(left, [0, 2, 3]);
+                    let group = whole.among(&left);
+                    assert_eq!((group.rank(), group.size()), (number, 3));
+                    assert_eq!(group.placement.nodes, [0, 1, 1]);
+                    let all = block_on(group.all_gather(&[rank as u8])).unwrap();
+                    assert_eq!(all, [[0], [2], [3]]);
+                    if number != 1 {
+                        block_on(group.barrier(&[0, 2])).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(hung.present(), Err(Error::LeftBehind));
+    }
+
     /// Two hosts, in two threads: one's clock is 3 ms ahead and 20 ppm faster. What their starts are apart by their own
     /// accounts must be what they are apart by one clock.
     #[test]
@@ -343,12 +466,7 @@ mod tests {
         let hub = Hub::listen("127.0.0.1:0", "apart", &secret, 2).unwrap();
         let starts = |rank: usize, clock: Clock| {
             let patience = Patience::new(Duration::from_secs(20));
-            let meet = || {
-                Ok(Rendezvous {
-                    places: vec![hub.address().to_string()],
-                    secret: secret.clone(),
-                })
-            };
+            let meet = || Ok(Rendezvous::at(hub.address(), &secret));
             let exchange = connect_to_hub(meet, "apart", rank, &patience).unwrap();
             let placement = Placement {
                 rank,

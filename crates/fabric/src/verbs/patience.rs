@@ -8,6 +8,12 @@ use std::time::{Duration, Instant};
 
 /// Spins between two looks at the flags and the time.
 const SPINS: u32 = 1024;
+/// The same of one who gives its core away between them.
+const SPINS_IN_TURNS: u32 = 64;
+/// How often in a row. Then it naps: on Linux 6.18 those who yield without end keep the processes of another session or
+/// container from the processor for seconds (`verbena-hca`, sync).
+const YIELDS: u32 = 64;
+const NAP: Duration = Duration::from_micros(50);
 
 /// Set by a signal handler or a launcher.
 pub type StopFlag = Arc<AtomicBool>;
@@ -21,6 +27,8 @@ pub struct Patience {
     pub stop: StopFlag,
     /// Set when a process of the job is gone; its rank plus one.
     pub lost: Arc<std::sync::atomic::AtomicUsize>,
+    /// Set when the others gave this process up, which hung.
+    pub left_behind: Arc<AtomicBool>,
     /// More processes than cores: give the core away between looks.
     pub yielding: bool,
     /// The same of a point only: those that work in it are more than the cores.
@@ -34,6 +42,7 @@ impl Patience {
             limit,
             stop: StopFlag::default(),
             lost: Arc::default(),
+            left_behind: Arc::default(),
             yielding: false,
             crowded: Arc::default(),
         }
@@ -48,8 +57,9 @@ impl Patience {
     #[inline]
     pub fn until<T>(&self, what: &'static str, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
         let yielding = self.yielding || self.crowded.load(Ordering::Relaxed);
-        let spins = if yielding { 64 } else { SPINS };
+        let spins = if yielding { SPINS_IN_TURNS } else { SPINS };
         let mut since = None;
+        let mut looks = 0_u32;
         loop {
             for _ in 0..spins {
                 if let Some(value) = ready() {
@@ -58,7 +68,10 @@ impl Patience {
                 std::hint::spin_loop();
             }
             self.look(what, &mut since)?;
-            if yielding {
+            looks = looks.wrapping_add(1);
+            if yielding && looks.is_multiple_of(YIELDS) {
+                std::thread::sleep(NAP);
+            } else if yielding {
                 std::thread::yield_now();
             }
         }
@@ -68,6 +81,9 @@ impl Patience {
     pub fn look(&self, what: &'static str, since: &mut Option<Instant>) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
+        }
+        if self.left_behind.load(Ordering::Relaxed) {
+            return Err(Error::LeftBehind);
         }
         match self.lost.load(Ordering::Relaxed) {
             0 => {}
@@ -106,6 +122,11 @@ mod tests {
         patience.lost.store(3, Ordering::Relaxed);
         let lost = patience.until::<()>("nothing", || None);
         assert!(matches!(lost, Err(Error::PeerLost { rank: 2, .. })));
+        patience.left_behind.store(true, Ordering::Relaxed);
+        assert_eq!(
+            patience.until::<()>("nothing", || None),
+            Err(Error::LeftBehind)
+        );
         patience.stop.store(true, Ordering::Relaxed);
         assert_eq!(
             patience.until::<()>("nothing", || None),

@@ -1,6 +1,7 @@
 //! A process with an adapter reached through verbs.
 
 use super::job::JobGroup;
+use super::marks::Marks;
 use super::memory::{Registered, VerbsBuffer, VerbsRegion};
 use super::patience::Patience;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
@@ -17,6 +18,7 @@ use crate::seam::{Fabric, QueueRequest, Seat};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use verbena_measure::bus::{self, Bus};
 use verbena_measure::clock::Clock;
 use verbena_verbs as v;
 use verbena_verbs::qp::PairType;
@@ -43,6 +45,8 @@ pub struct OpenRequest {
     pub port: u8,
     /// Index of the port's identifier used for global routes; the one that other hosts reach without.
     pub gid_index: Option<u8>,
+    /// How packets are marked.
+    pub marks: Marks,
 }
 
 /// A port in use.
@@ -53,6 +57,9 @@ pub(super) struct Port {
     pub gid: v::Gid,
     pub gid_index: u8,
     pub global: bool,
+    pub traffic_class: u8,
+    pub service_level: u8,
+    pub partition: u16,
     pub mtu_code: u32,
     pub reads: u8,
 }
@@ -109,6 +116,7 @@ impl VerbsProcess {
             } else {
                 INFINIBAND_OVERHEAD
             },
+            bus: Bus::of(&bus::directory_of(context.name())),
         });
         let capabilities = Capabilities {
             kind: request.kind,
@@ -140,12 +148,19 @@ impl VerbsProcess {
             Some(index) => index,
             None => context.routed_gid_index(request.port)?,
         };
+        let marks = request.marks;
         let port = Port {
             number: request.port,
             lid: port.lid,
             gid: context.gid(request.port, gid_index)?,
             gid_index,
-            global: port.ethernet || port.lid == 0,
+            global: port.ethernet || port.lid == 0 || marks.traffic_class.is_some(),
+            traffic_class: marks.traffic_class.unwrap_or(0),
+            service_level: marks.service_level,
+            partition: match marks.partition {
+                Some(key) => context.partition(request.port, key)?,
+                None => 0,
+            },
             mtu_code: port.mtu_code,
             reads: u8::try_from(capabilities.max_reads).unwrap_or(u8::MAX),
         };
@@ -168,6 +183,22 @@ impl VerbsProcess {
             patience,
             psn,
         })
+    }
+
+    /// The same among those of the job that are left, under new ranks in the order of the old ones. What this process had
+    /// on the adapter is gone.
+    pub fn among(
+        self,
+        left: &[usize],
+        library: &Arc<v::Library>,
+        request: &OpenRequest,
+    ) -> Result<VerbsProcess> {
+        let (group, clock, patience) = self.close();
+        VerbsProcess::open(library, request, group.among(left), clock, patience)
+    }
+
+    fn close(self) -> (JobGroup, Clock, Patience) {
+        (self.group, self.clock, self.patience)
     }
 
     /// Processors that the processes of this machine have together.
@@ -368,7 +399,8 @@ impl Fabric for VerbsProcess {
                 access = access.remote_atomic();
             }
         }
-        inner.modify(&Change::to_init(kind, self.port.number, access, QUEUE_KEY))?;
+        let init = Change::to_init(kind, self.port.number, access, QUEUE_KEY);
+        inner.modify(&init.in_partition(self.port.partition))?;
         let psn = self.psn.get() & 0xFF_FFFF;
         self.psn.set(psn.wrapping_add(0x101));
         let endpoint = Endpoint {

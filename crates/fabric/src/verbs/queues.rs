@@ -340,7 +340,8 @@ impl super::process::Port {
             lid: remote.lid,
             gid: self.global.then_some(v::Gid(remote.gid)),
             source_gid: self.gid_index,
-            service_level: 0,
+            traffic_class: self.traffic_class,
+            service_level: self.service_level,
             port: self.number,
         }
     }
@@ -390,13 +391,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_fit_both_ports() {
+    fn packets_fit_both_ports_and_are_marked() {
         let port = Port {
             number: 1,
             lid: 0,
             gid: v::Gid([0; 16]),
             gid_index: 0,
             global: true,
+            traffic_class: 104,
+            service_level: 3,
+            partition: 0,
             mtu_code: 3,
             reads: 16,
         };
@@ -407,5 +411,7 @@ mod tests {
             })
         };
         assert_eq!([to(0), to(2), to(3), to(5)], [3, 2, 3, 3]);
+        let path = port.path_to(&Endpoint::default());
+        assert_eq!((path.traffic_class, path.service_level), (104, 3));
     }
 }

@@ -78,12 +78,7 @@ mod tests {
         let hub = Hub::listen("127.0.0.1:0", "seats", &secret, size).unwrap();
         let seat = |rank: usize| {
             let patience = Patience::new(Duration::from_secs(20));
-            let meet = || {
-                Ok(Rendezvous {
-                    places: vec![hub.address().to_string()],
-                    secret: secret.clone(),
-                })
-            };
+            let meet = || Ok(Rendezvous::at(hub.address(), &secret));
             let exchange = connect_to_hub(meet, "seats", rank, &patience).unwrap();
             let placement = Placement {
                 rank,

@@ -58,6 +58,8 @@ functions! {
         unsafe extern "C" fn(*mut abi::ibv_context, u8, *mut abi::ibv_port_attr) -> c_int;
     query_gid = c"ibv_query_gid" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_context, u8, c_int, *mut abi::ibv_gid) -> c_int;
+    query_pkey = c"ibv_query_pkey" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_context, u8, c_int, *mut u16) -> c_int;
     alloc_pd = c"ibv_alloc_pd" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_context) -> *mut abi::ibv_pd;
     dealloc_pd = c"ibv_dealloc_pd" @ c"IBVERBS_1.1":

@@ -1,45 +1,14 @@
 //! Devices, open devices and what they say of themselves: `ibv_get_device_list(3)`, `ibv_open_device(3)`,
-//! `ibv_query_device(3)`, `ibv_query_port(3)`, `ibv_query_gid(3)`, `ibv_query_gid_ex(3)`.
+//! `ibv_query_device(3)`, `ibv_query_port(3)`.
 
 use crate::error::{Error, Result};
 use crate::library::Library;
 use crate::object::thread_safe;
 use std::ffi::c_char;
 use std::mem::offset_of;
-use std::net::Ipv6Addr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
-
-/// A global identifier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Gid(pub [u8; 16]);
-
-/// How far packets to the address that a GID is get, the nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
-    /// Link-local: its link, on which both ends must have IPv6.
-    Link,
-    /// IPv6.
-    Version6,
-    /// IPv4, which more networks have.
-    Version4,
-}
-
-impl Reach {
-    fn of(gid: Gid) -> Option<Reach> {
-        let address = Ipv6Addr::from(gid.0);
-        if address.is_unspecified() {
-            None
-        } else if address.to_ipv4_mapped().is_some() {
-            Some(Reach::Version4)
-        } else if address.is_unicast_link_local() {
-            Some(Reach::Link)
-        } else {
-            Some(Reach::Version6)
-        }
-    }
-}
 
 /// A device that can be opened: a name in a library. The list is taken anew when it is opened.
 #[derive(Clone)]
@@ -227,6 +196,8 @@ pub struct PortAttributes {
     pub ethernet: bool,
     /// Length of the GID table; entries may be empty.
     pub gids: u32,
+    /// Length of the P_Key table; entries may be empty.
+    pub partitions: u16,
 }
 
 impl Context {
@@ -289,54 +260,8 @@ impl Context {
             lane_megabits: lane_megabits(raw.active_speed),
             ethernet: raw.link_layer == abi::IBV_LINK_LAYER_ETHERNET,
             gids: u32::try_from(raw.gid_tbl_len).unwrap_or(0),
+            partitions: raw.pkey_tbl_len,
         })
-    }
-
-    /// `ibv_query_gid(3)`.
-    pub fn gid(&self, port: u8, index: u8) -> Result<Gid> {
-        let mut gid = abi::ibv_gid::default();
-        // SAFETY: the context is open, the identifier is a valid place.
-        let outcome = unsafe {
-            (self.library.functions.query_gid)(self.raw.as_ptr(), port, index.into(), &mut gid)
-        };
-        if outcome != 0 {
-            let object = format!("{} port {port} index {index}", self.name);
-            return Err(Error::last("ibv_query_gid", object));
-        }
-        // SAFETY: all members of the union are 16 plain bytes.
-        Ok(Gid(unsafe {
-            std::mem::transmute::<abi::ibv_gid, [u8; 16]>(gid)
-        }))
-    }
-
-    /// The index of the GID that other hosts reach a port by, where nobody named one: on Ethernet that of an IPv4
-    /// address, of the version of RoCE that is routed.
-    pub fn routed_gid_index(&self, number: u8) -> Result<u8> {
-        let port = self.port(number)?;
-        if !port.ethernet {
-            return Ok(0);
-        }
-        let indices = 0..u8::try_from(port.gids).unwrap_or(u8::MAX);
-        let ranked = indices.filter_map(|index| {
-            let reach = Reach::of(self.gid(number, index).ok()?)?;
-            Some(((!self.is_version_1(number, index), reach), index))
-        });
-        // Of equals the first.
-        let best = ranked.reduce(|best, one| if one.0 > best.0 { one } else { best });
-        Ok(best.map_or(0, |(_, index)| index))
-    }
-
-    /// Whether an entry of the GID table is known to be one of RoCE version 1, which no router forwards.
-    fn is_version_1(&self, port: u8, index: u8) -> bool {
-        let Some(query) = self.library.functions.query_gid_ex else {
-            return false;
-        };
-        let mut entry = abi::ibv_gid_entry::default();
-        let (port, index) = (u32::from(port), u32::from(index));
-        let size = size_of::<abi::ibv_gid_entry>();
-        // SAFETY: the context is open, the entry is a valid place of this size.
-        let errno = unsafe { query(self.raw.as_ptr(), port, index, &mut entry, 0, size) };
-        errno == 0 && entry.gid_type == abi::IBV_GID_TYPE_ROCE_V1
     }
 
     /// A slot of the extended context, if this library has it and fills it.
@@ -399,14 +324,6 @@ mod tests {
     #[test]
     fn qdr_four_lanes_carry_32_gigabits() {
         assert_eq!(lanes(2) * lane_megabits(4), 32_000);
-    }
-
-    #[test]
-    fn an_address_that_more_networks_carry_reaches_further() {
-        let reach = |text: &str| Reach::of(Gid(text.parse::<Ipv6Addr>().unwrap().octets()));
-        assert_eq!(reach("::"), None);
-        assert!(reach("fe80::1") < reach("fd00::1"));
-        assert!(reach("2001:db8::1") < reach("::ffff:10.0.0.1"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::object::buffer::Buffer;
 use crate::object::domain::ProtectionDomain;
+use crate::object::locked;
 use crate::object::thread_safe;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -67,7 +68,7 @@ impl ProtectionDomain {
         };
         let raw = NonNull::new(raw).ok_or_else(|| {
             let object = format!("{length} bytes on {}", self.context.name());
-            Error::last("ibv_reg_mr", object)
+            Error::last("ibv_reg_mr", object).explained(|| locked::explanation(length))
         })?;
         Ok(Region {
             raw,

@@ -1,7 +1,7 @@
 //! Attributes of a queue pair: the changes to INIT, RTR and RTS with what each transport needs, as `ibv_modify_qp(3)`
 //! lists them.
 
-use crate::object::context::Gid;
+use crate::object::gid::Gid;
 use crate::object::region::AccessFlags;
 use crate::qp::{PairState, PairType};
 use verbena_abi as abi;
@@ -15,6 +15,8 @@ pub struct Path {
     pub gid: Option<Gid>,
     /// Index of this port's own identifier in its table.
     pub source_gid: u8,
+    /// Class of the packets, in the global route.
+    pub traffic_class: u8,
     /// Service level.
     pub service_level: u8,
     /// This side's port.
@@ -35,6 +37,7 @@ impl Path {
                 dgid: abi::ibv_gid { raw: gid.0 },
                 sgid_index: self.source_gid,
                 hop_limit: 64,
+                traffic_class: self.traffic_class,
                 ..abi::ibv_global_route::default()
             };
         }
@@ -102,6 +105,12 @@ impl Change {
             change.mask |= abi::IBV_QP_ACCESS_FLAGS;
         }
         change
+    }
+
+    /// The same in a partition other than the first of the port's table.
+    pub fn in_partition(mut self, index: u16) -> Self {
+        self.attributes.pkey_index = index;
+        self
     }
 
     /// To RTR; datagram pairs need nothing of `connection`.

@@ -90,6 +90,7 @@ mod tests {
             lid: 1,
             gid: None,
             source_gid: 0,
+            traffic_class: 0,
             service_level: 0,
             port: 1,
         },

@@ -255,6 +255,12 @@ fn link_bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> O
     let link = context.fabric.capabilities().link?;
     let rate = link.data_bits_per_second;
     let mut bound = link_payload(rate, link.mtu, link.packet_overhead, size as u64);
+    // What the adapter cannot fetch from memory or put there it cannot send.
+    if let Some(bus) = link.bus.map(|bus| bus.bound())
+        && bus.value < bound.value
+    {
+        bound = bus;
+    }
     bound.value *= ways.number();
     Some(bound)
 }

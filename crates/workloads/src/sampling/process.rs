@@ -77,7 +77,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
     /// Keeps a failure of this process, so that the others can finish; the end of the run is passed on.
     fn keep(&mut self, error: Error) -> Outcome<()> {
         match error {
-            Error::PeerLost { .. } => Err(Stop::Run(error)),
+            Error::PeerLost { .. } | Error::LeftBehind => Err(Stop::Run(error)),
             Error::Interrupted => Err(Stop::Mine(error)),
             other => {
                 self.failed = Some(other);

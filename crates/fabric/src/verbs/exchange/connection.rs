@@ -1,13 +1,13 @@
 //! A process's end of the exchange.
 
-use super::frame::{self, GATHERED, LOST, word};
+use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
 use super::greeting::{Secret, introduce};
 use crate::error::{Error, Result};
 use crate::verbs::patience::Patience;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -25,10 +25,20 @@ pub struct Rendezvous {
     pub secret: Secret,
 }
 
+impl Rendezvous {
+    /// At one place, HOST:PORT.
+    pub fn at(place: impl ToString, secret: &Secret) -> Rendezvous {
+        Rendezvous {
+            places: vec![place.to_string()],
+            secret: secret.clone(),
+        }
+    }
+}
+
 /// A process's end of the exchange.
 pub struct Connection {
     pub(super) stream: TcpStream,
-    replies: Receiver<Vec<u8>>,
+    pub(super) replies: Receiver<Vec<u8>>,
 }
 
 /// Connects process `rank` to the hub of the job. The rendezvous is asked for again for a while, for it may be told later;
@@ -70,8 +80,8 @@ pub fn connect_to_hub(
         .try_clone()
         .map_err(|error| fail(error.to_string()))?;
     let (sender, replies) = channel();
-    let lost = Arc::clone(&patience.lost);
-    std::thread::spawn(move || listen(reader, &sender, &lost));
+    let (lost, left_behind) = (Arc::clone(&patience.lost), Arc::clone(&patience.left_behind));
+    std::thread::spawn(move || listen(reader, &sender, &lost, &left_behind));
     Ok(Connection { stream, replies })
 }
 
@@ -93,13 +103,22 @@ fn greet(address: SocketAddr, job: &str, secret: &Secret, rank: usize) -> io::Re
     Ok(stream)
 }
 
-fn listen(mut stream: TcpStream, sender: &Sender<Vec<u8>>, lost: &AtomicUsize) {
+/// Hands answers on; what ends every wait of the process, also one at its adapter, it sets.
+fn listen(
+    mut stream: TcpStream,
+    answers: &Sender<Vec<u8>>,
+    lost: &AtomicUsize,
+    left_behind: &AtomicBool,
+) {
     while let Ok(frame) = frame::read(&mut stream) {
-        if frame.first() == Some(&LOST) {
-            let rank = word(&frame, 1).map_or(0, |rank| rank as usize);
-            lost.store(rank + 1, Ordering::Relaxed);
-        } else if sender.send(frame).is_err() {
-            return;
+        match frame.first() {
+            Some(&LOST) => {
+                let rank = word(&frame, 1).map_or(0, |rank| rank as usize);
+                lost.store(rank + 1, Ordering::Relaxed);
+            }
+            Some(&LEFT_BEHIND) => left_behind.store(true, Ordering::Relaxed),
+            _ if answers.send(frame).is_err() => return,
+            _ => {}
         }
     }
 }
@@ -146,6 +165,9 @@ impl Connection {
                 }
             }
         };
+        if let Some((&REFUSED, reason)) = frame.split_first() {
+            return Err(gone(String::from_utf8_lossy(reason).into_owned()));
+        }
         unpack(&frame, members.len()).ok_or_else(|| gone("a malformed reply".to_owned()))
     }
 }
@@ -158,8 +180,9 @@ fn unpack(frame: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {
         let length = word(rest, 0)? as usize;
-        parts.push(rest.get(4..4 + length)?.to_vec());
-        rest = &rest[4 + length..];
+        let (part, after) = rest[4..].split_at_checked(length)?;
+        parts.push(part.to_vec());
+        rest = after;
     }
     rest.is_empty().then_some(parts)
 }

@@ -2,8 +2,9 @@
 //! they are heard as they speak, few at a time, and the longest there leaves first.
 
 use super::greeting::{Known, Secret, Visitor};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::time::Duration;
 
 /// Visitors at a time. A process says all that it has to say at once.
@@ -19,21 +20,26 @@ pub(super) struct Doorway {
     visitors: VecDeque<Visitor>,
 }
 
-/// A process of the job, to be welcomed.
+/// A process of the job.
 pub(super) struct Arrival {
     pub(super) rank: usize,
-    proof: Vec<u8>,
-    visitor: Visitor,
-}
-
-impl Arrival {
-    /// The connection, from which the process may go on.
-    pub(super) fn welcome(self) -> std::io::Result<TcpStream> {
-        self.visitor.welcome(&self.proof)
-    }
+    pub(super) visitor: Visitor,
 }
 
 impl Doorway {
+    /// Sleeps until somebody connects or speaks, and no longer than `limit`.
+    pub(super) fn wait(&self, listener: &TcpListener, limit: Duration) {
+        let mut watched = vec![PollFd::new(listener, PollFlags::IN)];
+        let visitors = self.visitors.iter();
+        watched.extend(visitors.map(|one| PollFd::new(one, PollFlags::IN)));
+        let limit = Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        // Whatever ends it, a signal too, all are heard.
+        let _ = poll(&mut watched, Some(&limit));
+    }
+
     /// Takes those that have connected.
     pub(super) fn admit(&mut self, listener: &TcpListener) {
         for _ in 0..AT_ONCE {
@@ -55,11 +61,7 @@ impl Doorway {
         let mut arrivals = Vec::new();
         for mut visitor in std::mem::take(&mut self.visitors) {
             match visitor.hear(job, secret) {
-                Known::Process { rank, proof } => arrivals.push(Arrival {
-                    rank,
-                    proof,
-                    visitor,
-                }),
+                Known::Process { rank } => arrivals.push(Arrival { rank, visitor }),
                 Known::NotYet if visitor.since.elapsed() < PATIENCE => {
                     self.visitors.push_back(visitor);
                 }

@@ -5,23 +5,26 @@
 //! hub      32 random bytes
 //! process  its rank (4), 32 random bytes, its proof (32)
 //! hub      its proof (32)
+//! process  that it stays (1)
 //! ```
 //!
 //! A proof is of the job's name, the rank, both random strings and whose it is, so that none can be used again, by the
-//! other side or for another job.
+//! other side or for another job. A process that no longer waited for the hub's proof takes no place: it comes again.
 
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Bytes that one side makes up.
 const NONCE: usize = 32;
 const PROOF: usize = 32;
-/// What a process says.
+/// What a process says, and once it has the hub's proof.
 const ANSWER: usize = 4 + NONCE + PROOF;
+const STAYS: u8 = 1;
 /// Bytes of a secret.
 const RANDOM: usize = 32;
 
@@ -117,6 +120,8 @@ pub(super) struct Visitor {
     stream: TcpStream,
     nonce: Nonce,
     heard: Vec<u8>,
+    /// Its rank, once it has proved it and was answered.
+    rank: Option<usize>,
     pub(super) since: Instant,
 }
 
@@ -124,8 +129,8 @@ pub(super) struct Visitor {
 pub(super) enum Known {
     /// Nothing yet.
     NotYet,
-    /// It is a process of the job, of this rank, and waits for the hub's proof.
-    Process { rank: usize, proof: Vec<u8> },
+    /// It is a process of the job, of this rank, and stays.
+    Process { rank: usize },
     /// It is not.
     Stranger,
 }
@@ -142,25 +147,59 @@ impl Visitor {
             stream,
             nonce,
             heard: Vec::with_capacity(ANSWER),
+            rank: None,
             since: Instant::now(),
         })
     }
 
-    /// Reads what it has said so far, without waiting for more.
+    /// Hears what it has said so far, without waiting for more.
     pub(super) fn hear(&mut self, job: &str, secret: &Secret) -> Known {
+        match self.follow(job, secret) {
+            Ok(known) => known,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Known::NotYet,
+            Err(_) => Known::Stranger,
+        }
+    }
+
+    fn follow(&mut self, job: &str, secret: &Secret) -> io::Result<Known> {
+        let rank = match self.rank {
+            Some(rank) => rank,
+            None => {
+                self.read_answer()?;
+                let Some((rank, proof)) = self.proved(job, secret) else {
+                    return Ok(Known::Stranger);
+                };
+                // Into an empty buffer, as the greeting was.
+                self.stream.write_all(proof.as_ref())?;
+                *self.rank.insert(rank)
+            }
+        };
+        let mut last = [0];
+        self.stream.read_exact(&mut last)?;
+        match last == [STAYS] {
+            true => Ok(Known::Process { rank }),
+            false => Ok(Known::Stranger),
+        }
+    }
+
+    fn read_answer(&mut self) -> io::Result<()> {
         while self.heard.len() < ANSWER {
             let mut bytes = [0; ANSWER];
             match self.stream.read(&mut bytes[self.heard.len()..]) {
-                Ok(0) => return Known::Stranger,
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
                     let from = self.heard.len();
                     self.heard.extend(&bytes[from..from + count]);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Known::NotYet,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Known::Stranger,
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// The rank of a process of the job, and the hub's proof for it.
+    fn proved(&self, job: &str, secret: &Secret) -> Option<(usize, hmac::Tag)> {
         let (rank, rest) = self.heard.split_at(4);
         let (nonce, proof) = rest.split_at(NONCE);
         let rank = u32::from_le_bytes(rank.try_into().expect("four bytes"));
@@ -170,20 +209,20 @@ impl Visitor {
             of_hub: &self.nonce,
             of_process: nonce,
         };
-        match transcript.is_proved(secret, Side::Process, proof) {
-            true => Known::Process {
-                rank: rank as usize,
-                proof: transcript.proof(secret, Side::Hub).as_ref().to_vec(),
-            },
-            false => Known::Stranger,
-        }
+        let is_proved = transcript.is_proved(secret, Side::Process, proof);
+        is_proved.then(|| (rank as usize, transcript.proof(secret, Side::Hub)))
     }
 
-    /// The connection of a process that is welcome, once it has the hub's proof.
-    pub(super) fn welcome(mut self, proof: &[u8]) -> io::Result<TcpStream> {
-        self.stream.write_all(proof)?;
+    /// The connection of a process.
+    pub(super) fn into_stream(self) -> io::Result<TcpStream> {
         self.stream.set_nonblocking(false)?;
         Ok(self.stream)
+    }
+}
+
+impl AsFd for Visitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
@@ -211,11 +250,19 @@ pub(super) fn introduce(
     answer.extend(transcript.proof(secret, Side::Process).as_ref());
     stream.write_all(&answer)?;
     let mut proof = [0; PROOF];
-    read_until(stream, &mut proof, deadline)?;
+    read_until(stream, &mut proof, deadline).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            let text =
+                "what listens there does not know this process: another job, or another secret";
+            io::Error::new(error.kind(), text)
+        }
+        _ => error,
+    })?;
     if !transcript.is_proved(secret, Side::Hub, &proof) {
         let text = "what listens there is something else";
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
+    stream.write_all(&[STAYS])?;
     stream.set_read_timeout(None)
 }
 

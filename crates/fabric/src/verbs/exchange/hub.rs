@@ -1,21 +1,21 @@
 //! The hub.
 
 use super::doorway::{Arrival, Doorway};
-use super::frame::{self, GATHERED, LOST, word};
+use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
 use super::greeting::Secret;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// After the first of a set came, the others have so long. More than any wait of a process that is not itself hung:
 /// those end after the fabric's patience or a barrier's.
 const ABSENT_AFTER: Duration = Duration::from_secs(15);
-/// How often the hub looks for processes that come.
-const ACCEPT: Duration = Duration::from_millis(2);
-/// How often the hub looks for sets that wait.
+/// How often the hub looks for sets that wait, and whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long a process may leave a reply unread before it counts as one that did not come. All others wait meanwhile.
+const UNREAD: Duration = Duration::from_secs(2);
 
 /// The hub: one thread accepts, one a process reads.
 pub struct Hub {
@@ -30,6 +30,8 @@ pub(super) struct HubState {
     writers: HashMap<usize, TcpStream>,
     rounds: HashMap<Vec<usize>, Round>,
     absent: BTreeSet<usize>,
+    /// How long a set is waited for.
+    limit: Duration,
     finished: bool,
     lost: Option<usize>,
 }
@@ -52,7 +54,8 @@ impl Hub {
         Hub::patient(address, job, secret, size, ABSENT_AFTER)
     }
 
-    pub(super) fn patient(
+    /// The same, where a set is waited for no longer than this.
+    pub(in crate::verbs) fn patient(
         address: impl ToSocketAddrs,
         job: &str,
         secret: &Secret,
@@ -64,6 +67,7 @@ impl Hub {
         listener.set_nonblocking(true)?;
         let state = Arc::new(Mutex::new(HubState {
             size,
+            limit,
             ..HubState::default()
         }));
         let expected = Arc::downgrade(&state);
@@ -72,7 +76,7 @@ impl Hub {
         let watched = Arc::downgrade(&state);
         std::thread::spawn(move || {
             while let Some(state) = watched.upgrade() {
-                give_up_on_absent(&state, limit);
+                give_up_on_absent(&state);
                 drop(state);
                 std::thread::sleep(LOOK.min(limit));
             }
@@ -114,12 +118,6 @@ impl Hub {
 fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>, job: &str, secret: &Secret) {
     let mut doorway = Doorway::default();
     while let Some(state) = hub.upgrade() {
-        let all_came = state
-            .lock()
-            .is_ok_and(|state| state.welcomed.len() == state.size);
-        if all_came {
-            return;
-        }
         doorway.admit(listener);
         for arrival in doorway.hear(job, secret) {
             if let Some((rank, stream)) = welcome(arrival, &state) {
@@ -127,36 +125,61 @@ fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>, job: &str, secret
                 std::thread::spawn(move || serve(stream, rank, &state));
             }
         }
+        let all_came = state
+            .lock()
+            .is_ok_and(|state| state.welcomed.len() == state.size);
+        if all_came {
+            return;
+        }
         drop(state);
-        std::thread::sleep(ACCEPT);
+        doorway.wait(listener, LOOK);
     }
 }
 
 /// Lets a process in whose place is free.
 fn welcome(arrival: Arrival, state: &Mutex<HubState>) -> Option<(usize, TcpStream)> {
     let rank = arrival.rank;
+    let mut stream = arrival.visitor.into_stream().ok()?;
+    stream.set_write_timeout(Some(UNREAD)).ok()?;
     let mut state = state.lock().expect("no panics under this lock");
-    if rank >= state.size || state.welcomed.contains(&rank) {
-        return None;
-    }
-    // Before anything else can be said to it. One that is gone by now tries again.
-    let stream = arrival.welcome().ok()?;
-    let writer = stream.try_clone().ok()?;
-    state.welcomed.insert(rank);
-    state.writers.insert(rank, writer);
-    Some((rank, stream))
+    let refusal = match rank {
+        _ if rank >= state.size => {
+            let last = state.size - 1;
+            format!("this is process {rank}, and the job's last one is {last}")
+        }
+        _ if state.welcomed.contains(&rank) => {
+            format!("there is a process {rank} already; do two jobs use the same exchange?")
+        }
+        _ => {
+            let writer = stream.try_clone().ok()?;
+            state.welcomed.insert(rank);
+            state.writers.insert(rank, writer);
+            return Some((rank, stream));
+        }
+    };
+    let _ = frame::write(&mut stream, &refusal_reply(&refusal));
+    None
 }
 
 fn serve(mut stream: TcpStream, rank: usize, state: &Mutex<HubState>) {
-    while let Ok(frame) = frame::read(&mut stream) {
-        if take(&frame, rank, state).is_none() {
-            break;
+    let nonsense = loop {
+        match frame::read(&mut stream) {
+            Ok(frame) if take(&frame, rank, state).is_some() => {}
+            Ok(_) => break Some("what it told makes no sense".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                break Some(error.to_string());
+            }
+            Err(_) => break None,
         }
+    };
+    if let Some(reason) = nonsense {
+        let mut state = state.lock().expect("no panics under this lock");
+        reply(&mut state, rank, &refusal_reply(&reason));
     }
     lose(state, rank);
 }
 
-/// Files a process's bytes; when its set is complete, answers all of it. `None` for a malformed frame.
+/// Files a process's bytes; when its set is complete, answers all of it. `None` for what no process of the job tells.
 pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option<()> {
     let count = word(frame, 0)? as usize;
     let mut state = state.lock().expect("no panics under this lock");
@@ -178,7 +201,7 @@ pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option
     }
     // It was given up and came back; the others are somewhere else by now.
     if state.absent.contains(&rank) {
-        reply(&mut state, rank, &lost_reply(rank));
+        reply(&mut state, rank, &[LEFT_BEHIND]);
         return Some(());
     }
     let round = state
@@ -188,7 +211,12 @@ pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option
             since: Instant::now(),
             parts: HashMap::new(),
         });
-    round.parts.insert(rank, frame[4 + 4 * count..].to_vec());
+    // Who has told waits for the others.
+    if round.parts.contains_key(&rank) {
+        return None;
+    }
+    let part = frame[4 + 4 * count..].to_vec();
+    round.parts.insert(rank, part);
     answer_if_complete(&mut state, &members);
     Some(())
 }
@@ -210,6 +238,9 @@ fn answer_if_complete(state: &mut HubState, members: &[usize]) {
         body.extend((bytes.len() as u32).to_le_bytes());
         body.extend(bytes);
     }
+    if let Err(error) = frame::check(body.len()) {
+        body = refusal_reply(&format!("all together told {error}"));
+    }
     for member in members {
         if round.parts.contains_key(member) {
             reply(state, *member, &body);
@@ -217,9 +248,11 @@ fn answer_if_complete(state: &mut HubState, members: &[usize]) {
     }
 }
 
-/// Marks as absent whom a set has waited for longer than `limit`, and answers the sets that waited for them alone.
-fn give_up_on_absent(state: &Mutex<HubState>, limit: Duration) {
+/// Marks as absent whom a set has waited for too long, tells them so for when they wake up, and answers the sets that waited
+/// for them alone.
+fn give_up_on_absent(state: &Mutex<HubState>) {
     let mut state = state.lock().expect("no panics under this lock");
+    let limit = state.limit;
     let missing: Vec<usize> = state
         .rounds
         .iter()
@@ -231,6 +264,9 @@ fn give_up_on_absent(state: &Mutex<HubState>, limit: Duration) {
         .collect();
     if missing.is_empty() {
         return;
+    }
+    for &rank in &missing {
+        reply(&mut state, rank, &[LEFT_BEHIND]);
     }
     state.absent.extend(missing);
     let waiting: Vec<Vec<usize>> = state.rounds.keys().cloned().collect();
@@ -245,18 +281,30 @@ fn lost_reply(rank: usize) -> Vec<u8> {
     body
 }
 
+fn refusal_reply(reason: &str) -> Vec<u8> {
+    [&[REFUSED], reason.as_bytes()].concat()
+}
+
 fn reply(state: &mut HubState, rank: usize, body: &[u8]) {
-    if let Some(writer) = state.writers.get_mut(&rank)
-        && frame::write(writer, body).is_err()
-    {
-        state.writers.remove(&rank);
+    let Some(writer) = state.writers.get_mut(&rank) else {
+        return;
+    };
+    let Err(error) = frame::write(writer, body) else {
+        return;
+    };
+    // What it would read next is in the midst of a frame.
+    let _ = writer.shutdown(Shutdown::Both);
+    state.writers.remove(&rank);
+    if error.kind() == io::ErrorKind::WouldBlock {
+        state.absent.insert(rank);
     }
 }
 
 fn lose(state: &Mutex<HubState>, rank: usize) {
     let mut state = state.lock().expect("no panics under this lock");
     state.writers.remove(&rank);
-    if state.finished || state.lost.is_some() {
+    // That one is gone who was given up before is no news.
+    if state.finished || state.lost.is_some() || state.absent.contains(&rank) {
         return;
     }
     state.lost = Some(rank);

@@ -1,5 +1,6 @@
 //! The exchange among processes that die, hang or do not come, and among strangers.
 
+use super::greeting::introduce;
 use super::hub::take;
 use super::*;
 use crate::error::Error;
@@ -17,10 +18,7 @@ fn secret() -> Secret {
 }
 
 fn at(address: SocketAddr) -> Rendezvous {
-    Rendezvous {
-        places: vec![address.to_string()],
-        secret: secret(),
-    }
+    Rendezvous::at(address, &secret())
 }
 
 fn join(address: SocketAddr, rank: usize) -> Connection {
@@ -77,7 +75,9 @@ fn nobody_waits_forever_for_a_process_that_does_not_come() {
     )
     .unwrap();
     let address = hub.address();
-    let mut hung = join(address, 1);
+    let mut awake = patience();
+    awake.limit = Duration::from_secs(3600);
+    let mut hung = connect_to_hub(|| Ok(at(address)), "job", 1, &awake).unwrap();
     std::thread::scope(|scope| {
         for rank in [0, 2] {
             scope.spawn(move || {
@@ -91,9 +91,149 @@ fn nobody_waits_forever_for_a_process_that_does_not_come() {
         }
     });
     assert_eq!(hub.absent(), [1]);
-    // Woken up, it learns that it is out.
-    let late = hung.gather(&[0, 1, 2], b"late", &patience());
-    assert!(late.is_err(), "{late:?}");
+    // Woken up, it learns that it is out wherever it waits; its end is no news to the others.
+    assert_eq!(
+        awake.until::<()>("a peer", || None),
+        Err(Error::LeftBehind)
+    );
+    let late = hung.gather(&[0, 1, 2], b"late", &awake);
+    assert_eq!(late, Err(Error::LeftBehind));
+    drop(hung);
+    assert_eq!(hub.lost(), None);
+}
+
+/// What process 0 hears when process 1, which is no stranger, tells these bytes.
+fn heard_beside(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
+    let patience = patience();
+    let rendezvous = || Ok(at(hub.address()));
+    let mut honest = connect_to_hub(rendezvous, "job", 0, &patience).unwrap();
+    let mut liar = join(hub.address(), 1);
+    liar.stream.write_all(bytes).unwrap();
+    honest.gather(&[0, 1], b"x", &patience)
+}
+
+/// A frame of a set and a part.
+fn framed(members: &[u32], part: &[u8]) -> Vec<u8> {
+    let count = members.len() as u32;
+    let words = [count].into_iter().chain(members.iter().copied());
+    let body: Vec<u8> = words
+        .flat_map(u32::to_le_bytes)
+        .chain(part.to_vec())
+        .collect();
+    [&(body.len() as u32).to_le_bytes(), &body[..]].concat()
+}
+
+#[test]
+fn a_process_that_lies_is_lost_and_the_others_know() {
+    let too_long = |length: u32| length.to_le_bytes().to_vec();
+    for bytes in [
+        too_long(0),
+        too_long(1 << 31),
+        too_long(u32::MAX),
+        framed(&[0, 1, 2], b""),
+        framed(&[1, 1], b""),
+        framed(&[0], b""),
+        framed(&[1, 9], b""),
+    ] {
+        let heard = heard_beside(&bytes);
+        let is_lost = matches!(heard, Err(Error::PeerLost { rank: 1, .. }));
+        assert!(is_lost, "{bytes:?}: {heard:?}");
+    }
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
+    let mut liar = join(hub.address(), 1);
+    let twice = [framed(&[0, 1], b"a"), framed(&[0, 1], b"b")].concat();
+    liar.stream.write_all(&twice).unwrap();
+    let reply = liar.replies.recv().unwrap();
+    assert_eq!(&reply[1..], b"what it told makes no sense");
+}
+
+#[test]
+fn a_frame_that_stops_in_the_middle_is_one_that_did_not_come() {
+    let brief = Duration::from_millis(50);
+    let hub = Hub::patient("127.0.0.1:0", "job", &secret(), 2, brief).unwrap();
+    let mut half = join(hub.address(), 1);
+    let frame = framed(&[0, 1], &[7; 100]);
+    half.stream.write_all(&frame[..50]).unwrap();
+    let mut whole = join(hub.address(), 0);
+    let got = whole.gather(&[0, 1], b"x", &patience()).unwrap();
+    assert_eq!(got, [&b"x"[..], b""]);
+    assert_eq!(hub.absent(), [1]);
+}
+
+#[test]
+fn a_process_that_reads_nothing_costs_the_others_its_part_alone() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 3).unwrap();
+    let deaf = deaf(hub.address(), 2);
+    // More than the kernel holds for who does not read.
+    let large = vec![1; 64 << 20];
+    let mut ends = [0, 1].map(|rank| join(hub.address(), rank));
+    std::thread::scope(|scope| {
+        for end in &mut ends {
+            scope.spawn(|| {
+                let got = end.gather(&[0, 1, 2], &large, &patience()).unwrap();
+                assert_eq!(
+                    got.iter().map(Vec::len).collect::<Vec<_>>(),
+                    [large.len(), large.len(), 0]
+                );
+                let got = end.gather(&[0, 1, 2], b"x", &patience()).unwrap();
+                assert_eq!(got, [&b"x"[..], b"x", b""]);
+            });
+        }
+    });
+    drop(deaf);
+    assert_eq!((hub.absent(), hub.lost()), (vec![2], None));
+}
+
+/// A process that tells its part of the first set and never reads.
+fn deaf(address: SocketAddr, rank: u32) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let limit = Duration::from_secs(20);
+    introduce(&mut stream, "job", &secret(), rank as usize, limit).unwrap();
+    stream.write_all(&framed(&[0, 1, 2], b"")).unwrap();
+    stream
+}
+
+#[test]
+fn who_has_no_place_is_told_why() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
+    let _first = join(hub.address(), 1);
+    for (rank, why) in [
+        (1, "there is a process 1 already"),
+        (7, "the job's last one is 1"),
+    ] {
+        let refused = join(hub.address(), rank).gather(&[rank], b"", &patience());
+        let words = refused.unwrap_err().to_string();
+        assert!(words.contains(why), "{words}");
+    }
+    assert_eq!(hub.lost(), None);
+}
+
+#[test]
+fn who_does_not_wait_for_the_hub_takes_no_place() {
+    let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
+    let impatient = TcpListener::bind("127.0.0.1:0").unwrap();
+    // All that a process says of itself, without a word that it stays: as the hub sees one that gave up meanwhile.
+    let mut stream = TcpStream::connect(hub.address()).unwrap();
+    let mut end = TcpStream::connect(impatient.local_addr().unwrap()).unwrap();
+    let (mut relay, _) = impatient.accept().unwrap();
+    let told = std::thread::spawn(move || {
+        let limit = Duration::from_secs(20);
+        introduce(&mut end, "job", &secret(), 0, limit).unwrap();
+    });
+    let mut bytes = [0; 32];
+    stream.read_exact(&mut bytes).unwrap();
+    relay.write_all(&bytes).unwrap();
+    let mut answer = [0; 68];
+    relay.read_exact(&mut answer).unwrap();
+    stream.write_all(&answer).unwrap();
+    stream.read_exact(&mut bytes).unwrap();
+    relay.write_all(&bytes).unwrap();
+    told.join().unwrap();
+    drop(stream);
+    let mut again = join(hub.address(), 0);
+    assert_eq!(again.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    assert_eq!(hub.lost(), None);
 }
 
 #[test]
@@ -134,13 +274,12 @@ fn who_does_not_know_the_secret_takes_nobodys_place() {
         ("job", Secret::told("")),
         ("jo", secret()),
     ] {
-        let wrong = || {
-            Ok(Rendezvous {
-                secret: told.clone(),
-                ..at(hub.address())
-            })
-        };
-        assert!(connect_to_hub(wrong, job, 1, &brief).is_err());
+        let wrong = || Ok(Rendezvous::at(hub.address(), &told));
+        let words = connect_to_hub(wrong, job, 1, &brief)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(words.contains("another secret"), "{words}");
     }
     let mut ends = [join(hub.address(), 0), join(hub.address(), 1)];
     // A second one of a rank finds the place taken, whatever it knows.

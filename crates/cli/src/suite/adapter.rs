@@ -1,0 +1,83 @@
+//! What is known of a measured adapter and its port (rule 19): without it nobody can tell later what a figure was of.
+
+use super::target::Resolved;
+use std::collections::BTreeMap;
+use std::fs;
+use verbena_hca::link;
+use verbena_measure::bus::{Bus, directory_of, numa_node};
+use verbena_verbs::{Context, Library, Result};
+
+/// Of the adapter, as far as it says.
+pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, String> {
+    let ask = || -> Result<BTreeMap<String, String>> {
+        let device = Library::open(&target.library)?.device(Some(&target.device))?;
+        of_port(target, gid_index, &*device.open()?)
+    };
+    // An adapter that cannot be asked cannot be measured, and the measurement says why.
+    let mut known = ask().unwrap_or_default();
+    known.extend(library().map(|path| ("libibverbs".to_owned(), path)));
+    let directory = directory_of(&target.device);
+    if target.kind == "hardware" {
+        let bus = Bus::of(&directory).map(|bus| bus.to_string());
+        known.extend(bus.map(|bus| ("bus".to_owned(), bus)));
+        let node = numa_node(&directory).map(|node| node.to_string());
+        known.extend(node.map(|node| ("NUMA node of the adapter".to_owned(), node)));
+    }
+    if target.kind == "software" {
+        // Its port must name a rate, and keeps to none.
+        known.remove("rate");
+        let link = match link::interface() {
+            Some(interface) => format!("Ethernet, {}", interface.name),
+            None => "memory of this host".to_owned(),
+        };
+        known.insert("link".to_owned(), link);
+        let forced = std::env::var("VERBENA_PATH").ok();
+        known.extend(forced.map(|path| ("path".to_owned(), path)));
+    }
+    known
+}
+
+fn of_port(
+    target: &Resolved,
+    gid_index: Option<u8>,
+    context: &Context,
+) -> Result<BTreeMap<String, String>> {
+    let attributes = context.attributes()?;
+    let port = context.port(target.port)?;
+    let index = gid_index.map_or_else(|| context.routed_gid_index(target.port), Ok)?;
+    let gid = context.gid(target.port, index)?;
+    let kind = context.gid_kind(target.port, index);
+    let kind = kind.map_or(String::new(), |kind| format!(", {kind}"));
+    let layer = if port.ethernet {
+        "Ethernet"
+    } else {
+        "InfiniBand"
+    };
+    let gigabits = f64::from(port.lanes) * f64::from(port.lane_megabits) / 1e3;
+    let known = [
+        ("device", format!("{} port {}", target.device, target.port)),
+        (
+            "part",
+            format!("{:#06x}:{}", attributes.vendor, attributes.part),
+        ),
+        ("firmware", attributes.firmware),
+        ("link", layer.to_owned()),
+        ("rate", format!("{gigabits} Gb/s, {} lanes", port.lanes)),
+        ("MTU", format!("{} B", port.mtu)),
+        ("GID", format!("{gid} (index {index}{kind})")),
+    ];
+    let known = known.into_iter().filter(|(_, value)| !value.is_empty());
+    Ok(known
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect())
+}
+
+/// The library that answers, by the name of its file, which has the version in it.
+fn library() -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let mut found = paths.filter(|path| path.contains("/libibverbs.so"));
+    found.next().map(str::to_owned)
+}

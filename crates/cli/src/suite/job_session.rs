@@ -1,0 +1,176 @@
+//! A session as a job that a cluster's launcher started: processes stay, and each launch makes new queue pairs and buffers.
+
+use super::books::Books;
+use super::job::Job;
+use super::local::Ended;
+use super::meeting::Meeting;
+use super::plan::Task;
+use super::process::{Standing, open, open_among, run_one};
+use super::progress::Progress;
+use super::session::{Session, failure, only_modelled, take_modelled};
+use crate::failure::Failure;
+use std::cell::RefCell;
+use std::time::Instant;
+use verbena_fabric::verbs::VerbsProcess;
+use verbena_fabric::{Error, Fabric, Group, executor};
+use verbena_measure::result::{Failure as PointFailure, Parameters};
+use verbena_report::schema::Line;
+use verbena_workloads::Benchmark;
+
+impl Session<'_> {
+    /// All launches of all benchmarks that the job has processes for.
+    pub(super) fn in_job(
+        &self,
+        task: &Task,
+        job: &Job,
+        books: &mut Books,
+    ) -> Result<Ended, Failure> {
+        let meeting = Meeting::of(job, self.options.exchange.as_deref())?;
+        let ended = self.at(&meeting, task, job, books);
+        if job.rank == 0 {
+            meeting.close();
+        }
+        match ended? {
+            Ended::Failed(reason) if job.rank != 0 => Err(Failure::Suite(reason)),
+            other => Ok(other),
+        }
+    }
+
+    fn at(
+        &self,
+        meeting: &Meeting,
+        task: &Task,
+        job: &Job,
+        books: &mut Books,
+    ) -> Result<Ended, Failure> {
+        let standing = Standing {
+            rank: job.rank,
+            size: job.size,
+            job: &meeting.job,
+            rendezvous: &|| meeting.rendezvous(),
+            page: &meeting.page(),
+        };
+        let suite = |error: Error| Failure::Suite(error.to_string());
+        let mut fabric = open(task, standing).map_err(suite)?;
+        let trouble = RefCell::new(None);
+        let books = RefCell::new(books);
+        let sink = |line| {
+            if let Err(failure) = books.borrow_mut().take(line) {
+                trouble.borrow_mut().get_or_insert(failure);
+            }
+        };
+        let tell = |line| {
+            if job.rank == 0 {
+                sink(line);
+            }
+        };
+        let launches = self.options.launches();
+        let mut fitting = self.benchmarks.clone();
+        take_modelled(&mut fitting)
+            .into_iter()
+            .for_each(|one| tell(only_modelled(one)));
+        let lacking = part(&mut fitting, job.size);
+        lacking.iter().for_each(|one| tell(too_few(one, job.size)));
+        let names = fitting.iter().map(|one| one.name);
+        let mut progress = Progress::new(names.filter(|_| job.rank == 0), launches);
+        let mut ended = Ended::Well;
+        let started = Instant::now();
+        'all: for number in 0..launches {
+            match self.fits(&fabric, started, number) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Error::LeftBehind) => {
+                    left_behind(job);
+                    break;
+                }
+                Err(error) => {
+                    ended = Ended::Failed(error.to_string());
+                    break;
+                }
+            }
+            for benchmark in fitting.clone() {
+                if benchmark.processes.least() > fabric.group().size() {
+                    continue;
+                }
+                progress.begin(benchmark.name);
+                match run_one(&fabric, task, benchmark.name, number, &sink) {
+                    Ok(()) => {}
+                    Err(Error::Interrupted) => {
+                        ended = Ended::Interrupted;
+                        break 'all;
+                    }
+                    // Nothing that a job has: everybody knows, and goes on.
+                    Err(error @ Error::Invalid { .. }) => {
+                        tell(failure(benchmark, number, error.to_string()));
+                    }
+                    Err(Error::LeftBehind) => {
+                        left_behind(job);
+                        break 'all;
+                    }
+                    // One that hangs costs its piece of the measurement. The others know each other, and go on.
+                    Err(error @ Error::PeerLost { .. }) => {
+                        tell(failure(benchmark, number, error.to_string()));
+                        fabric = match without_the_hung(fabric, task) {
+                            Ok(left) => left,
+                            Err(error) => {
+                                ended = Ended::Failed(error.to_string());
+                                break 'all;
+                            }
+                        };
+                        let size = fabric.group().size();
+                        let lacking = part(&mut fitting, size);
+                        lacking.iter().for_each(|one| tell(too_few(one, size)));
+                    }
+                    Err(error) => {
+                        ended = Ended::Failed(error.to_string());
+                        break 'all;
+                    }
+                }
+                progress.end();
+            }
+        }
+        match trouble.into_inner() {
+            Some(failure) => Err(failure),
+            None => Ok(ended),
+        }
+    }
+
+    /// Whether another launch fits into the time. All processes do as the first one says: each has a clock of its own.
+    fn fits(&self, fabric: &VerbsProcess, started: Instant, number: u32) -> Result<bool, Error> {
+        let mine = [u8::from(self.is_too_late(started, number))];
+        let all = executor::block_on(fabric.group().all_gather(&mine))?;
+        Ok(all.first().is_none_or(|first| first[..] != [1]))
+    }
+}
+
+/// A process that hung and goes on again has nothing more to do, and does not end the job of the others by failing.
+fn left_behind(job: &Job) {
+    eprintln!("verbena: process {}: {}", job.rank, Error::LeftBehind);
+}
+
+/// The job of the processes that come when they are asked to.
+fn without_the_hung(fabric: VerbsProcess, task: &Task) -> Result<VerbsProcess, Error> {
+    let left = fabric.group().present()?;
+    open_among(task, fabric, &left)
+}
+
+/// Takes out of the benchmarks those that so many processes are too few for.
+fn part(benchmarks: &mut Vec<&'static Benchmark>, size: usize) -> Vec<&'static Benchmark> {
+    benchmarks
+        .extract_if(.., |benchmark| benchmark.processes.least() > size)
+        .collect()
+}
+
+/// What is said of a benchmark that wants more processes than the job has: it is no failure of the adapter.
+fn too_few(benchmark: &Benchmark, size: usize) -> Line {
+    let least = benchmark.processes.least();
+    Line::Failure(PointFailure {
+        benchmark: benchmark.name.to_owned(),
+        launch: 0,
+        parameters: Parameters::new(),
+        reason: format!(
+            "not applicable: it needs at least {least} processes, and the job has {size}"
+        ),
+        unsupported: true,
+    })
+}

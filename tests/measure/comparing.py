@@ -1,0 +1,105 @@
+"""Runs compared with each other, two of them and many."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+
+from .records import records
+
+SECONDS = 240
+# As ib_write_bw prints it.
+PERFTEST = """\
+                    RDMA_Write BW Test
+ Number of qps   : 1\t\tTransport type : IB
+ Connection type : RC\t\tUsing SRQ      : OFF
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 4096       5000             1338.52            1338.39\t\t   0.342628
+"""
+
+
+def compared(place: Place) -> Outcome:
+    """A run compared with itself has no change, and a planted slow-down is found."""
+    out = place.directory / "out"
+    command = [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--transports",
+               "rc", "--launches", "5", "--out", str(out)]
+    ended = place.run("bench", command, SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    same = place.run("compare", [str(VERBENA), "compare", str(out), str(out)], 20)
+    if same.status != 0 or "0 worse" not in same.output:
+        return failed("a run differs from itself", same.evidence())
+    slow = place.directory / "slow.jsonl"
+    lines = []
+    for record in records(out):
+        if record["record"] == "point" and record["parameters"]["size"] == 8:
+            record["metrics"][0]["value"] *= 3
+        lines.append(json.dumps(record))
+    slow.write_text("\n".join(lines) + "\n")
+    worse = place.run("compare", [str(VERBENA), "compare", str(out), str(slow)], 20)
+    if worse.status != 1 or "1 worse" not in worse.output:
+        return failed("a planted slow-down was not found, or more than it", worse.evidence())
+    return passed()
+
+
+def another_meaning(place: Place) -> Outcome:
+    """What older runs and perftest call bandwidth is compared with the figure that it is, and this is said."""
+    out = place.directory / "out"
+    command = [str(VERBENA), "bench", "bandwidth.write", "--quick", "--sizes", "4096,65536", "--on", "model:connectx-ddr",
+               "--out", str(out)]
+    ended = place.run("bench", command, SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    older, lines = place.directory / "older.jsonl", []
+    for record in records(out):
+        if record["record"] == "point":
+            (cached,) = [one for one in record["metrics"] if one["name"] == "cached-bandwidth"]
+            record["metrics"] = [{**cached, "name": "bandwidth"}]
+            for word in ("reader", "footprint"):
+                del record["conduct"][word]
+        lines.append(json.dumps(record))
+    older.write_text("\n".join(lines) + "\n")
+    perftest = place.directory / "perftest.txt"
+    perftest.write_text(PERFTEST)
+    for foreign, common in ((older, 2), (perftest, 1)):
+        told = place.run("compare", [str(VERBENA), "compare", "--all", str(foreign), str(out)], 20)
+        said = "compared is cached-bandwidth, which both have" in told.output
+        if not told.succeeded or not said or f"{common} points in both" not in told.output:
+            return failed(f"{foreign.name}: {told.describe()}", told.evidence())
+        if re.search(r"ways=one: bandwidth", told.output):
+            return failed("different figures were compared", told.evidence())
+    page = place.directory / "report.html"
+    drawn = place.run("report", [str(VERBENA), "report", str(older), str(out), "--out", str(page)], 20)
+    if not drawn.succeeded or "one cached buffer" not in page.read_text():
+        return failed("the report does not tell the two apart", drawn.evidence())
+    return passed()
+
+
+def history(place: Place) -> Outcome:
+    """Over eight runs, of which the last four are slower, `verbena history` names the fifth."""
+    out = place.directory / "out"
+    ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64",
+                                "--transports", "rc", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    runs = []
+    for number in range(8):
+        lines = []
+        for record in records(out):
+            if record["record"] == "run":
+                record["started"] = number
+            if record["record"] == "point":
+                factor = 1.3 if number > 3 and record["parameters"]["size"] == 8 else 1
+                record["metrics"][0]["value"] *= factor * (1 + 0.002 * (number % 2))
+            lines.append(json.dumps(record))
+        runs.append(place.directory / f"run-{number}.jsonl")
+        runs[-1].write_text("\n".join(lines) + "\n")
+    # The order of the arguments does not matter, that of the starts does.
+    told = place.run("history", [str(VERBENA), "history", *map(str, reversed(runs))], 20)
+    if told.status != 1 or "run-4.jsonl" not in told.output or "1 steps" not in told.output:
+        return failed("the step was not found, or more than it", told.evidence())
+    return passed()

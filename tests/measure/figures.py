@@ -1,0 +1,80 @@
+"""Every benchmark on the software adapter, and figures that once were wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+
+from .records import points_of, records
+
+SECONDS = 240
+# As `verbena list` prints them.
+NAME = re.compile(r"^  ((?:baseline|latency|bandwidth|rate|multi-pair|internals|patterns)\.[a-z-]+) ",
+                  re.M)
+
+
+def benchmarks() -> list[str]:
+    """All names."""
+    return NAME.findall(os.popen(f"'{VERBENA}' list").read())
+
+
+def one_benchmark(name: str, place: Place) -> Outcome:
+    """Exit 0, points with checked data, no failure but of what is not offered."""
+    out = place.directory / "out"
+    ended = place.run("bench", [str(VERBENA), "bench", name, "--quick", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    found = records(out)
+    points = [record for record in found if record["record"] == "point"]
+    failures = [r for r in found if r["record"] == "failure" and not r["unsupported"]]
+    if failures:
+        return failed(failures[0]["reason"], ended.evidence())
+    if not points:
+        return failed("no point was measured", ended.evidence())
+    if unchecked := [p["parameters"] for p in points if not p["conduct"]["validated"] and not moves_nothing(p)]:
+        return failed(f"the data of {unchecked[:3]} was not checked", ended.evidence())
+    return passed(f"{len(points)} points")
+
+
+def moves_nothing(point: dict) -> bool:
+    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for more than
+    its tag, and a stream over TCP is the kernel's to deliver."""
+    name, parameters = point["benchmark"], point["parameters"]
+    return (name in ("internals.registration", "internals.footprint")
+            or name == "patterns.halo" and parameters["size"] == 1
+            or name == "baseline.tcp" and parameters["flow"] == "stream")
+
+
+def once_wrong(place: Place) -> Outcome:
+    """The floor is the baseline's own, TCP has none, deregistration is without its warm-up, connections cost memory."""
+    out, memory_out = place.directory / "out", place.directory / "memory"
+    names = ["baseline.cache-line", "baseline.tcp", "latency.write", "internals.registration"]
+    for options in ([*names, "--quick", "--sizes", "4096", "--out", str(out)],
+                    ["internals.footprint", "--launches", "1", "--out", str(memory_out)]):
+        ended = place.run("bench", [str(VERBENA), "bench", *options], SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+    of = {name: [p["metrics"] for p in points_of(out) if p["benchmark"] == name] for name in names}
+    baseline = of["baseline.cache-line"][0][0]["value"]
+    floors = [metrics[0]["bound"]["value"] for metrics in of["latency.write"]]
+    # Each is measured at another time, and a processor may be faster or slower by then.
+    if not baseline / 2 < min(floors) <= max(floors) < baseline * 2:
+        return failed(f"the floor is {floors} ns, and the baseline {baseline} ns")
+    if any(metrics[0]["bound"] for metrics in of["baseline.tcp"]):
+        return failed("TCP has a cache line as its bound")
+    both, release = of["internals.registration"][0]
+    if both["summary"]["n"] != release["summary"]["n"] or both["value"] < release["value"]:
+        return failed(f"deregistration is {release}, of {both}")
+    memory: dict[str, dict[int, float]] = {}
+    for point in points_of(memory_out):
+        at = point["parameters"]
+        memory.setdefault(at["transport"], {})[int(at["connections"])] = point["metrics"][0]["value"]
+    for transport, bytes_of in memory.items():
+        rising = [bytes_of[number] for number in (125, 250, 500, 1000)]
+        if sorted(set(rising)) != rising or rising[0] == 0:
+            return failed(f"{transport}: 125, 250, 500 and 1000 connections cost {rising} bytes")
+    return passed(f"1000 connections cost {', '.join(f'{k} {v[1000] / 1e6:.1f} MB' for k, v in memory.items())}")

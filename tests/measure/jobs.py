@@ -1,0 +1,156 @@
+"""Jobs of MPI launchers, on one host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+
+from .records import POINT, children, points_of, records, said, shape
+
+SECONDS = 240
+
+
+def mpi(launcher: list[str], place: Place) -> Outcome:
+    """A job that an MPI launcher started gives the same records as the local launcher."""
+    if shutil.which(launcher[0]) is None:
+        return skipped(f"{launcher[0]} is not installed")
+    command = [str(VERBENA), "bench", "multi-pair.write-latency", "--quick", "--sizes", "8",
+               "--mode", "free", "--pairs", "1,2", "--out"]
+    local, job = place.directory / "local", place.directory / "job"
+    alone = place.run("local", [*command, str(local)], SECONDS)
+    ended = place.run("job", [*launcher, "-n", "4", *command, str(job)], SECONDS)
+    for one in (alone, ended):
+        if not one.succeeded:
+            return failed(f"{one.describe()}, expected exit 0", one.evidence())
+    if list(map(shape, points_of(local))) != list(map(shape, points_of(job))):
+        return failed("the records have other fields than the local launcher's", ended.evidence())
+    parameters = [point["parameters"] for point in points_of(local)]
+    if parameters != [point["parameters"] for point in points_of(job)]:
+        return failed("the points have other parameters than the local launcher's", ended.evidence())
+    return passed()
+
+
+OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+
+
+def too_small(place: Place) -> Outcome:
+    """What needs more processes than there are is told as that, and is no failure."""
+    out = place.directory / "out"
+    ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "patterns.ring", "patterns.halo",
+                                 "--quick", "--sizes", "8", "--launches", "2", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    told = [(one["benchmark"], one["unsupported"], one["reason"].split(":")[0]) for one in records(out)
+            if one["record"] == "failure"]
+    expected = [(name, True, "not applicable") for name in ("patterns.ring", "patterns.halo")]
+    return passed() if sorted(told) == sorted(expected) else failed(f"it says {told}")
+
+
+def timely(place: Place) -> Outcome:
+    """`--minutes` holds for a job as it does without one, and the end says how many launches fitted."""
+    out = place.directory / "out"
+    ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64",
+                                 "--launches", "1000", "--minutes", "1", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    end = records(out)[-1]
+    if ended.seconds > 70 or "fitted into the time" not in (end["reason"] or ""):
+        return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
+    return passed(end["reason"])
+
+
+def strangers(place: Place) -> Outcome:
+    """While a process is still to come, others connect to the exchange: they learn nothing and hold nobody up."""
+    gate = place.directory / "strangers-are-here"
+    late = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then until [ -e "{gate}" ]; do sleep 0.02; done; fi; exec "$@"'
+    job = place.start("mpirun", [*OPEN_MPI, "sh", "-c", late, "sh", str(VERBENA), "bench", "latency.write", "--quick",
+                                 "--sizes", "8"])
+    note = awaited(place.runtime, "exchange-*", SECONDS)
+    if not note:
+        return failed("process 0 does not tell where it listens", job.output())
+    mode = note.stat().st_mode & 0o777
+    address = note.read_text().rpartition(";")[2]
+    host, _, port = address.rpartition(":")
+    callers = []
+    for turn in range(300):
+        caller = socket.create_connection((host, int(port)), timeout=10)
+        # Silent, a little, a rank without a proof, far too much.
+        callers.append(caller)
+        with suppress(ConnectionError):
+            caller.sendall([b"", b"\x01", (1).to_bytes(4, "little") + bytes(64), bytes(1 << 14)][turn % 4])
+    gate.touch()
+    ended = job.finish(time.monotonic() + SECONDS)
+    for caller in callers:
+        caller.close()
+    if mode != 0o600:
+        return failed(f"the job's secret lies in a file of mode {mode:o}")
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    return passed(f"{len(callers)} strangers")
+
+
+def hung(place: Place) -> Outcome:
+    """A process of a job that is stopped costs the piece at which it was; the others go on, and when it wakes up it ends without
+    a failure of theirs."""
+    out = place.directory / "out"
+    job = place.start("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "4", str(VERBENA), "bench",
+                                 "multi-pair.write-latency", "latency.write", "patterns.halo", "latency.read", "--launches", "1",
+                                 "--pairs", "2", "--mode", "free", "--sizes", "8,64,512,4096", "--out", str(out)])
+    deadline = time.monotonic() + SECONDS
+    said(out, POINT, job, deadline)
+    last = [pid for pid in descendants(job.pid) if rank(pid) == "3"]
+    if len(last) != 1:
+        return failed(f"the processes of rank 3 are {last}", job.output())
+    os.kill(last[0], signal.SIGSTOP)
+    # While it hangs, the next benchmark has points.
+    said(out, '"benchmark":"latency.write"', job, deadline)
+    os.kill(last[0], signal.SIGCONT)
+    ended = job.finish(deadline)
+    if ended.status != 1:
+        return failed(f"{ended.describe()}, expected exit 1", ended.evidence())
+    if "process 3: the others went on" not in ended.output:
+        return failed("the process that woke up does not say what happened", ended.evidence())
+    found = records(out)
+    failures = {one["benchmark"]: one["reason"] for one in found if one["record"] == "failure"}
+    if "process 3" not in failures.get("multi-pair.write-latency", ""):
+        return failed(f"the failures are {failures}", ended.evidence())
+    if "the job has 3" not in failures.get("patterns.halo", ""):
+        return failed(f"what needs four processes fails as {failures.get('patterns.halo')}", ended.evidence())
+    measured = {one["benchmark"] for one in found if one["record"] == "point"}
+    if not {"latency.write", "latency.read"} <= measured or found[-1].get("outcome") != "complete":
+        return failed(f"measured were {sorted(measured)}, and it ended as {found[-1]}", ended.evidence())
+    return passed(f"{ended.seconds:.0f} s")
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process started, and those that they did."""
+    started = children(pid)
+    return started + [below for child in started for below in descendants(child)]
+
+
+def rank(pid: int) -> str | None:
+    """A process's rank, as Open MPI tells it."""
+    with suppress(OSError):
+        if found := re.search(rb"\0OMPI_COMM_WORLD_RANK=(\d+)\0", Path(f"/proc/{pid}/environ").read_bytes()):
+            return found[1].decode()
+    return None
+
+
+def awaited(directory: Path, name: str, seconds: float) -> Path | None:
+    """The first file of such a name, once there is one."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := sorted(directory.glob(name)):
+            return found[0]
+        time.sleep(0.01)
+    return None

@@ -1,0 +1,231 @@
+"""The suite on models: the same bytes every time, the published figures, parameter studies and calibration."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+
+from .pages import drawn_sections, in_browser
+from .records import records
+
+SECONDS = 240
+WRONG_INPUT = 2
+
+
+def model_repeats(place: Place) -> Outcome:
+    """Output and run directory of the same command are the same, whatever the number of threads."""
+    seen = set()
+    out = place.directory / "out"
+    for threads in ("1", "2", "2"):
+        command = [str(VERBENA), "evaluate", "--quick", "--on", "model:infinihost3-ddr",
+                   "--threads", threads, "--out", str(out)]
+        ended = place.run("evaluate", command, SECONDS)
+        if not ended.succeeded:
+            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+        if "results.jsonl" not in files or "report.html" not in files:
+            return failed(f"only {sorted(files)} were written")
+        seen.add(tuple(files.items()))
+        shutil.rmtree(out)
+    return passed("3 times the same") if len(seen) == 1 else failed("the bytes differ")
+
+
+def model_figure(place: Place) -> Outcome:
+    """Flat for ConnectX below 256 B and a jump there; a rise with the pairs for InfiniHost III."""
+    command = [str(VERBENA), "bench", "multi-pair.write-latency", "--on", "model:infinihost3-ddr",
+               "--on", "model:connectx-ddr", "--pairs", "1,2,4,8", "--mode", "lockstep",
+               "--out", str(place.directory / "out")]
+    ended = place.run("bench", command, SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    curves = {}
+    for profile in ("infinihost3-ddr", "connectx-ddr"):
+        for record in records(place.directory / "out" / f"model-{profile}"):
+            if record["record"] == "point":
+                key = (profile, record["parameters"]["pairs"], record["parameters"]["size"])
+                curves[key] = record["metrics"][0]["value"]
+    flat = curves["connectx-ddr", 8, 8] / curves["connectx-ddr", 1, 8]
+    jump = curves["connectx-ddr", 8, 256] / curves["connectx-ddr", 8, 128]
+    rise = curves["infinihost3-ddr", 8, 8] / curves["infinihost3-ddr", 1, 8]
+    text = f"8 pairs over 1: ConnectX {flat:.2f}, InfiniHost III {rise:.2f}; 256 B over 128 B {jump:.2f}"
+    return passed(text) if flat < 1.25 and rise > 3 and jump > 2 else failed(text)
+
+
+def model_explained(place: Place) -> Outcome:
+    """Stages of a send and a page that is the same every time."""
+    pages = set()
+    page = place.directory / "page.html"
+    for _ in range(2):
+        command = [str(VERBENA), "explain", "latency.send", "--on", "model:infinihost3-ddr",
+                   "--inline", "0", "--out", str(page)]
+        ended = place.run("explain", command, SECONDS)
+        if not ended.succeeded:
+            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        pages.add(page.read_text())
+    words = ("work request", "payload", "switch", "placement", "completion", "<svg")
+    missing = [word for word in words if word not in page.read_text()]
+    if missing or len(pages) > 1:
+        return failed(f"missing {missing}, {len(pages)} different pages")
+    return passed("all stages")
+
+
+def model_beside(place: Place) -> Outcome:
+    """The report of the software adapter shows modelled adapters, which have run directories of their own."""
+    out = place.directory / "out"
+    ended = place.run("evaluate", [str(VERBENA), "evaluate", "--quick", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    report = (out / "report.html").read_text()
+    for profile in ("infinihost3-ddr", "connectx-qdr"):
+        if f"{profile} (model)" not in report:
+            return failed(f"the report does not show {profile}")
+        if records(out / f"model-{profile}")[0]["fabric"] != "model":
+            return failed(f"the records of {profile} are not marked as a model's")
+    if "of 80 claims met" not in report:
+        return failed("the report does not show the published figures of real adapters")
+    return passed("2 models and the published figures")
+
+
+def reproduced(place: Place) -> Outcome:
+    """All claims are evaluated and enough are met; what is missed has its reason, and nothing else; the models' curves go
+    through what the claims were computed as; a browser draws every figure."""
+    out = place.directory / "out"
+    ended = place.run("reproduce", [str(VERBENA), "reproduce", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    written = json.loads((out / "claims.json").read_text())
+    claims = {claim["claim"]["id"]: claim for claim in written["claims"]}
+    for name, claim in claims.items():
+        reason = claim["claim"]["miss"]
+        if claim["verdict"] == "not-evaluated" or (claim["verdict"] == "missed") != bool(reason):
+            return failed(f"{name} is {claim['verdict']}, and its reason for a miss is {reason!r}")
+        if reason and reason not in ended.output:
+            return failed(f"the reason for missing {name} is not printed", ended.evidence())
+    if len(claims) != 80:
+        return failed(f"{len(claims)} claims instead of 80")
+    on_curves = 0
+    for figure in written["figures"]:
+        for mark in figure["published"]:
+            claim = claims[mark["claim"]]
+            if claim["claim"]["kind"] != "absolute" or "figure" not in claim["outcome"] or "at" not in mark["place"]:
+                continue
+            curve = dict(figure["curves"][mark["curve"]]["points"])
+            drawn, computed = curve[mark["place"]["at"]], claim["outcome"]["figure"]
+            if abs(drawn / computed - 1) > 1e-6:
+                return failed(f"{figure['id']} has {drawn} where {mark['claim']} is {computed}")
+            on_curves += 1
+    page = out / "report.html"
+    if problem := drawn_sections(page, in_browser(place, page), len(written["figures"])):
+        return failed(problem)
+    return passed(f"{len(written['figures'])} figures, {on_curves} claims on their curves")
+
+
+def paper_repeats(place: Place) -> Outcome:
+    """Claims and figures of a paper are the same bytes whatever the number of threads."""
+    seen = set()
+    out = place.directory / "out"
+    for threads in ("1", "2"):
+        command = [str(VERBENA), "reproduce", "rfio_infiniband", "--threads", threads, "--out", str(out)]
+        ended = place.run("reproduce", command, SECONDS)
+        if not ended.succeeded:
+            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+        if sorted(files) != ["claims.json", "report.html"]:
+            return failed(f"{sorted(files)} were written")
+        seen.add((ended.output, *files.items()))
+        shutil.rmtree(out)
+    return passed("twice the same") if len(seen) == 1 else failed("the bytes differ")
+
+
+STUDY = """
+benchmark = "latency.write-inline"
+system = ["connectx-ddr", "infinihost3-ddr"]
+size = [1, 128, 256]
+pairs = [1, 4]
+[profile]
+"bensley.pcie.read_buffer" = [512, 4096]
+"""
+
+
+def studied(place: Place) -> Outcome:
+    """24 points; after a loss of some, these alone are computed; the tasks of a Slurm array give the same bytes."""
+    study = place.directory / "a study.toml"
+    study.write_text(STUDY)
+    whole, shared = place.directory / "whole", place.directory / "shared"
+    command = [str(VERBENA), "sweep", str(study), "--out"]
+    first = place.run("sweep", [*command, str(whole)], 60)
+    if not first.succeeded:
+        return failed(f"{first.describe()}, expected exit 0", first.evidence())
+    table = (whole / "sweep.csv").read_text()
+    if len(table.splitlines()) != 25:
+        return failed(f"{len(table.splitlines())} lines instead of a heading and 24 points", table)
+    part = whole / "part-0-of-1.jsonl"
+    lines = part.read_text().splitlines(keepends=True)
+    # As a task leaves it that is killed while it writes.
+    part.write_text("".join(lines[:10]) + lines[10][:20])
+    again = place.run("again", [*command, str(whole), "--threads", "1"], 60)
+    if "10 of 24 points" not in again.output or len(part.read_text().splitlines()) != 24:
+        return failed("not just the lost points were computed", again.evidence())
+    if (whole / "sweep.csv").read_text() != table:
+        return failed("the table is another one after a restart")
+    printed = place.run("script", [*command, str(shared), "--slurm=3"], 30)
+    script = place.directory / "sweep.sbatch"
+    script.write_text(printed.output)
+    if "#SBATCH --array=0-2" not in printed.output or shared.exists():
+        return failed("the script is not one of three tasks", printed.evidence())
+    for task in (2, 0, 1):
+        ended = place.run(f"task-{task}", ["env", f"SLURM_ARRAY_TASK_ID={task}", "bash", str(script)], 60)
+        if not ended.succeeded or not (shared / f"part-{task}-of-3.jsonl").exists():
+            return failed(f"task {task}: {ended.describe()}", ended.evidence())
+    merged = place.run("merge", ["bash", str(script), "merge"], 60)
+    if "24 of 24 points" not in merged.output or (shared / "sweep.csv").read_text() != table:
+        return failed("the merged table is another one", merged.evidence())
+    study.write_text(STUDY.replace("128", "64"))
+    other = place.run("other", [*command, str(shared)], 30)
+    if other.status != WRONG_INPUT or "another study" not in other.output:
+        return failed("another study's results were taken", other.evidence())
+    study.write_text(STUDY)
+    other = place.run("other", [*command, str(shared), "--set", "bensley.cpu.post=200"], 30)
+    if other.status != WRONG_INPUT or "other profiles" not in other.output:
+        return failed("results of other profiles were taken", other.evidence())
+    return passed("24 points")
+
+
+PLANTED = {"bensley.cpu.post": 220.0, "connectx.receive.request": 260.0}
+
+
+def calibrated(place: Place) -> Outcome:
+    """Values planted in a model are found again from a run of the suite on it; the written profiles have them; what only
+    adds up is named."""
+    out, fitted = place.directory / "out", place.directory / "fitted"
+    planted = [word for path, value in PLANTED.items() for word in ("--set", f"{path}={value}")]
+    sizes = ["--sizes", "1,64,512,4096,65536"]
+    run = place.run("bench", [str(VERBENA), "bench", "latency.write", "latency.send", "latency.read",
+                              "bandwidth.write", "--on", "model:connectx-ddr", *sizes, *planted,
+                              "--quick", "--out", str(out)], 60)
+    if not run.succeeded:
+        return failed(f"{run.describe()}, expected exit 0", run.evidence())
+    command = [str(VERBENA), "calibrate", str(out), "--on", "model:connectx-ddr"]
+    wanted = [word for path in PLANTED for word in ("--fit", path)]
+    ended = place.run("calibrate", [*command, *wanted, "--out", str(fitted)], 60)
+    if not ended.succeeded:
+        return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+    for path, value in PLANTED.items():
+        row = re.search(rf"^{re.escape(path)} +\S+ +(\S+) ", ended.output, re.M)
+        if not row or abs(float(row[1]) / value - 1) > 0.05:
+            return failed(f"{path} = {value} was not found again", ended.evidence())
+    used = place.run("use", [str(VERBENA), "bench", "latency.send", "--on", "model:connectx-ddr-calibrated",
+                             "--profiles", str(fitted), *sizes, "--quick", "--transports", "rc", "--out",
+                             str(place.directory / "used")], 60)
+    if not used.succeeded:
+        return failed(f"the written profiles: {used.describe()}", used.evidence())
+    both = ["--fit", "bensley.cpu.post", "--fit", "bensley.pcie.write_latency"]
+    told = place.run("inseparable", [*command, *both], 60)
+    if "cannot be told apart: bensley.cpu.post and bensley.pcie.write_latency" not in told.output:
+        return failed("what only adds up is not named", told.evidence())
+    return passed("2 values")
