@@ -111,12 +111,12 @@ fn listen(
     left_behind: &AtomicBool,
 ) {
     while let Ok(frame) = frame::read(&mut stream) {
-        match frame.first() {
-            Some(&LOST) => {
+        match frame.first().copied() {
+            Some(LOST) => {
                 let rank = word(&frame, 1).map_or(0, |rank| rank as usize);
                 lost.store(rank + 1, Ordering::Relaxed);
             }
-            Some(&LEFT_BEHIND) => left_behind.store(true, Ordering::Relaxed),
+            Some(LEFT_BEHIND) => left_behind.store(true, Ordering::Relaxed),
             _ if answers.send(frame).is_err() => return,
             _ => {}
         }
