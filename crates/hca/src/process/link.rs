@@ -281,6 +281,8 @@ pub struct Inbound {
     /// Who serves requests; only one thread does at a time, so order is kept.
     pub(crate) serving: Lock<Serving>,
     next: NextRequest,
+    /// The stamp of the request that was there when the progress thread looked.
+    seen: AtomicPtr<AtomicU32>,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
@@ -317,6 +319,7 @@ impl Inbound {
             channel,
             serving: Lock::default(),
             next: NextRequest::default(),
+            seen: AtomicPtr::default(),
             reverse: OnceLock::new(),
             private: OwnMarks::default(),
         };
@@ -332,6 +335,16 @@ impl Inbound {
         // SAFETY: `note_position` stored the address of a stamp in the channel's mapping, which is ours.
         let found = unsafe { (*stamp).load(Ordering::Acquire) };
         found == self.next.mark.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request is published that was so when this was last asked. For the progress thread.
+    pub fn has_left_request(&self) -> bool {
+        let next = match self.has_request() {
+            true => self.next.stamp.load(Ordering::Relaxed),
+            false => std::ptr::null_mut(),
+        };
+        let seen = self.seen.swap(next, Ordering::Relaxed);
+        !next.is_null() && next == seen
     }
 
     /// Who serves has got so far.

@@ -6,8 +6,11 @@
 //! that alone as long as it sees that somebody has polled since it last looked, and nobody needs to ring. Packets it
 //! takes, but none wakes it, or each would cost a change of threads.
 //!
-//! But an application that polls its memory for what a peer writes looks at completion queues seldom: so the thread looks
-//! again soon, as long as it finds something to do, and the seldomer the longer it does not.
+//! But an application that polls its memory for what a peer writes looks at completion queues seldom, and where the peer
+//! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
+//! left to the thread: it serves it, and has peers ring from then on, until it has come in vain a few times because the
+//! application had been there before it. Packets cannot be seen without taking them: the thread looks again soon, as long
+//! as it finds some, and the seldomer the longer it does not.
 
 use std::time::Duration;
 
@@ -17,21 +20,51 @@ const SHORTEST: Duration = Duration::from_micros(20);
 const SELDOM_MS: i32 = 1;
 const SELDOM: Duration = Duration::from_millis(SELDOM_MS as u64);
 
+/// So often in a row the thread comes in vain before it leaves the work to the application. Once for each request would be
+/// too few: the peer rings for what it completes as well, and that the application polls for.
+const PATIENCE: u8 = 4;
+
 /// What the thread knows of the last looks.
 pub(super) struct Lurker {
     /// Whether it has found something to do since it lurked.
-    pub(super) found: bool,
+    found: bool,
     pause: Duration,
+    /// How often it may yet come in vain; 0 while the application does the work.
+    needed: u8,
 }
 
 impl Lurker {
-    /// Of the calling thread.
+    /// Of a thread that begins.
     pub(super) fn new() -> Lurker {
-        be_punctual();
         Lurker {
             found: false,
             pause: SHORTEST,
+            needed: 0,
         }
+    }
+
+    /// Whether the work is left to the thread, although the application polls.
+    pub(super) fn is_needed(&self) -> bool {
+        self.needed > 0
+    }
+
+    /// There was a request that the application had left.
+    pub(super) fn left_to(&mut self) {
+        self.needed = PATIENCE;
+    }
+
+    /// Packets were looked for.
+    pub(super) fn looked(&mut self, found: bool) {
+        self.found |= found;
+    }
+
+    /// The thread came to do all there is.
+    pub(super) fn came(&mut self, found: bool) {
+        self.found |= found;
+        self.needed = match (found, self.needed) {
+            (true, 1..) => PATIENCE,
+            (_, needed) => needed.saturating_sub(1),
+        };
     }
 
     /// Sleeps. Returns for how many milliseconds descriptors are to be waited for besides.
@@ -48,9 +81,26 @@ impl Lurker {
     }
 }
 
-/// The kernel adds 50 us to every sleep of a thread that does not ask for less (PR_SET_TIMERSLACK).
-fn be_punctual() {
-    const SLACK_NANOSECONDS: libc::c_ulong = 1000;
-    // SAFETY: no pointers; it concerns the calling thread alone.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NANOSECONDS) };
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_in_vain_too_often_leaves_the_work_to_the_application() {
+        let mut lurker = Lurker::new();
+        assert!(!lurker.is_needed());
+        lurker.came(true);
+        assert!(!lurker.is_needed(), "the application had left nothing");
+        lurker.left_to();
+        // Every second time something is there.
+        for _ in 0..10 {
+            lurker.came(false);
+            lurker.came(true);
+            assert!(lurker.is_needed());
+        }
+        for left in (0..PATIENCE).rev() {
+            lurker.came(false);
+            assert_eq!(lurker.is_needed(), left > 0);
+        }
+    }
 }

@@ -96,6 +96,15 @@ impl Process {
         worked | self.receive_packets_before_sleep() | self.wake_due()
     }
 
+    /// Whether a request is still there that was there when this was last asked.
+    pub fn has_left_requests(&self) -> bool {
+        let mut left = false;
+        for inbound in &self.channels().inbound {
+            left |= inbound.has_left_request();
+        }
+        left
+    }
+
     #[inline]
     fn wake_due(&self) -> bool {
         // Whoever polls looks here each time, and a deadline is set as long as a packet is not acknowledged.

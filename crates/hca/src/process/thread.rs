@@ -2,14 +2,15 @@
 //! when no thread of the application does.
 //!
 //! While the application polls, the thread would only get in its way: it then sees every millisecond whether that is still
-//! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops, or the application arms a completion queue for an event, it *arms*: peers ring
-//! after they stored something. An idle process therefore takes no processor time.
+//! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops, or leaves requests, or the application arms
+//! a completion queue for an event, it *arms*: peers ring after they stored something. An idle process therefore takes no processor time.
 
 use crate::errno::{Errno, Result};
 use crate::process::lurk::Lurker;
 use crate::process::poller::{Poller, until};
 use crate::process::{Member, Process};
 use crate::shm::sleep;
+use crate::sys::punctual::be_punctual;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -57,18 +58,23 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     process.contexts.hold();
     poller.attend_port(process);
     poller.attend_capturer(process);
+    be_punctual();
     let mut lurker = Lurker::new();
     while !process.stopping.load(Ordering::Relaxed) {
         process.thread_works.store(true, Ordering::Relaxed);
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
-        let lurks = is_polled && !waits_for_event;
+        let mut lurks = is_polled && !waits_for_event && !lurker.is_needed();
+        if lurks && process.has_left_requests() {
+            lurker.left_to();
+            lurks = false;
+        }
         let may_sleep = if lurks {
-            lurker.found |= process.receive_packets();
+            lurker.looked(process.receive_packets());
             false
         } else {
-            lurker.found |= process.progress();
+            lurker.came(process.progress());
             sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
         };
         process.thread_works.store(false, Ordering::Relaxed);

@@ -15,6 +15,7 @@ pub mod multicast;
 pub mod own_memory;
 pub mod populate;
 pub mod process_vm;
+pub mod punctual;
 pub mod readiness;
 pub mod remap;
 pub mod robust;
