@@ -37,6 +37,7 @@ faults          a requester has its NAK while the responder is well, and a respo
                 queue leaves its queue pairs as they are
 peers           a peer's doorbell is a pipe or a descriptor that blocks or kills who rings; a peer whose
                 memory holds one value hangs who posts to it
+ends            what a peer had acknowledged when it ended fails
 rings           a reader goes on for as long as its peer writes
 """
 
@@ -56,7 +57,7 @@ HERE = Path(__file__).resolve().parent
 # Most take less than a second; the longest a tenth of this, a third on a machine that is very busy.
 SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking",
-            "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "rings")
+            "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings")
 
 
 def cases() -> list[Case]:
