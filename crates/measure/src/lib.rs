@@ -22,5 +22,6 @@ pub mod sample;
 #[allow(unsafe_code, reason = "a shared page between processes")]
 pub mod start;
 pub mod stats;
+pub mod topology;
 pub mod unit;
 pub mod warning;

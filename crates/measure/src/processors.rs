@@ -42,18 +42,43 @@ pub fn count() -> usize {
     allowed().len().max(1)
 }
 
-/// Deals out processors, one to each of those that may use the ones listed: who has the least choice chooses first.
+/// Deals out processors, one to each of those that may use the ones listed, who take those first that come first in their lists.
 /// `None` where they are too few.
 pub fn deal(choices: &[&[usize]]) -> Option<Vec<usize>> {
-    let mut order: Vec<usize> = (0..choices.len()).collect();
-    order.sort_by_key(|&one| (choices[one].len(), one));
     let mut dealt = vec![None; choices.len()];
-    for one in order {
-        let mut free = choices[one].iter();
-        let free = free.find(|processor| !dealt.contains(&Some(**processor)));
-        dealt[one] = Some(*free?);
+    for one in 0..choices.len() {
+        if !give(one, choices, &mut dealt, &mut Vec::new()) {
+            return None;
+        }
     }
     dealt.into_iter().collect()
+}
+
+/// Gives `one` a processor that is free, or whose owner can take another (an augmenting path of a bipartite matching). Those in
+/// `asked` were asked for in vain.
+fn give(
+    one: usize,
+    choices: &[&[usize]],
+    dealt: &mut [Option<usize>],
+    asked: &mut Vec<usize>,
+) -> bool {
+    let is_free = |processor: &&usize| !dealt.contains(&Some(**processor));
+    if let Some(&free) = choices[one].iter().find(is_free) {
+        dealt[one] = Some(free);
+        return true;
+    }
+    for &processor in choices[one] {
+        if asked.contains(&processor) {
+            continue;
+        }
+        asked.push(processor);
+        let owner = dealt.iter().position(|dealt| *dealt == Some(processor));
+        if owner.is_some_and(|owner| give(owner, choices, dealt, asked)) {
+            dealt[one] = Some(processor);
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -70,6 +95,39 @@ mod tests {
         // Who has no choice comes first.
         assert_eq!(deal(&[&[0, 1], &[0]]), Some(vec![1, 0]));
         assert_eq!(deal(&[&[]]), None);
+        // The second must leave its first choice for the third to have one.
+        assert_eq!(deal(&[&[0, 1], &[1, 2], &[0, 1]]), Some(vec![1, 2, 0]));
+        // Those that are taken first are those named first.
+        assert_eq!(deal(&[&[6, 2, 0], &[6, 2, 0]]), Some(vec![6, 2]));
+    }
+
+    /// Beside trying everything, for all that three processes may be allowed of three processors.
+    #[test]
+    fn whoever_can_be_dealt_one_is() {
+        let sets: Vec<Vec<usize>> = (0..8_usize)
+            .map(|bits| (0..3).filter(|bit| bits >> bit & 1 == 1).collect())
+            .collect();
+        let all = || sets.iter().map(Vec::as_slice);
+        for one in all() {
+            for two in all() {
+                for three in all() {
+                    let choices = [one, two, three];
+                    let suits = |dealt: &[usize]| {
+                        let apart =
+                            dealt[0] != dealt[1] && dealt[0] != dealt[2] && dealt[1] != dealt[2];
+                        apart
+                            && choices
+                                .iter()
+                                .zip(dealt)
+                                .all(|(own, one)| own.contains(one))
+                    };
+                    let can = (0..27).any(|n| suits(&[n / 9, n / 3 % 3, n % 3]));
+                    let dealt = deal(&choices);
+                    assert_eq!(dealt.is_some(), can, "{choices:?}");
+                    assert!(dealt.is_none_or(|dealt| suits(&dealt)), "{choices:?}");
+                }
+            }
+        }
     }
 
     #[test]

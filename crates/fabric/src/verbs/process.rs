@@ -49,6 +49,13 @@ pub struct OpenRequest {
     pub marks: Marks,
 }
 
+impl OpenRequest {
+    /// The NUMA node of the device, where it is on one.
+    fn near(&self) -> Option<u32> {
+        bus::numa_node(&bus::directory_of(self.device.as_deref()?))
+    }
+}
+
 /// A port in use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port {
@@ -89,7 +96,7 @@ impl VerbsProcess {
         patience: Patience,
     ) -> Result<VerbsProcess> {
         // First of all, so that the threads of the library run where this process does.
-        let seats = executor::block_on(Seats::agree(&group))?;
+        let seats = executor::block_on(Seats::agree(&group, request.near()))?;
         let everybody: Vec<usize> = (0..group.size()).collect();
         patience.crowd(seats.take(&everybody));
         let context = library.device(request.device.as_deref())?.open()?;

@@ -6,7 +6,9 @@ use crate::error::Result;
 use crate::group::Group;
 use crate::seam::Seat;
 use std::collections::BTreeSet;
+use std::path::Path;
 use verbena_measure::processors::{allowed, bind, deal};
+use verbena_measure::topology::{SYSTEM, in_order_of_use};
 
 /// What each process of this one's machine may use.
 pub struct Seats {
@@ -16,9 +18,9 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// The processes tell each other what their launcher left them.
-    pub async fn agree(group: &JobGroup) -> Result<Seats> {
-        let mine: Vec<u8> = allowed()
+    /// The processes tell each other what their launcher left them, in the order of use: `near` is the NUMA node of the adapter.
+    pub async fn agree(group: &JobGroup, near: Option<u32>) -> Result<Seats> {
+        let mine: Vec<u8> = in_order_of_use(&allowed(), near, Path::new(SYSTEM))
             .iter()
             .flat_map(|&processor| (processor as u16).to_le_bytes())
             .collect();
@@ -88,7 +90,7 @@ mod tests {
                 addresses: vec![None; size],
             };
             let group = JobGroup::new(placement, Some(exchange), None, Clock::system(), patience);
-            let seats = block_on(Seats::agree(&group)).unwrap();
+            let seats = block_on(Seats::agree(&group, None)).unwrap();
             assert_eq!(seats.processors(), size - 1);
             let everybody: Vec<usize> = (0..size).collect();
             assert_eq!(seats.take(&everybody), Seat::InTurns);

@@ -80,7 +80,10 @@ pub fn connect_to_hub(
         .try_clone()
         .map_err(|error| fail(error.to_string()))?;
     let (sender, replies) = channel();
-    let (lost, left_behind) = (Arc::clone(&patience.lost), Arc::clone(&patience.left_behind));
+    let (lost, left_behind) = (
+        Arc::clone(&patience.lost),
+        Arc::clone(&patience.left_behind),
+    );
     std::thread::spawn(move || listen(reader, &sender, &lost, &left_behind));
     Ok(Connection { stream, replies })
 }

@@ -92,10 +92,7 @@ fn nobody_waits_forever_for_a_process_that_does_not_come() {
     });
     assert_eq!(hub.absent(), [1]);
     // Woken up, it learns that it is out wherever it waits; its end is no news to the others.
-    assert_eq!(
-        awake.until::<()>("a peer", || None),
-        Err(Error::LeftBehind)
-    );
+    assert_eq!(awake.until::<()>("a peer", || None), Err(Error::LeftBehind));
     let late = hung.gather(&[0, 1, 2], b"late", &awake);
     assert_eq!(late, Err(Error::LeftBehind));
     drop(hung);
