@@ -24,7 +24,7 @@ REQUIRES = [Tool("ib_write_lat", "perftest")]
 SECONDS = 600
 OPERATIONS = ("write", "read", "send", "atomic")
 TRANSPORTS = ("RC", "UC", "UD", "XRC")
-COMMON = (["-a"], ["-e"], ["-I", "0"], ["-I", "64"], ["-D", "2"])
+COMMON = (["-a"], ["-e"], ["-I", "0"], ["-I", "64"], ["-D", "1"])
 BANDWIDTH_ONLY = (["-b"], ["-q", "16"], ["-l", "16"])
 
 # What perftest 4.5 says when it refuses, before it looks for a device.
