@@ -1,4 +1,4 @@
-# make build | install PREFIX=/usr/local | wheel | test | bench | evaluate | nightly | clean
+# make build | install PREFIX=/usr/local | wheel | deb | test | bench | evaluate | nightly | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build install wheel test bench evaluate nightly clean libraries
+.PHONY: build install wheel deb test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -58,6 +58,9 @@ install: build
 wheel:
 	@setup/machine build
 	packaging/wheel/portable
+
+deb: build
+	packaging/debian/build
 
 bench: build
 	@setup/machine bench
