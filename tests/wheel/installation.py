@@ -12,6 +12,8 @@ from pathlib import Path
 from harness.build_tree import LOGS, ROOT, TARGET, VERBENA
 
 BUILD = ROOT / "packaging/wheel/build"
+# What `make wheel` has built for older machines is tried by naming it.
+BUILT = Path(os.environ.get("VERBENA_WHEEL_FROM", TARGET / "release")).absolute()
 # What installs into the environment, and has the packages that the wheel can work with and does not need.
 PYTHON = TARGET / "python/bin/python"
 
@@ -45,7 +47,7 @@ def ours() -> bool:
 def make(directory: Path) -> Path:
     """A wheel in an empty directory."""
     shutil.rmtree(directory, ignore_errors=True)
-    said = _checked([sys.executable, str(BUILD), "--from", str(TARGET / "release"), "--out", str(directory)])
+    said = _checked([sys.executable, str(BUILD), "--from", str(BUILT), "--out", str(directory)])
     return Path(said.splitlines()[-1])
 
 
