@@ -1,4 +1,4 @@
-# make build | install PREFIX=/usr/local | test | bench | evaluate | nightly | clean
+# make build | install PREFIX=/usr/local | wheel | deb | test | bench | evaluate | nightly | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build install test bench evaluate nightly clean libraries
+.PHONY: build install wheel deb test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -53,6 +53,14 @@ install: build
 	install -m 644 $(wildcard python/rfio_fsspec/*.py) $(DESTDIR)$(PREFIX)/share/verbena/python/rfio_fsspec/
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
 		$(DESTDIR)$(PREFIX)/share/doc/verbena/
+
+# For every machine with glibc 2.28 or younger; what is built for this one alone: packaging/wheel/build.
+wheel:
+	@setup/machine build
+	packaging/wheel/portable
+
+deb: build
+	packaging/debian/build
 
 bench: build
 	@setup/machine bench

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 OFFSET = ctypes.c_int64
@@ -44,7 +45,9 @@ class Attributes(NamedTuple):
 def _load() -> ctypes.CDLL:
     if os.uname().machine != "x86_64":
         raise ImportError("rfio_fsspec knows the C layouts of x86_64 only")
-    name = os.environ.get("RFIO_LIBRARY", "librfio.so.2")
+    # In Verbena's wheel the library lies beside this package; elsewhere the dynamic linker knows it.
+    beside = Path(__file__).resolve().parent.parent / "verbena/lib/librfio.so.2"
+    name = os.environ.get("RFIO_LIBRARY", str(beside) if beside.is_file() else "librfio.so.2")
     library = ctypes.CDLL(name, use_errno=True)
     text, integer, size = ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
     signatures = {

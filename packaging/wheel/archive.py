@@ -1,0 +1,47 @@
+"""The file format of a wheel (the PyPA specification "Binary distribution format"), written so that equal contents give
+equal bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path
+
+# The earliest that a zip file can say: the wheel does not depend on when it was made.
+DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class Wheel:
+    """A wheel that is being written."""
+
+    def __init__(self, directory: Path, name: str, version: str, platform: str):
+        tag = f"py3-none-{platform}"
+        self.path = directory / f"{name}-{version}-{tag}.whl"
+        self.information = f"{name}-{version}.dist-info"
+        self._record: list[str] = []
+        self._zip = zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED)
+        self._tag = tag
+
+    def add(self, name: str, contents: bytes, mode: int = 0o644) -> None:
+        """A file, with the permissions that installers keep."""
+        entry = zipfile.ZipInfo(name, DATE)
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        entry.external_attr = (0o100000 | mode) << 16
+        self._zip.writestr(entry, contents)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(contents).digest()).rstrip(b"=").decode()
+        self._record.append(f"{name},sha256={digest},{len(contents)}")
+
+    def describe(self, name: str, text: str) -> None:
+        """A file about the wheel."""
+        self.add(f"{self.information}/{name}", text.encode())
+
+    def close(self) -> None:
+        """Says what kind of wheel it is and what it holds."""
+        self.describe("WHEEL", f"Wheel-Version: 1.0\nGenerator: verbena\nRoot-Is-Purelib: false\nTag: {self._tag}\n")
+        record = f"{self.information}/RECORD"
+        lines = "".join(f"{line}\n" for line in [*self._record, f"{record},,"])
+        entry = zipfile.ZipInfo(record, DATE)
+        entry.external_attr = 0o100644 << 16
+        self._zip.writestr(entry, lines)
+        self._zip.close()

@@ -1,0 +1,81 @@
+"""The wheel of this build, installed into a virtual environment as a user would: made once for all cases."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.build_tree import LOGS, ROOT, TARGET, VERBENA
+
+BUILD = ROOT / "packaging/wheel/build"
+# What `make wheel` has built for older machines is tried by naming it.
+BUILT = Path(os.environ.get("VERBENA_WHEEL_FROM", TARGET / "release")).absolute()
+# What installs into the environment, and has the packages that the wheel can work with and does not need.
+PYTHON = TARGET / "python/bin/python"
+
+
+class NotInstalled(Exception):
+    """The words of what failed."""
+
+
+class Installation:
+    """A bare virtual environment with the wheel and nothing else."""
+
+    def __init__(self, wheel: Path, environment: Path):
+        self.wheel = wheel
+        self.commands = environment / "bin"
+        self.python = self.commands / "python"
+
+    def command(self, name: str, *arguments: object) -> list[str]:
+        """A command that the wheel installed."""
+        return [str(self.commands / name), *map(str, arguments)]
+
+    def variables(self) -> dict[str, str]:
+        """What `activate` would set."""
+        return {"PATH": f"{self.commands}:{os.environ['PATH']}"}
+
+
+def ours() -> bool:
+    """Whether what is tested is this tree's build, of which wheels are made."""
+    return VERBENA == TARGET / "release" / "verbena"
+
+
+def make(directory: Path) -> Path:
+    """A wheel in an empty directory."""
+    shutil.rmtree(directory, ignore_errors=True)
+    said = _checked([sys.executable, str(BUILD), "--from", str(BUILT), "--out", str(directory)])
+    return Path(said.splitlines()[-1])
+
+
+@functools.cache
+def installation() -> Installation:
+    """The wheel, installed without a package index and without what a compiler would need."""
+    wheel = make(LOGS / "wheel/made")
+    environment = LOGS / "wheel/environment"
+    shutil.rmtree(environment, ignore_errors=True)
+    _checked([sys.executable, "-m", "venv", str(environment)])
+    # The commands that pip needs of the system are none: with nothing in the path nothing can be compiled.
+    _checked([str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index",
+              str(wheel)], PATH="/nowhere")
+    return Installation(wheel, environment)
+
+
+def _checked(command: list[str], **more: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **more})
+    if done.returncode:
+        raise NotInstalled(f"  $ {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def packages() -> str | None:
+    """Where the packages of setup/python.test are, if they are there for this interpreter."""
+    asked = "import sysconfig, pytest, pandas; print(sysconfig.get_path('purelib'), sysconfig.get_python_version())"
+    done = subprocess.run([PYTHON, "-c", asked], capture_output=True, text=True, check=False) if PYTHON.exists() else None
+    if done is None or done.returncode:
+        return None
+    place, version = done.stdout.split()
+    return place if version == "{}.{}".format(*sys.version_info) else None

@@ -1,0 +1,64 @@
+"""The wheel: what it holds, and that a bare virtual environment needs nothing else to use it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable
+
+from harness.build_tree import DEVICE
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.pair import exchange, free_port
+from harness.place import Place
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
+
+from . import contents, python_package
+from .installation import NotInstalled, installation, ours
+
+TITLE = "the wheel in a bare virtual environment"
+REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("strip", "binutils")]
+
+SECONDS = 60
+PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+
+
+def cases() -> list[Case]:
+    """What is in it, its commands, its Python package."""
+    found = {
+        "runs where its name says": contents.portable,
+        "its files are recorded": contents.recorded,
+        "every command starts": commands,
+        "verbena run -- ibv_rc_pingpong -c": pingpong,
+        "import verbena": python_package.environments,
+        "verbena.load": python_package.results,
+        **{call: partial(python_package.pytest, call) for call in python_package.CALLS},
+        "docs/python.md": python_package.guide,
+    }
+    return [Case(name, "wheel", partial(installed, case)) for name, case in found.items()]
+
+
+def installed(case: Callable[[Place], Outcome], place: Place) -> Outcome:
+    """The case, if there is a wheel to try."""
+    if not ours():
+        return skipped("another build than this tree's is tested")
+    try:
+        installation()
+    except NotInstalled as error:
+        return failed("the wheel cannot be made and installed", str(error))
+    return case(place)
+
+
+def commands(place: Place) -> Outcome:
+    """Each is there and says its name and version."""
+    for name in PROGRAMS:
+        ended = place.run(name, installation().command(name, "--version"), SECONDS)
+        if not ended.succeeded or not ended.output.startswith(f"{name} "):
+            return failed(f"{name} does not start", ended.evidence())
+    return passed(f"{len(PROGRAMS)} commands")
+
+
+def pingpong(place: Place) -> Outcome:
+    """Both ends on the adapter, by the installed command."""
+    port = free_port()
+    command = installation().command("verbena", "run", "--", "ibv_rc_pingpong", "-c", "-d", DEVICE, "-p", port)
+    return exchange(place, command, [*command, "127.0.0.1"], port, SECONDS).outcome()
