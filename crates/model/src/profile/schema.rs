@@ -125,8 +125,6 @@ section! {
         /// Through the bridge and the chipset, either way: from the end of a write on the bus until a processor sees
         /// it, from a core's write until it is on the bus.
         bridge: Time,
-        /// Bytes of a processor's writes that the bridge holds. A core that writes more waits.
-        posted: Bytes,
     }
 }
 
