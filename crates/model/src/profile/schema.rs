@@ -484,6 +484,9 @@ section! {
         /// Largest message that is combined by recursive doubling, which sends all of it each time; larger ones are combined in
         /// parts that are then gathered. Without it all are by doubling.
         all_reduce_doubling: Option<Bytes>,
+        /// Largest result that is gathered in ever longer parts; larger ones go round a ring, in parts as they are. Without it none
+        /// does.
+        all_gather_doubling: Option<Bytes>,
         /// Largest message of each to each that goes by way of others (Bruck), in few and longer messages; without it all go to their
         /// receivers, pair by pair.
         all_to_all_forwarding: Option<Bytes>,
