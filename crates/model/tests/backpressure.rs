@@ -74,7 +74,7 @@ prop_compose! {
             settings: vec![
                 (own_send, send as f64),
                 (own_receive, receive as f64),
-                ("infiniscale3.buffer", switch as f64),
+                ("infiniscale.buffer", switch as f64),
                 ("4x-sdr.lanes", lanes as f64),
             ],
             fidelity,
@@ -188,7 +188,7 @@ fn crowd_of_places(buffer: f64) -> (Time, u64, u64, Vec<String>) {
         &[
             ("connectx.send.buffer", buffer),
             ("connectx.receive.buffer", buffer),
-            ("infiniscale3.buffer", buffer),
+            ("infiniscale.buffer", buffer),
         ],
     );
     let cluster = Cluster::of_places(&system, 60);

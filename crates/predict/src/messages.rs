@@ -27,6 +27,8 @@ pub enum Measure {
     Broadcast,
     /// All get what all have together.
     AllReduce,
+    /// All get what each has.
+    AllGather,
     /// Each has something for each.
     AllToAll,
 }
@@ -112,6 +114,13 @@ pub const ALL: &[Entry] = &[
         "osu_allreduce",
     ),
     entry(
+        "mpi.allgather-latency",
+        Measure::AllGather,
+        Processes::AtLeast(2),
+        "How long until all have what each has?",
+        "osu_allgather",
+    ),
+    entry(
         "mpi.alltoall-latency",
         Measure::AllToAll,
         Processes::AtLeast(2),
@@ -158,6 +167,9 @@ impl Measure {
             }),
             Measure::AllReduce => repeated(system, ranks, async move |rank: &Rank| {
                 rank.all_reduce(bytes).await
+            }),
+            Measure::AllGather => repeated(system, ranks, async move |rank: &Rank| {
+                rank.all_gather(bytes).await
             }),
             Measure::AllToAll => repeated(system, ranks, async move |rank: &Rank| {
                 rank.all_to_all(bytes).await

@@ -240,3 +240,29 @@ fn the_two_fidelities_agree() {
         }
     }
 }
+
+#[test]
+fn an_adapter_carries_no_more_messages_than_its_engines_do() {
+    // Millions of messages a second, of so many processes with a queue pair each.
+    let rate = |pairs, overrides: &Overrides| {
+        let bench = Bandwidth {
+            signal_every: 32,
+            ..Bandwidth::of(Operation::inline_write(8)).pairs(pairs)
+        };
+        bandwidth(&system("connectx4-edr", overrides), bench).sent / 8.0
+    };
+    let own = Overrides::none();
+    // Few processes are limited by what posting takes them, many by the adapter: published are 64 to 67 million.
+    let (one, four, many) = (rate(1, &own), rate(4, &own), rate(24, &own));
+    assert!(near(4.0 * one, four, 0.05), "{one} and {four}");
+    assert!((50.0..70.0).contains(&many), "{many}");
+    let twice = Overrides::none().with("connectx4.engines.number", 8.0);
+    assert!(rate(24, &twice) > 1.5 * many);
+    // A queue pair has one engine at a time, however many there are: published are 16 million.
+    let prompt = [("pcie3.cpu.post", 1.0), ("pcie3.cpu.doorbell", 1.0)];
+    let prompt = prompt
+        .iter()
+        .fold(own, |all, (path, value)| all.with(path, *value));
+    let alone = rate(1, &prompt);
+    assert!((15.0..17.0).contains(&alone), "{alone}");
+}

@@ -86,13 +86,59 @@ fn every_benchmark_gives_a_figure() {
 #[test]
 fn collectives_take_longer_with_more_ranks_and_more_bytes() {
     let system = with_library(HEAD);
-    for measure in [Measure::Broadcast, Measure::AllReduce, Measure::AllToAll] {
+    for measure in [
+        Measure::Broadcast,
+        Measure::AllReduce,
+        Measure::AllGather,
+        Measure::AllToAll,
+    ] {
         let figure = |bytes, ranks| measure.figure(&system, bytes, ranks);
         assert!(figure(8, 4) > figure(8, 2), "{measure:?}");
         assert!(figure(65_536, 4) > 2.0 * figure(8, 4), "{measure:?}");
     }
     let barrier = |ranks| Measure::Barrier.figure(&system, 0, ranks);
     assert!(barrier(16) > barrier(4) && barrier(4) > barrier(2));
+}
+
+/// Thakur, Rabenseifner and Gropp (2005): with p ranks a ring takes p - 1 exchanges of a part, Bruck's way one exchange for each
+/// doubling of what a rank has, of p - 1 parts in all. What an exchange takes is measured between two ranks.
+#[test]
+fn gathering_takes_as_many_exchanges_as_published() {
+    let limit = |most: u64| {
+        let key = format!("all_gather_doubling = {{ value = {most}, unit = \"B\", {GOOD} }}\n");
+        with_library(&format!("{HEAD}{key}"))
+    };
+    let (doubling, ring) = (with_library(HEAD), limit(1));
+    let exchange = |bytes| Measure::PingPing.figure(&doubling, bytes, 2);
+    let near = |figure: f64, formula: f64| (figure / formula - 1.0).abs() < 0.05;
+    for (ranks, parts) in [
+        (2, &[1][..]),
+        (8, &[1, 2, 4]),
+        (11, &[1, 2, 4, 3]),
+        (16, &[1, 2, 4, 8]),
+    ] {
+        assert_eq!(parts.iter().sum::<u64>(), ranks - 1);
+        for bytes in [8, 1024, 65_536] {
+            let gather = |system| Measure::AllGather.figure(system, bytes, ranks as usize);
+            let published = (ranks - 1) as f64 * exchange(bytes);
+            let figure = gather(&ring);
+            assert!(
+                near(figure, published),
+                "ring of {ranks}, {bytes} B: {figure} us, {published} by the formula"
+            );
+            let published = parts.iter().map(|n| exchange(n * bytes)).sum::<f64>();
+            let figure = gather(&doubling);
+            assert!(
+                near(figure, published),
+                "{ranks} doubling, {bytes} B: {figure} us, {published} by the formula"
+            );
+        }
+    }
+    // The limit is of the result.
+    let chosen = Measure::AllGather.figure(&limit(8 * 1024), 1024, 8);
+    assert_eq!(chosen, Measure::AllGather.figure(&doubling, 1024, 8));
+    let above = Measure::AllGather.figure(&limit(8 * 1024 - 1), 1024, 8);
+    assert_eq!(above, Measure::AllGather.figure(&ring, 1024, 8));
 }
 
 #[test]

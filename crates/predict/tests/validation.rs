@@ -135,3 +135,32 @@ fn every_curve_can_be_computed() {
         validate(&library(), &curves, 3).expect("the same")
     );
 }
+
+#[test]
+fn what_is_published_of_datagrams_is_computed_of_datagrams() {
+    let (datagrams, others): (Vec<_>, Vec<_>) =
+        curves().into_iter().partition(Curve::is_of_datagrams);
+    assert!(!datagrams.is_empty());
+    // The suite's streams are over connections and take no other service, so no other curve may ask for one.
+    for curve in others {
+        let of_a_stream = curve.benchmark.starts_with("bandwidth.");
+        assert!(!of_a_stream || curve.transport.is_none(), "{}", curve.id);
+    }
+    // Nobody acknowledges a datagram: a slow way back costs it nothing, and a connection's stream its window.
+    let curve = |transport: Option<&str>| {
+        let published = &datagrams[0];
+        let mut profile = published.profile.clone();
+        profile.insert("copper.per_metre".to_owned(), 5e3);
+        Curve {
+            transport: transport.map(str::to_owned),
+            points: published.points[..1].to_vec(),
+            profile,
+            ..published.clone()
+        }
+    };
+    let far = [curve(Some("ud")), curve(None)];
+    let near = validate(&library(), &datagrams[..1], 2).expect("can be computed");
+    let far = validate(&library(), &far, 2).expect("can be computed");
+    assert!(far[0].model[0] > 0.9 * near[0].model[0], "{far:?}");
+    assert!(far[1].model[0] < 0.3 * near[0].model[0], "{far:?}");
+}

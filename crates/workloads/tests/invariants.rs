@@ -35,7 +35,7 @@ const SYSTEMS: [(&str, &[(&str, f64)]); 5] = [
         &[
             ("connectx.send.buffer", 4.0),
             ("connectx.receive.buffer", 4.0),
-            ("infiniscale4.buffer", 4.0),
+            ("infiniscale.buffer", 4.0),
         ],
     ),
     ("infinihost3-ddr", &[]),

@@ -17,7 +17,7 @@ pub struct PcixModel {
     memory: Rc<MemoryModel>,
     bus: Server,
     slots: Semaphore,
-    /// A processor's writes under way.
+    /// A processor's writes under way: the bridge holds a burst, and a core that writes more waits.
     posted: Space,
 }
 
@@ -29,7 +29,7 @@ impl PcixModel {
             memory,
             bus: Server::new(),
             slots: Semaphore::new(sim, profile.read_slots.0 as usize),
-            posted: Space::new(profile.posted.0),
+            posted: Space::new(profile.burst.0),
             profile: profile.clone(),
         }
     }

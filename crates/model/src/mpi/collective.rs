@@ -109,10 +109,33 @@ impl Rank {
         }
         let part = bytes.div_ceil(size as u64);
         Box::pin(self.scatter(part)).await;
-        // All gather from their neighbours, round a ring.
+        self.gather_round_a_ring(part).await;
+    }
+
+    /// All get the `bytes` of each: Bruck's way, or above the library's limit, which is of the result, round a ring.
+    pub async fn all_gather(&self, bytes: u64) {
+        let limit = self.world.mpi.all_gather_doubling;
+        if limit.is_some_and(|most| self.size() as u64 * bytes > most.0) {
+            return Box::pin(self.gather_round_a_ring(bytes)).await;
+        }
+        // Each step doubles what a rank has, but the last one: there it lacks less than that.
+        let size = self.size();
+        let mut have = 1;
+        while have < size {
+            let to = (self.number + size - have) % size;
+            let from = (self.number + have) % size;
+            let lacking = have.min(size - have) as u64;
+            self.exchange(to, lacking * bytes, from).await;
+            have *= 2;
+        }
+    }
+
+    /// Each rank hands on what it got from its neighbour before, until all have the `bytes` of all.
+    async fn gather_round_a_ring(&self, bytes: u64) {
+        let size = self.size();
         let (to, from) = ((self.number + 1) % size, (self.number + size - 1) % size);
         for _ in 1..size {
-            self.exchange(to, part, from).await;
+            self.exchange(to, bytes, from).await;
         }
     }
 

@@ -125,8 +125,6 @@ section! {
         /// Through the bridge and the chipset, either way: from the end of a write on the bus until a processor sees
         /// it, from a core's write until it is on the bus.
         bridge: Time,
-        /// Bytes of a processor's writes that the bridge holds. A core that writes more waits.
-        posted: Bytes,
     }
 }
 
@@ -486,6 +484,9 @@ section! {
         /// Largest message that is combined by recursive doubling, which sends all of it each time; larger ones are combined in
         /// parts that are then gathered. Without it all are by doubling.
         all_reduce_doubling: Option<Bytes>,
+        /// Largest result that is gathered in ever longer parts; larger ones go round a ring, in parts as they are. Without it none
+        /// does.
+        all_gather_doubling: Option<Bytes>,
         /// Largest message of each to each that goes by way of others (Bruck), in few and longer messages; without it all go to their
         /// receivers, pair by pair.
         all_to_all_forwarding: Option<Bytes>,

@@ -36,6 +36,8 @@ pub struct Bandwidth {
     pub direction: Direction,
     /// Different buffers, used in turn.
     pub buffers: u64,
+    /// Messages for which one completion is asked, fewer with a small window.
+    pub signal_every: u64,
     /// Level of detail.
     pub fidelity: Fidelity,
 }
@@ -52,6 +54,7 @@ impl Bandwidth {
             messages: (8_000_000 / operation.bytes.max(1)).clamp(48, 1000),
             direction: Direction::One,
             buffers: 1,
+            signal_every: 1,
             fidelity: Fidelity::Packet,
         }
     }
@@ -160,13 +163,13 @@ async fn keep_window(
     received: Rc<Tally>,
 ) {
     let sim = process.sim().clone();
-    let completions: Mailbox<()> = Mailbox::new(&sim);
-    let mut outstanding = 0;
+    let completions: Mailbox<u64> = Mailbox::new(&sim);
+    let every = bench.signal_every.min(bench.window / 2).max(1);
+    let (mut outstanding, mut covered) = (0, 0);
     for number in 0..bench.messages {
-        if outstanding == bench.window {
-            completions.receive().await;
+        while outstanding == bench.window {
+            outstanding -= completions.receive().await;
             process.take_completion().await;
-            outstanding -= 1;
         }
         let mut request = bench.operation.request();
         let buffer = number % bench.buffers;
@@ -177,18 +180,22 @@ async fn keep_window(
         let bytes = bench.operation.bytes;
         let (own, tally) = (sim.clone(), received.clone());
         request.placed = Some(Box::new(move || tally.add(bytes, own.now())));
-        let (own, tally, done) = (sim.clone(), sent.clone(), completions.clone());
-        request.completed = Some(Box::new(move || {
-            tally.add(bytes, own.now());
-            done.send(());
-        }));
+        covered += 1;
+        // Each connection reports in its own order, so with several every message is asked for.
+        if covered == every || number + 1 == bench.messages || pairs.len() > 1 {
+            let (own, tally, done) = (sim.clone(), sent.clone(), completions.clone());
+            let messages = std::mem::take(&mut covered);
+            request.completed = Some(Box::new(move || {
+                tally.add(bytes * messages, own.now());
+                done.send(messages);
+            }));
+        }
         let pair = &pairs[number as usize % pairs.len()];
         process.post(pair, vec![request]).await;
         outstanding += 1;
     }
     while outstanding > 0 {
-        completions.receive().await;
+        outstanding -= completions.receive().await;
         process.take_completion().await;
-        outstanding -= 1;
     }
 }

@@ -83,6 +83,11 @@ pub(super) const DRIVERS: &[Entry] = &[
         &[("size", 8), ("ranks", 4)],
     ),
     (
+        "mpi.allgather-latency",
+        Driver::Messages(Measure::AllGather),
+        &[("size", 8), ("ranks", 4)],
+    ),
+    (
         "mpi.alltoall-latency",
         Driver::Messages(Measure::AllToAll),
         &[("size", 8), ("ranks", 4)],

@@ -66,6 +66,13 @@ pub struct Curve {
     pub points: Vec<(u64, f64)>,
 }
 
+impl Curve {
+    /// Whether it is a stream of datagrams.
+    pub fn is_of_datagrams(&self) -> bool {
+        self.benchmark == "bandwidth.send" && self.transport.as_deref() == Some("ud")
+    }
+}
+
 /// The validation data cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {

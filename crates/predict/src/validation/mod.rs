@@ -7,11 +7,12 @@ mod load;
 
 pub use load::{Curve, Source, ValidationError, shipped};
 
-use crate::bench::{Ranks, mpi_latency};
+use crate::bench::{Bandwidth, Operation, Ranks, bandwidth, mpi_latency};
 use crate::suite::Suite;
 use crate::workers::in_order;
 use serde::Serialize;
 use std::fmt::Write;
+use verbena_model::adapter::{Kind, Placement, Transport};
 use verbena_model::profile::{Error, Library, Overrides, System};
 
 /// Points of one curve that make measurements the curve itself, and no coincidence.
@@ -56,6 +57,9 @@ fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
     if curve.benchmark == "mpi.latency" {
         return mpi_latency(system, Ranks::Apart, bytes);
     }
+    if curve.is_of_datagrams() {
+        return datagrams(system, curve, bytes);
+    }
     let name = verbena_workloads::find(&curve.benchmark).map(|benchmark| benchmark.name);
     let name = name.unwrap_or_else(|| panic!("the suite has a benchmark {}", curve.benchmark));
     let mut suite = Suite::new(system, name).size(bytes);
@@ -69,6 +73,20 @@ fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
         suite = suite.signal_every(every);
     }
     suite.figure()
+}
+
+/// The rate at which datagrams leave, 10^6 bytes a second: the suite's streams are over connections.
+fn datagrams(system: &System, curve: &Curve, bytes: u64) -> f64 {
+    let placement = match bytes <= u64::from(curve.inline.unwrap_or(0)) {
+        true => Placement::Inline,
+        false => Placement::Reference,
+    };
+    let stream = Bandwidth {
+        transport: Transport::Datagram,
+        signal_every: curve.signal_every.unwrap_or(1),
+        ..Bandwidth::of(Operation::new(Kind::Send, bytes, placement))
+    };
+    bandwidth(system, stream).sent
 }
 
 /// Computes curves on `threads` threads; the result does not depend on their number.
