@@ -11,7 +11,7 @@
 use crate::context::{Context, Record};
 use std::future::Future;
 use verbena_fabric::{Error, Fabric, Group};
-use verbena_measure::result::{Failure, Parameters};
+use verbena_measure::result::{Failure, Parameters, Value};
 
 const DATA: u8 = 0;
 const FAILED: u8 = 1;
@@ -132,6 +132,10 @@ pub async fn attempt<F: Fabric, T>(
     parameters: &Parameters,
     point: impl Future<Output = Outcome<T>>,
 ) -> Result<Option<T>, Error> {
+    if let Some(reason) = not_asked_for(context, parameters) {
+        context.emit(failure(context, parameters, reason, true));
+        return Ok(None);
+    }
     // An interruption noticed by one process ends the point for all.
     let outcome = match point.await {
         Ok(_) if context.fabric.stopping() => Err(Stop::Mine(Error::Interrupted)),
@@ -160,14 +164,34 @@ pub async fn attempt<F: Fabric, T>(
             reason,
             unsupported,
         } => {
-            context.emit(Record::Failure(Failure {
-                benchmark: context.benchmark.to_owned(),
-                launch: context.launch,
-                parameters: parameters.clone(),
-                reason,
-                unsupported,
-            }));
+            context.emit(failure(context, parameters, reason, unsupported));
             Ok(None)
         }
     }
+}
+
+/// Why a point is none of those that the user wants: most benchmarks go over one transport, whatever is asked for.
+fn not_asked_for<F: Fabric>(context: &Context<'_, F>, parameters: &Parameters) -> Option<String> {
+    // Footprints are told under other words as well, which nobody can ask for.
+    const TRANSPORTS: [&str; 4] = ["rc", "uc", "ud", "xrc"];
+    let Some(Value::Word(transport)) = parameters.get("transport") else {
+        return None;
+    };
+    let is_left_out = TRANSPORTS.contains(&&**transport) && !context.wants(transport);
+    is_left_out.then(|| format!("it is measured over {transport}, which --transports leaves out"))
+}
+
+fn failure<F: Fabric>(
+    context: &Context<'_, F>,
+    parameters: &Parameters,
+    reason: String,
+    unsupported: bool,
+) -> Record {
+    Record::Failure(Failure {
+        benchmark: context.benchmark.to_owned(),
+        launch: context.launch,
+        parameters: parameters.clone(),
+        reason,
+        unsupported,
+    })
 }
