@@ -118,7 +118,7 @@ fn every_curve_can_be_computed() {
         }
     };
     let curves: Vec<_> = curves().into_iter().map(ends).collect();
-    let validated = validate(&library(), &curves, 1).expect("systems and values are there");
+    let validated = validate(&library(), &curves, 2).expect("systems and values are there");
     for result in &validated {
         assert!(
             result.model.iter().all(|figure| *figure > 0.0),
@@ -130,10 +130,10 @@ fn every_curve_can_be_computed() {
         assert!(errors[errors.len() - 1].abs() < 1.0, "{result:?}");
         assert!(errors[0].abs() < 2.0, "{result:?}");
     }
-    assert_eq!(
-        validated,
-        validate(&library(), &curves, 3).expect("the same")
-    );
+    // Whatever number of threads computes them; some, for the time that it takes.
+    let some = curves.len() / 6;
+    let alone = validate(&library(), &curves[..some], 1).expect("the same");
+    assert_eq!(validated[..some], alone);
 }
 
 #[test]
