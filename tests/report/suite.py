@@ -14,6 +14,7 @@ from harness.build_tree import LOGS, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
+from harness.planted import plant
 from harness.requirement import Tool
 
 from . import page
@@ -216,13 +217,13 @@ def two_runs(place: Place) -> Outcome:
     runs = [SHARED / "two" / name for name in ("a", "b")]
     for run in runs:
         clear(run)
-        ended = place.run("bench", [str(VERBENA), "bench", *few, "--quick", "--launches", "3", "--out", str(run)], SECONDS)
-        if not (run / "results.jsonl").exists():
-            return failed("there is no run", ended.evidence())
-    first = records(runs[0] / "results.jsonl")
-    # How far the machine moved between the two is not what is asked here: both have the first one's figures, but for a factor.
-    plant(runs[0] / "results.jsonl", first, {})
-    plant(runs[1] / "results.jsonl", first, {"latency.write": 1.5})
+    ended = place.run("bench", [str(VERBENA), "bench", *few, "--quick", "--launches", "3", "--out", str(runs[0])], SECONDS)
+    first, second = (run / "results.jsonl" for run in runs)
+    if not first.exists():
+        return failed("there is no run", ended.evidence())
+    runs[1].mkdir(parents=True, exist_ok=True)
+    plant(first, second, lambda point: 1.5 if point["benchmark"] == "latency.write" else 1)
+    plant(first, first)
     report = place.directory / "report.html"
     ended = place.run("report", [str(VERBENA), "report", *map(str, runs), "--out", str(report)], SECONDS)
     if not ended.succeeded:
@@ -240,27 +241,6 @@ def two_runs(place: Place) -> Outcome:
     if any(labels != ["software", "software (2)"] for labels in questions.values()):
         return failed(f"not both runs are drawn: {questions}")
     return passed(f"{len(ratios)} ratios, first {ratios[0]['key']}")
-
-
-def plant(results: Path, measured: list[dict], factors: dict[str, float]) -> None:
-    """Gives each point of a run what the first launch measured there, times its benchmark's factor; launches agree within 1 %."""
-    settled: dict[str, float] = {}
-    lines = []
-    for record in records(results):
-        if record["record"] == "point":
-            point = point_of(record)
-            if point not in settled:
-                found = [other for other in measured if other["record"] == "point" and point_of(other) == point]
-                settled[point] = found[0]["metrics"][0]["value"] if found else record["metrics"][0]["value"]
-            near = 1 + (record["launch"] % 3 - 1) / 100
-            record["metrics"][0]["value"] = settled[point] * near * factors.get(record["benchmark"], 1)
-        lines.append(json.dumps(record))
-    results.write_text("\n".join(lines) + "\n")
-
-
-def point_of(record: dict) -> str:
-    """What a point is of, whichever launch measured it."""
-    return record["benchmark"] + json.dumps(record["parameters"], sort_keys=True)
 
 
 def offline(place: Place) -> Outcome:
