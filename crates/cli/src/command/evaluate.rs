@@ -1,7 +1,7 @@
 //! `verbena evaluate`: all benchmarks, one report. Beside what was measured stand models of real adapters, in quick form.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -33,12 +33,12 @@ pub struct Arguments {
 }
 
 /// Set-up, build and evaluation together are to take a quarter of an hour.
-const MINUTES: u32 = 11;
+const LIMIT: Duration = Duration::from_secs(11 * 60);
 
 /// Runs all benchmarks on each target and draws the report.
 pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
-    arguments.options.minutes.get_or_insert(MINUTES);
+    arguments.options.minutes.get_or_insert(LIMIT);
     let out = arguments.out.clone().unwrap_or_else(|| {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -4,6 +4,7 @@ use super::route::RouteOptions;
 use super::target::Target;
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
+use std::time::Duration;
 use verbena_workloads::{Mode, Options};
 
 /// Options of a measurement.
@@ -33,9 +34,9 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub launches: Option<u32>,
 
-    /// Begin no launch that would end later [default: none for `bench`, 11 for `evaluate`]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub minutes: Option<u32>,
+    /// Begin no launch that would end later, such as 11 or 0.5 [default: none for `bench`, 11 for `evaluate`]
+    #[arg(long, value_name = "N", value_parser = minutes)]
+    pub minutes: Option<Duration>,
 
     /// Message sizes in bytes, KiB (4K) or MiB (1M)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
@@ -169,6 +170,19 @@ impl MeasureOptions {
 }
 
 /// A size as typed: bytes, or a number of KiB, MiB or GiB by the first letter.
+/// Longest time that can be asked for, in minutes: a week.
+const LONGEST: f64 = 10_000.0;
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no number of minutes"))?;
+    match minutes > 0.0 && minutes <= LONGEST {
+        true => Ok(Duration::from_secs_f64(60.0 * minutes)),
+        false => Err(format!("{text} is not between 0 and {LONGEST} minutes")),
+    }
+}
+
 fn size(text: &str) -> Result<usize, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[number.len()..] {
@@ -198,7 +212,17 @@ pub fn mode(word: &str) -> Mode {
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::{minutes, size};
+    use std::time::Duration;
+
+    #[test]
+    fn times_as_typed() {
+        assert_eq!(minutes("11"), Ok(Duration::from_secs(660)));
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        for wrong in ["", "0", "-1", "NaN", "inf", "10001", "2m"] {
+            assert!(minutes(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_as_typed() {

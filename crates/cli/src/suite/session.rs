@@ -178,10 +178,8 @@ impl Session<'_> {
 
     /// Whether a launch, as long as those before it, would end too late.
     pub(super) fn is_too_late(&self, started: Instant, number: u32) -> bool {
-        let minutes = |minutes| Duration::from_secs(60) * minutes;
-        let limit = self.options.minutes.map(minutes);
         let after = started.elapsed() * (number + 1) / number.max(1);
-        number > 0 && limit.is_some_and(|limit| after > limit)
+        number > 0 && self.options.minutes.is_some_and(|limit| after > limit)
     }
 }
 
