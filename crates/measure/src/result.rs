@@ -304,6 +304,9 @@ pub struct Conduct {
     /// Who read what arrived, while the clock ran: `receiver`, `initiator` or `nobody`. `None` where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<String>,
+    /// Whether it was measured on the way to a knee: where depends on what this launch saw, so no other need have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub search: bool,
 }
 
 /// One measured point.

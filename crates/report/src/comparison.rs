@@ -89,7 +89,7 @@ fn curve(benchmark: &str, parameters: &Parameters, metric: &str) -> String {
 
 /// Compares two runs by their headline metrics.
 pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
-    let (first, second) = (rows(a), rows(b));
+    let [first, second] = [a, b].map(measured_alike);
     let key_of = |row: &Row| key(&row.benchmark, &row.parameters);
     let others: HashMap<String, &Row> = second.iter().map(|row| (key_of(row), row)).collect();
     let mut pairs = Vec::new();
@@ -130,6 +130,13 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
             .map(|(differ, of)| differ.note(of))
             .collect(),
     }
+}
+
+/// The rows of points that every launch measures: where a knee was looked for is no property of the adapter.
+fn measured_alike(run: &Loaded) -> Vec<Row> {
+    let mut rows = rows(run);
+    rows.retain(|row| !row.searched);
+    rows
 }
 
 /// The headline of one of two rows that the other has too.

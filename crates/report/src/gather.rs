@@ -58,6 +58,8 @@ pub struct Row {
     pub warnings: Vec<Warning>,
     /// Whether the data was checked in every launch.
     pub validated: bool,
+    /// Whether it was measured on the way to a knee alone, which other launches looked for elsewhere.
+    pub searched: bool,
 }
 
 impl Row {
@@ -200,9 +202,8 @@ fn vote<'a>(run: &Loaded, said: &[&'a Finding]) -> Voted<'a> {
 
 fn row(points: &[&Point]) -> Row {
     let first = points[0];
-    let figures: Vec<Figure> = first
-        .metrics
-        .iter()
+    let figures: Vec<Figure> = metrics(points)
+        .into_iter()
         .map(|metric| figure(points, metric))
         .collect();
     let mut warnings: Vec<Warning> = Vec::new();
@@ -222,7 +223,33 @@ fn row(points: &[&Point]) -> Row {
         figures,
         warnings,
         validated: points.iter().all(|point| point.conduct.validated),
+        searched: points.iter().all(|point| point.conduct.search),
     }
+}
+
+/// The metrics that the launches have, each once: first those of a launch whose headline is most launches' headline (a rate of all
+/// processes together may be refused in one launch and known in the others), then what only others have.
+fn metrics<'a>(points: &[&'a Point]) -> Vec<&'a Metric> {
+    fn headline(point: &Point) -> Option<&str> {
+        point.metrics.first().map(|metric| metric.name.as_str())
+    }
+    let votes = |point: &&&Point| {
+        let same = |other: &&&Point| headline(other) == headline(point);
+        points.iter().filter(same).count()
+    };
+    // Of several with as many votes, the first launch's.
+    let chosen = points.iter().rev().max_by_key(votes);
+    let mut found: Vec<&Metric> = Vec::new();
+    for metric in chosen
+        .into_iter()
+        .chain(points)
+        .flat_map(|point| &point.metrics)
+    {
+        if found.iter().all(|known| known.name != metric.name) {
+            found.push(metric);
+        }
+    }
+    found
 }
 
 fn figure(points: &[&Point], first: &Metric) -> Figure {
@@ -288,5 +315,24 @@ mod tests {
                 .iter()
                 .any(|w| matches!(w, Warning::TwoLevels(_)))
         );
+    }
+
+    #[test]
+    fn the_headline_is_that_of_most_launches() {
+        let metric = |name: &str, value| Metric::figure(name, "bytes/s", Better::Higher, value);
+        let point = |metrics: Vec<Metric>| Point {
+            metrics,
+            ..Point::default()
+        };
+        let refused = point(vec![metric("each", 1.0)]);
+        let known = |value| point(vec![metric("all", value), metric("rate", value)]);
+        let launches = [refused, known(5.0), known(7.0)];
+        let row = row(&launches.iter().collect::<Vec<_>>());
+        let names: Vec<&str> = row.figures.iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["all", "rate", "each"]);
+        assert_eq!(row.figures[0].launches, [5.0, 7.0]);
+        // As many votes: the first launch's.
+        let two = super::row(&launches[..2].iter().collect::<Vec<_>>());
+        assert_eq!(two.figures[0].name, "each");
     }
 }

@@ -30,8 +30,8 @@ pub struct Rated {
 }
 
 impl Rated {
-    /// The metrics of messages of `bytes`: bandwidth and message rate of all together; where that is refused, the median
-    /// process's bandwidth alone.
+    /// The metrics of messages of `bytes`: bandwidth and message rate of all together, unless that is refused, and the median
+    /// process's bandwidth, where there are several or nothing else is known: launches may differ in what they refuse.
     pub fn metrics(&self, bytes: usize, bound: Option<Bound>) -> Vec<Metric> {
         let scaled = |sample: &Sample| {
             Sample::new(
@@ -42,22 +42,26 @@ impl Rated {
                     .collect(),
             )
         };
+        let mut metrics = Vec::new();
         if let Some(rates) = &self.together
             && let Some(bandwidths) = scaled(rates)
         {
-            return vec![
+            metrics = vec![
                 Metric::rate("bandwidth", "bytes/s", &bandwidths).bounded(bound),
                 Metric::rate("message-rate", "1/s", rates),
             ];
         }
-        let each = Sample::new(self.by_rank.iter().flatten().copied().collect());
-        let median = each.map_or(f64::NAN, |sample| sample.median()) * bytes as f64;
-        vec![Metric::figure(
-            "median-process-bandwidth",
-            "bytes/s",
-            Better::Higher,
-            median,
-        )]
+        let each: Vec<f64> = self.by_rank.iter().flatten().copied().collect();
+        if metrics.is_empty() || each.len() > 1 {
+            let median = Sample::new(each).map_or(f64::NAN, |sample| sample.median());
+            metrics.push(Metric::figure(
+                "median-process-bandwidth",
+                "bytes/s",
+                Better::Higher,
+                median * bytes as f64,
+            ));
+        }
+        metrics
     }
 }
 
@@ -129,6 +133,7 @@ pub async fn rate<F: Fabric>(
         disturbed: blocks.looks.share(),
         footprint: None,
         reader: None,
+        search: false,
     };
     Ok(Rated {
         together,

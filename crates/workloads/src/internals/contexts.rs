@@ -6,7 +6,7 @@
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Mode, Record, Sweep};
-use crate::internals::narrow::narrow;
+use crate::internals::narrow::{Purpose, narrow};
 use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
@@ -25,7 +25,8 @@ pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let mut curve = Vec::new();
     for number in numbers(context) {
-        if let Some(value) = measure(context, number, number, pair, "active").await? {
+        let value = measure(context, [number; 2], pair, "active", Purpose::Curve).await?;
+        if let Some(value) = value {
             curve.push((number as f64, value));
         }
     }
@@ -34,8 +35,11 @@ pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
         .map(|point| point.0 as usize)
         .max()
         .unwrap_or(1);
-    measure(context, most, 1, pair, "created").await?;
-    let between = async |middle: usize| measure(context, middle, middle, pair, "active").await;
+    measure(context, [most, 1], pair, "created", Purpose::Curve).await?;
+    let between = async |middle: usize| {
+        let numbers = [middle; 2];
+        measure(context, numbers, pair, "active", Purpose::Search).await
+    };
     let knee = narrow(curve, between).await?;
     report(context, knee, "context-knee", "queue pairs");
     Ok(())
@@ -55,29 +59,25 @@ fn numbers<F: Fabric>(context: &Context<'_, F>) -> Vec<usize> {
 
 async fn measure<F: Fabric>(
     context: &Context<'_, F>,
-    created: usize,
-    used: usize,
+    [created, used]: [usize; 2],
     pair: [usize; 2],
-    control: &str,
+    series: &str,
+    purpose: Purpose,
 ) -> Result<Option<f64>> {
     let parameters = parameters! {
         "queue-pairs" => created, "used" => used, "size" => SIZE, "transport" => "rc",
-        "series" => control,
+        "series" => series,
     };
-    attempt(
-        context,
-        &parameters,
-        point(context, &parameters, created, used, pair),
-    )
-    .await
+    let point = point(context, &parameters, [created, used], pair, purpose);
+    attempt(context, &parameters, point).await
 }
 
 async fn point<F: Fabric>(
     context: &Context<'_, F>,
     parameters: &Parameters,
-    created: usize,
-    used: usize,
+    [created, used]: [usize; 2],
     pair: [usize; 2],
+    purpose: Purpose,
 ) -> Outcome<f64> {
     let rank = context.rank();
     let peers = match pair.iter().position(|&member| member == rank) {
@@ -103,7 +103,7 @@ async fn point<F: Fabric>(
     } else {
         Role::Idle
     };
-    let sampled = sample_rounds(
+    let mut sampled = sample_rounds(
         context,
         &[pair[0]],
         role,
@@ -112,6 +112,7 @@ async fn point<F: Fabric>(
         async |i| one_write(&wired, (i % used as u64) as usize).await,
     )
     .await?;
+    sampled.conduct.search = purpose == Purpose::Search;
     let median = sampled.together().map_or(f64::NAN, |times| times.median());
     emit(
         context,

@@ -6,6 +6,15 @@ use verbena_measure::stats::knee::{self, Knee};
 /// A knee is narrow enough when its ends differ by less.
 const NARROW: f64 = 1.06;
 
+/// What a point is measured for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The curve, which every launch measures alike.
+    Curve,
+    /// Narrowing its knee, which each launch does where it sees one.
+    Search,
+}
+
 /// The knee of a curve over a capacity, `measure`d at more capacities until it is narrow, cannot be measured there, or
 /// does not move any more. None if the curve has none.
 ///

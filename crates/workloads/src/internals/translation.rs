@@ -5,7 +5,7 @@ use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::size::{Ways, bound};
 use crate::context::{Context, Mode, Sweep};
 use crate::internals::contexts::report;
-use crate::internals::narrow::narrow;
+use crate::internals::narrow::{Purpose, narrow};
 use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
@@ -125,11 +125,11 @@ pub async fn footprint<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     };
     let mut curve = Vec::new();
     for pages in (0..=highest).map(|i| 1usize << i) {
-        if let Some(value) = pages_point(context, pages, pair).await? {
+        if let Some(value) = pages_point(context, pages, pair, Purpose::Curve).await? {
             curve.push((pages as f64, value));
         }
     }
-    let between = async |middle: usize| pages_point(context, middle, pair).await;
+    let between = async |middle| pages_point(context, middle, pair, Purpose::Search).await;
     let knee = narrow(curve, between).await?;
     report(context, knee, "translation-knee", "pages");
     Ok(())
@@ -139,6 +139,7 @@ async fn pages_point<F: Fabric>(
     context: &Context<'_, F>,
     pages: usize,
     pair: [usize; 2],
+    purpose: Purpose,
 ) -> Result<Option<f64>> {
     let parameters = parameters! { "pages" => pages, "size" => SIZE, "transport" => "rc" };
     let point = async {
@@ -155,7 +156,7 @@ async fn pages_point<F: Fabric>(
         } else {
             Role::Idle
         };
-        let sampled = sample_rounds(
+        let mut sampled = sample_rounds(
             context,
             &[pair[0]],
             role,
@@ -173,6 +174,7 @@ async fn pages_point<F: Fabric>(
             },
         )
         .await?;
+        sampled.conduct.search = purpose == Purpose::Search;
         let median = sampled.together().map_or(f64::NAN, |times| times.median());
         emit(
             context,

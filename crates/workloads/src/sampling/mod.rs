@@ -162,6 +162,7 @@ pub async fn sample_rounds<F: Fabric>(
         disturbed: None,
         footprint: None,
         reader: None,
+        search: false,
     };
     let sampled = Sampled {
         singles: Vec::new(),
