@@ -283,6 +283,9 @@ def bodies_that_do_not_come(place: Place) -> Outcome:
         slow.socket.settimeout(SECONDS)
         if not slow.closed():
             return failed("half a header is waited for")
+        # The service would wait for them when it is stopped.
+        for peer in hoarders:
+            peer.close()
         return passed() if alive(service) else failed("an honest client is not served")
 
 
