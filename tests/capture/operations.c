@@ -274,7 +274,7 @@ static void answering(struct peer *peer)
 	expect_receives(&side, 5 + 4 + 2 + 2);
 	/* The other side has sent once more, and found no receive. */
 	peer_meet(peer);
-	usleep(20000);
+	usleep(200000);
 	post_receives(&side, RC, 1);
 	expect_receives(&side, 1);
 	peer_meet(peer);

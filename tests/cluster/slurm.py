@@ -12,7 +12,7 @@ import time
 from harness.process import Ended, Process
 from roce.hosts import Host, Hosts, SetupFailed
 
-SECONDS = 30
+SECONDS = 120
 # Known to /etc/passwd of every Debian, and that is all that Slurm wants of the user.
 USER, UID = "daemon", "1"
 NAMES = ("one", "two")
@@ -102,7 +102,7 @@ class Slurm:
         """Until both nodes can be used."""
         deadline = time.monotonic() + SECONDS
         while True:
-            states = self._as_user("sinfo", ["sinfo", "-h", "-N", "-o", "%T"], 10)
+            states = self._as_user("sinfo", ["sinfo", "-h", "-N", "-o", "%T"], SECONDS)
             if states.output.split() == ["idle"] * len(NAMES):
                 return
             ended = [daemon for daemon in self.daemons if not daemon.running]

@@ -187,16 +187,25 @@ static struct cost cost_among(void *(*make)(void), size_t crowd)
 	return cost;
 }
 
-/* Among ten times as many it takes about the same; what grows with their number exceeds the margin. */
-static void check_cost(void *(*make)(void), size_t many)
+/* Among ten times as many it takes about the same. */
+static bool costs_the_same(void *(*make)(void), size_t many)
 {
 	enum { MARGIN = 4 };
 	struct cost few = cost_among(make, many / 10), crowd = cost_among(make, many);
 	printf("among %zu: one more %llu ns, end of one %llu ns; among %zu: %llu ns, %llu ns\n",
 	       many / 10, (unsigned long long)few.one_more, (unsigned long long)few.end_of_one, many,
 	       (unsigned long long)crowd.one_more, (unsigned long long)crowd.end_of_one);
-	CHECK(crowd.one_more < MARGIN * few.one_more);
-	CHECK(crowd.end_of_one < MARGIN * few.end_of_one);
+	return crowd.one_more < MARGIN * few.one_more &&
+	       crowd.end_of_one < MARGIN * few.end_of_one;
+}
+
+/* What grows with their number exceeds the margin each time, what others on the machine cost does not. */
+static void check_cost(void *(*make)(void), size_t many)
+{
+	enum { TRIES = 3 };
+	unsigned try = 1;
+	while (!costs_the_same(make, many))
+		CHECK(try++ < TRIES);
 }
 
 /* A sanitizer's allocator is many times slower, and costs of its own hide those that are looked for. */

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
@@ -13,8 +15,10 @@ from .place import Place
 from .process import Ended, Process, wait_for_any
 
 # How long the other side may take to notice that one has failed. With perftest's defaults a lost
-# peer is noticed after 7 retries of 67 ms.
-GRACE_SECONDS = 10.0
+# peer is noticed after 7 retries of 67 ms; the rest is for a machine that is busy.
+GRACE_SECONDS = 30.0
+# Below those that Linux gives to whoever asks for none (ip_local_port_range), so that nobody is given one before it is used.
+PORTS = range(20_000, 32_000)
 LISTEN_STATE = "0A"
 
 
@@ -39,10 +43,12 @@ class Exchange:
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of loopback that nobody has at this moment."""
+    while True:
+        port = random.choice(PORTS)
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def listening(port: int) -> bool:

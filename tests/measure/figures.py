@@ -51,19 +51,16 @@ def moves_nothing(point: dict) -> bool:
 
 def once_wrong(place: Place) -> Outcome:
     """The floor is the baseline's own, TCP has none, deregistration is without its warm-up, connections cost memory."""
+    if problem := floor_is_the_baseline(place):
+        return problem
     out, memory_out = place.directory / "out", place.directory / "memory"
-    names = ["baseline.cache-line", "baseline.tcp", "latency.write", "internals.registration"]
+    names = ["baseline.tcp", "internals.registration"]
     for options in ([*names, "--quick", "--sizes", "4096", "--out", str(out)],
                     ["internals.footprint", "--launches", "1", "--out", str(memory_out)]):
         ended = place.run("bench", [str(VERBENA), "bench", *options], SECONDS)
         if not ended.succeeded:
             return failed(ended.describe(), ended.evidence())
     of = {name: [p["metrics"] for p in points_of(out) if p["benchmark"] == name] for name in names}
-    baseline = of["baseline.cache-line"][0][0]["value"]
-    floors = [metrics[0]["bound"]["value"] for metrics in of["latency.write"]]
-    # Each is measured at another time, and a processor may be faster or slower by then.
-    if not baseline / 2 < min(floors) <= max(floors) < baseline * 2:
-        return failed(f"the floor is {floors} ns, and the baseline {baseline} ns")
     if any(metrics[0]["bound"] for metrics in of["baseline.tcp"]):
         return failed("TCP has a cache line as its bound")
     both, release = of["internals.registration"][0]
@@ -78,3 +75,21 @@ def once_wrong(place: Place) -> Outcome:
         if sorted(set(rising)) != rising or rising[0] == 0:
             return failed(f"{transport}: 125, 250, 500 and 1000 connections cost {rising} bytes")
     return passed(f"1000 connections cost {', '.join(f'{k} {v[1000] / 1e6:.1f} MB' for k, v in memory.items())}")
+
+
+def floor_is_the_baseline(place: Place) -> Outcome | None:
+    """Each is measured at another time, and a processor may be faster or slower by then: this may come between them now and
+    then, and a floor that is not the baseline's stands out in every run."""
+    seen = []
+    for number in range(5):
+        out = place.directory / f"floor-{number}"
+        ended = place.run("bench", [str(VERBENA), "bench", "baseline.cache-line", "latency.write", "--quick", "--sizes", "4096",
+                                    "--out", str(out)], SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+        of = {point["benchmark"]: point["metrics"][0] for point in points_of(out)}
+        floor, baseline = of["latency.write"]["bound"]["value"], of["baseline.cache-line"]["value"]
+        if baseline / 2 < floor < baseline * 2:
+            return None
+        seen.append((floor, baseline))
+    return failed(f"floors beside their baselines, in ns: {seen}")

@@ -64,7 +64,8 @@ def timely(place: Place) -> Outcome:
     if not ended.succeeded:
         return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
     end = records(out)[-1]
-    if not re.fullmatch(r"[1-9]\d* of 1000 launches fitted into the time", end["reason"] or ""):
+    # A launch more or less, and how long it takes to begin and to end, is the machine's affair.
+    if end["seconds"] > 60 or not re.fullmatch(r"[1-9]\d* of 1000 launches fitted into the time", end["reason"] or ""):
         return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
     return passed(end["reason"])
 

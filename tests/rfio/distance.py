@@ -15,7 +15,7 @@ from .libraries import LIBRARIES, PYTHON
 from .service import Service, noise
 
 #: Seconds that each direction takes.
-WAY = 0.01
+WAY = 0.02
 
 SCRIPT = """
 import ctypes, os, sys, time
@@ -83,10 +83,10 @@ class LongWay:
 
 
 def read_options(place: Place) -> Outcome:
-    """At 20 ms, reads that follow each other take a fraction of the time with READAHEAD and with STREAM."""
+    """At 40 ms, reads that follow each other take a fraction of the time with READAHEAD and with STREAM."""
     with Service(place, "tcp") as service:
         file = service.export / "f"
-        file.write_bytes(noise(12 << 20))
+        file.write_bytes(noise(8 << 20))
         way = LongWay(service.port)
         script = place.directory / "script.py"
         script.write_text(SCRIPT)

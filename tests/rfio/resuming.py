@@ -12,7 +12,7 @@ from harness.build_tree import VERBENA
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .service import Service, noise, same
+from .service import SECONDS, Service, noise, same
 
 SIZE = 48 * (1 << 20) + 12_345
 BLOCK = 256 << 10
@@ -65,7 +65,7 @@ def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) 
                 pass
             if victim == "daemon":
                 service.kill()
-            ended = copy.finish(time.monotonic() + (20 if victim == "daemon" else 0))
+            ended = copy.finish(time.monotonic() + (SECONDS if victim == "daemon" else 0))
             if final.exists() and not same(final, original):
                 return failed("a part has the whole's name", ended.evidence())
             if victim == "daemon":

@@ -121,7 +121,7 @@ class Service:
     def metric(self, name: str) -> int:
         """A counter of the daemon."""
         from urllib.request import urlopen
-        page = urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10).read().decode()
+        page = urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=SECONDS).read().decode()
         return int(re.search(rf"^{re.escape(name)} (\d+)$", page, re.M)[1])
 
 

@@ -53,7 +53,7 @@ def cases() -> Iterator[Case]:
                 "continued trees": promises.continued_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
-    yield Case("READAHEAD and STREAM at 20 ms", "library", distance.read_options)
+    yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)

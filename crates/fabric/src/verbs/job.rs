@@ -359,6 +359,7 @@ mod tests {
     use super::super::hosts::Hosts;
     use super::*;
     use crate::executor::block_on;
+    use std::sync::Barrier;
 
     #[test]
     fn of_a_start_that_makes_no_sense_nothing_is_known() {
@@ -422,8 +423,10 @@ mod tests {
     #[test]
     fn those_that_are_left_go_on_under_new_ranks() {
         let secret = Secret::random();
-        let hub =
-            Hub::patient("127.0.0.1:0", "left", &secret, 4, Duration::from_millis(50)).unwrap();
+        // Longer than a busy machine takes from the first to the last of those who come, who are all connected before.
+        let absence = Duration::from_secs(2);
+        let hub = Hub::patient("127.0.0.1:0", "left", &secret, 4, absence).unwrap();
+        let connected = Barrier::new(3);
         let group = |rank: usize| {
             let patience = Patience::new(Duration::from_secs(20));
             let meet = || Ok(Rendezvous::at(hub.address(), &secret));
@@ -437,11 +440,12 @@ mod tests {
             JobGroup::new(placement, Some(exchange), None, Clock::system(), patience)
         };
         let hung = group(1);
-        let group = &group;
+        let (group, connected) = (&group, &connected);
         std::thread::scope(|scope| {
             for (rank, number) in [(0, 0), (2, 1), (3, 2)] {
                 scope.spawn(move || {
                     let whole = group(rank);
+                    connected.wait();
                     let left = whole.present().unwrap();
                     assert_eq!(left, [0, 2, 3]);
                     let group = whole.among(&left);
