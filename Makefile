@@ -1,4 +1,4 @@
-# make build | install PREFIX=/usr/local | wheel | deb | test | bench | evaluate | nightly | clean
+# make build | xrootd | install PREFIX=/usr/local | wheel | deb | test | bench | evaluate | nightly | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build install wheel deb test bench evaluate nightly clean libraries
+.PHONY: build xrootd install wheel deb test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -25,6 +25,10 @@ libraries:
 	crates/ibverbs/link.sh
 	crates/librfio/link.sh
 	install -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
+
+# The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev).
+xrootd: build
+	xrootd/build $(RELEASE)
 
 # The programs are small; their symbols lie beside them, where debuggers look.
 install: build
@@ -44,6 +48,9 @@ install: build
 	install -m 755 $(LIBRARIES)/librfio.so.2 $(LIBRARIES)/libshift.so.2 $(DESTDIR)$(PREFIX)/lib/
 	ln -sfn librfio.so.2 $(DESTDIR)$(PREFIX)/lib/librfio.so
 	ln -sfn libshift.so.2 $(DESTDIR)$(PREFIX)/lib/libshift.so
+	if [ -f $(LIBRARIES)/libXrdClRfio-5.so ]; then \
+		install -m 755 $(LIBRARIES)/libXrdClRfio-5.so $(DESTDIR)$(PREFIX)/lib/; \
+	fi
 	install -m 644 crates/librfio/include/rfio_api.h $(DESTDIR)$(PREFIX)/include/
 	$(RELEASE)/rfio-manual $(DESTDIR)$(PREFIX)/share
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system

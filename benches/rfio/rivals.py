@@ -50,6 +50,10 @@ class Rival:
         """The command that copies a file, or a directory with everything in it."""
         raise NotImplementedError
 
+    def upload(self, source: Path, name: str) -> list[str]:
+        """The command that copies a directory to the server, under a name that is not there."""
+        raise NotImplementedError
+
     @contextmanager
     def serving(self) -> Iterator["Rival"]:
         """Serves meanwhile."""
@@ -68,8 +72,12 @@ class Rival:
             log.close()
 
     def measure(self, name: str, to: Path) -> Cost:
-        """One copy."""
+        """One copy from the server."""
         return measure(self.process.pid, self.copy(name, to))
+
+    def store(self, source: Path, name: str) -> Cost:
+        """One copy of a directory to the server."""
+        return measure(self.process.pid, self.upload(source, name))
 
 
 def measure(server: int, command: list[str], **environment: str) -> Cost:
@@ -129,13 +137,19 @@ class Rsync(Rival):
     def server(self) -> list[str]:
         configuration = self.place / "rsyncd.conf"
         user = "uid = 0\ngid = 0\n" if os.geteuid() == 0 else ""
-        configuration.write_text(f"{user}use chroot = no\n[export]\npath = {self.export}\nread only = yes\n")
+        configuration.write_text(f"{user}use chroot = no\n[export]\npath = {self.export}\nread only = no\n")
         return ["rsync", "--daemon", "--no-detach", "--address=127.0.0.1", f"--port={self.port}",
                 f"--config={configuration}"]
 
     def copy(self, name: str, to: Path) -> list[str]:
+        # With a slash a directory's contents, not the directory by its name.
+        slash = "/" if (self.export / name).is_dir() else ""
         return ["rsync", "--recursive", "--whole-file", "--inplace",
-                f"rsync://127.0.0.1:{self.port}/export/{name}", str(to)]
+                f"rsync://127.0.0.1:{self.port}/export/{name}{slash}", str(to)]
+
+    def upload(self, source: Path, name: str) -> list[str]:
+        return ["rsync", "--recursive", "--whole-file", "--inplace", f"{source}/",
+                f"rsync://127.0.0.1:{self.port}/export/{name}"]
 
 
 class Scp(Rival):
@@ -159,10 +173,17 @@ class Scp(Rival):
         return [shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin") or "sshd", "-D", "-e", "-f", str(configuration)]
 
     def copy(self, name: str, to: Path) -> list[str]:
+        return [*self.client(), f"127.0.0.1:{self.export / name}", str(to)]
+
+    def upload(self, source: Path, name: str) -> list[str]:
+        return [*self.client(), str(source), f"127.0.0.1:{self.export / name}"]
+
+    def client(self) -> list[str]:
+        """The client, which asks nobody."""
         options = ["-q", "-r", "-P", str(self.port), "-i", str(self.place / "user"), "-F", "none"]
         for option in ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes"):
             options += ["-o", option]
-        return ["scp", *options, f"127.0.0.1:{self.export / name}", str(to)]
+        return ["scp", *options]
 
 
 ALL = (Xrootd, Rsync, Scp)

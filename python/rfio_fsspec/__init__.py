@@ -30,13 +30,16 @@ class RfioFileSystem(AbstractFileSystem):
     root_marker = ""
     #: What fsspec itself gives to every filesystem.
     _GENERAL = {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths",
-                "skip_instance_cache", "auto_mkdir"}
+                "skip_instance_cache"}
 
-    def __init__(self, *arguments: Any, **options: Any):
+    def __init__(self, *arguments: Any, auto_mkdir: bool = True, **options: Any):
+        """`auto_mkdir`: whether the directories above a file that is written are made if they are missing, as stores of
+        objects, and programs made for them, take for granted."""
         if unknown := sorted(set(options) - self._GENERAL):
             raise TypeError(f"rfio:// takes no option {', '.join(unknown)}: who connects and how comes from the environment "
                             "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_TIMEOUT)")
         super().__init__(*arguments, **options)
+        self.auto_mkdir = auto_mkdir
 
     def _url(self, path: str) -> str:
         host, _, rest = self._strip_protocol(path).partition("/")
@@ -45,26 +48,28 @@ class RfioFileSystem(AbstractFileSystem):
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """What a path is."""
         path = self._strip_protocol(path)
-        about = library.stat(self._url(path))
-        kind = "directory" if modes.S_ISDIR(about.mode) else "file"
-        return {"name": path, "size": about.size, "type": kind, "mode": about.mode,
-                "mtime": about.modified}
+        return _described(path, library.examine(self._url(path)))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list:
-        """The entries of a directory; a file is its own only entry."""
+        """The entries of a directory; a file is its own only entry. One request, and one for each symbolic link."""
         path = self._strip_protocol(path).rstrip("/")
-        own = self.info(path)
-        if own["type"] == "file":
-            return [own] if detail else [path]
-        found = [f"{path}/{name}" for name in sorted(library.names(self._url(path)))]
-        return [self._entry(each) for each in found] if detail else found
+        try:
+            found = sorted(library.entries(self._url(path)), key=lambda entry: entry[0])
+        except NotADirectoryError:
+            return [self.info(path)] if detail else [path]
+        if not detail:
+            return [f"{path}/{name}" for name, _ in found]
+        return [self._entry(f"{path}/{name}", about) for name, about in found]
 
-    def _entry(self, path: str) -> dict[str, Any]:
-        """What a name in a directory is. One that leads to nothing is listed all the same, as ls(1) does."""
+    def _entry(self, path: str, about: library.Attributes) -> dict[str, Any]:
+        """What a name in a directory is. A link is what it leads to; one that leads to nothing is listed all the same, as
+        ls(1) does."""
+        if not modes.S_ISLNK(about.mode):
+            return _described(path, about)
         try:
             return self.info(path)
-        except FileNotFoundError:
-            return {"name": path, "size": None, "type": "other"}
+        except OSError:
+            return _described(path, about)
 
     def modified(self, path: str):
         """When a file was last changed."""
@@ -140,6 +145,12 @@ class RfioFileSystem(AbstractFileSystem):
                         cache_options=cache_options, **kwargs)
 
 
+def _described(path: str, about: library.Attributes) -> dict[str, Any]:
+    """Attributes as fsspec has them."""
+    kind = "directory" if modes.S_ISDIR(about.mode) else "file" if modes.S_ISREG(about.mode) else "other"
+    return {"name": path, "size": about.size, "type": kind, "mode": about.mode, "mtime": about.modified / 1e9}
+
+
 def _absolute(start: Optional[int], end: Optional[int], size: int) -> tuple[int, int]:
     begin, stop, _ = slice(start, end).indices(size)
     return begin, max(0, stop - begin)
@@ -159,12 +170,23 @@ class RfioFile(AbstractBufferedFile):
 
     def _initiate_upload(self) -> None:
         if self.mode == "ab":
-            self._file = library.File(self.fs._url(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._file = self._made(self.path, os.O_APPEND)
             return
         directory, _, name = self.path.rpartition("/")
         # Each writer has a name of its own: who is whole last wins, and nobody mixes.
         self._partial = f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
-        self._file = library.File(self.fs._url(self._partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._file = self._made(self._partial, os.O_EXCL)
+
+    def _made(self, path: str, how: int) -> library.File:
+        """A file to write, with the directories above it if need be."""
+        url, flags = self.fs._url(path), os.O_WRONLY | os.O_CREAT | how
+        try:
+            return library.File(url, flags)
+        except FileNotFoundError:
+            if not self.fs.auto_mkdir:
+                raise
+        self.fs.makedirs(self.fs._parent(path), exist_ok=True)
+        return library.File(url, flags)
 
     def _upload_chunk(self, final: bool = False) -> bool:
         self._file.write(self.buffer.getvalue())

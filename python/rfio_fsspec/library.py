@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 OFFSET = ctypes.c_int64
 
@@ -16,35 +15,16 @@ class Range64(ctypes.Structure):
     _fields_ = [("offset", OFFSET), ("length", ctypes.c_int)]
 
 
-class Stat(ctypes.Structure):
-    """`struct stat` of 64-bit Linux on x86 (other platforms lay it out otherwise and are refused)."""
+class Attributes(ctypes.Structure):
+    """`struct rfio_attributes`: what a file is, laid out alike on every platform."""
 
-    _fields_ = [("dev", ctypes.c_uint64), ("ino", ctypes.c_uint64), ("nlink", ctypes.c_uint64),
-                ("mode", ctypes.c_uint32), ("uid", ctypes.c_uint32), ("gid", ctypes.c_uint32),
-                ("pad", ctypes.c_uint32), ("rdev", ctypes.c_uint64), ("size", OFFSET),
-                ("blksize", OFFSET), ("blocks", OFFSET), ("atime", OFFSET), ("atime_ns", OFFSET),
-                ("mtime", OFFSET), ("mtime_ns", OFFSET), ("ctime", OFFSET), ("ctime_ns", OFFSET),
-                ("reserved", OFFSET * 3)]
-
-
-class Dirent(ctypes.Structure):
-    """`struct dirent64`."""
-
-    _fields_ = [("ino", ctypes.c_uint64), ("off", OFFSET), ("reclen", ctypes.c_uint16),
-                ("type", ctypes.c_uint8), ("name", ctypes.c_char * 256)]
-
-
-class Attributes(NamedTuple):
-    """What the filesystem needs to know of a file."""
-
-    mode: int
-    size: int
-    modified: float
+    _fields_ = [("device", ctypes.c_uint64), ("inode", ctypes.c_uint64), ("links", ctypes.c_uint64),
+                ("size", ctypes.c_uint64), ("blocks", ctypes.c_uint64), ("accessed", ctypes.c_int64),
+                ("modified", ctypes.c_int64), ("changed", ctypes.c_int64), ("mode", ctypes.c_uint32),
+                ("owner", ctypes.c_uint32), ("group", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
 
 
 def _load() -> ctypes.CDLL:
-    if os.uname().machine != "x86_64":
-        raise ImportError("rfio_fsspec knows the C layouts of x86_64 only")
     # In Verbena's wheel the library lies beside this package; elsewhere the dynamic linker knows it.
     beside = Path(__file__).resolve().parent.parent / "verbena/lib/librfio.so.2"
     name = os.environ.get("RFIO_LIBRARY", str(beside) if beside.is_file() else "librfio.so.2")
@@ -53,21 +33,19 @@ def _load() -> ctypes.CDLL:
     signatures = {
         "rfio_open64": (integer, [text, integer, integer]),
         "rfio_close": (integer, [integer]),
-        "rfio_read64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size]),
+        "rfio_pread64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size, OFFSET]),
         "rfio_write64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size]),
-        "rfio_lseek64": (OFFSET, [integer, OFFSET, integer]),
         "rfio_preseek64": (integer, [integer, ctypes.POINTER(Range64), integer]),
-        "rfio_stat64": (integer, [text, ctypes.POINTER(Stat)]),
+        "rfio_examine": (integer, [text, ctypes.POINTER(Attributes)]),
         "rfio_mkdir": (integer, [text, integer]),
         "rfio_rmdir": (integer, [text]),
         "rfio_unlink": (integer, [text]),
         "rfio_rename": (integer, [text, text]),
         "rfio_opendir": (ctypes.c_void_p, [text]),
-        "rfio_readdir64": (ctypes.POINTER(Dirent), [ctypes.c_void_p]),
+        "rfio_readentry": (integer, [ctypes.c_void_p, text, size, ctypes.POINTER(Attributes)]),
         "rfio_closedir": (integer, [ctypes.c_void_p]),
         "rfio_serror": (text, []),
         "rfio_serrno": (integer, []),
-        "rfiosetopt": (integer, [integer, ctypes.POINTER(integer), integer]),
     }
     for function, (result, arguments) in signatures.items():
         getattr(library, function).restype = result
@@ -86,22 +64,23 @@ def _checked(result: int, path: str = "") -> int:
     raise OSError(number, sentence, path or None)
 
 
-def stat(url: str) -> Attributes:
-    """What a path is."""
-    found = Stat()
-    _checked(_library.rfio_stat64(os.fsencode(url), found), url)
-    return Attributes(found.mode, found.size, found.mtime + found.mtime_ns / 1e9)
+def examine(url: str) -> Attributes:
+    """What a path is; links are followed."""
+    found = Attributes()
+    _checked(_library.rfio_examine(os.fsencode(url), found), url)
+    return found
 
 
-def names(url: str) -> list[str]:
-    """The names in a directory."""
+def entries(url: str) -> list[tuple[str, Attributes]]:
+    """The names in a directory and what they are, with one request; links are not followed."""
     directory = _library.rfio_opendir(os.fsencode(url))
     if not directory:
         _checked(-1, url)
+    name = ctypes.create_string_buffer(4096)
     found = []
     try:
-        while entry := _library.rfio_readdir64(directory):
-            found.append(os.fsdecode(entry.contents.name))
+        while _checked(_library.rfio_readentry(directory, name, len(name), about := Attributes()), url):
+            found.append((os.fsdecode(name.value), about))
     finally:
         _library.rfio_closedir(directory)
     return found
@@ -137,8 +116,7 @@ class File:
     def read_at(self, offset: int, size: int) -> bytes:
         """Bytes at an offset; fewer where the file ends."""
         buffer = ctypes.create_string_buffer(size)
-        _checked(_library.rfio_lseek64(self.descriptor, offset, os.SEEK_SET), self.url)
-        read = _checked(_library.rfio_read64(self.descriptor, buffer, size), self.url)
+        read = _checked(_library.rfio_pread64(self.descriptor, buffer, size, offset), self.url)
         return buffer.raw[:read]
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:

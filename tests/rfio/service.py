@@ -22,15 +22,21 @@ SECONDS = 60.0
 FABRICS = ("tcp", "verbs")
 #: Ways of the software adapter to a peer, besides the one that it chooses by itself.
 PATHS = ("cma", "ring")
+#: Little memory, so that tests come to its end.
+SMALL = ("--buffers", "32M", "--cache", "32M")
 
 
 class Service:
     """An export of its own in memory, a daemon, and a way to run tools against it."""
 
-    def __init__(self, place: Place, fabric: str, *options: str, export: Optional[Path] = None):
+    def __init__(self, place: Place, fabric: str, *options: str, export: Optional[Path] = None,
+                 limits: tuple[str, ...] = SMALL):
         self.place = place
         self.path = fabric if fabric in PATHS else None
         self.fabric = "verbs" if self.path else fabric
+        # What a test chooses itself stands instead of the limit.
+        for name, value in zip(limits[::2], limits[1::2]):
+            options = options if name in options else (name, value, *options)
         self.options = options
         self.directory = Path(tempfile.mkdtemp(prefix="rfio-test-", dir="/dev/shm"))
         self.export = export or self.directory / "export"
@@ -67,8 +73,7 @@ class Service:
         """Starts the daemon, on the same port as before if there was one."""
         command = self.command(
             "rfiod", "--export", self.export, "--listen", f"127.0.0.1:{self.port}", "--fabric",
-            self.fabric, "--audit", self.audit, "--metrics", "127.0.0.1:0", "--buffers", "32M",
-            *([] if "--cache" in self.options else ["--cache", "32M"]), *self.options)
+            self.fabric, "--audit", self.audit, "--metrics", "127.0.0.1:0", *self.options)
         self.daemon = self.place.start("rfiod", command, self.path, **self.environment())
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and self.daemon.running:

@@ -37,7 +37,9 @@ def cases() -> Iterator[Case]:
         for library in ("rfio", "shift"):
             yield Case(f"C program with lib{library}", fabric,
                        partial(libraries.c_program, fabric=fabric, library=library))
-        for needs in ("fsspec", "pandas"):
+        yield Case("C program beyond the classic interface", fabric,
+                   partial(libraries.c_program, fabric=fabric, library="rfio", source="beyond"))
+        for needs in ("fsspec", "pandas", "zarr"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))

@@ -13,6 +13,7 @@
 #define RFIO_API_H
 
 #include <dirent.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -39,6 +40,23 @@ struct rfstatfs {
 struct iovec64 {
 	__off64_t iov_base; /* where in the file */
 	int iov_len;      /* bytes */
+};
+
+/* What a file is, in fields of the same size and place on every platform. Times are nanoseconds since 1970,
+ * blocks have 512 bytes. */
+struct rfio_attributes {
+	uint64_t device;
+	uint64_t inode;
+	uint64_t links;
+	uint64_t size;
+	uint64_t blocks;
+	int64_t accessed;
+	int64_t modified;
+	int64_t changed;
+	uint32_t mode;
+	uint32_t owner;
+	uint32_t group;
+	uint32_t reserved;
 };
 
 /* Of this thread. */
@@ -127,6 +145,25 @@ struct dirent *rfio_readdir(DIR *directory);
 struct dirent64 *rfio_readdir64(DIR *directory);
 void rfio_rewinddir(DIR *directory);
 int rfio_closedir(DIR *directory);
+
+/*
+ * Beyond the classic interface.
+ *
+ * Reads and writes at an offset leave the position alone. A read is answered from what rfio_preseek64
+ * fetched, if it lies there, and is a request otherwise, whatever RFIO_READOPT says.
+ */
+ssize_t rfio_pread64(int descriptor, void *buffer, size_t size, __off64_t offset);
+ssize_t rfio_pwrite64(int descriptor, const void *buffer, size_t size, __off64_t offset);
+int rfio_ftruncate64(int descriptor, __off64_t size);
+int rfio_fsync(int descriptor);
+/* The CRC32C of the whole file. A server computes it where the file is; a local file is EOPNOTSUPP. */
+int rfio_checksum(int descriptor, uint32_t *crc32c);
+/* What a path is, links followed, and what an open file is. */
+int rfio_examine(const char *path, struct rfio_attributes *attributes);
+int rfio_fexamine(int descriptor, struct rfio_attributes *attributes);
+/* The next name of a directory and what it is, links not followed, with no further request: 1, or 0 behind
+ * the last. A name that does not fit is ERANGE. */
+int rfio_readentry(DIR *directory, char *name, size_t room, struct rfio_attributes *attributes);
 
 void rfio_perror(const char *prefix);
 char *rfio_serror(void);

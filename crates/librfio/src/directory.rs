@@ -70,6 +70,15 @@ fn open(path: &str) -> Result<*mut libc::DIR, Error> {
     }
 }
 
+/// The next entry of a remote directory: `None` behind the last one. `None` outside if the directory is not remote.
+pub fn next(directory: *mut libc::DIR) -> Option<Option<Entry>> {
+    let mut table = table();
+    let listing = table.get_mut(&(directory as usize))?;
+    let entry = listing.entries.get(listing.next).cloned();
+    listing.next += usize::from(entry.is_some());
+    Some(entry)
+}
+
 /// Opens a directory.
 ///
 /// # Safety

@@ -16,10 +16,12 @@
     reason = "the names are those of C programs"
 )]
 
+mod attributes;
 mod core;
 mod descriptor;
 mod directory;
 mod door;
 mod errors;
 mod named;
+mod positioned;
 mod stream;

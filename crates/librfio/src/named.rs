@@ -167,7 +167,8 @@ pub unsafe extern "C" fn rfio_readlink(
     door::number(read) as c_int
 }
 
-fn attributes(address: &Address, request: &Request) -> Result<Attributes, Error> {
+/// What a request by name finds.
+pub fn attributes(address: &Address, request: &Request) -> Result<Attributes, Error> {
     match sessions::ask(address, request)? {
         Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes),
         other => Err(Error::Protocol(format!(

@@ -165,6 +165,17 @@ impl OpenFile {
         Ok(read)
     }
 
+    /// Reads at an offset, from what was announced or from the server, and leaves the position and the buffer alone.
+    pub fn read_positioned(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        match self.announced.take(offset, bytes.len()) {
+            Some(found) => {
+                bytes.copy_from_slice(found);
+                Ok(bytes.len())
+            }
+            None => self.remote.read_at(offset, bytes),
+        }
+    }
+
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         if let Some(found) = self.announced.take(offset, bytes.len()) {
             bytes.copy_from_slice(found);
@@ -217,15 +228,32 @@ impl OpenFile {
 
     /// Writes at the position, or at the end of a file that is open for appending, and moves it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
-        // Nothing remembered is trusted after a change.
-        self.ahead = None;
-        self.announced.clear();
+        self.forget();
         if self.appends {
             self.position = self.remote.examine()?.size;
         }
         self.remote.write_at(self.position, bytes)?;
         self.position += bytes.len() as u64;
         Ok(bytes.len())
+    }
+
+    /// Writes at an offset and leaves the position alone.
+    pub fn write_positioned(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, Error> {
+        self.forget();
+        self.remote.write_at(offset, bytes)?;
+        Ok(bytes.len())
+    }
+
+    /// Sets the length.
+    pub fn truncate(&mut self, size: u64) -> Result<(), Error> {
+        self.forget();
+        self.remote.truncate(size)
+    }
+
+    /// Nothing remembered is trusted after a change.
+    fn forget(&mut self) {
+        self.ahead = None;
+        self.announced.clear();
     }
 
     /// Moves the position.

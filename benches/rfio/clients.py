@@ -1,0 +1,58 @@
+"""The clients of our own service, measured like the others: rfcp by verbs and over TCP, and xrdcp with the plug-in."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Optional
+
+import rivals
+from harness.build_tree import run
+from rfio.service import TOOLS, Service
+
+
+class Rfcp:
+    """rfcp, by whatever its service moves data with."""
+
+    def __init__(self, name: str, service: Service):
+        self.name, self.service = name, service
+
+    def measure(self, name: str, to: Path, *options: str) -> rivals.Cost:
+        """One copy from the service."""
+        return self._measure(*options, self.service.at(name), to)
+
+    def store(self, source: Path, name: str, *options: str) -> rivals.Cost:
+        """One copy to the service."""
+        return self._measure(*options, source, self.service.at(name))
+
+    def _measure(self, *arguments: object) -> rivals.Cost:
+        service = self.service
+        return rivals.measure(service.daemon.pid, service.command("rfcp", "-q", *arguments), RFIO_FABRIC=service.fabric,
+                              **service.place.environment(**service.environment()))
+
+
+class XrdcpOnRfio:
+    """XRootD's client on our service, by the plug-in that `make xrootd` makes."""
+
+    name = "xrdcp-rfio"
+
+    def __init__(self, service: Service):
+        self.service = service
+        self.plugins = service.directory / "plugins"
+        self.plugins.mkdir()
+        (self.plugins / "rfio.conf").write_text(
+            f"url = root://127.0.0.1:{service.port}\nlib = {TOOLS / 'lib/libXrdClRfio.so'}\nenable = true\n")
+
+    @staticmethod
+    def lacks() -> Optional[str]:
+        """What the machine does not have."""
+        if shutil.which("xrdcp") is None:
+            return "xrdcp"
+        return None if (TOOLS / "lib/libXrdClRfio-5.so").is_file() else "libXrdClRfio-5.so (make xrootd)"
+
+    def measure(self, name: str, to: Path) -> rivals.Cost:
+        """One copy from the service."""
+        service = self.service
+        command = run("xrdcp", "--force", "--nopbar", f"root://127.0.0.1:{service.port}//{name}", to)
+        return rivals.measure(service.daemon.pid, command, RFIO_FABRIC=service.fabric, XRD_PLUGINCONFDIR=str(self.plugins),
+                              **service.place.environment(**service.environment()))

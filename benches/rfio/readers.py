@@ -1,0 +1,58 @@
+"""Many readers of one file, alone and beside somebody who reads, once, what is five times as large."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+
+from figures import note
+from harness.build_tree import VERBENA
+from rfio.service import Service
+
+READERS = 24
+LONG = 10 << 30
+
+
+def measure(service: Service) -> None:
+    """Figure 6, by the benchmark that draws it."""
+    out = service.directory / "readers"
+    subprocess.run([VERBENA, "bench", "rfio.readers", "--launches", "3", "--out", out],
+                   env=service.place.environment(), stdout=subprocess.DEVNULL, check=True)
+    for line in (out / "results.jsonl").read_text().splitlines():
+        point = json.loads(line)
+        if point["record"] == "point":
+            count = int(point["parameters"]["readers"])
+            for metric in point["metrics"]:
+                note(f"readers.{count}.{metric['name']}", metric["value"])
+
+
+def beside_a_scan(service: Service) -> None:
+    """How long the readers take, with the long file read beside them and without, in turn."""
+    long = service.export / "long"
+    part = random.Random(99).randbytes(16 << 20)
+    with open(long, "wb") as file:
+        for _ in range(LONG // len(part)):
+            file.write(part)
+    time.sleep(0.1)  # a file changed this very moment is not shared by readers
+    try:
+        for _ in range(3):
+            note("scan.without_s", together(service))
+            scan = service.begin("rfcp", "-q", service.at("long"), "/dev/null")
+            try:
+                note("scan.with_s", together(service))
+            finally:
+                scan.finish(time.monotonic())
+    finally:
+        long.unlink()
+
+
+def together(service: Service) -> float:
+    """Seconds until the last reader has the whole file."""
+    begun = time.monotonic()
+    readers = [service.begin("rfcp", "-q", service.at("hot"), "/dev/null") for _ in range(READERS)]
+    for reader in readers:
+        ended = reader.finish(begun + 600)
+        assert ended.succeeded, ended.evidence()
+    return time.monotonic() - begun

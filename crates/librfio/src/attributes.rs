@@ -1,0 +1,203 @@
+//! What files are, in fields of fixed size: for languages that do not know the C library's `struct stat` and `dirent`.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use verbena_rfio::client::Error;
+use verbena_rfio_protocol::Request;
+use verbena_rfio_protocol::request::OnPath;
+use verbena_rfio_protocol::types::Attributes;
+
+use crate::core::place::{self, Place};
+use crate::core::table;
+use crate::descriptor::local;
+use crate::{directory, door, named};
+
+/// `struct rfio_attributes`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct rfio_attributes {
+    device: u64,
+    inode: u64,
+    links: u64,
+    size: u64,
+    blocks: u64,
+    accessed: i64,
+    modified: i64,
+    changed: i64,
+    mode: u32,
+    owner: u32,
+    group: u32,
+    reserved: u32,
+}
+const _: () = assert!(size_of::<rfio_attributes>() == 80);
+
+impl From<&Attributes> for rfio_attributes {
+    fn from(about: &Attributes) -> Self {
+        Self {
+            device: about.device,
+            inode: about.inode,
+            links: about.links,
+            size: about.size,
+            blocks: about.blocks,
+            accessed: about.accessed,
+            modified: about.modified,
+            changed: about.changed,
+            mode: about.mode,
+            owner: about.owner,
+            group: about.group,
+            reserved: 0,
+        }
+    }
+}
+
+impl From<&libc::stat> for rfio_attributes {
+    fn from(stat: &libc::stat) -> Self {
+        let joined = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            links: stat.st_nlink as _,
+            size: stat.st_size as u64,
+            blocks: stat.st_blocks as u64,
+            accessed: joined(stat.st_atime, stat.st_atime_nsec),
+            modified: joined(stat.st_mtime, stat.st_mtime_nsec),
+            changed: joined(stat.st_ctime, stat.st_ctime_nsec),
+            mode: stat.st_mode,
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            reserved: 0,
+        }
+    }
+}
+
+/// What a system call that fills a `struct stat` says.
+fn of_system(call: impl FnOnce(*mut libc::stat) -> c_int) -> Result<rfio_attributes, Error> {
+    // SAFETY: `stat` is plain integers, for which zero is a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    local(call(&mut stat).into())?;
+    Ok((&stat).into())
+}
+
+/// Gives attributes to the caller.
+///
+/// # Safety
+/// See the crate.
+unsafe fn give(into: *mut rfio_attributes, found: rfio_attributes) -> Result<(), Error> {
+    if into.is_null() {
+        return Err(door::invalid("attributes"));
+    }
+    // SAFETY: not null, and the caller's promise.
+    unsafe { into.write(found) };
+    Ok(())
+}
+
+/// What a path is; links are followed.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_examine(
+    path: *const c_char,
+    attributes: *mut rfio_attributes,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let place = unsafe { door::text(path) }.and_then(place::find);
+    let found = place.and_then(|place| match place {
+        Place::There(address, path) => {
+            let request = Request::Status(OnPath { path });
+            named::attributes(&address, &request).map(|about| (&about).into())
+        }
+        // SAFETY: the caller's promise, and live memory.
+        Place::Here(_) => of_system(|stat| unsafe { libc::stat(path, stat) }),
+    });
+    // SAFETY: the caller's promise.
+    door::status(found.and_then(|found| unsafe { give(attributes, found) }))
+}
+
+/// What an open file is.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_fexamine(
+    descriptor: c_int,
+    attributes: *mut rfio_attributes,
+) -> c_int {
+    let found = match table::with(descriptor, |file| file.examine()) {
+        Some(about) => about.map(|about| (&about).into()),
+        // SAFETY: an integer, and live memory.
+        None => of_system(|stat| unsafe { libc::fstat(descriptor, stat) }),
+    };
+    // SAFETY: the caller's promise.
+    door::status(found.and_then(|found| unsafe { give(attributes, found) }))
+}
+
+/// The next name of a directory and what it is: 1, or 0 behind the last.
+///
+/// # Safety
+/// See the crate; `name` has `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_readentry(
+    directory: *mut libc::DIR,
+    name: *mut c_char,
+    room: usize,
+    attributes: *mut rfio_attributes,
+) -> c_int {
+    let found = match directory::next(directory) {
+        Some(entry) => {
+            Ok(entry.map(|entry| (entry.name.as_bytes().to_vec(), (&entry.attributes).into())))
+        }
+        // SAFETY: not ours, so the system's, by the caller's promise.
+        None => unsafe { local_entry(directory) },
+    };
+    let given = found.and_then(|found| {
+        let Some((text, about)) = found else {
+            return Ok(0);
+        };
+        // SAFETY: the caller's promise.
+        let into = unsafe { door::buffer_mut(name.cast(), room) };
+        let into = into.ok_or_else(|| door::invalid("name"))?;
+        if text.len() >= into.len() {
+            let error = std::io::Error::from_raw_os_error(libc::ERANGE);
+            return Err(Error::Local("room for a name".into(), error));
+        }
+        into[..text.len()].copy_from_slice(&text);
+        into[text.len()] = 0;
+        // SAFETY: the caller's promise.
+        unsafe { give(attributes, about) }.map(|()| 1)
+    });
+    door::number(given) as c_int
+}
+
+/// The next entry of a directory here; a name that vanished since is no entry.
+///
+/// # Safety
+/// `directory` is the system's.
+unsafe fn local_entry(
+    directory: *mut libc::DIR,
+) -> Result<Option<(Vec<u8>, rfio_attributes)>, Error> {
+    loop {
+        door::set_errno(0);
+        // SAFETY: the caller's promise.
+        let entry = unsafe { libc::readdir(directory) };
+        if entry.is_null() {
+            return match door::errno() {
+                0 => Ok(None),
+                _ => local(-1).map(|_| None),
+            };
+        }
+        // SAFETY: readdir's entry stays until the next call, and its name ends with a NUL.
+        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        // SAFETY: the caller's promise, a C string that lives, and live memory.
+        let about = of_system(|stat| unsafe {
+            let at = libc::dirfd(directory);
+            libc::fstatat(at, name.as_ptr(), stat, libc::AT_SYMLINK_NOFOLLOW)
+        });
+        if let Ok(about) = about {
+            return Ok(Some((name.to_bytes().to_vec(), about)));
+        }
+    }
+}

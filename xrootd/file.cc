@@ -1,0 +1,203 @@
+#include "file.hh"
+
+#include "attributes.hh"
+#include "directories.hh"
+#include "pages.hh"
+#include "server.hh"
+#include "vector.hh"
+
+#include <XProtocol/XProtocol.hh>
+#include <atomic>
+#include <fcntl.h>
+#include <mutex>
+#include <rfio_api.h>
+
+using namespace XrdCl;
+
+namespace rfio
+{
+
+struct File::State
+{
+	const int port;
+	/* The file's descriptor, -1 while it is closed. Set by the worker alone. */
+	std::atomic<int> descriptor{-1};
+	/* Its URL, which is read from other threads. */
+	mutable std::mutex lock;
+	std::string url;
+
+	explicit State(int port) : port(port) {}
+
+	std::string named() const
+	{
+		const std::lock_guard<std::mutex> held(lock);
+		return url;
+	}
+
+	Outcome open(const std::string &where, OpenFlags::Flags flags, Access::Mode mode);
+	Outcome close();
+};
+
+File::File(int port) : state(std::make_shared<State>(port))
+{
+}
+
+File::~File()
+{
+	worker.ask([state = state] {
+		if (state->descriptor >= 0)
+			state->close();
+	});
+}
+
+/* The C library's flags: without New and Delete nothing is made, with them the file can be written. */
+static int system_flags(OpenFlags::Flags flags)
+{
+	const bool writes = flags & (OpenFlags::Update | OpenFlags::New | OpenFlags::Delete);
+	int wanted = writes ? O_RDWR : flags & OpenFlags::Write ? O_WRONLY : O_RDONLY;
+	if (flags & OpenFlags::New)
+		wanted |= O_CREAT | O_EXCL;
+	else if (flags & OpenFlags::Delete)
+		wanted |= O_CREAT | O_TRUNC;
+	return wanted;
+}
+
+Outcome File::State::open(const std::string &where, OpenFlags::Flags flags, Access::Mode mode)
+{
+	if (descriptor >= 0)
+		return XRootDStatus(stError, errInvalidOp, 0, "the file is open already");
+	if (flags & OpenFlags::POSC)
+		return refusal(kXR_Unsupported, "files that persist only when they are closed are not supported");
+	const URL target(where);
+	const Server server(target, port);
+	const std::string name = server.name_of(target.GetPath());
+	if ((flags & OpenFlags::MakePath) && (flags & (OpenFlags::New | OpenFlags::Delete))) {
+		const XRootDStatus made = make_directories(server, parent_of(target.GetPath()), 0755);
+		if (!made.IsOK())
+			return made;
+	}
+	const int opened = rfio_open64(name.c_str(), system_flags(flags), mode == Access::None ? 0666 : static_cast<int>(mode));
+	if (opened < 0)
+		return failure(name);
+	{
+		const std::lock_guard<std::mutex> held(lock);
+		url = where;
+	}
+	descriptor = opened;
+	return done();
+}
+
+Outcome File::State::close()
+{
+	/* Closed it is even if that failed, as after close(2). */
+	const int last = descriptor.exchange(-1);
+	return status_of(rfio_close(last), named());
+}
+
+/* What is refused while a file is not open. */
+static XRootDStatus not_open()
+{
+	return XRootDStatus(stError, errInvalidOp, 0, "the file is not open");
+}
+
+XRootDStatus File::use(ResponseHandler *handler, std::function<Outcome(State &)> act)
+{
+	return worker.ask(handler, [state = state, act = std::move(act)]() -> Outcome {
+		return state->descriptor < 0 ? not_open() : act(*state);
+	});
+}
+
+XRootDStatus File::Open(const std::string &url, OpenFlags::Flags flags, Access::Mode mode, ResponseHandler *handler, uint16_t)
+{
+	return worker.ask(handler, [state = state, url, flags, mode] { return state->open(url, flags, mode); });
+}
+
+XRootDStatus File::Close(ResponseHandler *handler, uint16_t)
+{
+	return worker.finish(handler, [state = state]() -> Outcome {
+		return state->descriptor < 0 ? not_open() : state->close();
+	});
+}
+
+XRootDStatus File::Stat(bool, ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [](State &file) -> Outcome {
+		rfio_attributes about;
+		if (rfio_fexamine(file.descriptor, &about) < 0)
+			return failure(file.named());
+		return stat_of(about);
+	});
+}
+
+XRootDStatus File::Read(uint64_t offset, uint32_t size, void *buffer, ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [=](State &file) -> Outcome {
+		const ssize_t read = rfio_pread64(file.descriptor, buffer, size, static_cast<__off64_t>(offset));
+		if (read < 0)
+			return failure(file.named());
+		return std::make_unique<ChunkInfo>(offset, static_cast<uint32_t>(read), buffer);
+	});
+}
+
+XRootDStatus File::PgRead(uint64_t offset, uint32_t size, void *buffer, ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [=](State &file) -> Outcome {
+		const ssize_t read = rfio_pread64(file.descriptor, buffer, size, static_cast<__off64_t>(offset));
+		if (read < 0)
+			return failure(file.named());
+		return pages(offset, static_cast<uint32_t>(read), buffer);
+	});
+}
+
+XRootDStatus File::VectorRead(const ChunkList &chunks, void *buffer, ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [=](State &file) { return read_vector(file.descriptor, file.named(), chunks, buffer); });
+}
+
+static Outcome written(ssize_t result, const std::string &about)
+{
+	return result < 0 ? failure(about) : done();
+}
+
+XRootDStatus File::Write(uint64_t offset, uint32_t size, const void *buffer, ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [=](State &file) {
+		return written(rfio_pwrite64(file.descriptor, buffer, size, static_cast<__off64_t>(offset)), file.named());
+	});
+}
+
+XRootDStatus File::Write(uint64_t offset, Buffer &&buffer, ResponseHandler *handler, uint16_t)
+{
+	const auto own = std::make_shared<Buffer>(std::move(buffer));
+	return use(handler, [=](State &file) {
+		return written(rfio_pwrite64(file.descriptor, own->GetBuffer(), own->GetSize(), static_cast<__off64_t>(offset)),
+		               file.named());
+	});
+}
+
+XRootDStatus File::Sync(ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [](State &file) -> Outcome { return status_of(rfio_fsync(file.descriptor), file.named()); });
+}
+
+XRootDStatus File::Truncate(uint64_t size, ResponseHandler *handler, uint16_t)
+{
+	return use(handler, [=](State &file) -> Outcome {
+		return status_of(rfio_ftruncate64(file.descriptor, static_cast<__off64_t>(size)), file.named());
+	});
+}
+
+bool File::IsOpen() const
+{
+	return state->descriptor >= 0;
+}
+
+bool File::GetProperty(const std::string &name, std::string &value) const
+{
+	if (name != "LastURL")
+		return false;
+	value = state->named();
+	return true;
+}
+
+}
