@@ -103,7 +103,7 @@ def model_replays(place: Place) -> Outcome:
                                 "--out", str(place.directory / "out")], 60)
     if not bench.succeeded:
         return failed(f"{bench.describe()}, expected exit 0", bench.evidence())
-    points = records(place.directory / "out" / "model-connectx-qdr")
+    points = records(place.directory / "out")
     latencies = [record["metrics"][0]["value"] for record in points if record["record"] == "point"]
     messages = told["nanoseconds"] - 1500
     # The first messages find nothing in the adapters' caches.
