@@ -74,6 +74,48 @@ def model_explained(place: Place) -> Outcome:
     return passed("all stages")
 
 
+EXCHANGE = """num_ranks 2
+rank 0 {
+l1: calc 1500
+l2: send 4096b to 1 tag 7
+l3: recv 8b from 1
+l2 requires l1
+l3 requires l2
+}
+rank 1 {
+l1: recv 4096b from 0 tag 7
+l2: send 8b to 0
+l2 requires l1
+}
+"""
+
+
+def model_replays(place: Place) -> Outcome:
+    """A schedule's calculations, and the times of the library's messages as `bench` has them; what is wrong with one, and where."""
+    file = place.directory / "exchange.goal"
+    file.write_text(EXCHANGE)
+    command = [str(VERBENA), "replay", str(file), "--on", "model:connectx-qdr", "--json"]
+    replayed = [place.run("replay", command, 60) for _ in range(2)]
+    if not replayed[0].succeeded:
+        return failed(f"{replayed[0].describe()}, expected exit 0", replayed[0].evidence())
+    told = json.loads(replayed[0].output)
+    bench = place.run("bench", [str(VERBENA), "bench", "mpi.latency", "--on", "model:connectx-qdr", "--sizes", "8,4096",
+                                "--out", str(place.directory / "out")], 60)
+    if not bench.succeeded:
+        return failed(f"{bench.describe()}, expected exit 0", bench.evidence())
+    points = records(place.directory / "out")
+    latencies = [record["metrics"][0]["value"] for record in points if record["record"] == "point"]
+    messages = told["nanoseconds"] - 1500
+    # The first messages find nothing in the adapters' caches.
+    if replayed[0].output != replayed[1].output or not sum(latencies) <= messages <= sum(latencies) + 3000:
+        return failed(f"messages take {messages} ns, {latencies} with bench", replayed[0].evidence())
+    file.write_text(EXCHANGE.replace("tag 7\n", "tag 8\n", 1))
+    wrong = place.run("wrong", command, 60)
+    if wrong.status != WRONG_INPUT or "exchange.goal, line 5" not in wrong.output:
+        return failed("what is wrong is not told", wrong.evidence())
+    return passed(f"{told['nanoseconds'] / 1000:.2f} us")
+
+
 def model_beside(place: Place) -> Outcome:
     """The report of the software adapter shows modelled adapters, which have run directories of their own."""
     out = place.directory / "out"

@@ -48,6 +48,7 @@ def cases() -> list[Case]:
         Case("a model gives the same bytes", "1 and 2 threads", models.model_repeats),
         Case("figure 2 of connectx_multicore", "on models", models.model_figure),
         Case("an operation explained", "on models", models.model_explained),
+        Case("a schedule replayed", "on models", models.model_replays),
         Case("models beside a measurement", "evaluate --quick", models.model_beside),
         Case("the published figures", "reproduce, in a browser", models.reproduced),
         Case("a paper's figures give the same bytes", "1 and 2 threads", models.paper_repeats),

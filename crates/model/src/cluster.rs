@@ -80,7 +80,6 @@ impl Cluster {
             &system.link,
             &system.cable,
             system.switch.as_ref(),
-            system.adapter.receive.buffer.0,
             (nodes, system.ports as usize),
         ));
         Rc::new(Cluster {
@@ -211,9 +210,9 @@ impl Cluster {
         };
         // Headers and completion entries double the smallest messages; the rest is for what is not in these buffers:
         // completions, contexts, acknowledgements.
-        let (send, receive) = (&self.adapter.send, &self.adapter.receive);
-        let ports = self.system.ports * self.system.link.lanes.0;
-        let held = 2 * ports * (send.buffer.0 + receive.buffer.0) + AROUND;
+        let (link, ports) = (&self.system.link, self.system.ports);
+        let buffers = ports * link.lanes.0 * link.buffer.0;
+        let held = 4 * buffers + AROUND;
         for node in self.nodes.iter().filter_map(OnceCell::get) {
             let counters = node.adapter.counters();
             audit.bytes_sent += counters.bytes_sent;
@@ -226,16 +225,7 @@ impl Cluster {
                 audit.usage.push(Usage::of(what, server, most));
             }
         }
-        let buffers = self
-            .system
-            .switch
-            .as_ref()
-            .map_or(receive.buffer, |s| s.buffer);
-        let most = self
-            .system
-            .link
-            .rate
-            .time(buffers.0.max(send.buffer.0) * ports + held);
+        let most = link.rate.time(buffers + held);
         for (number, port) in self.network.ports().iter().enumerate() {
             let what = format!("egress port {number}");
             audit.usage.push(Usage::of(what, port, most));
@@ -305,9 +295,11 @@ impl Process {
             }
             Carried::Entry => {
                 let pieces = requests[0].entry_bytes(pair.transport()).div_ceil(64);
-                let mut arrival = Time::ZERO;
-                for _ in 0..pieces {
-                    self.compute(cpu.doorbell).await;
+                let further = cpu.further.unwrap_or(cpu.doorbell);
+                self.compute(cpu.doorbell).await;
+                let mut arrival = self.node.bus.programmed(64).await;
+                for _ in 1..pieces {
+                    self.compute(further).await;
                     arrival = self.node.bus.programmed(64).await;
                 }
                 arrival

@@ -39,23 +39,11 @@ struct Plan {
     messages: Vec<Planned>,
 }
 
-fn adapter_of(name: &str) -> (&'static str, &'static str) {
-    match name {
-        "connectx-ddr" => ("connectx.send.buffer", "connectx.receive.buffer"),
-        _ => (
-            "infinihost3-mem.send.buffer",
-            "infinihost3-mem.receive.buffer",
-        ),
-    }
-}
-
 prop_compose! {
     fn plans()(
         name in prop::sample::select(vec!["connectx-ddr", "infinihost3-ddr", "infinihost3-mem-sdr", "infinihost-pcix"]),
         fidelity in prop::sample::select(vec![Fidelity::Packet, Fidelity::Message]),
-        send in 3u64..40,
-        receive in 3u64..40,
-        switch in 3u64..40,
+        buffer in 3u64..40,
         lanes in 1u64..3,
         nodes in 2usize..40,
         messages in prop::collection::vec(
@@ -68,13 +56,10 @@ prop_compose! {
             1..40,
         ),
     ) -> Plan {
-        let (own_send, own_receive) = adapter_of(name);
         Plan {
             name,
             settings: vec![
-                (own_send, send as f64),
-                (own_receive, receive as f64),
-                ("infiniscale.buffer", switch as f64),
+                ("4x-sdr.buffer", buffer as f64),
                 ("4x-sdr.lanes", lanes as f64),
             ],
             fidelity,
@@ -183,14 +168,7 @@ fn congestion_spreads_on_its_lane_and_on_no_other() {
 /// Every node of a fat tree writes to one of three, each node being a place of the simulation: when the last byte was there,
 /// how many messages were placed and completed, and what no machine could have done.
 fn crowd_of_places(buffer: f64) -> (Time, u64, u64, Vec<String>) {
-    let system = system(
-        "connectx-ddr",
-        &[
-            ("connectx.send.buffer", buffer),
-            ("connectx.receive.buffer", buffer),
-            ("infiniscale.buffer", buffer),
-        ],
-    );
+    let system = system("connectx-ddr", &[("4x-sdr.buffer", buffer)]);
     let cluster = Cluster::of_places(&system, 60);
     let (placed, completed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let last = Rc::new(Cell::new(Time::ZERO));

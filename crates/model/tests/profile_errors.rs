@@ -30,12 +30,9 @@ fn an_unknown_key() {
 #[test]
 fn a_missing_unit() {
     let error = refused(&format!(
-        "{HEAD}[engines]\nrequest = {{ value = 1, {GOOD} }}\n"
+        "{HEAD}[engines]\npacket = {{ value = 1, {GOOD} }}\n"
     ));
-    assert_eq!(
-        (error.line, error.key.as_str()),
-        (5, "engines.request.unit")
-    );
+    assert_eq!((error.line, error.key.as_str()), (5, "engines.packet.unit"));
 }
 
 #[test]
@@ -67,11 +64,11 @@ fn a_switch_with_one_port() {
 fn a_fitted_value_without_bounds_or_outside_them() {
     let fitted = "tag = \"fitted\", source = \"mine\"";
     let error = refused(&format!(
-        "{HEAD}[engines]\nrequest = {{ value = 1, unit = \"ns\", {fitted} }}\n"
+        "{HEAD}[engines]\npacket = {{ value = 1, unit = \"ns\", {fitted} }}\n"
     ));
     assert!(error.reason.contains("bounds"), "{error}");
     let error = refused(&format!(
-        "{HEAD}[engines]\nrequest = {{ value = 9, unit = \"ns\", low = 1, high = 5, {fitted} }}\n"
+        "{HEAD}[engines]\npacket = {{ value = 9, unit = \"ns\", low = 1, high = 5, {fitted} }}\n"
     ));
     assert!(error.reason.contains("outside its bounds"), "{error}");
 }
@@ -85,7 +82,7 @@ fn an_override_of_nothing() {
 
 #[test]
 fn a_base_changes_what_it_is_the_base_of() {
-    let text = format!("{HEAD}[engines]\nrequest = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
+    let text = format!("{HEAD}[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
     let library = library()
         .and([("mine.toml", text.as_str())])
         .expect("the profile is sound");
@@ -97,7 +94,7 @@ fn a_base_changes_what_it_is_the_base_of() {
     assert_eq!(mine.len(), 1);
     assert_eq!(
         (mine[0].path.as_str(), mine[0].value),
-        ("mine.engines.request", 77.0)
+        ("mine.engines.packet", 77.0)
     );
 }
 
@@ -152,7 +149,7 @@ fn two_kinds_may_have_one_name() {
 
 #[test]
 fn a_base_may_come_later() {
-    let later = format!("{HEAD}[engines]\nrequest = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
+    let later = format!("{HEAD}[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
     let earlier = "kind = \"adapter\"\nbase = \"z\"\nabout = \"Earlier\"\n";
     let library = with_files(&[
         ("a.toml", earlier),
@@ -161,24 +158,24 @@ fn a_base_may_come_later() {
     ])
     .expect("whatever their order");
     let system = library.system("b").expect("all of it");
-    assert_eq!(system.adapter.engines.request.nanos(), 77.0);
+    assert_eq!(system.adapter.engines.packet.nanos(), 77.0);
 }
 
 #[test]
 fn a_profile_may_be_based_on_the_one_that_it_replaces() {
     let text = format!(
-        "kind = \"adapter\"\nbase = \"connectx\"\n[engines]\nrequest = {{ value = 77, unit = \"ns\", {GOOD} }}\n"
+        "kind = \"adapter\"\nbase = \"connectx\"\n[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n"
     );
     let library = with_files(&[("connectx.toml", &text)]).expect("sound");
     // What is based on the name has the new values.
     for name in ["connectx-ddr", "connectx-qdr"] {
         let system = library.system(name).expect("shipped");
-        assert_eq!(system.adapter.engines.request.nanos(), 77.0, "{name}");
+        assert_eq!(system.adapter.engines.packet.nanos(), 77.0, "{name}");
     }
     let given = library
         .recorded()
         .iter()
-        .filter(|v| v.path == "connectx.engines.request");
+        .filter(|v| v.path == "connectx.engines.packet");
     assert_eq!(given.map(|v| v.value).collect::<Vec<_>>(), [77.0]);
 }
 

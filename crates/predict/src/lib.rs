@@ -1,4 +1,4 @@
-//! What is asked of the timing models: the published claims, explanations, sweeps, calibration.
+//! What is asked of the timing models: the published claims, explanations, sweeps, calibration, schedules of messages.
 #![forbid(unsafe_code)]
 
 pub mod application;
@@ -7,6 +7,7 @@ pub mod calibrate;
 pub mod claims;
 pub mod explain;
 pub mod figures;
+pub mod goal;
 pub mod messages;
 pub mod sensitivity;
 pub mod suite;

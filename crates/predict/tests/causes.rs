@@ -259,10 +259,42 @@ fn an_adapter_carries_no_more_messages_than_its_engines_do() {
     let twice = Overrides::none().with("connectx4.engines.number", 8.0);
     assert!(rate(24, &twice) > 1.5 * many);
     // A queue pair has one engine at a time, however many there are: published are 16 million.
-    let prompt = [("pcie3.cpu.post", 1.0), ("pcie3.cpu.doorbell", 1.0)];
+    let prompt = [("pcie2.cpu.post", 1.0), ("pcie3.cpu.doorbell", 1.0)];
     let prompt = prompt
         .iter()
         .fold(own, |all, (path, value)| all.with(path, *value));
     let alone = rate(1, &prompt);
     assert!((15.0..17.0).contains(&alone), "{alone}");
+}
+
+#[test]
+fn what_a_request_occupies_is_not_waited_for_by_the_request_itself() {
+    let alone = |interval| {
+        let overrides = Overrides::none().with("connectx4.engines.interval", interval);
+        write(&system("connectx4-edr", &overrides), 8, 1)
+    };
+    assert_eq!(alone(10.0), alone(62.0));
+}
+
+/// Datagrams of 8 bytes by reference that leave in a microsecond: their entries are of 80 bytes.
+fn datagrams(name: &str, overrides: &Overrides) -> f64 {
+    use verbena_model::adapter::Transport;
+    let operation = Operation::new(Kind::Send, 8, Placement::Reference);
+    let bench = Bandwidth {
+        transport: Transport::Datagram,
+        signal_every: 32,
+        ..Bandwidth::of(operation)
+    };
+    bandwidth(&system(name, overrides), bench).sent / 8.0
+}
+
+#[test]
+fn entries_of_two_cache_lines_cost_where_they_are_read_and_not_where_they_are_copied() {
+    let own = Overrides::none();
+    // Read in two parts, the second of one entry at a time; or in one, if the doorbell told the length.
+    let told = own.clone().with("connectx.send.first_fetch", 128.0);
+    assert!(datagrams("connectx-qdr", &told) > 1.5 * datagrams("connectx-qdr", &own));
+    // Inside the doorbell, each 64 bytes as slowly as the first; a few stores are nearly nothing.
+    let slowly = own.clone().with("pcie2.cpu.further", 94.0);
+    assert!(datagrams("connectx4-edr", &own) > 1.4 * datagrams("connectx4-edr", &slowly));
 }

@@ -5,8 +5,7 @@ use verbena_predict::claims::shipped;
 use verbena_predict::sensitivity::sensitivity;
 
 /// Values that move fewer than two claims, as docs/models.md says of them.
-const ALONE: [&str; 5] = [
-    "connectx.engines.request",
+const ALONE: [&str; 4] = [
     "mvapich-0.9.4.intranode",
     "pcie2.pcie.acknowledged",
     "xeon-e7501.memory.bandwidth",

@@ -30,14 +30,7 @@ fn points(records: Vec<Record>) -> Vec<Point> {
 /// Systems in which something is narrow: as shipped, a bus of one lane, buffers of a packet or two.
 const SYSTEMS: [(&str, &[(&str, f64)]); 5] = [
     ("connectx-ddr", &[("bensley.pcie.lanes", 1.0)]),
-    (
-        "connectx-qdr",
-        &[
-            ("connectx.send.buffer", 4.0),
-            ("connectx.receive.buffer", 4.0),
-            ("infiniscale.buffer", 4.0),
-        ],
-    ),
+    ("connectx-qdr", &[("4x-sdr.buffer", 4.0)]),
     ("infinihost3-ddr", &[]),
     ("infinihost3-mem-sdr-2port", &[]),
     ("infinihost-pcix", &[]),

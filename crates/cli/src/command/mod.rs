@@ -13,6 +13,7 @@ mod info;
 mod list;
 mod manual;
 mod process;
+mod replay;
 mod report;
 mod reproduce;
 mod run;
@@ -50,6 +51,8 @@ pub enum Command {
     /// One process of a benchmark; started by `bench` and `evaluate`
     #[command(hide = true, name = "__process")]
     Process,
+    /// Run a schedule of messages, in GOAL's text format, on a timing model
+    Replay(replay::Arguments),
     /// Draw the report of one or several runs
     Report(report::Arguments),
     /// Compute the published claims from the timing models
@@ -79,6 +82,7 @@ impl Command {
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Process => process::run(),
+            Command::Replay(arguments) => replay::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Run(arguments) => run::run(arguments),

@@ -55,10 +55,11 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// For `capacity` entries, one at least.
-    pub fn new(capacity: u64) -> Cache {
+    /// For `capacity` entries, one at least; without it for all that there are.
+    pub fn new(capacity: Option<u64>) -> Cache {
+        let capacity = capacity.and_then(|entries| usize::try_from(entries).ok());
         Cache {
-            capacity: usize::try_from(capacity).unwrap_or(usize::MAX).max(1),
+            capacity: capacity.unwrap_or(usize::MAX).max(1),
             places: HashMap::default(),
             entries: Vec::new(),
             newest: 0,
@@ -129,24 +130,26 @@ mod tests {
 
     #[test]
     fn a_cyclic_walk_over_more_than_fits_always_misses() {
-        let mut cache = Cache::new(4);
+        let mut cache = Cache::new(Some(4));
         for round in 0..3 {
             for key in 0..5 {
                 let lookup = cache.touch(key);
                 assert_ne!(lookup, Lookup::Hit, "round {round} key {key}");
             }
         }
-        let mut cache = Cache::new(5);
-        (0..5).for_each(|key| {
-            cache.touch(key);
-        });
-        assert!((0..5).all(|key| cache.touch(key) == Lookup::Hit));
+        for capacity in [Some(5), None] {
+            let mut cache = Cache::new(capacity);
+            (0..5).for_each(|key| {
+                cache.touch(key);
+            });
+            assert!((0..5).all(|key| cache.touch(key) == Lookup::Hit));
+        }
     }
 
     #[test]
     fn it_is_what_a_list_in_order_of_use_would_be() {
         for capacity in 1..9 {
-            let mut cache = Cache::new(capacity as u64);
+            let mut cache = Cache::new(Some(capacity as u64));
             let mut list: Vec<u64> = Vec::new();
             let mut number = 1u64;
             for _ in 0..4000 {
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_leaves() {
-        let mut cache = Cache::new(2);
+        let mut cache = Cache::new(Some(2));
         cache.touch(1);
         cache.touch(2);
         cache.touch(1);

@@ -118,26 +118,24 @@ impl AdapterModel {
         network: Rc<Network>,
         fidelity: Fidelity,
     ) -> AdapterModel {
-        let sending = (network.link().lanes.0, profile.send.buffer.0);
+        let sending = (network.link().lanes.0, network.link().buffer.0);
         let sides = (0..network.ports_of_adapter()).map(|_| SendingSide::new(sim, sending));
         let sides = sides.collect();
-        let longest_train = network.longest_train(profile.send.buffer.0);
+        let longest_train = network.longest_train();
         AdapterModel {
             node,
             sim: sim.clone(),
             bus,
             network,
             fidelity,
-            send_engines: Engines::new(profile.engines.number.0),
-            receive_engines: Engines::new(profile.engines.number.0),
+            send_engines: Engines::new(profile.engines.number),
+            receive_engines: Engines::new(profile.engines.number),
             reads: Semaphore::new(sim, profile.send.reads.0 as usize),
             sides,
             longest_train,
             own_memory: Server::new(),
-            contexts: RefCell::new(Cache::new(profile.caches.queue_pairs.0)),
-            translations: RefCell::new(Cache::new(
-                (profile.caches.translations.0 / profile.caches.translations_line.0).max(1),
-            )),
+            contexts: RefCell::new(Cache::new(profile.caches.queue_pairs.map(|most| most.0))),
+            translations: RefCell::new(Cache::new(profile.caches.lines())),
             counters: Cell::new(Counters::default()),
             profile: profile.clone(),
         }

@@ -84,6 +84,8 @@ pub struct Pair {
     pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
     /// Whether the queue is being worked through.
     pub(super) working: Cell<bool>,
+    /// When its next work request may be at an engine.
+    pub(super) next_request: Cell<Time>,
     /// Packets in the order of sending.
     pub(super) next_packet: Cell<u64>,
     pub(super) sent: Gate,
@@ -94,6 +96,8 @@ pub struct Pair {
     pub(super) next_response: Cell<u64>,
     pub(super) responded: Gate,
     responder: OnceCell<Semaphore>,
+    /// Who reads the rest of an entry.
+    rests: OnceCell<Semaphore>,
     pub(super) receives: Rc<ReceiveQueue>,
 }
 
@@ -116,6 +120,7 @@ impl Pair {
             peer: RefCell::new(Weak::new()),
             queue: RefCell::new(VecDeque::new()),
             working: Cell::new(false),
+            next_request: Cell::default(),
             next_packet: Cell::new(0),
             sent: Gate::new(sim),
             delivered: Gate::new(sim),
@@ -123,6 +128,7 @@ impl Pair {
             next_response: Cell::new(0),
             responded: Gate::new(sim),
             responder: OnceCell::new(),
+            rests: OnceCell::new(),
             receives,
         })
     }
@@ -209,17 +215,35 @@ impl Pair {
 
     /// Reads a work queue entry, in two steps if its length is not known beforehand.
     pub(super) async fn fetch_entry(&self, entry: u64) {
-        let adapter = &self.adapter;
-        adapter.count(|c| c.requests_fetched += 1);
-        let start = adapter.sim.now();
+        self.fetch_first(entry).await;
+        self.fetch_rest(entry).await;
+    }
+
+    /// Reads as much of an entry as is read before its length is known.
+    async fn fetch_first(&self, entry: u64) {
+        self.adapter.count(|c| c.requests_fetched += 1);
         let bytes = entry.next_multiple_of(64);
-        match adapter.profile.send.first_fetch {
-            Some(first) if bytes > first.0 => {
-                adapter.bus.fetch(first.0, &adapter.reads).await;
-                adapter.bus.fetch(bytes - first.0, &adapter.reads).await;
-            }
-            _ => adapter.bus.fetch(bytes, &adapter.reads).await,
+        let first = self.adapter.profile.send.first_fetch;
+        self.read_entry(first.map_or(bytes, |first| first.0.min(bytes)))
+            .await;
+    }
+
+    /// Reads what `fetch_first` did not: of one entry at a time.
+    async fn fetch_rest(&self, entry: u64) {
+        let bytes = entry.next_multiple_of(64);
+        if let Some(first) = self.adapter.profile.send.first_fetch
+            && first.0 < bytes
+        {
+            let made = || Semaphore::new(&self.adapter.sim, 1);
+            let _turn = self.rests.get_or_init(made).acquire().await;
+            self.read_entry(bytes - first.0).await;
         }
+    }
+
+    async fn read_entry(&self, bytes: u64) {
+        let adapter = &self.adapter;
+        let start = adapter.sim.now();
+        adapter.bus.fetch(bytes, &adapter.reads).await;
         adapter.span(stage::REQUEST, start, adapter.sim.now());
     }
 

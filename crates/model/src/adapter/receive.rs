@@ -221,7 +221,7 @@ impl Pair {
         let sim = &adapter.sim;
         let turn = self.responder().acquire().await;
         let turnaround = adapter.profile.receive.read_turnaround;
-        sim.sleep(turnaround.unwrap_or(adapter.profile.engines.request))
+        sim.sleep(turnaround.unwrap_or(adapter.profile.engines.request()))
             .await;
         adapter.translate(message.remote, message.bytes, true).await;
         let window = adapter.window();

@@ -133,10 +133,7 @@ impl Pair {
             None if queued.entry > 0 => Box::pin(self.fetch_entry(queued.entry)).await,
             None => (),
         }
-        let done = adapter
-            .send_engines
-            .reserve(sim.now(), adapter.profile.engines.request);
-        sim.sleep_until(done).await;
+        self.pass_request().await;
         let request = queued.request;
         let Some(target) = self.target(&request) else {
             return;
@@ -182,6 +179,19 @@ impl Pair {
             }
         }
         drop(turn);
+    }
+
+    /// A work request's time at an engine, which it may occupy for longer.
+    async fn pass_request(&self) {
+        let adapter = &self.adapter;
+        let sim = &adapter.sim;
+        let engines = &adapter.profile.engines;
+        let passes = engines.request();
+        let occupies = engines.interval.unwrap_or_default().max(passes);
+        sim.sleep_until(self.next_request.get()).await;
+        let free = adapter.send_engines.reserve(sim.now(), occupies);
+        self.next_request.set(free);
+        sim.sleep_until(free.since(occupies - passes)).await;
     }
 
     /// Sends a chunk on its way once its payload is there, in the order of dispatching.

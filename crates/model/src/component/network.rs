@@ -64,29 +64,20 @@ pub struct Network {
     lanes: u64,
     /// At the far end of each egress port's link, by port and lane.
     buffers: Vec<Space>,
-    /// The smallest of them.
-    smallest: u64,
 }
 
 impl Network {
-    /// Joins `nodes` adapters of `ports` ports which have a buffer of `receive` bytes for each port and lane.
+    /// Joins `nodes` adapters of `ports` ports.
     pub fn new(
         sim: &Sim,
         link: &Link,
         cable: &Cable,
         switch: Option<&Switch>,
-        receive: u64,
         (nodes, ports): (usize, usize),
     ) -> Network {
         let topology = Topology::new(nodes, ports, switch.map(|s| s.ports.0 as usize));
         let lanes = link.lanes.0;
-        let buffers = (0..topology.egresses()).flat_map(|egress| {
-            let size = match switch {
-                Some(switch) if !topology.leads_to_adapter(egress) => switch.buffer.0,
-                _ => receive,
-            };
-            (0..lanes).map(move |_| Space::new(size))
-        });
+        let buffers = 0..topology.egresses() * lanes as usize;
         Network {
             sim: sim.clone(),
             link: link.clone(),
@@ -94,8 +85,7 @@ impl Network {
             cable: Network::passage(cable),
             servers: (0..topology.egresses()).map(|_| Server::new()).collect(),
             lanes,
-            buffers: buffers.collect(),
-            smallest: switch.map_or(receive, |switch| switch.buffer.0.min(receive)),
+            buffers: buffers.map(|_| Space::new(link.buffer.0)).collect(),
             topology,
         }
     }
@@ -226,10 +216,10 @@ impl Network {
         self.topology.ports()
     }
 
-    /// Full packets of which twice as many fit into `sending` and into every buffer on a way.
-    pub fn longest_train(&self, sending: u64) -> u64 {
+    /// Full packets of which twice as many fit into every buffer on a way.
+    pub fn longest_train(&self) -> u64 {
         let packet = self.link.mtu.0 + self.link.packet_overhead.0 + self.link.rdma_header.0;
-        (self.smallest.min(sending) / 2 / packet.next_multiple_of(BLOCK)).max(1)
+        (self.link.buffer.0 / 2 / packet.next_multiple_of(BLOCK)).max(1)
     }
 
     /// Bytes of buffers that are taken, over all links.
@@ -258,7 +248,6 @@ mod tests {
             &system.link,
             &system.cable,
             system.switch.as_ref(),
-            system.adapter.receive.buffer.0,
             (nodes, 1),
         );
         (sim, network)

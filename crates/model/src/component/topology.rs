@@ -102,15 +102,6 @@ impl Topology {
         port.node * self.ports + port.port
     }
 
-    /// Whether an egress port's cable ends at an adapter.
-    pub fn leads_to_adapter(&self, egress: usize) -> bool {
-        let adapters = self.nodes * self.ports;
-        match self.levels {
-            0 => true,
-            _ => (adapters..2 * adapters).contains(&egress),
-        }
-    }
-
     fn core_links(&self) -> usize {
         match self.levels {
             3 => self.pods * self.half * self.half,

@@ -4,10 +4,12 @@
 //! piece. Above it the data pass through memory and one buffer, which the receiver must have emptied before the sender
 //! fills it again.
 
-use super::Rank;
+use super::matching::Origin;
 use super::rank::Envelope;
+use super::{Rank, World};
 use crate::cluster::CacheState;
 use crate::kernel::Mailbox;
+use std::rc::Rc;
 
 /// A message inside the node: its size and where to say that it has been taken.
 pub(super) struct Local {
@@ -16,14 +18,14 @@ pub(super) struct Local {
 }
 
 /// Buffered messages that the receiver may be behind.
-const AHEAD: u64 = 8;
+const AHEAD: usize = 8;
 
 impl Rank {
     fn passes_cache(&self, bytes: u64) -> bool {
         bytes <= self.world.mpi.intranode_buffer.0
     }
 
-    pub(super) async fn send_inside(&self, to: usize, bytes: u64) {
+    pub(super) async fn send_inside(&self, to: usize, bytes: u64, origin: Origin) {
         let mpi = &self.world.mpi;
         self.compute(mpi.intranode).await;
         let state = match self.passes_cache(bytes) {
@@ -36,7 +38,7 @@ impl Rank {
         };
         self.process.copy(bytes, state).await;
         let taken = Mailbox::new(self.process.sim());
-        let mailbox = self.world.mailbox(self.number, to);
+        let world: Rc<World> = self.world.clone();
         // The line with the flag has to reach the other core.
         let sim = self.process.sim().clone();
         let due = sim.now() + self.process.node().cpu().miss;
@@ -44,10 +46,10 @@ impl Rank {
             bytes,
             taken: taken.clone(),
         };
-        let behind = mailbox.len() as u64 >= AHEAD;
+        let behind = world.relations[to].inbox.behind(self.number) >= AHEAD;
         sim.clone().start(async move {
             sim.sleep_until(due).await;
-            mailbox.send(Envelope::Local(local));
+            world.arrive(to, origin, Envelope::Local(local));
         });
         if state == CacheState::Cold || behind {
             taken.receive().await;
@@ -55,7 +57,7 @@ impl Rank {
         drop(buffer);
     }
 
-    pub(super) async fn receive_inside(&self, local: Local) {
+    pub(super) async fn receive_inside(&self, local: Local) -> u64 {
         self.compute(self.world.mpi.intranode).await;
         let state = match self.passes_cache(local.bytes) {
             true => CacheState::OtherCore,
@@ -63,5 +65,6 @@ impl Rank {
         };
         self.process.copy(local.bytes, state).await;
         local.taken.send(());
+        local.bytes
     }
 }

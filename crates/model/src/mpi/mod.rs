@@ -3,12 +3,13 @@
 //! Up to the eager limit a message is copied into a preregistered buffer, written to the peer's, and copied out. Above
 //! it, sender and receiver agree first and the data go without copies, by the sender's RDMA write or the receiver's RDMA read, over all
 //! ports; both ends register their buffer unless they still have it registered. Inside a node,
-//! messages pass through shared memory, copied twice. Messages between two ranks arrive in order; there are no tags:
-//! a receive names its source. Source: the MVAPICH papers' descriptions of its protocols.
+//! messages pass through shared memory, copied twice. Receives take messages by source and tag, or any ([`Wanted`]). Source: the MVAPICH papers' descriptions of its protocols.
 
 mod collective;
 mod intranode;
+mod matching;
 mod rank;
 mod registration;
 
+pub use matching::{Origin, Wanted};
 pub use rank::{Rank, World};

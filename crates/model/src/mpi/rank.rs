@@ -1,5 +1,6 @@
 //! Ranks, point to point.
 
+use super::matching::{Inbox, Origin, Wanted};
 use super::registration::Registered;
 use crate::adapter::{Kind, Pair, Placement, Request, Transport};
 use crate::cluster::{CacheState, Cluster, Process};
@@ -9,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a rank finds in its mailbox.
+/// What a rank finds in its inbox.
 pub(super) enum Envelope {
     /// An eager message.
     Eager { bytes: u64 },
@@ -22,6 +23,9 @@ pub(super) enum Envelope {
     /// A message inside the node.
     Local(super::intranode::Local),
 }
+
+/// The mark of messages that are told apart by their order alone.
+const PLAIN: u32 = 0;
 
 /// A message-passing job.
 pub struct World {
@@ -37,7 +41,7 @@ pub struct World {
 #[derive(Default)]
 pub(super) struct Relations {
     /// What has come from them.
-    mailboxes: RefCell<BTreeMap<usize, Mailbox<Envelope>>>,
+    pub(super) inbox: Inbox,
     /// The queue pairs to them, by port.
     pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
     /// The shared buffers to those of the same node.
@@ -95,10 +99,14 @@ impl World {
         }
     }
 
-    pub(super) fn mailbox(&self, from: usize, to: usize) -> Mailbox<Envelope> {
-        let mut mailboxes = self.relations[to].mailboxes.borrow_mut();
-        let made = || Mailbox::new(self.cluster.sim());
-        mailboxes.entry(from).or_insert_with(made).clone()
+    /// A message has come to a rank.
+    pub(super) fn arrive(&self, to: usize, origin: Origin, envelope: Envelope) {
+        self.relations[to].inbox.arrive(origin, envelope);
+    }
+
+    /// Whose messages a rank has got and not asked for.
+    pub fn unexpected(&self, rank: usize) -> Vec<Origin> {
+        self.relations[rank].inbox.left()
     }
 
     pub(super) fn buffer(&self, from: usize, to: usize) -> Semaphore {
@@ -138,6 +146,15 @@ impl Rank {
         self.world.size()
     }
 
+    /// The same rank on another core of its node: what it does there does not wait for what it does here.
+    pub fn beside(&self) -> Rank {
+        let process = self.world.cluster.process(self.world.node(self.number));
+        Rank {
+            process,
+            ..self.clone()
+        }
+    }
+
     /// Computes for a while.
     pub async fn compute(&self, span: Time) {
         self.process.compute(span).await;
@@ -170,16 +187,25 @@ impl Rank {
 
     /// Sends a message; returns when its buffer may be used again.
     pub async fn send(&self, to: usize, bytes: u64) {
+        self.send_marked(to, bytes, PLAIN).await;
+    }
+
+    /// The same with a mark.
+    pub async fn send_marked(&self, to: usize, bytes: u64, tag: u32) {
         let mpi = &self.world.mpi;
+        let origin = Origin {
+            source: self.number,
+            tag,
+        };
         if self.world.nodes[to] == self.world.nodes[self.number] {
-            return Box::pin(self.send_inside(to, bytes)).await;
+            return Box::pin(self.send_inside(to, bytes, origin)).await;
         }
         self.compute(mpi.overhead).await;
-        let mailbox = self.world.mailbox(self.number, to);
+        let world = self.world.clone();
         if bytes <= mpi.eager.0 {
             self.process.copy(bytes, CacheState::Cold).await;
             self.deliver(to, bytes + mpi.header.0, move || {
-                mailbox.send(Envelope::Eager { bytes });
+                world.arrive(to, origin, Envelope::Eager { bytes });
             })
             .await;
             return;
@@ -189,11 +215,12 @@ impl Rank {
         let (go, done) = (Mailbox::new(sim), Mailbox::new(sim));
         let (asked, finished) = (go.clone(), done.clone());
         self.deliver(to, mpi.header.0, move || {
-            mailbox.send(Envelope::Rendezvous {
+            let envelope = Envelope::Rendezvous {
                 bytes,
                 go: asked,
                 done: finished,
-            });
+            };
+            world.arrive(to, origin, envelope);
         })
         .await;
         go.receive().await;
@@ -254,14 +281,26 @@ impl Rank {
 
     /// Receives the next message from a rank.
     pub async fn receive(&self, from: usize) {
+        let wanted = Wanted {
+            source: Some(from),
+            tag: Some(PLAIN),
+        };
+        self.receive_wanted(wanted).await;
+    }
+
+    /// Receives the next message that is wanted; its bytes.
+    pub async fn receive_wanted(&self, wanted: Wanted) -> u64 {
         let mpi = &self.world.mpi;
-        let envelope = self.world.mailbox(from, self.number).receive().await;
+        let inbox = &self.world.relations[self.number].inbox;
+        let (origin, envelope) = inbox.take(self.process.sim(), wanted).await;
+        let from = origin.source;
         match envelope {
             Envelope::Local(local) => Box::pin(self.receive_inside(local)).await,
             Envelope::Eager { bytes } => {
                 self.find().await;
                 self.compute(mpi.overhead).await;
                 self.process.copy(bytes, CacheState::Cold).await;
+                bytes
             }
             Envelope::Rendezvous { bytes, go, done } => {
                 self.find().await;
@@ -281,6 +320,7 @@ impl Rank {
                         Box::pin(told).await;
                     }
                 }
+                bytes
             }
         }
     }

@@ -31,6 +31,8 @@ section! {
         post: Time,
         /// An uncached write of eight bytes, or of a full write-combining buffer of 64: how long the core is busy with it.
         doorbell: Time,
+        /// The same of each further full buffer of the same request; without it as long.
+        further: Option<Time>,
         /// A load that misses the core's caches, answered by memory or by another core's cache: what it costs to see a
         /// completion or a flag that somebody else has written.
         miss: Time,
@@ -202,10 +204,13 @@ pub enum Scheduling {
 section! {
     /// What processes packets: the same for both directions.
     Engines {
-        /// Engines of each direction, each on one piece of work at a time.
-        number: Count,
-        /// Engine time of a work request.
-        request: Time,
+        /// Engines of each direction, each on one piece of work at a time; without it as many as there is work for.
+        number: Option<Count>,
+        /// What a work request takes to pass an engine; without it as long as a packet.
+        request: Option<Time>,
+        /// From one work request to the next at an engine, and of a queue pair: what they occupy, if that is more than they take to
+        /// pass. Rates show it, latencies do not.
+        interval: Option<Time>,
         /// Engine time of a packet, an acknowledgement included.
         packet: Time,
         /// Engine time to change the queue pair; serial scheduling only.
@@ -237,16 +242,14 @@ impl Field for Option<BlueFlame> {
 section! {
     /// The sending side of an adapter.
     Send {
-        /// Payload that has been asked for from memory and has not left a port yet, of each virtual lane. What would need
-        /// more is not read.
-        buffer: Bytes,
         /// DMA reads in flight.
         reads: Count,
         /// Largest work request that may travel inside the doorbell; without it all are fetched.
         blueflame: Option<Bytes>,
         /// Which of them do.
         blueflame_takes: Option<BlueFlame>,
-        /// What is fetched before a work request's length is known; without it the doorbell tells the length.
+        /// What is fetched before a work request's length is known; the rest is then, of one request of a queue pair at a time. Without
+        /// it the doorbell tells the length.
         first_fetch: Option<Bytes>,
     }
 }
@@ -254,9 +257,6 @@ section! {
 section! {
     /// The receiving side of an adapter.
     Receive {
-        /// Room for packets at each port, of each virtual lane: the credits that the link's other end has. A packet
-        /// leaves it when the bus has taken its data.
-        buffer: Bytes,
         /// Taking a receive request and reporting its completion, beyond what a write costs.
         request: Time,
         /// Receive requests that are fetched ahead; without it each is fetched when its message comes.
@@ -278,10 +278,10 @@ pub enum ContextHome {
 section! {
     /// Caches of the adapter, and what they hold.
     Caches {
-        /// Queue pair contexts that fit.
-        queue_pairs: Count,
-        /// Translation entries that fit, each for one page.
-        translations: Count,
+        /// Queue pair contexts that fit; without it all do.
+        queue_pairs: Option<Count>,
+        /// Translation entries that fit, each for one page; without it all do.
+        translations: Option<Count>,
         /// Bytes of a queue pair's context.
         context: Bytes,
         /// Bytes of one line of translations.
@@ -292,6 +292,14 @@ section! {
         page: Bytes,
         /// Smallest piece of host memory that the driver gives the adapter for contexts.
         chunk: Bytes,
+    }
+}
+
+impl Caches {
+    /// Lines of translations that fit, if not all do.
+    pub fn lines(&self) -> Option<u64> {
+        let entries = self.translations?;
+        Some((entries.0 / self.translations_line.0).max(1))
     }
 }
 
@@ -324,6 +332,13 @@ pub struct Adapter {
     pub home: ContextHome,
     /// Its own memory, if it has any.
     pub memory: Option<OwnMemory>,
+}
+
+impl Engines {
+    /// What a work request takes to pass an engine.
+    pub fn request(&self) -> Time {
+        self.request.unwrap_or(self.packet)
+    }
 }
 
 impl Adapter {
@@ -391,6 +406,10 @@ section! {
         control: Ratio,
         /// Virtual lanes for data, each with buffers of its own.
         lanes: Count,
+        /// A buffer at an end of a link, of each virtual lane. For what comes in: the credits that the other end has; a packet leaves
+        /// an adapter's when the bus has taken its data, a switch's when it has left for the next link. For what goes out of an
+        /// adapter: payload that has been asked for from memory and has not left; what would need more is not read.
+        buffer: Bytes,
     }
 }
 
@@ -417,8 +436,14 @@ section! {
         ports: Ports,
         /// From a packet's first byte in to its first byte out.
         latency: Time,
-        /// Room for packets at each input, of each virtual lane.
-        buffer: Bytes,
+    }
+}
+
+impl Switch {
+    /// Nodes that switches of this kind join in a fat tree of three levels, the largest that there is.
+    pub fn joins(&self) -> u64 {
+        let half = self.ports.0 / 2;
+        2 * half * half * half
     }
 }
 

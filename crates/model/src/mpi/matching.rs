@@ -1,0 +1,217 @@
+//! Which message a receive gets: receives that wait, and messages that nobody has asked for yet, both in the order of coming.
+//!
+//! A message goes to the first receive that takes it, a receive gets the first message that has come and that it takes. So messages
+//! that one receive takes do not overtake each other. What searching costs a processor is part of the library's overhead. Source: the
+//! MPI standard, order of point-to-point communication.
+
+use super::rank::Envelope;
+use crate::kernel::{Mailbox, Sim};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+/// Whose message it is, and what it is marked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The rank that sent it.
+    pub source: usize,
+    /// Its mark.
+    pub tag: u32,
+}
+
+/// What a receive takes: without a source from anybody, without a tag whatever the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// From this rank alone.
+    pub source: Option<usize>,
+    /// With this mark alone.
+    pub tag: Option<u32>,
+}
+
+impl Wanted {
+    fn takes(self, origin: Origin) -> bool {
+        self.source.is_none_or(|source| source == origin.source)
+            && self.tag.is_none_or(|tag| tag == origin.tag)
+    }
+}
+
+type Letter = (Origin, Envelope);
+
+/// What a rank has to match.
+#[derive(Default)]
+pub(super) struct Inbox {
+    /// Messages that no receive has taken, oldest first.
+    unexpected: RefCell<VecDeque<Letter>>,
+    /// Receives that wait, oldest first.
+    posted: RefCell<VecDeque<(Wanted, Mailbox<Letter>)>>,
+}
+
+impl Inbox {
+    /// A message has come.
+    pub fn arrive(&self, origin: Origin, envelope: Envelope) {
+        let mut posted = self.posted.borrow_mut();
+        let first = posted.iter().position(|(wanted, _)| wanted.takes(origin));
+        match first.and_then(|place| posted.remove(place)) {
+            Some((_, receive)) => receive.send((origin, envelope)),
+            None => self.unexpected.borrow_mut().push_back((origin, envelope)),
+        }
+    }
+
+    /// Gets the message for a receive that is posted now.
+    pub async fn take(&self, sim: &Sim, wanted: Wanted) -> Letter {
+        if let Some(letter) = self.find(wanted) {
+            return letter;
+        }
+        let receive = Mailbox::new(sim);
+        let posted = (wanted, receive.clone());
+        self.posted.borrow_mut().push_back(posted);
+        receive.receive().await
+    }
+
+    fn find(&self, wanted: Wanted) -> Option<Letter> {
+        let mut unexpected = self.unexpected.borrow_mut();
+        let first = unexpected
+            .iter()
+            .position(|(origin, _)| wanted.takes(*origin))?;
+        unexpected.remove(first)
+    }
+
+    /// Messages of a rank that no receive has taken.
+    pub fn behind(&self, source: usize) -> usize {
+        let unexpected = self.unexpected.borrow();
+        let of_source = |letter: &&Letter| letter.0.source == source;
+        unexpected.iter().filter(of_source).count()
+    }
+
+    /// Whose messages no receive has taken.
+    pub fn left(&self) -> Vec<Origin> {
+        let unexpected = self.unexpected.borrow();
+        unexpected.iter().map(|(origin, _)| *origin).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    fn eager(bytes: u64) -> Envelope {
+        Envelope::Eager { bytes }
+    }
+
+    fn wanted(source: Option<usize>, tag: Option<u32>) -> Wanted {
+        Wanted { source, tag }
+    }
+
+    /// What each receive got, in the order of asking, when all were posted before the messages came, and after.
+    fn matched(receives: &[Wanted], messages: &[Origin]) -> [Vec<Option<usize>>; 2] {
+        [true, false].map(|receives_first| {
+            let sim = Sim::new();
+            let inbox = Rc::new(Inbox::default());
+            let got = Rc::new(RefCell::new(vec![None; receives.len()]));
+            let come = || {
+                for (number, origin) in messages.iter().enumerate() {
+                    inbox.arrive(*origin, eager(number as u64));
+                }
+            };
+            if !receives_first {
+                come();
+            }
+            for (place, wanted) in receives.iter().copied().enumerate() {
+                let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
+                sim.start(async move {
+                    let (_, envelope) = inbox.take(&own, wanted).await;
+                    if let Envelope::Eager { bytes } = envelope {
+                        got.borrow_mut()[place] = Some(bytes as usize);
+                    }
+                });
+            }
+            sim.run();
+            if receives_first {
+                come();
+                sim.run();
+            }
+            assert_eq!(
+                inbox.left().len() + got.borrow().iter().flatten().count(),
+                messages.len()
+            );
+            sim.clear();
+            got.take()
+        })
+    }
+
+    #[test]
+    fn what_matches_alike_keeps_its_order() {
+        let from = |source, tag| Origin { source, tag };
+        let messages = [from(1, 5), from(2, 5), from(1, 7), from(1, 5)];
+        let both = |receives: &[Wanted]| matched(receives, &messages);
+        let named = [wanted(Some(1), Some(5)), wanted(Some(1), Some(5))];
+        assert_eq!(
+            both(&named),
+            [vec![Some(0), Some(3)], vec![Some(0), Some(3)]]
+        );
+        let any = [wanted(None, Some(5)), wanted(Some(1), None)];
+        assert_eq!(both(&any), [vec![Some(0), Some(2)], vec![Some(0), Some(2)]]);
+        // The first receive that takes a message gets it, though another would be the only one for it.
+        let all = [wanted(None, None), wanted(Some(2), Some(5))];
+        assert_eq!(both(&all), [vec![Some(0), Some(1)], vec![Some(0), Some(1)]]);
+        let nobody = [wanted(Some(3), None)];
+        assert_eq!(both(&nobody), [vec![None], vec![None]]);
+    }
+
+    /// Receives and messages in any order: each receive takes what a list gone through by hand gives it.
+    #[test]
+    fn it_is_what_the_standard_says_in_whatever_order() {
+        let mut seed = 1u64;
+        let mut next = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for _ in 0..200 {
+            let (sim, inbox) = (Sim::new(), Rc::new(Inbox::default()));
+            let got: Rc<RefCell<Vec<(usize, u64)>>> = Rc::default();
+            let (mut waiting, mut unexpected) = (Vec::new(), Vec::new());
+            let mut expected = Vec::new();
+            for event in 0..40 {
+                if next(2) == 0 {
+                    let origin = Origin {
+                        source: next(3) as usize,
+                        tag: next(2) as u32,
+                    };
+                    let first = waiting
+                        .iter()
+                        .position(|(_, wanted): &(usize, Wanted)| wanted.takes(origin));
+                    match first {
+                        Some(place) => expected.push((waiting.remove(place).0, event)),
+                        None => unexpected.push((event, origin)),
+                    }
+                    inbox.arrive(origin, eager(event));
+                } else {
+                    let wanted = Wanted {
+                        source: (next(2) == 0).then(|| next(3) as usize),
+                        tag: (next(2) == 0).then(|| next(2) as u32),
+                    };
+                    let receive = event as usize;
+                    let first = unexpected
+                        .iter()
+                        .position(|(_, origin): &(u64, Origin)| wanted.takes(*origin));
+                    match first {
+                        Some(place) => expected.push((receive, unexpected.remove(place).0)),
+                        None => waiting.push((receive, wanted)),
+                    }
+                    let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
+                    sim.start(async move {
+                        let (_, envelope) = inbox.take(&own, wanted).await;
+                        if let Envelope::Eager { bytes } = envelope {
+                            got.borrow_mut().push((receive, bytes));
+                        }
+                    });
+                }
+                sim.run();
+            }
+            assert_eq!(*got.borrow(), expected);
+            let left: Vec<_> = unexpected.iter().map(|(_, origin)| *origin).collect();
+            assert_eq!(inbox.left(), left);
+            sim.clear();
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Runs a schedule: each operation begins when what it requires has come, and takes what it takes on the model.
+//!
+//! A calculation occupies a core, a send and a receive do as the system's message-passing library does. What of one core is ready
+//! goes in the order of becoming so. A send ends when its buffer may be used again, a receive when the message is there.
+
+use super::schedule::{Act, Operation, Schedule, followers};
+use super::text::Fault;
+use crate::application::cyclic;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use verbena_model::adapter::Fidelity;
+use verbena_model::cluster::Cluster;
+use verbena_model::kernel::{Sim, Time};
+use verbena_model::mpi::{Rank, Wanted, World};
+use verbena_model::profile::{Switch, System};
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// When each rank's last operation ended; that of a rank without any is the beginning.
+    pub ends: Vec<Time>,
+}
+
+impl Outcome {
+    /// When all had ended.
+    pub fn last(&self) -> Time {
+        self.ends.iter().copied().max().unwrap_or_default()
+    }
+}
+
+/// Why a schedule has no time on a system.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The system cannot run it.
+    #[error("{0}")]
+    System(String),
+    /// Something in it has no end, or does not fit.
+    #[error("{0}")]
+    Schedule(#[from] Fault),
+}
+
+/// Runs a schedule, its ranks dealt out in turn over `nodes` nodes. At message fidelity nodes are places of the simulation.
+pub fn run(
+    system: &System,
+    schedule: &Schedule,
+    nodes: usize,
+    fidelity: Fidelity,
+) -> Result<Outcome, Failure> {
+    refuse_system(system, nodes)?;
+    let size = nodes.max(2);
+    let cluster = match fidelity {
+        Fidelity::Packet => Cluster::new(system, size, fidelity),
+        Fidelity::Message => Cluster::of_places(system, size),
+    };
+    let world = World::new(&cluster, cyclic(schedule.ranks, nodes));
+    let mut jobs = BTreeMap::new();
+    for (&rank, operations) in &schedule.operations {
+        let job = Rc::new(Job::new(cluster.sim(), world.rank(rank), operations));
+        let own = job.clone();
+        let begin = async move { own.begin_ready() };
+        cluster.sim().start_in(world.node(rank), begin);
+        jobs.insert(rank, job);
+    }
+    cluster.sim().run();
+    let fault = first_fault(&jobs, &world, schedule);
+    let end = |rank| {
+        jobs.get(&rank)
+            .map_or(Time::ZERO, |job: &Rc<Job>| job.end.get())
+    };
+    let ends = (0..schedule.ranks).map(end).collect();
+    cluster.finish();
+    match fault {
+        Some(fault) => Err(fault.into()),
+        None => Ok(Outcome { ends }),
+    }
+}
+
+fn refuse_system(system: &System, nodes: usize) -> Result<(), Failure> {
+    let name = &system.name;
+    let refused = |reason| Err(Failure::System(reason));
+    if system.mpi.is_none() {
+        return refused(format!(
+            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+        ));
+    }
+    if nodes == 0 {
+        return refused("a schedule needs a node at least".to_owned());
+    }
+    let most = system.switch.as_ref().map_or(2, Switch::joins);
+    match nodes as u64 <= most {
+        true => Ok(()),
+        false => refused(format!(
+            "{name} joins at most {most} nodes, and not {nodes}"
+        )),
+    }
+}
+
+/// What went wrong, if anything did: a message too long, an operation without an end, a message that nobody took.
+fn first_fault(
+    jobs: &BTreeMap<usize, Rc<Job>>,
+    world: &World,
+    schedule: &Schedule,
+) -> Option<Fault> {
+    let too_long = jobs.values().find_map(|job| job.fault.take());
+    let endless = || jobs.iter().find_map(|(rank, job)| job.endless(*rank));
+    let untaken = || (0..schedule.ranks).find_map(|rank| untaken(world, schedule, rank));
+    too_long.or_else(endless).or_else(untaken)
+}
+
+/// The first message that a rank got and did not receive.
+fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
+    let origin = world.unexpected(rank).into_iter().next()?;
+    // Of those that look alike it may have been another.
+    let alike = |one: &&Operation| match one.act {
+        Act::Send { to, tag, .. } => to == rank && tag == origin.tag,
+        _ => false,
+    };
+    let sender = schedule.operations.get(&origin.source);
+    let line = sender.and_then(|all| all.iter().rfind(alike));
+    Some(Fault {
+        line: line.map_or(1, |one| one.line),
+        reason: format!(
+            "rank {rank} has no receive for this message of rank {} with tag {}, or for one like it",
+            origin.source, origin.tag
+        ),
+    })
+}
+
+/// How far an operation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// So many operations have to come before.
+    Waits(usize),
+    Begun,
+    Ended,
+}
+
+/// A rank's operations on their way.
+struct Job {
+    sim: Sim,
+    /// The rank on each of its cores.
+    cores: BTreeMap<u8, Rank>,
+    operations: Vec<Operation>,
+    states: RefCell<Vec<State>>,
+    /// Operations that wait for each operation's beginning, and for its end.
+    after_begin: Vec<Vec<usize>>,
+    after_end: Vec<Vec<usize>>,
+    end: Cell<Time>,
+    fault: Cell<Option<Fault>>,
+}
+
+impl Job {
+    fn new(sim: &Sim, rank: Rank, operations: &[Operation]) -> Job {
+        let mut cores = BTreeMap::new();
+        for operation in operations {
+            cores
+                .entry(operation.cpu)
+                .or_insert_with_key(|cpu| match cpu {
+                    0 => rank.clone(),
+                    _ => rank.beside(),
+                });
+        }
+        let waits = operations
+            .iter()
+            .map(|one| State::Waits(one.before().count()));
+        Job {
+            sim: sim.clone(),
+            cores,
+            states: RefCell::new(waits.collect()),
+            after_begin: followers(operations, |one| one.requires_begun.iter().copied()),
+            after_end: followers(operations, |one| one.requires.iter().copied()),
+            operations: operations.to_vec(),
+            end: Cell::default(),
+            fault: Cell::default(),
+        }
+    }
+
+    /// Begins what requires nothing.
+    fn begin_ready(self: Rc<Job>) {
+        for number in 0..self.operations.len() {
+            if self.operations[number].before().next().is_none() {
+                self.begin(number);
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Job>, number: usize) {
+        let own = self.clone();
+        self.sim.start(async move {
+            own.states.borrow_mut()[number] = State::Begun;
+            own.release(&own.after_begin[number]);
+            own.perform(&own.operations[number]).await;
+            own.states.borrow_mut()[number] = State::Ended;
+            own.end.set(own.sim.now());
+            own.release(&own.after_end[number]);
+        });
+    }
+
+    /// Something that these wait for has come.
+    fn release(self: &Rc<Job>, waiting: &[usize]) {
+        for &number in waiting {
+            let left = match self.states.borrow()[number] {
+                State::Waits(count) => count - 1,
+                State::Begun | State::Ended => continue,
+            };
+            self.states.borrow_mut()[number] = State::Waits(left);
+            if left == 0 {
+                self.begin(number);
+            }
+        }
+    }
+
+    async fn perform(&self, operation: &Operation) {
+        let rank = &self.cores[&operation.cpu];
+        match operation.act {
+            Act::Calculate { nanos } => rank.compute(Time(nanos * 1000)).await,
+            Act::Send { to, bytes, tag } => rank.send_marked(to, bytes, tag).await,
+            Act::Receive { from, bytes, tag } => {
+                let wanted = Wanted { source: from, tag };
+                let came = rank.receive_wanted(wanted).await;
+                if came > bytes {
+                    self.fault.set(Some(Fault {
+                        line: operation.line,
+                        reason: format!(
+                            "a message of {came} bytes came, and {bytes} were expected"
+                        ),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The first operation that began and did not end.
+    fn endless(&self, rank: usize) -> Option<Fault> {
+        let states = self.states.borrow();
+        let number = states.iter().position(|state| *state == State::Begun)?;
+        let operation = &self.operations[number];
+        let what = match operation.act {
+            Act::Receive { from, tag, .. } => {
+                let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
+                let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
+                format!("waits for a message from {from} with {tag} that does not come")
+            }
+            Act::Send { to, tag, .. } => {
+                format!("waits for rank {to} to receive its message with tag {tag}")
+            }
+            Act::Calculate { .. } => "does not end".to_owned(),
+        };
+        Some(Fault {
+            line: operation.line,
+            reason: format!("rank {rank} {what}"),
+        })
+    }
+}
