@@ -3,10 +3,12 @@
  *
  *   refuse CALL[,CALL...] PROGRAM ARGUMENTS...
  *
- * CALL is userfaultfd, process_vm (both directions) or memfd. A refused call gives EPERM, which is
- * what Docker's and Podman's profiles answer.
+ * CALL is userfaultfd, process_vm (both directions) or memfd; or docker, for those that Docker's
+ * default profile keeps from a container without capabilities and that programs here might make.
+ * A refused call gives EPERM, which is what Docker's and Podman's profiles answer; clone3 gives
+ * ENOSYS, for the C library to take clone.
  *
- * Source: man seccomp(2). */
+ * Source: man seccomp(2); github.com/moby/moby, profiles/seccomp/default.json. */
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -20,18 +22,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MOST_CALLS 8
+#define MOST_CALLS 24
 
 struct refusal {
 	const char *name;
-	int calls[2]; /* -1: none */
+	int calls[MOST_CALLS]; /* up to the first -1 */
 };
 
 static const struct refusal refusals[] = {
 	{ "userfaultfd", { SYS_userfaultfd, -1 } },
-	{ "process_vm", { SYS_process_vm_readv, SYS_process_vm_writev } },
+	{ "process_vm", { SYS_process_vm_readv, SYS_process_vm_writev, -1 } },
 	{ "memfd", { SYS_memfd_create, -1 } },
+	{ "docker", { SYS_userfaultfd, SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root,
+		      SYS_clone3, SYS_bpf, SYS_perf_event_open, SYS_keyctl, SYS_add_key,
+		      SYS_request_key, SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy,
+		      SYS_move_pages, SYS_migrate_pages, SYS_kcmp, SYS_pidfd_getfd,
+		      SYS_process_madvise, SYS_open_by_handle_at, -1 } },
 };
+
+static int error_of(int call)
+{
+	return call == SYS_clone3 ? ENOSYS : EPERM;
+}
 
 static void refuse(const int *calls, unsigned count)
 {
@@ -43,7 +55,8 @@ static void refuse(const int *calls, unsigned count)
 		filter[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
 								(unsigned)calls[call], 0, 1);
 		filter[length++] =
-			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+						     SECCOMP_RET_ERRNO | (unsigned)error_of(calls[call]));
 	}
 	filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	struct sock_fprog program = { .len = (unsigned short)length, .filter = filter };
@@ -67,13 +80,17 @@ int main(int count, char **arguments)
 		for (size_t each = 0; each < sizeof refusals / sizeof *refusals; each++)
 			if (strcmp(name, refusals[each].name) == 0)
 				found = &refusals[each];
-		if (found == NULL || refused + 2 > MOST_CALLS) {
+		if (found == NULL) {
 			fprintf(stderr, "refuse: cannot refuse %s\n", name);
 			return 2;
 		}
-		for (int each = 0; each < 2; each++)
-			if (found->calls[each] >= 0)
-				calls[refused++] = found->calls[each];
+		for (const int *each = found->calls; *each >= 0; each++) {
+			if (refused == MOST_CALLS) {
+				fprintf(stderr, "refuse: more than %d calls\n", MOST_CALLS);
+				return 2;
+			}
+			calls[refused++] = *each;
+		}
 	}
 	refuse(calls, refused);
 	execvp(arguments[2], &arguments[2]);

@@ -8,6 +8,7 @@
 
 mod capture;
 mod command;
+mod doctor;
 mod exit;
 mod failure;
 mod info;

@@ -6,6 +6,7 @@ mod calibrate;
 mod capture;
 mod compare;
 mod completions;
+mod doctor;
 mod evaluate;
 mod explain;
 mod history;
@@ -35,6 +36,11 @@ pub enum Command {
     Compare(compare::Arguments),
     /// Print what a shell needs to complete this command line
     Completions(completions::Arguments),
+    /// Say what this machine lets the adapter do
+    Doctor(doctor::Arguments),
+    /// Something that `doctor` tries in a process of its own
+    #[command(hide = true, name = "__doctor")]
+    DoctorProbe(doctor::ProbeArguments),
     /// Evaluate an adapter: all benchmarks, one report
     Evaluate(evaluate::Arguments),
     /// Say where the time of an operation goes on a timing model
@@ -75,6 +81,8 @@ impl Command {
             Command::Capture(arguments) => capture::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Completions(arguments) => completions::run(arguments),
+            Command::Doctor(arguments) => doctor::run(arguments),
+            Command::DoctorProbe(arguments) => doctor::probe(arguments),
             Command::Manual(arguments) => manual::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),

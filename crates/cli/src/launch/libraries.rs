@@ -81,6 +81,11 @@ impl Libraries {
         &self.directory
     }
 
+    /// The C library.
+    pub fn ibverbs(&self) -> PathBuf {
+        self.directory.join(IBVERBS)
+    }
+
     /// The object for LD_PRELOAD.
     pub fn shim(&self) -> PathBuf {
         self.directory.join(SHIM)

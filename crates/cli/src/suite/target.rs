@@ -158,12 +158,7 @@ impl Target {
             Target::Software => {
                 let libraries = Libraries::beside_this_executable()?;
                 registry_is_usable()?;
-                (
-                    "software",
-                    libraries.directory().join("libibverbs.so.1"),
-                    None,
-                    1,
-                )
+                ("software", libraries.ibverbs(), None, 1)
             }
             Target::Hardware { device, port } => {
                 let system = PathBuf::from(verbena_verbs::library::SYSTEM_LIBRARY);

@@ -1,0 +1,43 @@
+//! `verbena doctor [--json]`: what this machine lets the adapter do, and what to do about what it does not.
+
+use crate::doctor::{self, Probe};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{out, outln};
+
+/// The arguments of `verbena doctor`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The exit code is 0 if programs run on the software adapter here, else 3.")]
+pub struct Arguments {
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is tried in a process of its own.
+#[derive(Debug, clap::Args)]
+pub struct ProbeArguments {
+    /// What
+    probe: Probe,
+}
+
+/// Prints what was found.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let examination = doctor::examine()?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&examination)
+            .expect("plain data with text keys has a JSON form");
+        outln!("{text}");
+    } else {
+        out!("{examination}");
+    }
+    Ok(match examination.runs {
+        true => Exit::Success,
+        false => Exit::Environment,
+    })
+}
+
+/// Tries one thing.
+pub fn probe(arguments: ProbeArguments) -> Result<Exit, Failure> {
+    arguments.probe.run()
+}

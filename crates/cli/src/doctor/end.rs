@@ -1,0 +1,271 @@
+//! One of the two processes of a trial. It is told by lines on standard input what to do, and answers with a line each.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use verbena_verbs::qp::PairType;
+use verbena_verbs::qp::attributes::{Change, Connection, Path};
+use verbena_verbs::qp::builder::PairOptions;
+use verbena_verbs::{
+    AccessFlags, Buffer, CompletionQueue, Error, Gid, Library, Opcode, QueuePair, Region, Scratch,
+    SendFlags, SendTarget, WorkCompletion,
+};
+
+use crate::failure::Failure;
+use crate::launch::libraries::Libraries;
+
+/// What the two processes do to each other, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// A message.
+    Send,
+    /// An RDMA write.
+    Write,
+    /// An RDMA read.
+    Read,
+    /// A fetch-and-add.
+    Atomic,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Operation; 4] = [
+        Operation::Send,
+        Operation::Write,
+        Operation::Read,
+        Operation::Atomic,
+    ];
+
+    /// Its name, also as a line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Send => "send",
+            Operation::Write => "write",
+            Operation::Read => "read",
+            Operation::Atomic => "atomic",
+        }
+    }
+}
+
+/// Where a process is reached.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Address {
+    lid: u16,
+    gid: [u8; 16],
+    pair: u32,
+    memory: u64,
+    key: u32,
+}
+
+/// The answer to each operation.
+pub const DONE: &str = "done";
+
+const PORT: u8 = 1;
+/// Bytes of each operation: more than goes inline, and whole pages.
+const LENGTH: usize = 64 << 10;
+/// The parts of the memory: what is sent, where the peer writes, where what was read goes, where messages arrive, and the word
+/// of the atomics.
+const OWN: usize = 0;
+const WRITTEN: usize = LENGTH;
+const READ: usize = 2 * LENGTH;
+const MESSAGE: usize = 3 * LENGTH;
+const WORD: usize = 4 * LENGTH;
+const WHOLE: usize = WORD + 4096;
+
+/// Nothing here takes longer on a machine that works.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// While nothing completes the processor is left to the peer.
+const PAUSE: Duration = Duration::from_micros(50);
+
+const WORK: u64 = 1;
+const ARRIVAL: u64 = 2;
+
+/// Plays one end until standard input ends.
+pub fn play() -> Result<(), Failure> {
+    let libraries = Libraries::beside_this_executable()?;
+    let failed = |error: Error| Failure::Suite(error.to_string());
+    let mut end = End::open(&libraries.ibverbs()).map_err(failed)?;
+    say(&serde_json::to_string(&end.address().map_err(failed)?).expect("plain data"));
+    let mut lines = io::stdin().lines();
+    let Some(Ok(line)) = lines.next() else {
+        return Ok(());
+    };
+    let peer: Address =
+        serde_json::from_str(&line).map_err(|error| Failure::Input(error.to_string()))?;
+    end.connect(&peer).map_err(failed)?;
+    say(DONE);
+    for line in lines.map_while(Result::ok) {
+        let operation = Operation::ALL.into_iter().find(|one| one.name() == line);
+        let operation =
+            operation.ok_or_else(|| Failure::Input(format!("no operation {line:?}")))?;
+        end.perform(operation, &peer).map_err(Failure::Suite)?;
+        say(DONE);
+    }
+    Ok(())
+}
+
+/// Who listens may have gone away; then standard input has ended, too.
+fn say(line: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+struct End {
+    // Before the region, which it uses.
+    pair: QueuePair,
+    completions: std::sync::Arc<CompletionQueue>,
+    region: Region,
+    context: std::sync::Arc<verbena_verbs::Context>,
+    scratch: Scratch,
+    arrived: bool,
+}
+
+impl End {
+    fn open(library: &std::path::Path) -> Result<End, Error> {
+        let context = Library::open(library)?.device(None)?.open()?;
+        let domain = context.protection_domain()?;
+        let completions = context.completion_queue(16, None)?;
+        let access = AccessFlags::LOCAL
+            .remote_write()
+            .remote_read()
+            .remote_atomic();
+        let region = domain.register(Buffer::allocate(WHOLE)?, access)?;
+        region.write(OWN, &pattern(std::process::id()))?;
+        let pair = PairOptions::new(&domain, PairType::Rc, &completions).create()?;
+        pair.modify(&Change::to_init(PairType::Rc, PORT, access, 0))?;
+        pair.post_receive_one(ARRIVAL, region.segment(MESSAGE, LENGTH)?)
+            .map_err(|error| posting("ibv_post_recv", error.errno))?;
+        Ok(End {
+            pair,
+            completions,
+            region,
+            context,
+            scratch: Scratch::new(),
+            arrived: false,
+        })
+    }
+
+    fn address(&self) -> Result<Address, Error> {
+        let index = self.context.routed_gid_index(PORT)?;
+        Ok(Address {
+            lid: self.context.port(PORT)?.lid,
+            gid: self.context.gid(PORT, index)?.0,
+            pair: self.pair.number(),
+            memory: self.region.address(),
+            key: self.region.remote_key(),
+        })
+    }
+
+    fn connect(&self, peer: &Address) -> Result<(), Error> {
+        let port = self.context.port(PORT)?;
+        let connection = Connection {
+            path: Path {
+                lid: peer.lid,
+                gid: port.ethernet.then_some(Gid(peer.gid)),
+                source_gid: self.context.routed_gid_index(PORT)?,
+                traffic_class: 0,
+                service_level: 0,
+                port: PORT,
+            },
+            peer: peer.pair,
+            peer_psn: 0,
+            psn: 0,
+            mtu_code: port.mtu_code,
+            reads_served: 1,
+            reads_initiated: 1,
+            timeout: 14,
+            retries: 7,
+            rnr_retries: 7,
+        };
+        self.pair
+            .modify(&Change::to_rtr(PairType::Rc, &connection))?;
+        self.pair.modify(&Change::to_rts(PairType::Rc, &connection))
+    }
+
+    fn perform(&mut self, operation: Operation, peer: &Address) -> Result<(), String> {
+        let at = |offset: usize| peer.memory + offset as u64;
+        let (opcode, local, length) = match operation {
+            Operation::Send => (Opcode::Send, OWN, LENGTH),
+            Operation::Write => (Opcode::Write(at(WRITTEN), peer.key), OWN, LENGTH),
+            Operation::Read => (Opcode::Read(at(OWN), peer.key), READ, LENGTH),
+            Operation::Atomic => (Opcode::FetchAdd(at(WORD), peer.key, 1), WORD + 8, 8),
+        };
+        let words = |error: &dyn std::fmt::Display| format!("{}: {error}", operation.name());
+        let segment = self
+            .region
+            .segment(local, length)
+            .map_err(|error| words(&error))?;
+        let work = (WORK, opcode, SendFlags::SIGNALED);
+        self.pair
+            .post_one(&mut self.scratch, work, segment, SendTarget::Connected)
+            .map_err(|error| words(&error))?;
+        self.complete(operation).map_err(|error| words(&error))?;
+        self.verify(operation).map_err(|error| words(&error))
+    }
+
+    /// Waits for what was posted, and for the peer's message if it is a message.
+    fn complete(&mut self, operation: Operation) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        let (mut done, mut arrived) = (false, operation != Operation::Send || self.arrived);
+        while !(done && arrived) {
+            let mut found = [WorkCompletion::default()];
+            let count = self
+                .completions
+                .poll(&mut found, |completion| *completion)
+                .map_err(|error| error.to_string())?;
+            let Some(completion) = found.first().filter(|_| count > 0) else {
+                if Instant::now() > until {
+                    return Err(format!("did not complete within {PATIENCE:?}"));
+                }
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            if !completion.status.is_success() {
+                return Err(completion.status.to_string());
+            }
+            match completion.id {
+                ARRIVAL => (self.arrived, arrived) = (true, true),
+                _ => done = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what came is what the peer has. What it wrote here is complete with its own answer, not with ours.
+    fn verify(&self, operation: Operation) -> Result<(), String> {
+        let place = match operation {
+            Operation::Send => MESSAGE,
+            Operation::Read => READ,
+            Operation::Write | Operation::Atomic => return Ok(()),
+        };
+        let mut bytes = vec![0; LENGTH];
+        self.region
+            .read(place, &mut bytes)
+            .map_err(|error| error.to_string())?;
+        let mut first = [0; 4];
+        first.copy_from_slice(&bytes[..4]);
+        match bytes == pattern(u32::from_le_bytes(first)) && first != [0; 4] {
+            true => Ok(()),
+            false => Err("other bytes arrived than were sent".to_owned()),
+        }
+    }
+}
+
+fn posting(call: &'static str, errno: i32) -> Error {
+    Error::Call {
+        call,
+        object: "a queue pair".to_owned(),
+        errno,
+    }
+}
+
+/// Bytes that only one process sends: its number, then others that follow from it.
+fn pattern(seed: u32) -> Vec<u8> {
+    let mut bytes = seed.to_le_bytes().to_vec();
+    bytes.extend(
+        (4..LENGTH).map(|at| (at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed) as u8),
+    );
+    bytes
+}

@@ -1,0 +1,67 @@
+//! The kernel and what is forbidden by it.
+
+use std::fs;
+
+use rustix::process::{Resource, getrlimit};
+use verbena_measure::unit;
+
+use super::finding::Finding;
+
+/// Its version, what a filter of system calls may hide, and limits.
+pub fn findings() -> Vec<Finding> {
+    vec![kernel(), address_space(), locked_memory()]
+}
+
+/// Who may read another process's memory (Linux' admin-guide/LSM/Yama); none where there is no such rule.
+pub fn ptrace_scope() -> Option<u32> {
+    read("/proc/sys/kernel/yama/ptrace_scope")?.parse().ok()
+}
+
+fn kernel() -> Finding {
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned());
+    let filter = read("/proc/self/status").and_then(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Seccomp:"))?;
+        Some(line.trim() == "2")
+    });
+    let seccomp = match filter {
+        Some(true) => "a seccomp profile filters system calls",
+        Some(false) => "no seccomp profile",
+        None => "seccomp unknown",
+    };
+    let scope = match ptrace_scope() {
+        Some(scope) => format!("kernel.yama.ptrace_scope {scope}"),
+        None => "no Yama".to_owned(),
+    };
+    Finding::ok("kernel", format!("Linux {release}, {seccomp}, {scope}"))
+}
+
+/// An arena has addresses for twice the machine's memory (`hca/src/memory/arena.rs`).
+fn address_space() -> Finding {
+    let subject = "address space";
+    match getrlimit(Resource::As).current {
+        None => Finding::ok(subject, "not limited"),
+        Some(bytes) => Finding::limited(subject, format!("limited to {}", unit::size(bytes as f64)))
+            .advise("`ulimit -v unlimited`: the adapter reserves addresses for twice the machine's memory, and without them does without `mapped`"),
+    }
+}
+
+fn locked_memory() -> Finding {
+    let subject = "locked memory";
+    match getrlimit(Resource::Memlock).current {
+        None => Finding::ok(subject, "not limited"),
+        Some(bytes) => Finding::ok(
+            subject,
+            format!(
+                "limited to {}, which only real adapters mind: the software adapter locks nothing",
+                unit::size(bytes as f64)
+            ),
+        ),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned())
+}

@@ -1,0 +1,80 @@
+//! Other hosts, by RoCEv2, and the namespaces in which two hosts are tried on one machine.
+
+use std::io::ErrorKind;
+use std::process::{Command, Stdio};
+
+use verbena_hca::sys::interfaces::{self, Description};
+
+use super::finding::Finding;
+use super::probe::Probe;
+use crate::failure::Failure;
+
+/// Interfaces, the port, and namespaces.
+pub fn findings() -> Result<Vec<Finding>, Failure> {
+    Ok(vec![interfaces(), port()?, namespaces()])
+}
+
+fn interfaces() -> Finding {
+    let subject = "interfaces";
+    let all = match interfaces::all() {
+        Ok(all) => all,
+        Err(error) => return Finding::missing(subject, error.to_string()),
+    };
+    let words: Vec<String> = all.iter().map(describe).collect();
+    let outward = |one: &Description| one.is_up && !one.is_loopback && !one.addresses.is_empty();
+    match all.iter().any(outward) {
+        true => Finding::ok(subject, words.join("; ")),
+        false => Finding::limited(subject, format!("none leads to other hosts: {}", words.join("; ")))
+            .advise("`--link roce` needs an interface that is up and has an address; processes of this host need none"),
+    }
+}
+
+fn describe(one: &Description) -> String {
+    let state = match (one.is_up, one.is_running) {
+        (true, true) => "up",
+        (true, false) => "up without carrier",
+        (false, _) => "down",
+    };
+    let addresses: Vec<String> = one.addresses.iter().map(ToString::to_string).collect();
+    let addresses = match addresses.is_empty() {
+        true => "no address".to_owned(),
+        false => addresses.join(" "),
+    };
+    format!("{} {state}, MTU {}, {addresses}", one.name, one.mtu)
+}
+
+fn port() -> Result<Finding, Failure> {
+    let subject = "--link roce";
+    let mut command = Probe::Port.command()?;
+    command.env("VERBENA_LINK", "roce");
+    Ok(match Probe::outcome(command)? {
+        Ok(()) => Finding::ok(subject, "UDP port 4791 can be used"),
+        Err(reason) => Finding::missing(subject, reason).advise(
+            "only processes of this host are reached; docs/hosts.md lists who may have the port",
+        ),
+    })
+}
+
+/// As docs/hosts.md makes two hosts of one machine.
+fn namespaces() -> Finding {
+    let subject = "user namespaces";
+    let tried = Command::new("unshare")
+        .args(["-Urn", "true"])
+        .stdin(Stdio::null())
+        .output();
+    match tried {
+        Ok(output) if output.status.success() => Finding::ok(
+            subject,
+            "an ordinary user makes network namespaces: two hosts on one machine",
+        ),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Finding::missing(subject, said)
+                .advise("only tests of two hosts on one machine need them; as root `unshare -n` does without")
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Finding::missing(subject, "not tried: there is no `unshare` (util-linux)")
+        }
+        Err(error) => Finding::missing(subject, error.to_string()),
+    }
+}

@@ -1,0 +1,125 @@
+"""What other people's CI and clusters take of ours: by the published schemas of their files, and step by step as a runner does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Callable
+
+from harness.build_tree import ROOT
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
+from wheel.installation import PYTHON, NotInstalled, installation, ours
+
+TITLE = "the files for other people's CI and clusters"
+REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_devinfo", "ibverbs-utils"), Tool("strip", "binutils")]
+
+SECONDS = 120
+TOOLS = PYTHON.parent
+ACTION = ROOT / "action.yml"
+GITLAB = ROOT / "packaging/gitlab-ci.yml"
+PODS = ROOT / "packaging/kubernetes/pair.yaml"
+
+
+def by_schema(name: str) -> list[str]:
+    """The schemas of SchemaStore, which check-jsonschema brings."""
+    return [str(TOOLS / "check-jsonschema"), "--builtin-schema", f"vendor.{name}"]
+
+
+def by_kubernetes() -> list[str]:
+    """The API's own definitions, which kubernetes-validate brings."""
+    return [str(TOOLS / "kubernetes-validate"), "--strict"]
+
+
+# What checks a file, and a change to it that must be found.
+FILES = {
+    ACTION: (by_schema("github-actions"), ("using: composite", "using: composed")),
+    GITLAB: (by_schema("gitlab-ci"), ("before_script:", "before:")),
+    PODS: (by_kubernetes(), ("capabilities:", "capability:")),
+}
+# GitLab takes anything for a job whose name begins with a dot; what extends it is a job like this.
+EXTENDED = (".verbena:", "verbena:\n  script: make test")
+
+
+def cases() -> list[Case]:
+    """Each file by its schema, then what runs of them."""
+    found = [Case(str(file.relative_to(ROOT)), "schema", partial(valid, file)) for file in FILES]
+    return [*found,
+            Case("action.yml", "its steps", partial(with_wheel, action)),
+            Case("packaging/gitlab-ci.yml", "its steps", partial(with_wheel, gitlab))]
+
+
+def valid(file: Path, place: Place) -> Outcome:
+    """The file is what its reader takes, and with a planted mistake it is not."""
+    command, (good, bad) = FILES[file]
+    if not Path(command[0]).exists():
+        return skipped(f"{Path(command[0]).name} is not installed (setup/machine test)")
+    text = file.read_text().replace(*EXTENDED)
+    for name, words in (("as it is", text), ("broken", text.replace(good, bad, 1))):
+        copy = place.directory / name / file.name
+        copy.parent.mkdir()
+        copy.write_text(words)
+        ended = place.run("check", [*command, str(copy)], SECONDS)
+        if ended.succeeded != (words == text):
+            return failed(f"the file {name} is {'valid' if ended.succeeded else 'not valid'}", ended.evidence())
+    return passed() if good in text else failed(f"it has no {good!r}")
+
+
+def with_wheel(case: Callable[[Path, Place], Outcome], place: Place) -> Outcome:
+    """The case, with a wheel of this build."""
+    if not ours():
+        return skipped("another build than this tree's is tested")
+    if not (TOOLS / "check-jsonschema").exists():
+        return skipped("nothing here reads YAML (setup/machine test)")
+    try:
+        return case(installation().wheel, place)
+    except NotInstalled as error:
+        return failed("the wheel cannot be made", str(error))
+
+
+def steps(file: Path) -> list[dict]:
+    """What runs of it."""
+    reader = Path(__file__).resolve().parent / "steps.py"
+    return json.loads(subprocess.run([PYTHON, reader, file], check=True, capture_output=True, text=True).stdout)
+
+
+def action(wheel: Path, place: Place) -> Outcome:
+    """The steps in a runner's directories; then a job's own step finds the program by its name, and its Python is its own."""
+    files = {name: place.directory / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
+    for file in files.values():
+        file.touch()
+    temporary = place.directory / "temporary"
+    temporary.mkdir()
+    variables = {"RUNNER_TEMP": str(temporary), "GITHUB_ACTION_PATH": str(ROOT), **{name: str(file) for name, file in files.items()}}
+    values = {"inputs.wheel": str(wheel)}
+    for step in steps(ACTION):
+        filled = {name: re.sub(r"\$\{\{ (\S+) \}\}", lambda match: values[match[1]], text) for name, text in step["env"].items()}
+        # As GitHub runs `shell: bash`.
+        ended = place.run("step", ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], SECONDS,
+                          **variables, **filled)
+        if not ended.succeeded:
+            return failed(f"a step fails: {ended.describe()}", ended.evidence())
+        if step["id"]:
+            said = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
+            values |= {f"steps.{step['id']}.outputs.{name}": value for name, value in said.items()}
+    path = f"{files['GITHUB_PATH'].read_text().strip()}:{os.environ['PATH']}"
+    ended = place.run("job", ["bash", "-ec", "verbena run -- ibv_devinfo && ! command -v python3 | grep temporary"], SECONDS, PATH=path)
+    return passed() if ended.succeeded and "verbena0" in ended.output else failed("a job cannot use it", ended.evidence())
+
+
+def gitlab(wheel: Path, place: Place) -> Outcome:
+    """What comes before a job's script, and then the script."""
+    project = place.directory / "project"
+    project.mkdir()
+    shutil.copy(wheel, project)
+    (step,) = steps(GITLAB)
+    script = f"cd '{project}'\n{step['run']}\nverbena run -- ibv_devinfo\n"
+    ended = place.run("job", ["bash", "-eo", "pipefail", "-c", script], SECONDS, CI_PROJECT_DIR=str(project), **step["env"])
+    return passed() if ended.succeeded and "verbena0" in ended.output else failed("a job cannot use it", ended.evidence())
