@@ -17,7 +17,7 @@ data = open(sys.argv[2], "rb").read()
 size = 200_000
 shared = library.File(url, os.O_RDONLY)
 assert shared.read_at(0, size) == data[:size]
-assert library.stat(url).size == len(data)
+assert library.examine(url).size == len(data)
 # A thread that is always in the middle of a read when the others fork.
 stop = threading.Event()
 busy = library.File(url, os.O_RDONLY)
@@ -32,7 +32,7 @@ def check(who):
     for number in range(reads):
         at = (number * 7 + who * 13) * 10_007 % (len(data) - size)
         wrong += shared.read_at(at, size) != data[at:at + size]
-    wrong += library.stat(url).size != len(data)
+    wrong += library.examine(url).size != len(data)
     wrong += busy.read_at(who * 1000, 5000) != data[who * 1000:who * 1000 + 5000] if who else 0
     shared.close()
     return wrong
