@@ -1,5 +1,7 @@
 //! `verbena replay`: a schedule of sends, receives and calculations, in GOAL's text format, on a timing model.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -36,6 +38,9 @@ pub struct Arguments {
     profiles: ProfileOptions,
 }
 
+/// Bytes of a schedule's text: all of it is kept in memory, with what is read of it.
+const MOST_TEXT: u64 = 1 << 30;
+
 /// What is told of a run.
 #[derive(Serialize)]
 struct Told {
@@ -58,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let text = "schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
         return Err(Failure::Input(text.to_owned()));
     };
-    let text = std::fs::read_to_string(file)
+    let text = text_of(file)
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.display())))?;
     let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
     let nodes = arguments.nodes.unwrap_or(schedule.ranks);
@@ -78,6 +83,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         false => table(&told, &outcome),
     }
     Ok(Exit::Success)
+}
+
+/// A schedule's text, also of a pipe; what never ends is not read for ever.
+fn text_of(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(file)?
+        .take(MOST_TEXT + 1)
+        .read_to_string(&mut text)?;
+    match read as u64 > MOST_TEXT {
+        true => Err(io::Error::other(format!(
+            "it is longer than {MOST_TEXT} bytes, which a schedule may have"
+        ))),
+        false => Ok(text),
+    }
 }
 
 /// What is wrong with the schedule.
