@@ -120,8 +120,8 @@ impl Budget {
     /// For a full evaluation.
     pub fn full() -> Budget {
         Budget {
-            warmup: Duration::from_millis(15),
-            block: Duration::from_millis(16),
+            warmup: Duration::from_millis(10),
+            block: Duration::from_millis(12),
             blocks: 10,
             target: 0.02,
             most: 100_000,
