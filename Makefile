@@ -24,7 +24,7 @@ libraries:
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
 	crates/librfio/link.sh
-	install -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
+	install -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev).
 xrootd: build
@@ -42,7 +42,7 @@ install: build
 	done
 	install -d $(DESTDIR)$(PREFIX)/share/doc/verbena
 	$(RELEASE)/verbena __manual $(DESTDIR)$(PREFIX)/share
-	install -m 755 $(LIBRARIES)/libibverbs.so.1 $(LIBRARIES)/libverbena_shim.so \
+	install -m 755 $(LIBRARIES)/libibverbs.so.1 $(LIBRARIES)/libverbena_shim.so $(LIBRARIES)/libverbena_tracer.so \
 		$(DESTDIR)$(PREFIX)/lib/verbena/
 	install -d $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(LIBRARIES)/librfio.so.2 $(LIBRARIES)/libshift.so.2 $(DESTDIR)$(PREFIX)/lib/

@@ -23,6 +23,7 @@ SECONDS = 300
 # What must be in each package, what it must not be without in its relations, and what is no other's business.
 HOLDS = {
     "verbena": {"usr/bin/verbena", "usr/bin/rfcp", "usr/lib/verbena/libibverbs.so.1", "usr/lib/verbena/libverbena_shim.so",
+                "usr/lib/verbena/libverbena_tracer.so",
                 "usr/share/man/man1/verbena-run.1.gz", "usr/share/man/man1/rfcp.1.gz",
                 "usr/share/bash-completion/completions/verbena.bash", "usr/share/zsh/vendor-completions/_verbena"},
     "rfiod": {"usr/sbin/rfiod", "lib/systemd/system/rfiod.service", "etc/rfio/rfiod.conf", "usr/lib/sysusers.d/rfiod.conf",

@@ -22,6 +22,7 @@ mod stats;
 mod suggestion;
 mod suite;
 mod sweep;
+mod trace;
 
 use std::process::ExitCode;
 

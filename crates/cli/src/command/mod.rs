@@ -19,6 +19,7 @@ mod report;
 mod reproduce;
 mod run;
 mod sweep;
+mod trace;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -70,6 +71,8 @@ pub enum Command {
     Run(run::Arguments),
     /// Compute a parameter study on the timing models
     Sweep(sweep::Arguments),
+    /// Run a program and print its verbs calls
+    Trace(trace::Arguments),
 }
 
 impl Command {
@@ -95,6 +98,7 @@ impl Command {
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Run(arguments) => run::run(arguments),
             Command::Sweep(arguments) => sweep::run(arguments),
+            Command::Trace(arguments) => trace::run(arguments),
             Command::ServiceClient => crate::service::client::run(),
         }
     }

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use verbena_hca::describe;
 use verbena_hca::shm::registry;
 
@@ -12,13 +15,27 @@ use super::probe::Probe;
 use crate::info::description::Answer;
 use crate::launch::environment::Path;
 
+/// A process that says nothing for so long hangs. What it is asked for takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The paths that an operation took, by name.
 pub type Taken = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// Runs one between two such ends, by this path alone or as the adapter chooses. The paths taken, or in words what failed.
 pub fn run(end: Probe, path: Option<Path>) -> Result<Taken, String> {
-    let mut ends = [Side::start(end, path)?, Side::start(end, path)?];
+    let start = || {
+        let mut command = end.command().map_err(|error| error.to_string())?;
+        if let Some(path) = path {
+            command.env("VERBENA_PATH", path.to_string());
+        }
+        Side::start(command, PATIENCE)
+    };
+    let mut ends = [start()?, start()?];
     let outcome = exchange(&mut ends);
+    if ends.iter().any(|end| end.given_up) {
+        // Whoever waits for one that hangs may hang too.
+        ends.iter_mut().for_each(Side::give_up);
+    }
     let words = ends.map(Side::end);
     outcome.map_err(|reason| {
         // What a process said itself tells more than that it is gone.
@@ -84,14 +101,12 @@ struct Side {
     /// Closed first at the end, which ends the process.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
+    patience: Duration,
+    given_up: bool,
 }
 
 impl Side {
-    fn start(end: Probe, path: Option<Path>) -> Result<Side, String> {
-        let mut command = end.command().map_err(|error| error.to_string())?;
-        if let Some(path) = path {
-            command.env("VERBENA_PATH", path.to_string());
-        }
+    fn start(mut command: Command, patience: Duration) -> Result<Side, String> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -103,6 +118,8 @@ impl Side {
         Ok(Side {
             child,
             orders,
+            patience,
+            given_up: false,
             answers: answers.ok_or("a pipe is missing")?,
         })
     }
@@ -112,7 +129,15 @@ impl Side {
         writeln!(orders, "{line}").map_err(|error| format!("a process ended: {error}"))
     }
 
+    /// The next line that it says.
     fn hear(&mut self) -> Result<String, String> {
+        if self.answers.buffer().is_empty() && !self.speaks()? {
+            self.give_up();
+            let seconds = self.patience.as_secs();
+            return Err(format!(
+                "a process of the trial said nothing for {seconds} s"
+            ));
+        }
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(length) if length > 0 => Ok(line.trim_end().to_owned()),
@@ -120,7 +145,26 @@ impl Side {
         }
     }
 
-    /// Lets it end; what it said on standard error, or how it ended if that was by a signal.
+    /// Ends it, since it will not end by itself.
+    fn give_up(&mut self) {
+        self.given_up = true;
+        let _ = self.child.kill();
+    }
+
+    /// Waits until there is something to read, or the end; whether there is before our patience ends.
+    fn speaks(&self) -> Result<bool, String> {
+        let limit = Timespec::try_from(self.patience).map_err(|error| error.to_string())?;
+        loop {
+            let mut answers = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
+            match poll(&mut answers, Some(&limit)) {
+                Ok(count) => return Ok(count > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Lets it end; what it said on standard error, or how it ended if that was by a signal that was not ours.
     fn end(mut self) -> String {
         drop(self.orders.take());
         let mut said = String::new();
@@ -129,8 +173,23 @@ impl Side {
         }
         let killed = self.child.wait().ok().filter(|how| how.code().is_none());
         match killed {
-            Some(how) if said.trim().is_empty() => how.to_string(),
+            Some(how) if said.trim().is_empty() && !self.given_up => how.to_string(),
             _ => said.trim().to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_hangs_is_given_up_and_ended() {
+        let mut command = Command::new("sleep");
+        command.arg("infinity");
+        let mut side = Side::start(command, Duration::from_millis(10)).unwrap();
+        let said = side.hear().unwrap_err();
+        assert!(said.contains("said nothing"), "{said}");
+        assert_eq!(side.end(), "");
     }
 }

@@ -79,6 +79,21 @@ impl Environment {
         Self(variables)
     }
 
+    /// None: the program stays on the system's libraries.
+    pub fn of_the_system() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// The same, with the verbs calls of every process told to whoever listens at `socket`.
+    pub fn with_tracer(mut self, tracer: &std::path::Path, socket: &std::path::Path) -> Self {
+        let inherited = env::var_os("LD_PRELOAD").unwrap_or_default();
+        let others = self.0.get("LD_PRELOAD").unwrap_or(&inherited);
+        let all = in_front(tracer.as_os_str(), others, b": \t\n");
+        self.0.insert("LD_PRELOAD", all);
+        self.0.insert("VERBENA_TRACE", socket.into());
+        self
+    }
+
     /// The same, with the adapter's port attached to a link, and to an interface of it.
     pub fn with_link(mut self, link: Option<Link>, interface: Option<&OsStr>) -> Self {
         if let Some(link) = link {

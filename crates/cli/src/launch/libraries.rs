@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const IBVERBS: &str = "libibverbs.so.1";
 /// The preloaded object that answers for the device node.
 const SHIM: &str = "libverbena_shim.so";
+/// The preloaded object that tells the verbs calls.
+const TRACER: &str = "libverbena_tracer.so";
 
 /// The shared objects of one build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub enum Failure {
     /// The kernel does not tell where this executable is.
     #[error("cannot find out where this executable is (is /proc mounted?): {0}")]
     Executable(#[source] io::Error),
+
+    /// The build lacks the tracer.
+    #[error("cannot find {}; `make build` or `make install` puts it there", .0.display())]
+    NoTracer(PathBuf),
 
     /// No place that was looked at has both.
     #[error(
@@ -89,6 +95,18 @@ impl Libraries {
     /// The object for LD_PRELOAD.
     pub fn shim(&self) -> PathBuf {
         self.directory.join(SHIM)
+    }
+
+    /// The object for LD_PRELOAD that `verbena trace` adds.
+    ///
+    /// # Errors
+    /// It is not there: only `trace` needs it.
+    pub fn tracer(&self) -> Result<PathBuf, Failure> {
+        let tracer = self.directory.join(TRACER);
+        match tracer.is_file() {
+            true => Ok(tracer),
+            false => Err(Failure::NoTracer(tracer)),
+        }
     }
 }
 

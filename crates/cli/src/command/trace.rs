@@ -1,0 +1,120 @@
+//! `verbena trace [OPTIONS] -- CMD...`: runs CMD on the adapter and prints its verbs calls, as strace(1) prints system
+//! calls: arguments, results, keys and lengths, and a table of all of them at the end.
+//!
+//! With `--system` CMD keeps the system's libibverbs, and the calls are those to its adapters.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::environment::Environment;
+use crate::launch::libraries::Libraries;
+use crate::launch::options::{self, Options};
+use crate::launch::supervise;
+use crate::stats::directory::Directory;
+use crate::trace::listener::{Lines, Listener};
+
+/// The arguments of `verbena trace`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = options::ENVIRONMENT)]
+pub struct Arguments {
+    /// Write the calls into a file, instead of the error stream
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Print the table alone, without the calls
+    #[arg(long, conflicts_with_all = ["out", "times", "only"])]
+    summary: bool,
+
+    /// With each call, seconds since the first one and the seconds that it took
+    #[arg(long)]
+    times: bool,
+
+    /// Only calls whose name has this in it, such as `post_send`; may be given several times. The table has all
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+
+    /// Leave the program on the system's libibverbs and its adapters
+    #[arg(long, conflicts_with_all = ["path", "link", "interface", "allow"])]
+    system: bool,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// The program to run, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Traces.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let directory = Directory::create()?;
+    let socket = directory.path().join("calls");
+    let tracer = Libraries::beside_this_executable()?.tracer()?;
+    let environment = match arguments.system {
+        true => Environment::of_the_system(),
+        false => arguments.options.environment()?,
+    };
+    let environment = environment.with_tracer(&tracer, &socket);
+    let command = options::command("trace", &arguments.command, &environment)?;
+    let listener =
+        Listener::bind(&socket, lines(&arguments)?).map_err(|source| Failure::System {
+            doing: "listen to the calls",
+            source,
+        })?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    let hearing = thread::spawn(move || listener.hear(&end));
+    let status = supervise::run(command, || options::name(&arguments.command));
+    ended.store(true, Ordering::Release);
+    let heard = hearing.join().expect("hearing does not panic");
+    // A program that could not be run is worse news than what was not heard of it.
+    let status = status?;
+    let heard = heard.map_err(|source| Failure::System {
+        doing: "print the calls",
+        source,
+    })?;
+    match heard.table.is_empty() {
+        true => eprintln!(
+            "verbena: no verbs call was seen; a program that is linked statically, or sets LD_PRELOAD itself, hides them"
+        ),
+        // In one piece, for others may write to the same place; where nobody reads, nothing is missed.
+        false => {
+            let _ = io::stderr().write_all(heard.table.to_string().as_bytes());
+        }
+    }
+    if let Some(nonsense) = heard.nonsense {
+        eprintln!("verbena: {nonsense}");
+    }
+    Ok(Exit::of_child(status))
+}
+
+fn lines(arguments: &Arguments) -> Result<Option<Lines>, Failure> {
+    let to: Box<dyn Write + Send> = match (&arguments.out, arguments.summary) {
+        (_, true) => return Ok(None),
+        (None, false) => Box::new(io::stderr()),
+        (Some(path), false) => {
+            let file = File::create(path).map_err(|error| {
+                Failure::Input(format!("cannot write {}: {error}", path.display()))
+            })?;
+            Box::new(BufWriter::new(file))
+        }
+    };
+    Ok(Some(Lines {
+        to,
+        only: arguments.only.clone(),
+        times: arguments.times,
+        began: None,
+    }))
+}

@@ -1,0 +1,132 @@
+//! What the tracer tells of a call: the format is in `crates/tracer/src/record.rs`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The first field.
+const MARK: &str = "verbena-trace-1";
+
+/// A call, or several that found nothing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Process.
+    pub process: u32,
+    /// Thread.
+    pub thread: u32,
+    /// When it was called, in nanoseconds.
+    pub start: u64,
+    /// How long it took, in nanoseconds; all of them together.
+    pub duration: u64,
+    /// How many calls it stands for.
+    pub calls: u64,
+    /// Bytes that it moved or asked to move.
+    pub bytes: u64,
+    /// Why it failed, or 0.
+    pub errno: i32,
+    /// What was called.
+    pub name: String,
+    /// Its arguments, as text.
+    pub arguments: String,
+    /// What it returned, as text.
+    pub result: String,
+}
+
+/// Why a datagram is no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("what was told of a call makes no sense: {0:?}")]
+pub struct Nonsense(String);
+
+impl FromStr for Record {
+    type Err = Nonsense;
+
+    fn from_str(text: &str) -> Result<Record, Nonsense> {
+        read(text).ok_or_else(|| Nonsense(text.chars().take(80).collect()))
+    }
+}
+
+fn read(text: &str) -> Option<Record> {
+    // A terminal obeys some of these.
+    if text
+        .chars()
+        .any(|letter| letter.is_control() && letter != '\t')
+    {
+        return None;
+    }
+    let mut fields = text.split('\t');
+    let mut next = || fields.next();
+    if next()? != MARK {
+        return None;
+    }
+    let record = Record {
+        process: next()?.parse().ok()?,
+        thread: next()?.parse().ok()?,
+        start: next()?.parse().ok()?,
+        duration: next()?.parse().ok()?,
+        calls: next()?.parse().ok().filter(|&calls| calls > 0)?,
+        bytes: next()?.parse().ok()?,
+        errno: next()?.parse().ok()?,
+        name: next().filter(|name| !name.is_empty())?.to_owned(),
+        arguments: next()?.to_owned(),
+        result: next()?.to_owned(),
+    };
+    next().is_none().then_some(record)
+}
+
+/// As a line.
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}", self.process)?;
+        if self.thread != self.process {
+            write!(f, "/{}", self.thread)?;
+        }
+        write!(f, "] {}({})", self.name, self.arguments)?;
+        if !self.result.is_empty() {
+            write!(f, " = {}", self.result)?;
+        }
+        if self.calls > 1 {
+            write!(f, " ({} times)", self.calls)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SOME: &str = "verbena-trace-1\t7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\tcq1, 16\t0";
+
+    #[test]
+    fn a_record_is_read_and_printed() {
+        let record: Record = SOME.parse().unwrap();
+        assert_eq!((record.process, record.thread, record.calls), (7, 8, 3));
+        assert_eq!(
+            record.to_string(),
+            "[7/8] ibv_poll_cq(cq1, 16) = 0 (3 times)"
+        );
+    }
+
+    #[test]
+    fn what_is_not_quite_one_is_refused() {
+        for text in [
+            "",
+            "verbena-trace-2\t7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\tcq1, 16\t0",
+            "verbena-trace-1\t7\t8\t100\t20\t0\t0\t0\tibv_poll_cq\tcq1, 16\t0",
+            "verbena-trace-1\t-7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\tcq1, 16\t0",
+            "verbena-trace-1\t7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\tcq1, 16\t0\t",
+            "verbena-trace-1\t7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\t\u{1b}[2J\t0",
+            "verbena-trace-1\t7\t8\t100\t20\t3\t0\t0\t\tcq1\t0",
+        ] {
+            assert!(text.parse::<Record>().is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_trouble(text in ".{0,80}", cut in 0..SOME.len()) {
+            let _ = text.parse::<Record>();
+            let _ = SOME[..cut].parse::<Record>();
+        }
+    }
+}

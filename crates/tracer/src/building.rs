@@ -1,0 +1,187 @@
+//! Building work requests: ibv_wr_start(3), the requests, ibv_wr_complete. One line a batch, told at its end.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::slice;
+
+use libc::{c_int, c_void};
+use verbena_abi::*;
+
+use crate::call::{arguments, call};
+use crate::names::Kind;
+use crate::slots::bound;
+use crate::state::STATE;
+use crate::text::{length, list, name, places};
+use crate::words;
+
+/// What a thread builds. The interface binds a batch to the thread that began it.
+#[derive(Default)]
+struct Batch {
+    requests: Vec<String>,
+    bytes: u64,
+}
+
+thread_local! {
+    static BATCH: RefCell<Batch> = RefCell::default();
+}
+
+fn batch<R>(change: impl FnOnce(&mut Batch) -> R) -> R {
+    BATCH.with_borrow_mut(change)
+}
+
+/// Puts the tracer's functions into the table of a queue pair.
+///
+/// # Safety
+/// Null, or the extended form of a queue pair to which nobody posts yet.
+pub unsafe fn replace(qp: *mut ibv_qp_ex) {
+    if qp.is_null() || !crate::listener::listens() {
+        return;
+    }
+    // SAFETY: by the caller's promise. Slots newer than the library's structure are not looked at.
+    let table = unsafe { &mut *qp };
+    if !STATE.lock().replaced.add_builder(qp, *table) {
+        return;
+    }
+    macro_rules! put {
+        ($($slot:ident)*) => {$(
+            table.$slot = table.$slot.and(Some($slot));
+        )*};
+    }
+    put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_bind_mw wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send
+        wr_send_imm wr_send_inv wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data wr_set_inline_data_list wr_set_sge
+        wr_set_sge_list wr_start wr_complete wr_abort);
+}
+
+/// The real function of a slot, if the queue pair has one.
+fn real<F: Copy>(qp: *mut ibv_qp_ex, slot: impl Fn(&ibv_qp_ex) -> Option<F>) -> Option<F> {
+    STATE.lock().replaced.builder(qp).and_then(slot)
+}
+
+/// Functions that begin a request, or add to one: what is noted, then the real one.
+macro_rules! noted {
+    ($($slot:ident($qp:ident $(, $argument:ident: $type:ty)*) $note:block)*) => {$(
+        unsafe extern "C" fn $slot($qp: *mut ibv_qp_ex $(, $argument: $type)*) {
+            $note
+            if let Some(real) = real($qp, |table| table.$slot) {
+                // SAFETY: the program's own call, passed on.
+                unsafe { real($qp $(, $argument)*) }
+            }
+        }
+    )*};
+}
+
+/// A request begins.
+fn begin(qp: *mut ibv_qp_ex, opcode: ibv_wr_opcode, words: &str) {
+    // SAFETY: the program's queue pair, in which it set these before.
+    let (id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
+    let mut text = format!("wr_id={id:#x}, {}{words}", words::request(opcode));
+    if flags != 0 {
+        let _ = write!(text, ", {}", words::send_flags(flags));
+    }
+    batch(|batch| batch.requests.push(text));
+}
+
+/// Something is added to the request that began last.
+fn add(words: &str, bytes: u64) {
+    batch(|batch| {
+        batch.bytes += bytes;
+        if let Some(last) = batch.requests.last_mut() {
+            last.push_str(words);
+        }
+    });
+}
+
+fn remote(address: u64, rkey: u32) -> String {
+    format!(", remote={address:#x} rkey={rkey:#x}")
+}
+
+noted! {
+    wr_start(qp) {
+        batch(|batch| *batch = Batch::default());
+    }
+    wr_abort(qp) {
+        batch(|batch| *batch = Batch::default());
+    }
+    wr_send(qp) {
+        begin(qp, IBV_WR_SEND, "");
+    }
+    wr_send_imm(qp, imm: u32) {
+        begin(qp, IBV_WR_SEND_WITH_IMM, &format!(", imm={:#x}", u32::from_be(imm)));
+    }
+    wr_send_inv(qp, rkey: u32) {
+        begin(qp, IBV_WR_SEND_WITH_INV, &format!(", invalidate={rkey:#x}"));
+    }
+    wr_local_inv(qp, rkey: u32) {
+        begin(qp, IBV_WR_LOCAL_INV, &format!(", invalidate={rkey:#x}"));
+    }
+    wr_rdma_read(qp, rkey: u32, address: u64) {
+        begin(qp, IBV_WR_RDMA_READ, &remote(address, rkey));
+    }
+    wr_rdma_write(qp, rkey: u32, address: u64) {
+        begin(qp, IBV_WR_RDMA_WRITE, &remote(address, rkey));
+    }
+    wr_rdma_write_imm(qp, rkey: u32, address: u64, imm: u32) {
+        let imm_words = format!("{}, imm={:#x}", remote(address, rkey), u32::from_be(imm));
+        begin(qp, IBV_WR_RDMA_WRITE_WITH_IMM, &imm_words);
+    }
+    wr_atomic_cmp_swp(qp, rkey: u32, address: u64, compare: u64, swap: u64) {
+        let words = format!("{}, compare={compare:#x}, swap={swap:#x}", remote(address, rkey));
+        begin(qp, IBV_WR_ATOMIC_CMP_AND_SWP, &words);
+    }
+    wr_atomic_fetch_add(qp, rkey: u32, address: u64, add: u64) {
+        begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, &format!("{}, add={add:#x}", remote(address, rkey)));
+    }
+    wr_bind_mw(qp, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
+        // SAFETY: null, or what the program gave the call.
+        let info_words = unsafe { info.as_ref() }.map_or("NULL".into(), bound);
+        begin(qp, IBV_WR_BIND_MW, &format!(", {}, rkey={rkey:#x}, {info_words}", name(Kind::Mw, mw)));
+    }
+    wr_set_ud_addr(qp, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
+        add(&format!(", to={} qp={remote_qpn:#x} qkey={remote_qkey:#x}", name(Kind::Ah, ah)), 0);
+    }
+    wr_set_xrc_srqn(qp, srqn: u32) {
+        add(&format!(", srq={srqn:#x}"), 0);
+    }
+    wr_set_inline_data(qp, address: *mut c_void, bytes: usize) {
+        add(&format!(", inline {bytes} B"), bytes as u64);
+    }
+    wr_set_inline_data_list(qp, count: usize, buffers: *const ibv_data_buf) {
+        let buffers = match buffers.is_null() {
+            true => &[],
+            // SAFETY: as many as the program says.
+            false => unsafe { slice::from_raw_parts(buffers, count) },
+        };
+        let bytes = buffers.iter().map(|one| one.length as u64).sum();
+        add(&format!(", inline {bytes} B in {count}"), bytes);
+    }
+    wr_set_sge(qp, lkey: u32, address: u64, bytes: u32) {
+        let sge = ibv_sge { addr: address, length: bytes, lkey };
+        add(&format!(", {}", places(&[sge])), bytes.into());
+    }
+    wr_set_sge_list(qp, count: usize, sges: *const ibv_sge) {
+        let sges = match sges.is_null() {
+            true => &[],
+            // SAFETY: as many as the program says.
+            false => unsafe { slice::from_raw_parts(sges, count) },
+        };
+        add(&format!(", {}", places(sges)), length(sges));
+    }
+}
+
+unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
+    let Some(real) = real(qp, |table| table.wr_complete) else {
+        return libc::EINVAL;
+    };
+    let batch = batch(std::mem::take);
+    call(
+        "ibv_wr_complete",
+        // SAFETY: the program's own call, passed on.
+        || unsafe { real(qp) },
+        |result, told| {
+            told.errno_value(result);
+            told.bytes = batch.bytes;
+            let requests = list(batch.requests.iter().map(|one| format!("{{{one}}}")));
+            arguments!(told, "{}, {requests}", name(Kind::Qp, qp));
+        },
+    )
+}

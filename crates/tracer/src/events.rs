@@ -1,0 +1,82 @@
+//! Completion channels and asynchronous events.
+
+use libc::{c_int, c_uint, c_void};
+use verbena_abi::*;
+
+use crate::call::{Told, arguments, ends, verbs};
+use crate::names::Kind;
+use crate::text::name;
+use crate::words;
+
+verbs! {
+    fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel |channel, told| {
+        told.object(Kind::Channel, channel);
+        arguments!(told, "{}", name(Kind::Context, context));
+    }
+
+    fn ibv_get_cq_event(channel: *mut ibv_comp_channel, cq: *mut *mut ibv_cq, context: *mut *mut c_void) -> c_int
+    |result, told| {
+        told.minus_one(result);
+        if told.succeeded() && !cq.is_null() {
+            // SAFETY: filled by the call.
+            told.with(name(Kind::Cq, unsafe { *cq }));
+        }
+        let _ = context;
+        arguments!(told, "{}", name(Kind::Channel, channel));
+    }
+
+    fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int |result, told| {
+        told.minus_one(result);
+        if told.succeeded() && !event.is_null() {
+            // SAFETY: filled by the call.
+            happened(told, unsafe { &*event });
+        }
+        arguments!(told, "{}", name(Kind::Context, context));
+    }
+}
+
+ends! {
+    fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) of Kind::Channel
+}
+
+/// Says what happened, and to whom.
+fn happened(told: &mut Told, event: &ibv_async_event) {
+    told.with(words::event(event.event_type));
+    // SAFETY: which member holds follows from the type (ibv_get_async_event(3)).
+    unsafe {
+        match event.event_type {
+            IBV_EVENT_CQ_ERR => told.with(name(Kind::Cq, event.element.cq)),
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+                told.with(name(Kind::Srq, event.element.srq));
+            }
+            IBV_EVENT_QP_FATAL..=IBV_EVENT_PATH_MIG_ERR | IBV_EVENT_QP_LAST_WQE_REACHED => {
+                told.with(name(Kind::Qp, event.element.qp));
+            }
+            IBV_EVENT_DEVICE_FATAL | IBV_EVENT_WQ_FATAL => {}
+            _ => told.with(format_args!("port={}", event.element.port_num)),
+        }
+    }
+}
+
+macro_rules! acknowledged {
+    ($($verb:ident($($argument:ident: $type:ty),*) |$told:ident| $describe:block)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $verb($($argument: $type),*) {
+            let real = crate::real::real!($verb: unsafe extern "C" fn($($type),*));
+            // SAFETY: the program's own call, passed on.
+            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |(), $told| $describe);
+        }
+    )*};
+}
+
+acknowledged! {
+    ibv_ack_cq_events(cq: *mut ibv_cq, count: c_uint) |told| {
+        arguments!(told, "{}, {count}", name(Kind::Cq, cq));
+    }
+
+    ibv_ack_async_event(event: *mut ibv_async_event) |told| {
+        // SAFETY: null, or what the program got.
+        let kind = unsafe { event.as_ref() }.map_or("NULL".into(), |event| words::event(event.event_type).to_string());
+        arguments!(told, "{kind}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Names of objects: `qp1`, `cq2`, in the order of their making, because pointers are hard to read and differ from run to run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Context,
+    Pd,
+    Mr,
+    Mw,
+    Cq,
+    Channel,
+    Qp,
+    Srq,
+    Ah,
+    Xrcd,
+    Td,
+    Dm,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Context => "ctx",
+            Kind::Pd => "pd",
+            Kind::Mr => "mr",
+            Kind::Mw => "mw",
+            Kind::Cq => "cq",
+            Kind::Channel => "channel",
+            Kind::Qp => "qp",
+            Kind::Srq => "srq",
+            Kind::Ah => "ah",
+            Kind::Xrcd => "xrcd",
+            Kind::Td => "td",
+            Kind::Dm => "dm",
+        }
+    }
+}
+
+/// What an object is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// No object.
+    Null,
+    /// One of a kind, by its number.
+    Object(Kind, u32),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Null => f.write_str("NULL"),
+            Name::Object(kind, number) => write!(f, "{}{number}", kind.word()),
+        }
+    }
+}
+
+/// The names given.
+#[derive(Debug)]
+pub struct Names {
+    given: BTreeMap<(Kind, usize), u32>,
+    last: BTreeMap<Kind, u32>,
+}
+
+impl Names {
+    /// None.
+    pub const fn new() -> Self {
+        Names {
+            given: BTreeMap::new(),
+            last: BTreeMap::new(),
+        }
+    }
+
+    /// The name of an object at this address. One that is seen for the first time is named then: the program may have made
+    /// it in a way that the tracer does not know.
+    pub fn of(&mut self, kind: Kind, address: usize) -> Name {
+        if address == 0 {
+            return Name::Null;
+        }
+        let Names { given, last } = self;
+        let number = given.entry((kind, address)).or_insert_with(|| {
+            let last = last.entry(kind).or_default();
+            *last += 1;
+            *last
+        });
+        Name::Object(kind, *number)
+    }
+
+    /// The name of an object that is about to go: what is made at its address later gets another one.
+    pub fn take(&mut self, kind: Kind, address: usize) -> Name {
+        let name = self.of(kind, address);
+        self.given.remove(&(kind, address));
+        name
+    }
+
+    /// It did not go.
+    pub fn give_back(&mut self, address: usize, name: Name) {
+        if let Name::Object(kind, number) = name {
+            self.given.insert((kind, address), number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_an_objects_for_its_life_and_never_given_again() {
+        let mut names = Names::new();
+        assert_eq!(names.of(Kind::Qp, 0x10).to_string(), "qp1");
+        assert_eq!(names.of(Kind::Cq, 0x10).to_string(), "cq1");
+        assert_eq!(names.of(Kind::Qp, 0x20).to_string(), "qp2");
+        assert_eq!(names.of(Kind::Qp, 0x10).to_string(), "qp1");
+        let name = names.take(Kind::Qp, 0x10);
+        names.give_back(0x10, name);
+        assert_eq!(names.of(Kind::Qp, 0x10).to_string(), "qp1");
+        names.take(Kind::Qp, 0x10);
+        assert_eq!(names.of(Kind::Qp, 0x10).to_string(), "qp3");
+        assert_eq!(names.of(Kind::Qp, 0).to_string(), "NULL");
+    }
+}

@@ -1,0 +1,164 @@
+//! Devices, protection domains, address handles and what is asked of them.
+
+use std::slice;
+
+use libc::c_int;
+use verbena_abi::*;
+
+use crate::call::{arguments, call, ends, verbs};
+use crate::names::Kind;
+use crate::real::real;
+use crate::state::STATE;
+use crate::text::{self, name, string};
+use crate::{slots, words};
+
+verbs! {
+    fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, told| {
+        told.minus_one(if list.is_null() { -1 } else { 0 });
+        if !list.is_null() {
+            // SAFETY: an array of devices that ends with null.
+            let devices = unsafe {
+                let length = (0..).take_while(|&at| !(*list.add(at)).is_null()).count();
+                slice::from_raw_parts(list, length)
+            };
+            // SAFETY: devices of the list.
+            let names = devices.iter().map(|device| unsafe { string((**device).name.as_ptr()) });
+            told.gave(text::list(names));
+        }
+        arguments!(told, "{}", if count.is_null() { "NULL" } else { "&count" });
+    }
+
+    fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int |result, told| {
+        told.errno_value(result);
+        if told.succeeded() && !attr.is_null() {
+            // SAFETY: filled by the call.
+            let attr = unsafe { &*attr };
+            told.with(format_args!(
+                "{{ports={}, max_qp={}, max_qp_wr={}, max_cqe={}, max_mr_size={:#x}}}",
+                attr.phys_port_cnt, attr.max_qp, attr.max_qp_wr, attr.max_cqe, attr.max_mr_size
+            ));
+        }
+        arguments!(told, "{}", name(Kind::Context, context));
+    }
+
+    fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int |result, told| {
+        told.minus_one(result);
+        if told.succeeded() && !gid.is_null() {
+            // SAFETY: filled by the call.
+            told.with(format_args!("{:?}", unsafe { *gid }));
+        }
+        arguments!(told, "{}, port={port}, index={index}", name(Kind::Context, context));
+    }
+
+    fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, pkey: *mut u16) -> c_int |result, told| {
+        told.minus_one(result);
+        if told.succeeded() && !pkey.is_null() {
+            // SAFETY: filled by the call.
+            told.with(format_args!("{:#06x}", u16::from_be(unsafe { *pkey })));
+        }
+        arguments!(told, "{}, port={port}, index={index}", name(Kind::Context, context));
+    }
+
+    fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd |pd, told| {
+        told.object(Kind::Pd, pd);
+        arguments!(told, "{}", name(Kind::Context, context));
+    }
+
+    fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah |ah, told| {
+        told.object(Kind::Ah, ah);
+        // SAFETY: null, or what the program gave the call.
+        let path = unsafe { attr.as_ref() }.map_or("NULL".into(), text::path);
+        arguments!(told, "{}, {path}", name(Kind::Pd, pd));
+    }
+
+    fn ibv_create_ah_from_wc(pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh, port: u8) -> *mut ibv_ah |ah, told| {
+        told.object(Kind::Ah, ah);
+        // SAFETY: null, or what the program gave the call.
+        let wc = unsafe { wc.as_ref() }.map_or("NULL".into(), text::completion);
+        let grh = if grh.is_null() { "NULL" } else { "grh" };
+        arguments!(told, "{}, {wc}, {grh}, port={port}", name(Kind::Pd, pd));
+    }
+
+    fn ibv_fork_init() -> c_int |result, told| {
+        told.errno_value(result);
+    }
+}
+
+ends! {
+    fn ibv_dealloc_pd(pd: *mut ibv_pd) of Kind::Pd
+    fn ibv_destroy_ah(ah: *mut ibv_ah) of Kind::Ah
+}
+
+/// Opens a device, and puts the tracer's functions into its table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    type Open = unsafe extern "C" fn(*mut ibv_device) -> *mut ibv_context;
+    let real = real!(ibv_open_device: Open);
+    // SAFETY: null, or a device of the library's list.
+    let called = match unsafe { device.as_ref() } {
+        // SAFETY: a string of the library's.
+        Some(device) => unsafe { string(device.name.as_ptr()) }.to_string(),
+        None => "NULL".into(),
+    };
+    let context = call(
+        "ibv_open_device",
+        // SAFETY: the program's own call, passed on.
+        || unsafe { real(device) },
+        |context, told| {
+            told.object(Kind::Context, context);
+            arguments!(told, "{called}");
+        },
+    );
+    // SAFETY: null or an open device, of which nobody else knows yet.
+    unsafe { slots::replace(context) };
+    context
+}
+
+/// Opens the device that another context stands for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_device(descriptor: c_int) -> *mut ibv_context {
+    type Import = unsafe extern "C" fn(c_int) -> *mut ibv_context;
+    let real = real!(ibv_import_device: Import);
+    let context = call(
+        "ibv_import_device",
+        // SAFETY: the program's own call, passed on.
+        || unsafe { real(descriptor) },
+        |context, told| {
+            told.object(Kind::Context, context);
+            arguments!(told, "fd {descriptor}");
+        },
+    );
+    // SAFETY: null or an open device, of which nobody else knows yet.
+    unsafe { slots::replace(context) };
+    context
+}
+
+/// Closes a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    type Close = unsafe extern "C" fn(*mut ibv_context) -> c_int;
+    let real = real!(ibv_close_device: Close);
+    let called = STATE.lock().names.take(Kind::Context, context.addr());
+    // While it is closed the next device may be opened at its address.
+    STATE.lock().replaced.remove_context(context);
+    call(
+        "ibv_close_device",
+        // SAFETY: the program's own call, passed on.
+        || unsafe { real(context) },
+        |result, told| {
+            told.minus_one(result);
+            arguments!(told, "{called}");
+        },
+    )
+}
+
+/// The words of a port's state, for the slot of `ibv_query_port`.
+pub fn port(attr: &ibv_port_attr) -> String {
+    format!(
+        "{{state={}, active_mtu={}, lid={:#x}, gid_tbl_len={}}}",
+        words::port_state(attr.state),
+        words::mtu(attr.active_mtu),
+        attr.lid,
+        attr.gid_tbl_len
+    )
+}

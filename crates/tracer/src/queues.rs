@@ -1,0 +1,175 @@
+//! Completion queues, shared receive queues, queue pairs: made, changed, asked, ended.
+
+use libc::{c_int, c_void};
+use verbena_abi::*;
+
+use crate::call::{Told, arguments, end, ends, verbs};
+use crate::names::Kind;
+use crate::real::real;
+use crate::state::STATE;
+use crate::text::{self, name};
+use crate::{building, words};
+
+verbs! {
+    fn ibv_create_cq(
+        context: *mut ibv_context, cqe: c_int, user: *mut c_void, channel: *mut ibv_comp_channel, vector: c_int
+    ) -> *mut ibv_cq
+    |cq, told| {
+        let _ = user;
+        told.object(Kind::Cq, cq);
+        arguments!(
+            told, "{}, cqe={cqe}, {}, vector={vector}",
+            name(Kind::Context, context), name(Kind::Channel, channel)
+        );
+    }
+
+    fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int |result, told| {
+        told.errno_value(result);
+        arguments!(told, "{}, cqe={cqe}", name(Kind::Cq, cq));
+    }
+
+    fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq |srq, told| {
+        told.object(Kind::Srq, srq);
+        // SAFETY: null, or what the program gave the call.
+        let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |init| attributes(&init.attr));
+        arguments!(told, "{}, {words}", name(Kind::Pd, pd));
+    }
+
+    fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int |result, told| {
+        told.errno_value(result);
+        // SAFETY: null, or what the program gave the call.
+        let attr = unsafe { attr.as_ref() }.copied().unwrap_or_default();
+        let mut changes = String::new();
+        if mask & IBV_SRQ_MAX_WR != 0 {
+            changes.push_str(&format!(", wr={}", attr.max_wr));
+        }
+        if mask & IBV_SRQ_LIMIT != 0 {
+            changes.push_str(&format!(", limit={}", attr.srq_limit));
+        }
+        arguments!(told, "{}{changes}", name(Kind::Srq, srq));
+    }
+
+    fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int |result, told| {
+        told.errno_value(result);
+        if told.succeeded() && !attr.is_null() {
+            // SAFETY: filled by the call.
+            told.with(attributes(unsafe { &*attr }));
+        }
+        arguments!(told, "{}", name(Kind::Srq, srq));
+    }
+
+    fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp |qp, told| {
+        queue_pair(told, qp);
+        // SAFETY: null, or what the program gave the call.
+        let init = unsafe { init.as_ref() }.map_or("NULL".into(), initial);
+        arguments!(told, "{}, {init}", name(Kind::Pd, pd));
+    }
+
+    fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int |result, told| {
+        told.errno_value(result);
+        // SAFETY: null, or what the program gave the call.
+        let attr = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| text::qp_attributes(attr, mask));
+        arguments!(told, "{}, {attr}", name(Kind::Qp, qp));
+    }
+
+    fn ibv_query_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int, init: *mut ibv_qp_init_attr) -> c_int
+    |result, told| {
+        told.errno_value(result);
+        let _ = init;
+        if told.succeeded() && !attr.is_null() {
+            // SAFETY: filled by the call.
+            told.with(text::qp_attributes(unsafe { &*attr }, mask));
+        }
+        arguments!(told, "{}, mask={mask:#x}", name(Kind::Qp, qp));
+    }
+
+    fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, told| {
+        told.errno_value(result);
+        group(told, qp, gid, lid);
+    }
+
+    fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, told| {
+        told.errno_value(result);
+        group(told, qp, gid, lid);
+    }
+}
+
+ends! {
+    fn ibv_destroy_srq(srq: *mut ibv_srq) of Kind::Srq
+}
+
+/// Ends a completion queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    let real = real!(ibv_destroy_cq: unsafe extern "C" fn(*mut ibv_cq) -> c_int);
+    // SAFETY: the program's own call, passed on.
+    let result = end("ibv_destroy_cq", Kind::Cq, cq, || unsafe { real(cq) });
+    if result == 0 {
+        STATE.lock().replaced.remove_reader(cq);
+    }
+    result
+}
+
+/// Ends a queue pair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    let real = real!(ibv_destroy_qp: unsafe extern "C" fn(*mut ibv_qp) -> c_int);
+    // SAFETY: the program's own call, passed on.
+    let result = end("ibv_destroy_qp", Kind::Qp, qp, || unsafe { real(qp) });
+    if result == 0 {
+        STATE.lock().replaced.remove_builder(qp);
+    }
+    result
+}
+
+/// The extended form of a queue pair, with the tracer's functions in its table. Not told: it is a cast.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    let real = real!(ibv_qp_to_qp_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex);
+    // SAFETY: the program's own call, passed on.
+    let extended = unsafe { real(qp) };
+    // SAFETY: null, or the queue pair's extended form.
+    unsafe { building::replace(extended) };
+    extended
+}
+
+/// A queue pair that was made, with its number.
+pub fn queue_pair(told: &mut Told, qp: *mut ibv_qp) {
+    told.object(Kind::Qp, qp);
+    // SAFETY: null, or just made.
+    if let Some(qp) = unsafe { qp.as_ref() } {
+        told.with(format_args!("{{qp_num={:#x}}}", qp.qp_num));
+    }
+}
+
+/// What a queue pair is made with.
+pub fn initial(init: &ibv_qp_init_attr) -> String {
+    let mut text = format!(
+        "{{{}, send_cq={}, recv_cq={}",
+        words::qp_type(init.qp_type),
+        name(Kind::Cq, init.send_cq),
+        name(Kind::Cq, init.recv_cq)
+    );
+    if !init.srq.is_null() {
+        text.push_str(&format!(", srq={}", name(Kind::Srq, init.srq)));
+    }
+    if init.sq_sig_all != 0 {
+        text.push_str(", sq_sig_all");
+    }
+    text.push_str(&format!(", cap={}}}", text::capacity(&init.cap)));
+    text
+}
+
+/// A shared receive queue's limits.
+pub fn attributes(attr: &ibv_srq_attr) -> String {
+    format!(
+        "{{wr={}, sge={}, limit={}}}",
+        attr.max_wr, attr.max_sge, attr.srq_limit
+    )
+}
+
+fn group(told: &mut Told, qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) {
+    // SAFETY: null, or what the program gave the call.
+    let gid = unsafe { gid.as_ref() }.map_or("NULL".into(), |gid| format!("{gid:?}"));
+    arguments!(told, "{}, {gid}, lid={lid:#x}", name(Kind::Qp, qp));
+}

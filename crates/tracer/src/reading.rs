@@ -1,0 +1,94 @@
+//! Reading an extended completion queue: ibv_start_poll(3) and what follows it.
+
+use libc::c_int;
+use verbena_abi::*;
+
+use crate::call::{Told, arguments, call};
+use crate::names::Kind;
+use crate::state::STATE;
+use crate::text::{self, name};
+
+/// Puts the tracer's functions into the table of a queue that was just made.
+///
+/// # Safety
+/// Null, or a completion queue that nobody else uses yet.
+pub unsafe fn replace(cq: *mut ibv_cq_ex) {
+    if cq.is_null() {
+        return;
+    }
+    // SAFETY: by the caller's promise.
+    let queue = unsafe { &mut *cq };
+    if !STATE.lock().replaced.add_reader(cq, *queue) {
+        return;
+    }
+    queue.start_poll = queue.start_poll.and(Some(start_poll));
+    queue.next_poll = queue.next_poll.and(Some(next_poll));
+}
+
+/// The real table of a queue.
+fn real(cq: *mut ibv_cq_ex) -> Option<ibv_cq_ex> {
+    STATE.lock().replaced.reader(cq).copied()
+}
+
+unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
+    let Some((table, real)) = real(cq).and_then(|table| Some((table, table.start_poll?))) else {
+        return libc::EINVAL;
+    };
+    call(
+        "ibv_start_poll",
+        // SAFETY: the program's own call, passed on.
+        || unsafe { real(cq, attr) },
+        |result, told| found(told, result, cq, &table),
+    )
+}
+
+unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
+    let Some((table, real)) = real(cq).and_then(|table| Some((table, table.next_poll?))) else {
+        return libc::EINVAL;
+    };
+    call(
+        "ibv_next_poll",
+        // SAFETY: the program's own call, passed on.
+        || unsafe { real(cq) },
+        |result, told| found(told, result, cq, &table),
+    )
+}
+
+/// The completion that stands to be read, or that there is none.
+fn found(told: &mut Told, result: c_int, cq: *mut ibv_cq_ex, table: &ibv_cq_ex) {
+    arguments!(told, "{}", name(Kind::Cq, cq));
+    if result == libc::ENOENT {
+        told.gave("ENOENT");
+        told.found_nothing();
+        return;
+    }
+    told.errno_value(result);
+    if !told.succeeded() {
+        return;
+    }
+    // SAFETY: a queue whose current completion is there to be read. Readers that it was not made with are empty, or give
+    // what has no meaning, as the flags of the completion say.
+    let wc = unsafe {
+        let number = |read: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>| {
+            read.map_or(0, |read| read(cq))
+        };
+        let mut wc = ibv_wc {
+            wr_id: (*cq).wr_id,
+            status: (*cq).status,
+            vendor_err: number(table.read_vendor_err),
+            qp_num: number(table.read_qp_num),
+            ..Default::default()
+        };
+        if wc.status == IBV_WC_SUCCESS {
+            wc.opcode = number(table.read_opcode);
+            wc.byte_len = number(table.read_byte_len);
+            wc.wc_flags = number(table.read_wc_flags);
+            wc.imm.imm_data = number(table.read_imm_data);
+        }
+        wc
+    };
+    if wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0 {
+        told.bytes = u64::from(wc.byte_len);
+    }
+    told.with(text::completion(&wc));
+}

@@ -1,0 +1,134 @@
+//! What is told of a call: one datagram, of fields that are separated by tabs.
+//!
+//! `verbena-trace-1`, process, thread, start and duration in nanoseconds (CLOCK_MONOTONIC), how many calls it stands for,
+//! bytes that they moved or asked to move, `errno` or 0, name, arguments, result. Arguments and result hold neither tabs nor
+//! line ends.
+
+use std::fmt::Write as _;
+
+/// The first field.
+pub const MARK: &str = "verbena-trace-1";
+
+/// Longer ones are cut, to be sure of a place in a datagram.
+const LONGEST: usize = 48 << 10;
+
+/// A call, or several that found nothing to do.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub start: u64,
+    pub duration: u64,
+    pub calls: u64,
+    pub bytes: u64,
+    pub errno: i32,
+    pub name: &'static str,
+    pub arguments: String,
+    pub result: String,
+}
+
+impl Record {
+    /// As it is sent.
+    pub fn encode(&self) -> String {
+        // SAFETY: neither takes a pointer, and neither can fail. Old C libraries have no gettid(2) of their own.
+        let (process, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        let mut text = String::with_capacity(128 + self.arguments.len() + self.result.len());
+        let _ = write!(
+            text,
+            "{MARK}\t{process}\t{thread}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+            self.start,
+            self.duration,
+            self.calls,
+            self.bytes,
+            self.errno,
+            self.name,
+            clean(&self.arguments),
+            clean(&self.result)
+        );
+        text
+    }
+}
+
+/// Without what separates fields and lines, and not too long.
+fn clean(text: &str) -> String {
+    let whole = text.len() <= LONGEST;
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut cleaned: String = text[..end]
+        .chars()
+        .map(|letter| match letter.is_control() {
+            true => '?',
+            false => letter,
+        })
+        .collect();
+    if !whole {
+        cleaned.push_str("...");
+    }
+    cleaned
+}
+
+/// Polls of one queue that found nothing, one after the other.
+#[derive(Debug, Clone)]
+pub struct Idle {
+    pub record: Record,
+}
+
+impl Idle {
+    /// For so long they are gathered, in nanoseconds.
+    const LONGEST: u64 = 500_000_000;
+
+    /// Takes one more of them; or gives it back, if it is another call, or time to tell those that are here.
+    pub fn take(&mut self, next: Record) -> Option<Record> {
+        let old = &mut self.record;
+        let same = old.name == next.name && old.arguments == next.arguments;
+        if !same || next.start.saturating_sub(old.start) > Idle::LONGEST {
+            return Some(next);
+        }
+        old.calls += next.calls;
+        old.duration += next.duration;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_cannot_be_forged_by_what_they_hold() {
+        let record = Record {
+            name: "ibv_open_device",
+            arguments: "a\tb\nc".into(),
+            ..Record::default()
+        };
+        let text = record.encode();
+        assert_eq!(text.matches('\t').count(), 10);
+        assert!(text.contains("\ta?b?c\t"), "{text:?}");
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_between_letters() {
+        let text = "\u{e9}".repeat(LONGEST);
+        let cut = clean(&text);
+        assert!(cut.len() <= LONGEST + 3 && cut.ends_with("..."));
+    }
+
+    #[test]
+    fn empty_polls_are_one_record_until_something_else_happens() {
+        let poll = |start, arguments: &str| Record {
+            start,
+            duration: 5,
+            calls: 1,
+            name: "ibv_poll_cq",
+            arguments: arguments.into(),
+            ..Record::default()
+        };
+        let mut idle = Idle {
+            record: poll(0, "cq1, 1"),
+        };
+        assert_eq!(idle.take(poll(10, "cq1, 1")), None);
+        assert_eq!((idle.record.calls, idle.record.duration), (2, 10));
+        assert!(idle.take(poll(20, "cq2, 1")).is_some());
+        assert!(idle.take(poll(Idle::LONGEST + 1, "cq1, 1")).is_some());
+    }
+}

@@ -1,0 +1,468 @@
+//! What programs call through the table of an open device: the header's inline functions.
+
+use std::mem::offset_of;
+use std::ptr;
+use std::slice;
+
+use libc::{c_int, c_uint};
+use verbena_abi::*;
+
+use crate::call::{Told, arguments, call, end};
+use crate::names::Kind;
+use crate::queues::{attributes, initial, queue_pair};
+use crate::state::STATE;
+use crate::text::{self, buffers, chain, length, list, name, places};
+use crate::{memory, objects, reading, words};
+
+/// The extended context around a context, if it has one.
+fn extended(context: *mut ibv_context) -> Option<*mut verbs_context> {
+    // SAFETY: an open device.
+    let is_extended = unsafe { (*context).abi_compat } == VERBS_ABI_IS_EXTENDED;
+    is_extended.then(|| {
+        context
+            .wrapping_byte_sub(offset_of!(verbs_context, context))
+            .cast()
+    })
+}
+
+/// The table as it is. The extended context grows at its beginning: what this one does not have stays empty.
+fn copy(context: *mut ibv_context) -> verbs_context {
+    let mut copy = verbs_context::default();
+    let whole = size_of::<verbs_context>();
+    // SAFETY: `sz` stands right in front of the context, and says how much of the structure there is.
+    let known = extended(context).map_or(size_of::<ibv_context>(), |table| unsafe {
+        (*table).sz.min(whole)
+    });
+    let skipped = whole - known;
+    // SAFETY: both end with the context, and have `known` bytes before their end.
+    unsafe {
+        let from = context
+            .cast::<u8>()
+            .wrapping_sub(offset_of!(verbs_context, context))
+            .add(skipped);
+        let to = (&raw mut copy).cast::<u8>().add(skipped);
+        ptr::copy_nonoverlapping(from, to, known);
+    }
+    copy
+}
+
+/// Puts the tracer's functions into the table of a device that was just opened.
+///
+/// # Safety
+/// Null, or an open device that nobody else uses yet.
+pub unsafe fn replace(context: *mut ibv_context) {
+    if context.is_null() || !crate::listener::listens() {
+        return;
+    }
+    let old = copy(context);
+    if !STATE.lock().replaced.add_context(context, old) {
+        return;
+    }
+    macro_rules! put {
+        ($table:expr, $old:expr, $($slot:ident)*) => {$(
+            if $old.$slot.is_some() {
+                // SAFETY: a slot that exists, for it is not empty.
+                unsafe { (&raw mut (*$table).$slot).write(Some($slot)) };
+            }
+        )*};
+    }
+    // SAFETY: within the context.
+    let ops = unsafe { &raw mut (*context).ops };
+    put!(ops, old.context.ops, post_send post_recv post_srq_recv poll_cq req_notify_cq alloc_mw bind_mw dealloc_mw);
+    if let Some(table) = extended(context) {
+        put!(table, old, query_port query_device_ex create_cq_ex create_qp_ex create_srq_ex open_qp open_xrcd close_xrcd
+            get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm reg_dm_mr alloc_null_mr);
+    }
+}
+
+/// A slot's function: signature, where the context is, where the real one stands, and what is told.
+macro_rules! slots {
+    ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty; in $($place:ident).+ at $context:expr
+        => |$result:ident, $told:ident| $describe:block)*) => {$(
+        unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
+            #[allow(unused_unsafe, reason = "where the argument is the context itself")]
+            // SAFETY: the program gives an object of this device, as the header's inline function does.
+            let real = real(unsafe { $context }, |table| table.$($place).+);
+            // SAFETY: the program's own call, passed on.
+            call($verb, || unsafe { real($($argument),*) }, |$result, $told| $describe)
+        }
+    )*};
+}
+
+/// The real function of a slot. Only a slot that had one was replaced.
+fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) -> Option<F>) -> F {
+    let found = STATE.lock().replaced.context(context).and_then(slot);
+    match found {
+        Some(real) => real,
+        // A program that uses a device which it has closed would end much the same without us.
+        None => {
+            eprintln!("verbena trace: a call on a device that is not open");
+            std::process::abort();
+        }
+    }
+}
+
+slots! {
+    post_send as "ibv_post_send"(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
+        in context.ops.post_send at (*qp).context
+    => |result, told| {
+        told.errno_value(result);
+        // SAFETY: the list that the program posted.
+        let requests: Vec<_> = unsafe { chain(wr, |wr| wr.next) }.collect();
+        // SAFETY: a queue pair, and a list that was just posted.
+        let words = unsafe { list(requests.iter().map(|wr| send_request(&*qp, wr))) };
+        // SAFETY: as above.
+        told.bytes = requests.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
+        refused(told, bad, wr, |wr| wr.next);
+        arguments!(told, "{}, {words}", name(Kind::Qp, qp));
+    }
+
+    post_recv as "ibv_post_recv"(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+        in context.ops.post_recv at (*qp).context
+    => |result, told| {
+        receives(told, result, wr, bad);
+        told.arguments = format!("{}, {}", name(Kind::Qp, qp), told.arguments);
+    }
+
+    post_srq_recv as "ibv_post_srq_recv"(srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+        in context.ops.post_srq_recv at (*srq).context
+    => |result, told| {
+        receives(told, result, wr, bad);
+        told.arguments = format!("{}, {}", name(Kind::Srq, srq), told.arguments);
+    }
+
+    poll_cq as "ibv_poll_cq"(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int;
+        in context.ops.poll_cq at (*cq).context
+    => |result, told| {
+        told.gave(result);
+        match usize::try_from(result) {
+            Ok(0) => told.found_nothing(),
+            Ok(count) => {
+                // SAFETY: so many were filled by the call.
+                let found = unsafe { slice::from_raw_parts(wc, count) };
+                let received = found.iter().filter(|wc| wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0);
+                told.bytes = received.map(|wc| u64::from(wc.byte_len)).sum();
+                told.with(list(found.iter().map(text::completion)));
+            }
+            Err(_) => told.minus_one(-1),
+        }
+        arguments!(told, "{}, {entries}", name(Kind::Cq, cq));
+    }
+
+    req_notify_cq as "ibv_req_notify_cq"(cq: *mut ibv_cq, solicited: c_int) -> c_int;
+        in context.ops.req_notify_cq at (*cq).context
+    => |result, told| {
+        told.errno_value(result);
+        arguments!(told, "{}, {}", name(Kind::Cq, cq), if solicited == 0 { "all" } else { "solicited" });
+    }
+
+    alloc_mw as "ibv_alloc_mw"(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
+        in context.ops.alloc_mw at (*pd).context
+    => |mw, told| {
+        told.object(Kind::Mw, mw);
+        // SAFETY: null, or just made.
+        if let Some(mw) = unsafe { mw.as_ref() } {
+            told.with(format_args!("{{rkey={:#x}}}", mw.rkey));
+        }
+        arguments!(told, "{}, type {kind}", name(Kind::Pd, pd));
+    }
+
+    bind_mw as "ibv_bind_mw"(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
+        in context.ops.bind_mw at (*qp).context
+    => |result, told| {
+        told.errno_value(result);
+        // SAFETY: null, or what the program gave the call.
+        let words = unsafe { bind.as_ref() }.map_or("NULL".into(), |bind| bound(&bind.bind_info));
+        if told.succeeded() {
+            // SAFETY: a window that was just bound.
+            told.with(format_args!("{{rkey={:#x}}}", unsafe { (*mw).rkey }));
+        }
+        arguments!(told, "{}, {}, {words}", name(Kind::Qp, qp), name(Kind::Mw, mw));
+    }
+
+    query_port as "ibv_query_port"(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int;
+        in query_port at context
+    => |result, told| {
+        told.errno_value(result);
+        // What is told stands in the part that every program's structure has.
+        let room = size >= offset_of!(ibv_port_attr, port_cap_flags2) && !attr.is_null();
+        if told.succeeded() && room {
+            // SAFETY: filled by the call; a shorter structure lacks only members that are not read.
+            told.with(unsafe { objects::port(&*attr) });
+        }
+        arguments!(told, "{}, port={port}", name(Kind::Context, context));
+    }
+
+    query_device_ex as "ibv_query_device_ex"(
+        context: *mut ibv_context, input: *const ibv_query_device_ex_input, attr: *mut ibv_device_attr_ex, size: usize
+    ) -> c_int;
+        in query_device_ex at context
+    => |result, told| {
+        told.errno_value(result);
+        arguments!(told, "{}", name(Kind::Context, context));
+    }
+
+    create_cq_ex as "ibv_create_cq_ex"(context: *mut ibv_context, init: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+        in create_cq_ex at context
+    => |cq, told| {
+        told.object(Kind::Cq, cq);
+        // SAFETY: null, or what the program gave the call.
+        let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
+            "{{cqe={}, {}, vector={}, wc_flags={:#x}}}",
+            init.cqe, name(Kind::Channel, init.channel), init.comp_vector, init.wc_flags
+        ));
+        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        // SAFETY: null, or a completion queue that nobody else knows yet.
+        unsafe { reading::replace(cq) };
+    }
+
+    create_qp_ex as "ibv_create_qp_ex"(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+        in create_qp_ex at context
+    => |qp, told| {
+        queue_pair(told, qp);
+        // SAFETY: null, or what the program gave the call; its first members are those of the plain structure.
+        let words = unsafe { init.cast::<ibv_qp_init_attr>().as_ref() }.map_or("NULL".into(), initial);
+        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        // SAFETY: as above.
+        if let Some(init) = unsafe { init.as_ref() } {
+            if init.comp_mask & IBV_QP_INIT_ATTR_PD != 0 {
+                told.arguments.push_str(&format!(", {}", name(Kind::Pd, init.pd)));
+            }
+            if init.comp_mask & IBV_QP_INIT_ATTR_XRCD != 0 {
+                told.arguments.push_str(&format!(", {}", name(Kind::Xrcd, init.xrcd)));
+            }
+            if init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
+                told.arguments.push_str(&format!(", send_ops={:#x}", init.send_ops_flags));
+            }
+        }
+    }
+
+    create_srq_ex as "ibv_create_srq_ex"(context: *mut ibv_context, init: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+        in create_srq_ex at context
+    => |srq, told| {
+        told.object(Kind::Srq, srq);
+        // SAFETY: null, or what the program gave the call.
+        let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
+            "{{{}, {}}}", words::srq_type(init.srq_type), attributes(&init.attr)
+        ));
+        arguments!(told, "{}, {words}", name(Kind::Context, context));
+    }
+
+    open_qp as "ibv_open_qp"(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
+        in open_qp at context
+    => |qp, told| {
+        queue_pair(told, qp);
+        // SAFETY: null, or what the program gave the call.
+        let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| format!(
+            "{{{}, qp_num={:#x}, {}}}", words::qp_type(attr.qp_type), attr.qp_num, name(Kind::Xrcd, attr.xrcd)
+        ));
+        arguments!(told, "{}, {words}", name(Kind::Context, context));
+    }
+
+    open_xrcd as "ibv_open_xrcd"(context: *mut ibv_context, init: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
+        in open_xrcd at context
+    => |xrcd, told| {
+        told.object(Kind::Xrcd, xrcd);
+        // SAFETY: null, or what the program gave the call.
+        let fd = unsafe { init.as_ref() }.map_or(-1, |init| init.fd);
+        arguments!(told, "{}, fd {fd}", name(Kind::Context, context));
+    }
+
+    get_srq_num as "ibv_get_srq_num"(srq: *mut ibv_srq, number: *mut u32) -> c_int;
+        in get_srq_num at (*srq).context
+    => |result, told| {
+        told.errno_value(result);
+        if told.succeeded() && !number.is_null() {
+            // SAFETY: filled by the call.
+            told.with(format_args!("{:#x}", unsafe { *number }));
+        }
+        arguments!(told, "{}", name(Kind::Srq, srq));
+    }
+
+    alloc_td as "ibv_alloc_td"(context: *mut ibv_context, init: *mut ibv_td_init_attr) -> *mut ibv_td;
+        in alloc_td at context
+    => |td, told| {
+        told.object(Kind::Td, td);
+        arguments!(told, "{}", name(Kind::Context, context));
+    }
+
+    alloc_parent_domain as "ibv_alloc_parent_domain"(
+        context: *mut ibv_context, init: *mut ibv_parent_domain_init_attr
+    ) -> *mut ibv_pd;
+        in alloc_parent_domain at context
+    => |pd, told| {
+        told.object(Kind::Pd, pd);
+        // SAFETY: null, or what the program gave the call.
+        let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
+            "{}, {}", name(Kind::Pd, init.pd), name(Kind::Td, init.td)
+        ));
+        arguments!(told, "{}, {words}", name(Kind::Context, context));
+    }
+
+    alloc_dm as "ibv_alloc_dm"(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
+        in alloc_dm at context
+    => |dm, told| {
+        told.object(Kind::Dm, dm);
+        // SAFETY: null, or what the program gave the call.
+        let length = unsafe { attr.as_ref() }.map_or(0, |attr| attr.length);
+        arguments!(told, "{}, {length} B", name(Kind::Context, context));
+    }
+
+    reg_dm_mr as "ibv_reg_dm_mr"(pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+        in reg_dm_mr at (*pd).context
+    => |mr, told| {
+        memory::region(told, mr, length);
+        arguments!(
+            told, "{}, {}, offset={offset:#x}, {length} B, {}",
+            name(Kind::Pd, pd), name(Kind::Dm, dm), words::access(access)
+        );
+    }
+
+    alloc_null_mr as "ibv_alloc_null_mr"(pd: *mut ibv_pd) -> *mut ibv_mr;
+        in alloc_null_mr at (*pd).context
+    => |mr, told| {
+        memory::region(told, mr, 0);
+        arguments!(told, "{}", name(Kind::Pd, pd));
+    }
+}
+
+/// Slots that end an object.
+macro_rules! ending_slots {
+    ($($slot:ident as $verb:literal($object:ident: *mut $type:ty) of $kind:expr, in $($place:ident).+ at $context:expr)*) => {$(
+        unsafe extern "C" fn $slot($object: *mut $type) -> c_int {
+            // SAFETY: the program gives an object of this device.
+            let real = real(unsafe { $context }, |table| table.$($place).+);
+            // SAFETY: the program's own call, passed on.
+            end($verb, $kind, $object, || unsafe { real($object) })
+        }
+    )*};
+}
+
+ending_slots! {
+    dealloc_mw as "ibv_dealloc_mw"(mw: *mut ibv_mw) of Kind::Mw, in context.ops.dealloc_mw at (*mw).context
+    close_xrcd as "ibv_close_xrcd"(xrcd: *mut ibv_xrcd) of Kind::Xrcd, in close_xrcd at (*xrcd).context
+    dealloc_td as "ibv_dealloc_td"(td: *mut ibv_td) of Kind::Td, in dealloc_td at (*td).context
+    free_dm as "ibv_free_dm"(dm: *mut ibv_dm) of Kind::Dm, in free_dm at (*dm).context
+}
+
+/// Receives that were posted, as arguments and bytes.
+fn receives(told: &mut Told, result: c_int, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) {
+    told.errno_value(result);
+    // SAFETY: the list that the program posted.
+    let requests: Vec<_> = unsafe { chain(wr, |wr| wr.next) }.collect();
+    let words = requests.iter().map(|wr| {
+        // SAFETY: as above.
+        let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
+        format!("{{wr_id={:#x}, {places}}}", wr.wr_id)
+    });
+    told.arguments = list(words);
+    // SAFETY: as above.
+    told.bytes = requests
+        .iter()
+        .map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) }))
+        .sum();
+    refused(told, bad, wr, |wr| wr.next);
+}
+
+/// Says which request of the list was refused.
+fn refused<T: 'static>(told: &mut Told, bad: *mut *mut T, first: *mut T, next: fn(&T) -> *mut T) {
+    if told.succeeded() || bad.is_null() {
+        return;
+    }
+    // SAFETY: set by the call that failed, to one of the list.
+    let bad = unsafe { *bad };
+    // SAFETY: the list that the program posted.
+    let place = unsafe { chain(first, next) }.position(|wr| ptr::from_ref(wr) == bad.cast_const());
+    if let Some(place) = place {
+        told.with(format_args!("(request {place})"));
+    }
+}
+
+/// Where a window is bound to.
+pub fn bound(info: &ibv_mw_bind_info) -> String {
+    format!(
+        "{{{}, {:#x}, {} B, {}}}",
+        name(Kind::Mr, info.mr),
+        info.addr,
+        info.length,
+        words::access(info.mw_access_flags)
+    )
+}
+
+/// A send request.
+///
+/// # Safety
+/// A request that the program posts to this queue pair.
+unsafe fn send_request(qp: &ibv_qp, wr: &ibv_send_wr) -> String {
+    // SAFETY: by the caller's promise.
+    let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
+    let mut text = format!("{{wr_id={:#x}, {}", wr.wr_id, words::request(wr.opcode));
+    if wr.num_sge > 0 {
+        text.push_str(&format!(", {places}"));
+    }
+    // SAFETY: which member holds follows from opcode and transport (ibv_post_send(3)).
+    unsafe {
+        match wr.opcode {
+            IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+            | IBV_WR_RDMA_READ
+            | IBV_WR_ATOMIC_WRITE => {
+                let to = wr.wr.rdma;
+                text.push_str(&format!(
+                    ", remote={:#x} rkey={:#x}",
+                    to.remote_addr, to.rkey
+                ));
+            }
+            IBV_WR_ATOMIC_CMP_AND_SWP => {
+                let to = wr.wr.atomic;
+                text.push_str(&format!(
+                    ", remote={:#x} rkey={:#x}, compare={:#x}, swap={:#x}",
+                    to.remote_addr, to.rkey, to.compare_add, to.swap
+                ));
+            }
+            IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                let to = wr.wr.atomic;
+                text.push_str(&format!(
+                    ", remote={:#x} rkey={:#x}, add={:#x}",
+                    to.remote_addr, to.rkey, to.compare_add
+                ));
+            }
+            IBV_WR_BIND_MW => {
+                let bind = wr.extra.bind_mw;
+                text.push_str(&format!(
+                    ", {}, rkey={:#x}, {}",
+                    name(Kind::Mw, bind.mw),
+                    bind.rkey,
+                    bound(&bind.bind_info)
+                ));
+            }
+            _ => {}
+        }
+        match wr.opcode {
+            IBV_WR_SEND_WITH_IMM | IBV_WR_RDMA_WRITE_WITH_IMM => {
+                text.push_str(&format!(", imm={:#x}", u32::from_be(wr.imm.imm_data)));
+            }
+            IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => {
+                text.push_str(&format!(", invalidate={:#x}", wr.imm.invalidate_rkey));
+            }
+            _ => {}
+        }
+        if qp.qp_type == IBV_QPT_UD {
+            let to = wr.wr.ud;
+            text.push_str(&format!(
+                ", to={} qp={:#x} qkey={:#x}",
+                name(Kind::Ah, to.ah),
+                to.remote_qpn,
+                to.remote_qkey
+            ));
+        }
+        if qp.qp_type == IBV_QPT_XRC_SEND {
+            text.push_str(&format!(", srq={:#x}", wr.qp_type.xrc.remote_srqn));
+        }
+    }
+    if wr.send_flags != 0 {
+        text.push_str(&format!(", {}", words::send_flags(wr.send_flags)));
+    }
+    text.push('}');
+    text
+}

@@ -1,0 +1,257 @@
+//! Structures as text.
+
+use std::ffi::CStr;
+use std::fmt::{self, Display, Write as _};
+use std::slice;
+
+use verbena_abi::*;
+
+use crate::names::{Kind, Name};
+use crate::state::STATE;
+use crate::words;
+
+/// Of lists that are longer only the beginning is told.
+const SHOWN: usize = 16;
+
+/// The name of an object.
+pub fn name<T>(kind: Kind, object: *const T) -> Name {
+    STATE.lock().names.of(kind, object.addr())
+}
+
+/// `[a, b, ... 5 more]`.
+pub fn list<T: Display>(items: impl Iterator<Item = T>) -> String {
+    let mut text = String::from("[");
+    let mut count = 0;
+    for item in items {
+        match count {
+            0 => write!(text, "{item}"),
+            1..SHOWN => write!(text, ", {item}"),
+            _ => Ok(()),
+        }
+        .expect("a string takes all");
+        count += 1;
+    }
+    if count > SHOWN {
+        let _ = write!(text, ", ... {} more", count - SHOWN);
+    }
+    text.push(']');
+    text
+}
+
+/// The requests of a linked list that the program posts.
+///
+/// # Safety
+/// Null, or the first of a list that is valid as long as the result is used.
+pub unsafe fn chain<T: 'static>(
+    mut request: *const T,
+    next: fn(&T) -> *mut T,
+) -> impl Iterator<Item = &'static T> {
+    std::iter::from_fn(move || {
+        // SAFETY: by the caller's promise; a list that ends in itself ends nowhere else either.
+        let this = unsafe { request.as_ref() }?;
+        request = next(this);
+        Some(this)
+    })
+}
+
+/// The buffers of a request.
+///
+/// # Safety
+/// As many as `count` says, or null.
+pub unsafe fn buffers<'a>(list: *const ibv_sge, count: libc::c_int) -> &'a [ibv_sge] {
+    match usize::try_from(count) {
+        // SAFETY: by the caller's promise.
+        Ok(count) if !list.is_null() => unsafe { slice::from_raw_parts(list, count) },
+        _ => &[],
+    }
+}
+
+/// How long they are together.
+pub fn length(buffers: &[ibv_sge]) -> u64 {
+    buffers.iter().map(|one| u64::from(one.length)).sum()
+}
+
+/// `64 B lkey=0x11`, or several.
+pub fn places(buffers: &[ibv_sge]) -> String {
+    let place = |one: &ibv_sge| format!("{:#x} {} B lkey={:#x}", one.addr, one.length, one.lkey);
+    match buffers {
+        [one] => place(one),
+        several => list(several.iter().map(place)),
+    }
+}
+
+/// What a queue pair is made with.
+pub fn capacity(cap: &ibv_qp_cap) -> String {
+    format!(
+        "{{send_wr={}, recv_wr={}, send_sge={}, recv_sge={}, inline={}}}",
+        cap.max_send_wr, cap.max_recv_wr, cap.max_send_sge, cap.max_recv_sge, cap.max_inline_data
+    )
+}
+
+/// A path.
+pub fn path(attr: &ibv_ah_attr) -> String {
+    let mut text = format!(
+        "{{port={}, dlid={:#x}, sl={}",
+        attr.port_num, attr.dlid, attr.sl
+    );
+    if attr.is_global != 0 {
+        let grh = &attr.grh;
+        let _ = write!(
+            text,
+            ", dgid={:?}, sgid_index={}, hop_limit={}, traffic_class={:#x}",
+            grh.dgid, grh.sgid_index, grh.hop_limit, grh.traffic_class
+        );
+    }
+    text.push('}');
+    text
+}
+
+/// What of a queue pair is changed or asked for, by its mask.
+pub fn qp_attributes(attr: &ibv_qp_attr, mask: libc::c_int) -> String {
+    let known: [(libc::c_int, &str, &dyn Display); 17] = [
+        (IBV_QP_STATE, "state", &words::qp_state(attr.qp_state)),
+        (
+            IBV_QP_CUR_STATE,
+            "cur_state",
+            &words::qp_state(attr.cur_qp_state),
+        ),
+        (IBV_QP_PKEY_INDEX, "pkey_index", &attr.pkey_index),
+        (IBV_QP_PORT, "port", &attr.port_num),
+        (
+            IBV_QP_ACCESS_FLAGS,
+            "access",
+            &words::access(attr.qp_access_flags),
+        ),
+        (IBV_QP_QKEY, "qkey", &format_args!("{:#x}", attr.qkey)),
+        (IBV_QP_PATH_MTU, "mtu", &words::mtu(attr.path_mtu)),
+        (
+            IBV_QP_DEST_QPN,
+            "dest_qp",
+            &format_args!("{:#x}", attr.dest_qp_num),
+        ),
+        (IBV_QP_RQ_PSN, "rq_psn", &format_args!("{:#x}", attr.rq_psn)),
+        (IBV_QP_SQ_PSN, "sq_psn", &format_args!("{:#x}", attr.sq_psn)),
+        (IBV_QP_MAX_QP_RD_ATOMIC, "rd_atomic", &attr.max_rd_atomic),
+        (
+            IBV_QP_MAX_DEST_RD_ATOMIC,
+            "dest_rd_atomic",
+            &attr.max_dest_rd_atomic,
+        ),
+        (IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", &attr.min_rnr_timer),
+        (IBV_QP_TIMEOUT, "timeout", &attr.timeout),
+        (IBV_QP_RETRY_CNT, "retry_cnt", &attr.retry_cnt),
+        (IBV_QP_RNR_RETRY, "rnr_retry", &attr.rnr_retry),
+        (
+            IBV_QP_PATH_MIG_STATE,
+            "path_mig_state",
+            &words::path_migration(attr.path_mig_state),
+        ),
+    ];
+    let mut rest = mask;
+    let mut fields = Vec::new();
+    for (bit, word, value) in known {
+        if rest & bit != 0 {
+            rest &= !bit;
+            fields.push(format!("{word}={value}"));
+        }
+    }
+    let composed = [
+        (IBV_QP_AV, "path", path(&attr.ah_attr)),
+        (IBV_QP_ALT_PATH, "alt_path", path(&attr.alt_ah_attr)),
+        (IBV_QP_CAP, "cap", capacity(&attr.cap)),
+    ];
+    for (bit, word, value) in composed {
+        if rest & bit != 0 {
+            rest &= !bit;
+            fields.push(format!("{word}={value}"));
+        }
+    }
+    if rest != 0 {
+        fields.push(format!("mask={rest:#x}"));
+    }
+    format!("{{{}}}", fields.join(", "))
+}
+
+/// A completion.
+pub fn completion(wc: &ibv_wc) -> String {
+    let mut text = format!("{{wr_id={:#x}, {}", wc.wr_id, words::status(wc.status));
+    // Nothing else is defined of one that failed, but whose it is.
+    if wc.status == IBV_WC_SUCCESS {
+        let _ = write!(text, ", {}", words::completion(wc.opcode));
+        if wc.opcode & IBV_WC_RECV != 0 {
+            let _ = write!(text, ", {} B", wc.byte_len);
+        }
+        if wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) != 0 {
+            // SAFETY: both members are 32 bits.
+            let word = unsafe { wc.imm.imm_data };
+            match wc.wc_flags & IBV_WC_WITH_IMM {
+                0 => write!(text, ", invalidated={word:#x}"),
+                _ => write!(text, ", imm={:#x}", u32::from_be(word)),
+            }
+            .expect("a string takes all");
+        }
+        if wc.wc_flags & IBV_WC_GRH != 0 {
+            let _ = write!(text, ", {}", words::completion_flags(IBV_WC_GRH));
+        }
+    } else {
+        let _ = write!(text, ", vendor_err={:#x}", wc.vendor_err);
+    }
+    let _ = write!(text, ", qp={:#x}}}", wc.qp_num);
+    text
+}
+
+/// A C string of the library's.
+///
+/// # Safety
+/// Null, or a string that ends with a zero.
+pub unsafe fn string(text: *const libc::c_char) -> impl fmt::Display {
+    if text.is_null() {
+        return "NULL".to_owned();
+    }
+    // SAFETY: by the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    format!("{:?}", text.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_told_in_part() {
+        assert_eq!(list(std::iter::empty::<u8>()), "[]");
+        assert_eq!(list(1..=2), "[1, 2]");
+        assert!(list(1..=20).ends_with("16, ... 4 more]"));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_told_and_nothing_else() {
+        let attr = ibv_qp_attr {
+            qp_state: IBV_QPS_INIT,
+            port_num: 1,
+            timeout: 14,
+            ..Default::default()
+        };
+        let mask = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_RATE_LIMIT;
+        assert_eq!(
+            qp_attributes(&attr, mask),
+            "{state=INIT, port=1, mask=0x2000000}"
+        );
+    }
+
+    #[test]
+    fn of_a_failed_completion_only_what_is_defined() {
+        let wc = ibv_wc {
+            wr_id: 7,
+            status: IBV_WC_RETRY_EXC_ERR,
+            opcode: IBV_WC_RECV,
+            byte_len: 99,
+            qp_num: 0x11,
+            ..Default::default()
+        };
+        assert_eq!(
+            completion(&wc),
+            "{wr_id=0x7, RETRY_EXC_ERR, vendor_err=0x0, qp=0x11}"
+        );
+    }
+}
