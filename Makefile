@@ -1,4 +1,4 @@
-# make build | xrootd | install PREFIX=/usr/local | wheel | deb | test | bench | evaluate | nightly | clean
+# make build | xrootd | install PREFIX=/usr/local | wheel | deb | site | test | bench | evaluate | nightly | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build xrootd install wheel deb test bench evaluate nightly clean libraries
+.PHONY: build xrootd install wheel deb site test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -79,6 +79,10 @@ bench: build
 evaluate: build
 	$(RELEASE)/verbena evaluate $(if $(QUICK),--quick) $(foreach target,$(ON),--on $(target)) \
 		$(if $(OUT),--out $(OUT))
+
+# The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
+site: build
+	packaging/site/build
 
 test: build
 	@setup/machine test

@@ -1,0 +1,136 @@
+"""The documents agree with themselves and with the programs: links, options, variables, chapters; and the site they make."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache, partial
+from pathlib import Path
+
+from harness.build_tree import ROOT, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+
+from . import markdown
+
+TITLE = "what the documents say of links, options and variables"
+REQUIRES: list = []
+
+DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
+PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+# Variables by which parts of the project tell each other something, and which nobody else sets.
+INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN", "VERBENA_SOFTWARE"}
+VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
+SITE = ROOT / "packaging" / "site"
+SECONDS = 120
+
+
+def cases() -> list[Case]:
+    """All."""
+    return [*(Case(str(path.relative_to(ROOT)), what, partial(look, path))
+              for path in DOCUMENTS for what, look in (("links", links), ("options", options))),
+            Case("variables", "", variables),
+            Case("chapters", "", chapters),
+            Case("the site", "", site)]
+
+
+def links(path: Path, _place: Place) -> Outcome:
+    """Every relative link leads somewhere, and every anchor exists."""
+    wrong = []
+    for link in markdown.links(path):
+        target, _, anchor = link.partition("#")
+        file = (path.parent / target).resolve() if target else path
+        if not file.exists():
+            wrong.append(f"{link}: no such file")
+        elif anchor and anchor not in markdown.anchors(file):
+            wrong.append(f"{link}: no such heading")
+    return failed("; ".join(wrong)) if wrong else passed()
+
+
+@cache
+def known(program: str, subcommand: str = "") -> frozenset[str] | None:
+    """The options of a program or a command of it, long and short; none if there is no such."""
+    words = [str(VERBENA.with_name(program)), *([subcommand] if subcommand else []), "--help"]
+    helped = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if helped.returncode != 0:
+        return None
+    return frozenset(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", helped.stdout))
+
+
+def options(path: Path, _place: Place) -> Outcome:
+    """Every option that is shown for a program of ours is one of it."""
+    wrong, seen = [], 0
+    for words in markdown.commands(path):
+        # There it is the name of a package.
+        if "pip" in words:
+            continue
+        # What stands in front: variables, a program that starts ours.
+        starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] in PROGRAMS]
+        for at in starts:
+            program = words[at].rpartition("/")[2]
+            rest = words[at + 1:at + 1 + (words[at + 1:].index("--") if "--" in words[at + 1:] else len(words))]
+            subcommand = ""
+            if program == "verbena":
+                if not rest or not re.fullmatch(r"[a-z_]+", rest[0]):
+                    continue
+                subcommand = rest.pop(0)
+            taken = known(program, subcommand)
+            if taken is None:
+                wrong.append(f"{program} {subcommand}: no such command")
+                continue
+            for word in rest:
+                option = word.partition("=")[0]
+                if re.fullmatch(r"--?[A-Za-z][\w-]*", option):
+                    seen += 1
+                    if option not in taken and not short(option, taken):
+                        wrong.append(f"{program} {subcommand} {option}: no such option")
+    return failed("; ".join(wrong)) if wrong else passed(f"{seen} options")
+
+
+def short(option: str, taken: frozenset[str]) -> bool:
+    """Several short ones in one word, or one with its value."""
+    return not option.startswith("--") and f"-{option[1]}" in taken
+
+
+def variables(_place: Place) -> Outcome:
+    """Each variable that the documents name is read somewhere, and each that is read is documented."""
+    documented = {name for path in DOCUMENTS for name in VARIABLE.findall(path.read_text())}
+    sources = [path for folder in ("crates", "python", "xrootd") for path in (ROOT / folder).rglob("*")
+               if path.suffix in (".rs", ".py", ".cc", ".hh", ".c", ".h") and "tests" not in path.parts]
+    read = set()
+    for path in sources:
+        for line in path.read_text().splitlines():
+            if re.search(r"\b(var|var_os|getenv|environ|get)\b|const \w+: &(?:'static )?(?:str|CStr|OsStr)", line):
+                read.update(re.findall(r"[\"'](?:b\")?((?:VERBENA|RFIO)_[A-Z_]*[A-Z])[\"']", line))
+    folders = ("benches", "tests", "packaging")
+    everywhere = {name for path in [*sources, *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+                  if path.is_file() and path.suffix in (".rs", ".py", ".cc", ".hh", ".c", ".h", ".sh", ".yml", "")
+                  for name in VARIABLE.findall(path.read_text(errors="replace"))}
+    unread = documented - everywhere
+    unsaid = read - documented - INTERNAL
+    wrong = [f"{name}: documented, and nobody reads it" for name in sorted(unread)]
+    wrong += [f"{name}: read, and not documented" for name in sorted(unsaid)]
+    return failed("; ".join(wrong)) if wrong else passed(f"{len(read)} variables")
+
+
+def chapters(_place: Place) -> Outcome:
+    """The guide's table and the site's have every chapter."""
+    wrong = []
+    for path in (ROOT / "docs").glob("*.md"):
+        if path.name != "README.md" and f"]({path.name})" not in (ROOT / "docs/README.md").read_text():
+            wrong.append(f"docs/README.md lacks {path.name}")
+        if path.name != "README.md" and f"](docs/{path.name})" not in (SITE / "SUMMARY.md").read_text():
+            wrong.append(f"packaging/site/SUMMARY.md lacks {path.name}")
+    return failed("; ".join(wrong)) if wrong else passed()
+
+
+def site(place: Place) -> Outcome:
+    """It builds, and none of its links leads nowhere."""
+    out = place.directory / "site"
+    ended = place.run("site", [str(SITE / "build"), "--out", str(out)], SECONDS)
+    if ended.status == 3:
+        return skipped("mdbook is not installed (`cargo install mdbook`)")
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    return passed(ended.output.strip().splitlines()[-1])
