@@ -29,7 +29,15 @@ pub(crate) fn ask(test: &str, body: &str) -> Option<String> {
     }
     let source = format!("{PREAMBLE}int main(void) {{\n{body}\nreturn 0;\n}}\n");
     let program = compile(test, &source).unwrap_or_else(|e| panic!("{test}: cc refused:\n{e}"));
-    let output = Command::new(&program)
+    let output = runner()
+        .map_or_else(
+            || Command::new(&program),
+            |words| {
+                let mut command = of(&words);
+                command.arg(&program);
+                command
+            },
+        )
         .output()
         .expect("run the compiled program");
     assert!(
@@ -37,6 +45,20 @@ pub(crate) fn ask(test: &str, body: &str) -> Option<String> {
         "{test}: the compiled program failed: {output:?}"
     );
     Some(String::from_utf8(output.stdout).expect("the program prints ASCII"))
+}
+
+/// What runs programs that are built for another machine: Cargo's own variable of it.
+fn runner() -> Option<String> {
+    let machine = std::env::consts::ARCH.to_uppercase();
+    std::env::var(format!("CARGO_TARGET_{machine}_UNKNOWN_LINUX_GNU_RUNNER")).ok()
+}
+
+/// A command of several words.
+fn of(words: &str) -> Command {
+    let mut words = words.split_whitespace();
+    let mut command = Command::new(words.next().expect("a command"));
+    command.args(words);
+    command
 }
 
 fn run_probe(test: &str) -> bool {
@@ -54,7 +76,7 @@ fn compile(name: &str, source: &str) -> Result<PathBuf, String> {
     let program = directory.join("ask");
     fs::write(&c, source).expect("write the C program");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let output = Command::new(compiler)
+    let output = of(&compiler)
         .args(["-std=gnu11", "-w", "-o"])
         .arg(&program)
         .arg(&c)

@@ -57,6 +57,14 @@ pub struct Maps {
     file: File,
 }
 
+/// Whether a kernel says so that does not know the question, or what stands between it and us (QEMU's user mode: ENOSYS).
+fn unknown(error: Errno) -> bool {
+    matches!(
+        error.0,
+        libc::ENOTTY | libc::EINVAL | libc::EBADF | libc::ENOSYS
+    )
+}
+
 impl Maps {
     /// Opens the table of this process's mappings.
     pub fn open() -> Result<Maps> {
@@ -67,7 +75,7 @@ impl Maps {
     /// All mappings that overlap `[start, end)`, in order.
     pub fn overlapping(&self, start: u64, end: u64) -> Result<Vec<Vma>> {
         match self.query_all(start, end, COVERING_OR_NEXT) {
-            Err(Errno(libc::ENOTTY | libc::EINVAL | libc::EBADF)) => overlapping(start, end),
+            Err(error) if unknown(error) => overlapping(start, end),
             answer => answer,
         }
     }
@@ -76,7 +84,7 @@ impl Maps {
     pub fn shared_files(&self) -> Result<Vec<Vma>> {
         let flags = COVERING_OR_NEXT | FILE_BACKED | SHARED;
         match self.query_all(0, u64::MAX, flags) {
-            Err(Errno(libc::ENOTTY | libc::EINVAL | libc::EBADF)) => {
+            Err(error) if unknown(error) => {
                 let mut all = overlapping(0, u64::MAX)?;
                 all.retain(|vma| vma.shared && vma.inode != 0);
                 Ok(all)

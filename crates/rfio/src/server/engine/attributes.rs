@@ -21,7 +21,9 @@ pub fn attributes(stat: &Stat) -> Attributes {
         device: stat.st_dev,
         inode: stat.st_ino,
         mode: stat.st_mode,
-        links: stat.st_nlink,
+        // 32 bits on some machines.
+        #[allow(clippy::useless_conversion)]
+        links: stat.st_nlink.into(),
         owner: stat.st_uid,
         group: stat.st_gid,
         size,

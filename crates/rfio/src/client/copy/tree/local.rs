@@ -77,7 +77,9 @@ fn item(name: &[u8], stat: &Stat) -> Item {
             extended: Vec::new(),
         },
         identity: (stat.st_dev, stat.st_ino),
-        links: stat.st_nlink,
+        // 32 bits on some machines.
+        #[allow(clippy::useless_conversion)]
+        links: stat.st_nlink.into(),
     }
 }
 
