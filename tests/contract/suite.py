@@ -39,6 +39,8 @@ peers           a peer's doorbell is a pipe or a descriptor that blocks or kills
                 memory holds one value hangs who posts to it
 ends            what a peer had acknowledged when it ended fails
 rings           a reader goes on for as long as its peer writes
+flush           a FLUSH is asked of no bytes whatever its arguments are, needs a right of the queue pair, or is refused
+                for a range where the whole region is meant
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ HERE = Path(__file__).resolve().parent
 # Most take less than a second; the longest a tenth of this, a third on a machine that is very busy.
 SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking",
-            "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings")
+            "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush")
 
 
 def cases() -> list[Case]:

@@ -191,13 +191,33 @@ builders! {
         }
     wr_send_tso(_header: *mut c_void, _header_length: u16, _segment: u16):
         IBV_WR_TSO if IBV_QP_EX_WITH_TSO, |_request| {}
-    wr_flush(rkey: u32, remote_address: u64, length: usize, placement: u8, selectivity: u8):
-        IBV_WR_FLUSH if IBV_QP_EX_WITH_FLUSH, |request| {
+}
+
+unsafe extern "C" fn wr_flush(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_address: u64,
+    length: usize,
+    placement: u8,
+    selectivity: u8,
+) {
+    // SAFETY: as the header's contract has it.
+    unsafe {
+        let Some(work) = work(qp) else { return };
+        let is_known = placement & !(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) == 0;
+        let is_level = matches!(selectivity, IBV_FLUSH_RANGE | IBV_FLUSH_MR);
+        // A message's length, as that of every request, for it travels in the same field.
+        let is_message = length <= verbena_hca::device::MAX_MESSAGE as usize;
+        if placement == 0 || !is_known || !is_level || !is_message {
+            work.fail(Errno::EINVAL);
+        }
+        build(qp, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, |request| {
             request.rkey = rkey;
             request.remote_address = remote_address;
             request.compare_add = length as u64;
             request.swap = u64::from(placement) | u64::from(selectivity) << 8;
-        }
+        });
+    }
 }
 
 unsafe extern "C" fn wr_bind_mw(

@@ -46,7 +46,6 @@ pub enum Access {
     Write,
     Read,
     Atomic,
-    Flush,
 }
 
 impl Access {
@@ -56,8 +55,9 @@ impl Access {
             Kind::Write | Kind::AtomicWrite => Some(Access::Write),
             Kind::Read => Some(Access::Read),
             Kind::Atomic => Some(Access::Atomic),
-            Kind::Flush => Some(Access::Flush),
-            Kind::Send
+            // A flush is the key's to allow, as with Linux' Soft-RoCE.
+            Kind::Flush
+            | Kind::Send
             | Kind::ReadResponse
             | Kind::Acknowledge
             | Kind::AtomicAcknowledge

@@ -120,14 +120,14 @@ impl Budget {
     /// For a full evaluation.
     pub fn full() -> Budget {
         Budget {
-            warmup: Duration::from_millis(10),
-            block: Duration::from_millis(12),
+            warmup: Duration::from_millis(8),
+            block: Duration::from_millis(8),
             blocks: 10,
             target: 0.02,
             most: 100_000,
             tail: TAIL,
             tail_time: Duration::from_secs(1),
-            rates: RateBudget::of_block(Duration::from_millis(9)),
+            rates: RateBudget::of_block(Duration::from_millis(6)),
             sweep: Sweep::Fine,
         }
     }

@@ -95,6 +95,18 @@ pub fn grant<'a>(
     resolve(record, claim, address, length)
 }
 
+/// The same for all of the range that a key stands for, wherever it begins and ends.
+///
+/// # Errors
+/// As [`grant`], but for bounds.
+pub fn grant_whole<'a>(
+    _section: &'a Section<'_>,
+    record: &'a KeyRecord,
+    claim: Claim,
+) -> Result<Place<'a>, Refusal> {
+    resolve(record, claim, record.iova.load(Relaxed), 0)
+}
+
 #[inline]
 fn resolve(
     record: &KeyRecord,

@@ -2,6 +2,7 @@
 //!
 //! They say what the packets of a message say (architecture specification, chapter 9), a record instead of many packets.
 
+use crate::qp::flush::Flush;
 use crate::shm::ring::Header;
 
 /// A queue pair in one of its lives.
@@ -157,7 +158,7 @@ pub enum Request {
     /// An atomic; the payload is an [`crate::qp::atomic::Atomic`].
     Atomic(Remote),
     /// A flush: everything before it is in place when it is answered.
-    Flush(Remote),
+    Flush(Remote, Flush),
     /// A datagram.
     Datagram(Datagram),
 }
@@ -250,6 +251,11 @@ mod flag {
     pub const MULTICAST: u8 = 64;
     pub const SHARED: u8 = 128;
 
+    // Of a flush alone, which is no part of a message.
+    pub const VISIBLE: u8 = 1;
+    pub const PERSISTENT: u8 = 2;
+    pub const REGION: u8 = 4;
+
     #[inline]
     pub fn when(condition: bool, flag: u8) -> u8 {
         if condition { flag } else { 0 }
@@ -333,10 +339,17 @@ impl Request {
                 kind: kind::ATOMIC,
                 ..remote.emit(header)
             },
-            Request::Flush(remote) => Header {
-                kind: kind::FLUSH,
-                ..remote.emit(header)
-            },
+            Request::Flush(remote, flush) => {
+                let header = remote.emit(header);
+                Header {
+                    kind: kind::FLUSH,
+                    flags: header.flags
+                        | flag::when(flush.visible, flag::VISIBLE)
+                        | flag::when(flush.persistent, flag::PERSISTENT)
+                        | flag::when(flush.region, flag::REGION),
+                    ..header
+                }
+            }
             Request::Datagram(datagram) => datagram.emit(header),
         }
     }
@@ -356,7 +369,14 @@ impl Request {
             }),
             kind::READ => Request::Read(Remote::parse(header)),
             kind::ATOMIC => Request::Atomic(Remote::parse(header)),
-            kind::FLUSH => Request::Flush(Remote::parse(header)),
+            kind::FLUSH => Request::Flush(
+                Remote::parse(header),
+                Flush {
+                    visible: header.flags & flag::VISIBLE != 0,
+                    persistent: header.flags & flag::PERSISTENT != 0,
+                    region: header.flags & flag::REGION != 0,
+                },
+            ),
             kind::DATAGRAM => Request::Datagram(Datagram::parse(header)),
             _ => return None,
         })
@@ -638,9 +658,17 @@ mod tests {
             write.prop_map(Request::Write),
             remote().prop_map(Request::Read),
             remote().prop_map(Request::Atomic),
-            remote().prop_map(Request::Flush),
+            (remote(), flush()).prop_map(|(remote, flush)| Request::Flush(remote, flush)),
             datagram().prop_map(Request::Datagram),
         ]
+    }
+
+    fn flush() -> impl Strategy<Value = Flush> {
+        any::<(bool, bool, bool)>().prop_map(|(visible, persistent, region)| Flush {
+            visible,
+            persistent,
+            region,
+        })
     }
 
     fn answer() -> impl Strategy<Value = Answer> {

@@ -8,6 +8,7 @@
 pub mod atomic;
 pub mod backlog;
 mod congestion;
+pub mod flush;
 pub mod message;
 pub mod multicast;
 mod packets;

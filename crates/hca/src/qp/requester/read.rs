@@ -1,9 +1,10 @@
 //! RDMA reads, and flushes, which only wait.
 
-use super::direct::{Direct, Span};
+use super::direct::Direct;
 use super::{Job, Outcome};
 use crate::path::Direction;
 use crate::qp::Qp;
+use crate::qp::flush::Flush;
 use crate::qp::message::{Remote, Request};
 use crate::qp::send::SendQueue;
 use std::sync::Arc;
@@ -27,7 +28,13 @@ impl Qp {
                 Direct::ThroughChannel => (),
             }
         }
-        self.ask_remote(send, job, Request::Read, IBV_ACCESS_LOCAL_WRITE)
+        self.ask_remote(
+            send,
+            job,
+            Request::Read,
+            job.request.length(),
+            IBV_ACCESS_LOCAL_WRITE,
+        )
     }
 
     pub(super) fn flush(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
@@ -35,18 +42,11 @@ impl Qp {
             return Outcome::Order;
         }
         self.process.counters.shard().other_operations.add(1);
-        let direct = {
-            let section = job.channel.section(job.request.rkey);
-            // What we stored by ourselves is in place already: all that is left is the right to flush.
-            let byte = Span::whole(1, Direction::Load);
-            self.right(&section, send, job, IBV_ACCESS_FLUSH_GLOBAL, byte)
-                .map(|right| self.has_held(&right))
-        };
-        match direct {
-            Ok(true) => Outcome::Done,
-            Err(Direct::Lost) => Outcome::Lost,
-            _ => self.ask_remote(send, job, Request::Flush, 0),
-        }
+        // What we stored by ourselves is in place already. Whether this may be asked the responder says: nobody waits for it
+        // who has not waited for the bytes.
+        let flush = Flush::of(job.request);
+        let length = Flush::length(job.request);
+        self.ask_remote(send, job, |remote| Request::Flush(remote, flush), length, 0)
     }
 
     /// Why a read or an atomic cannot go now, if so.
@@ -72,6 +72,7 @@ impl Qp {
         send: &mut SendQueue,
         job: &Job<'_>,
         request: impl Fn(Remote) -> Request,
+        length: u64,
         local: u32,
     ) -> Outcome {
         {
@@ -84,7 +85,7 @@ impl Qp {
             return Outcome::Lost;
         }
         send.lane = 0;
-        let remote = self.remote(job.request, 0, job.request.length());
+        let remote = self.remote(job.request, 0, length);
         self.ask(send, job, job.channel, request(remote), &[], 0)
     }
 }

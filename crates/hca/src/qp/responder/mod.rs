@@ -22,10 +22,11 @@ pub use arrival::{Arrival, XrcArrivals};
 
 use crate::cq::{Completion, Cq};
 use crate::lock::Guard;
-use crate::memory::place::{Claim, Place, grant};
+use crate::memory::place::{Claim, Place, grant, grant_whole};
 use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
+use crate::qp::flush::Flush;
 use crate::qp::message::{Answer, Nak, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
@@ -188,7 +189,9 @@ impl<'a> Call<'a> {
             Request::Atomic(remote) => self
                 .serve_atomic(queue_pair, &remote, serving)
                 .map(|()| None),
-            Request::Flush(remote) => self.serve_flush(queue_pair, &remote).map(|()| None),
+            Request::Flush(remote, flush) => {
+                self.serve_flush(queue_pair, &remote, flush).map(|()| None)
+            }
             Request::Datagram(_) => Ok(None),
         }
         .map(Progress::Done)
@@ -224,11 +227,16 @@ impl<'a> Call<'a> {
     /// must be of: the queue pair's, or for XRC, whose responder has none, that of the shared receive queue which the
     /// request names (architecture specification, annex A14).
     fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
-        let invalid = || Failure::fatal(Nak::InvalidRequest);
         let record = self.process.contexts.queue_pair(queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
-            return Err(invalid());
+            return Err(Failure::fatal(Nak::InvalidRequest));
         }
+        self.domain_of(queue_pair, remote)
+    }
+
+    /// The protection domain of the memory that a request means.
+    fn domain_of(&self, queue_pair: &Qp, remote: &Remote) -> Result<u32, Failure> {
+        let invalid = || Failure::fatal(Nak::InvalidRequest);
         let Some(xrcd) = &queue_pair.xrcd else {
             return Ok(queue_pair.pd_number());
         };
@@ -265,10 +273,21 @@ impl<'a> Call<'a> {
             .drops(self.route.source.incarnation)
     }
 
-    fn serve_flush(&self, queue_pair: &Qp, remote: &Remote) -> Result<(), Failure> {
+    fn serve_flush(&self, queue_pair: &Qp, remote: &Remote, flush: Flush) -> Result<(), Failure> {
         let section = self.inbound.section(0);
-        self.grant(&section, queue_pair, remote, IBV_ACCESS_FLUSH_GLOBAL, 1)?;
-        Ok(())
+        let claim = Claim {
+            key: remote.key,
+            pd: self.domain_of(queue_pair, remote)?,
+            queue_pair: queue_pair.number,
+            access: flush.access(),
+        };
+        let key = self.process.keys.named_record(remote.key);
+        match flush.region {
+            true => grant_whole(&section, key, claim),
+            false => grant(&section, key, claim, remote.address, remote.length.into()),
+        }
+        .map(drop)
+        .map_err(|_| Failure::fatal(Nak::RemoteAccess))
     }
 
     /// Completes a receive that failed.

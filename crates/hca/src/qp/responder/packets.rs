@@ -6,11 +6,12 @@
 //! requester first: what comes meanwhile is dropped by the state machine, which has failed already.
 
 use crate::cq::{Completion, Cq};
-use crate::memory::place::{Claim, Place, grant};
+use crate::memory::place::{Claim, Place, grant, grant_whole};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
 use crate::qp::congestion::Told;
+use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
 use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
 use crate::qp::{Qp, ReceiveQueue};
@@ -345,7 +346,6 @@ fn right_to(access: Access) -> u32 {
         Access::Write => IBV_ACCESS_REMOTE_WRITE,
         Access::Read => IBV_ACCESS_REMOTE_READ,
         Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
-        Access::Flush => IBV_ACCESS_FLUSH_GLOBAL,
     }
 }
 
@@ -479,9 +479,22 @@ impl ResponderAccess for Memory<'_> {
             .map(drop)
     }
 
-    fn flush(&mut self, region: Region, _: Feth) -> Result<(), AccessError> {
-        // What was written before is in place: all that is left is the right.
-        self.check(region, Access::Flush)
+    fn flush(&mut self, region: Region, feth: Feth) -> Result<(), AccessError> {
+        let section = self.process().own_marks.enter(region.key.0);
+        let flush = Flush::from(feth);
+        let claim = Claim {
+            key: region.key.0,
+            pd: self.domain().ok_or(AccessError)?,
+            queue_pair: self.queue_pair.number,
+            access: flush.access(),
+        };
+        let key = self.process().keys.named_record(region.key.0);
+        match flush.region {
+            true => grant_whole(&section, key, claim),
+            false => grant(&section, key, claim, region.address, region.length.into()),
+        }
+        .map(drop)
+        .map_err(|_| AccessError)
     }
 
     fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken {

@@ -8,6 +8,7 @@
 use super::{SendQueue, Stage};
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
+use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::path::Path;
@@ -24,7 +25,6 @@ use verbena_transport::request::{
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::unreliable;
 use verbena_transport::{AtomicOperation, Disposition, Instant, LocalError, RequesterAccess};
-use verbena_wire::feth::{Feth, Placement, Selectivity};
 use verbena_wire::immediate::Immediate;
 use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn, RKey, SrqNumber};
 
@@ -203,7 +203,11 @@ impl Qp {
         let posted = packets.post(Request {
             id: WorkId(index),
             operation,
-            length: if word { 8 } else { request.length() as u32 },
+            length: match operation {
+                _ if word => 8,
+                Operation::Flush { .. } => Flush::length(request) as u32,
+                _ => request.length() as u32,
+            },
             addressee: match is_xrc {
                 true => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
                 false => Addressee::Connected,
@@ -418,10 +422,7 @@ pub(super) fn operation(request: &SendRequest<'_>) -> Option<Operation> {
         IBV_WR_ATOMIC_WRITE => Operation::AtomicWrite { remote },
         IBV_WR_FLUSH => Operation::Flush {
             remote,
-            feth: Feth {
-                placement: Placement::Visible,
-                selectivity: Selectivity::Range,
-            },
+            feth: Flush::of(request).into(),
         },
         _ => return None,
     })

@@ -26,9 +26,9 @@ pub struct SendRequest<'a> {
     pub remote_address: u64,
     /// Key of the peer.
     pub rkey: u32,
-    /// Operand of an atomic.
+    /// Operand of an atomic; bytes of a flush.
     pub compare_add: u64,
-    /// Second operand of compare-and-swap; the value of an atomic write.
+    /// Second operand of compare-and-swap; the value of an atomic write; what a flush asks for ([`crate::qp::flush`]).
     pub swap: u64,
     /// XRC SRQ number.
     pub srq: u32,
