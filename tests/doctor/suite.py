@@ -50,9 +50,9 @@ SETTINGS = [
     Setting("nothing", {"programs": "ok", "mapped": "ok", "ring": "ok", "memory files": "ok"}),
     Setting("64 MiB of /dev/shm", {"programs": "ok", "runtime directory": "ok", "mapped": "ok"}, apart="-Urm",
             before="mount -t tmpfs -o size=64m none /dev/shm", by_default=True),
-    # The kernel answers a page that there is no room for by SIGBUS.
     Setting("a full /dev/shm", {"programs": "missing", "runtime directory": "missing", "memory files": "ok"}, apart="-Urm",
-            before="mount -t tmpfs -o size=64k none /dev/shm; head -c 65536 /dev/zero > /dev/shm/full || :", by_default=True),
+            before="mount -t tmpfs -o size=64k none /dev/shm; head -c 65536 /dev/zero > /dev/shm/full || :", by_default=True,
+            says="there is no room"),
     Setting("a read-only /dev/shm", {"programs": "missing", "runtime directory": "missing"}, apart="-Urm",
             before="mount -t tmpfs -o ro none /dev/shm", by_default=True, says="VERBENA_RUNTIME_DIR"),
     Setting("a read-only root", {"programs": "ok", "runtime directory": "ok"}, apart="-Urm",

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use verbena_hca::shm::registry;
+
 use crate::exit::Exit;
 use crate::launch::libraries;
 
@@ -64,8 +66,8 @@ pub enum Failure {
 
     /// The registry of processes is not one that we can use.
     #[error(
-        "cannot read the registry in {path}: {source}; it must belong to this user, have mode 0700 \
-         and be of this version of Verbena"
+        "cannot use the registry in {path}: {}; set VERBENA_RUNTIME_DIR to a directory of your own",
+        registry::obstacle(*.source)
     )]
     Registry {
         /// The directory.

@@ -2,6 +2,9 @@
 
 use crate::thread_number;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
@@ -179,9 +182,23 @@ impl Counters {
             let _ = write!(text, "{comma}\"{name}\":{value}");
         }
         text.push_str("}}\n");
-        let path = std::path::Path::new(&directory).join(format!("{pid}.json"));
-        let _ = std::fs::write(path, text);
+        let _ = new_file(Path::new(&directory), pid)
+            .and_then(|mut file| file.write_all(text.as_bytes()));
     }
+}
+
+/// A file of its own for a process. Another of the same number may have left one: a process of another PID namespace, or
+/// this one before it became another program (execve(2)).
+fn new_file(directory: &Path, pid: u32) -> io::Result<File> {
+    let first = std::iter::once(format!("{pid}.json"));
+    let names = first.chain((1u32..).map(|further| format!("{pid}-{further}.json")));
+    for name in names {
+        match File::create_new(directory.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+            made => return made,
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]
@@ -192,6 +209,22 @@ mod tests {
         let all = counters.all();
         let found = all.iter().find(|(name, _)| *name == wanted);
         found.map_or(0, |(_, value)| *value)
+    }
+
+    #[test]
+    fn processes_of_one_number_leave_a_file_each() {
+        let directory =
+            std::env::temp_dir().join(format!("verbena-counters-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        const PROCESSES: usize = 40;
+        std::thread::scope(|scope| {
+            for _ in 0..PROCESSES {
+                scope.spawn(|| new_file(&directory, 7).unwrap().write_all(b"{}").unwrap());
+            }
+        });
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), PROCESSES);
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(new_file(&directory, 7).is_err());
     }
 
     #[test]

@@ -85,15 +85,11 @@ impl Probe {
 
 /// Why the registry cannot be entered, as the adapter says it.
 fn refusal(path: &Path, error: Errno) -> String {
-    let reason = match error {
-        Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
-        Errno::EPERM => {
-            "it is no directory, or somebody else's, or open to others (its mode must be 0700)"
-                .to_owned()
-        }
-        error => error.to_string(),
-    };
-    format!("{} cannot be used: {reason}", path.display())
+    format!(
+        "{} cannot be used: {}",
+        path.display(),
+        registry::obstacle(error)
+    )
 }
 
 fn system(source: std::io::Error) -> Failure {

@@ -9,8 +9,8 @@ use super::finding::Finding;
 use super::probe::Probe;
 use crate::failure::Failure;
 
-/// What the registry needs, and something for sockets. It is a mapped file, and a process that touches a page of it for which
-/// there is no room dies of SIGBUS (`hca/src/shm/registry/layout.rs`).
+/// What the registry needs, and something for sockets. It is removed with its last process, so that the next one needs room
+/// for it again (`hca/src/shm/registry/layout.rs`).
 const LEAST: u64 = 1 << 20;
 
 /// Whether it can be made and used.
@@ -33,7 +33,7 @@ pub fn finding() -> Result<Finding, Failure> {
             subject,
             format!("{} has {size} left", path.display()),
         )
-        .advise("make room, or set VERBENA_RUNTIME_DIR: a full file system ends programs by SIGBUS"),
+        .advise("make room, or set VERBENA_RUNTIME_DIR: the next program may find none"),
         Ok(()) => Finding::ok(
             subject,
             format!(

@@ -269,14 +269,10 @@ impl Process {
         }
         let (registry, identity, listener) =
             Registry::enter(&registry::directory()).inspect_err(|error| {
-                let reason = match *error {
-                    Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
-                    Errno::EPERM => "it is no directory, or somebody else's, or open to others (its mode must be 0700)".to_owned(),
-                    error => error.to_string(),
-                };
                 eprintln!(
-                    "verbena: the registry {} cannot be used: {reason}; set VERBENA_RUNTIME_DIR to a directory of your own",
-                    registry::directory().display()
+                    "verbena: the registry {} cannot be used: {}; set VERBENA_RUNTIME_DIR to a directory of your own",
+                    registry::directory().display(),
+                    registry::obstacle(*error)
                 );
             })?;
         self.open_port();

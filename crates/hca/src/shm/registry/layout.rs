@@ -9,7 +9,7 @@
 use crate::errno::{Errno, Result};
 use crate::sys::mapping::{Mapping, Rights};
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Processes that a host can have at once.
@@ -71,11 +71,11 @@ impl Table {
     /// Maps the file; makes its content if it has none yet.
     ///
     /// # Errors
-    /// EPROTO for a file that is no registry, or one of another version.
+    /// EPROTO for a file that is no registry, or one of another version; ENOSPC when the file system has no room for it.
     pub(super) fn of(file: &File) -> Result<Table> {
         match file.metadata()?.len() {
             // Whoever else does this now does the same.
-            0 => file.set_len(LENGTH as u64)?,
+            0 => make_room(file)?,
             length if length != LENGTH as u64 => return Err(Errno::EPROTO),
             _ => (),
         }
@@ -204,6 +204,21 @@ impl Table {
                 .compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
     }
+}
+
+/// Gives the file its length and its pages: a process that touches a page for which there is no room dies of SIGBUS.
+fn make_room(file: &File) -> Result<()> {
+    // Not posix_fallocate, which writes where it finds zeros, over what another process may have put there meanwhile.
+    // SAFETY: plain system call on a descriptor that is open during it.
+    while unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, LENGTH as libc::off_t) } != 0 {
+        match Errno::last() {
+            Errno(libc::EINTR) => (),
+            // Where nothing can be kept free it has to do without.
+            Errno(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(file.set_len(LENGTH as u64)?),
+            error => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn holder_of(word: u64) -> Option<(u32, u32)> {

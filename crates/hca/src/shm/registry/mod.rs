@@ -62,12 +62,31 @@ pub fn directory() -> PathBuf {
     }
 }
 
+/// What an error of the registry's says of its directory, for whoever has to do something about it.
+pub fn obstacle(error: Errno) -> String {
+    match error {
+        Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
+        Errno::EPERM => {
+            "it is no directory, or somebody else's, or open to others (its mode must be 0700)"
+                .to_owned()
+        }
+        Errno(libc::EROFS) => "its file system can only be read".to_owned(),
+        Errno(libc::ENOSPC | libc::EDQUOT) => {
+            format!(
+                "there is no room for the {} KiB that it takes",
+                layout::LENGTH.div_ceil(1024)
+            )
+        }
+        error => error.to_string(),
+    }
+}
+
 impl Registry {
     /// Opens the registry in `directory`, making what is missing.
     ///
     /// # Errors
     /// EPERM when the directory belongs to somebody else or is open to others; EPROTO when the file is not a registry
-    /// of this version.
+    /// of this version; ENOSPC when there is no room for it.
     pub fn open(directory: &Path) -> Result<Registry> {
         loop {
             if let Some((directory, file)) = Directory::open(directory)? {

@@ -232,6 +232,25 @@ fn a_directory_open_to_others_is_refused() {
 }
 
 #[test]
+fn what_is_mapped_is_there() {
+    let path = scratch("room");
+    let me = enter(&path);
+    // In units of 512 bytes (stat(2)), whatever those of the file system are.
+    let allocated = fs::metadata(path.join(FILE)).unwrap().blocks() * 512;
+    assert!(allocated >= layout::LENGTH as u64, "{allocated} bytes");
+    me.leave();
+}
+
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let kib = layout::LENGTH.div_ceil(1024).to_string();
+    assert!(obstacle(Errno(libc::ENOSPC)).contains(&kib));
+    assert!(obstacle(Errno(libc::EROFS)).contains("only be read"));
+    assert!(obstacle(Errno::EPERM).contains("0700"));
+    assert!(obstacle(Errno(libc::EACCES)).contains("denied"));
+}
+
+#[test]
 fn a_file_that_is_no_registry_is_refused() {
     let path = scratch("other");
     DirBuilder::new().mode(0o700).create(&path).unwrap();
