@@ -16,6 +16,7 @@ mod launch;
 mod output;
 mod profiles;
 mod published;
+mod record;
 mod reproduction;
 mod service;
 mod stats;
