@@ -17,6 +17,7 @@ mod output;
 mod profiles;
 mod published;
 mod record;
+mod replay;
 mod reproduction;
 mod service;
 mod stats;
