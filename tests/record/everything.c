@@ -41,7 +41,7 @@ static void blocking(void)
 static void begun(void)
 {
 	double out[64] = { 0 }, in[4][64];
-	int next = (rank + 1) % size, before = (rank + size - 1) % size, done, index, count, indices[4];
+	int next = (rank + 1) % size, before = (rank + size - 1) % size, done, index, count, indices[8];
 	for (int way = 0; way < 6; way++) {
 		MPI_Request requests[8];
 		for (int which = 0; which < 4; which++) {
