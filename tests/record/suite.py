@@ -19,7 +19,7 @@ from harness.requirement import COMPILER, Tool
 
 TITLE = "MPI programs recorded and replayed"
 REQUIRES = [
-    COMPILER,
+    COMPILER, Tool("gfortran", "gfortran"),
     Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev"),
     Tool("mpirun.mpich", "mpich"), Tool("mpicc.mpich", "libmpich-dev"),
 ]
