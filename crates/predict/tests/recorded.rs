@@ -357,6 +357,11 @@ fn what_makes_no_sense_is_told() {
         &[vec![(vec![Part::WindowFreed { number: 1 }], 0)]],
     );
     assert!(window.contains("there is no window 1"), "{window}");
+    let endless = told("endless", &[vec![(vec![], 1 << 59)]]);
+    assert!(
+        endless.contains("ns of computing are more than"),
+        "{endless}"
+    );
 }
 
 /// Both send first, and more than the modelled library sends without being asked to.

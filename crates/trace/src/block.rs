@@ -6,6 +6,11 @@ use crate::Fault;
 pub(crate) const MARK: &[u8; 8] = b"VMPITR1\n";
 const HEAD: usize = 8;
 
+/// A block's checksum: CRC-32, as Ethernet has it.
+pub fn checksum(block: &[u8]) -> u32 {
+    crc32fast::hash(block)
+}
+
 /// The blocks of a file that are whole, with where each begins, and where the file stops to be readable.
 pub(crate) struct Blocks<'a> {
     file: &'a [u8],
@@ -37,14 +42,14 @@ impl<'a> Blocks<'a> {
         };
         let word =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (length, checksum) = (word(0) as usize, word(4));
+        let (length, expected) = (word(0) as usize, word(4));
         let Some(block) = rest.get(..length) else {
             return Err(format!(
                 "the file ends within a block: it has {length} bytes, and {} are there",
                 rest.len()
             ));
         };
-        match crc32fast::hash(block) == checksum {
+        match checksum(block) == expected {
             true => Ok(block),
             false => Err("the checksum of a block is wrong".to_owned()),
         }
@@ -79,7 +84,7 @@ impl<'a> Iterator for Blocks<'a> {
 pub(crate) fn framed(block: &[u8]) -> Vec<u8> {
     let mut framed = Vec::with_capacity(HEAD + block.len());
     framed.extend((block.len() as u32).to_le_bytes());
-    framed.extend(crc32fast::hash(block).to_le_bytes());
+    framed.extend(checksum(block).to_le_bytes());
     framed.extend(block);
     framed
 }

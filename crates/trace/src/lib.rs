@@ -15,6 +15,7 @@ mod summary;
 mod trace;
 mod writer;
 
+pub use block::checksum;
 pub use communicator::{Communicators, Group, Identity};
 pub use message::{Imbalance, Messages};
 pub use part::{Collective, Part, Synchronization};

@@ -138,7 +138,9 @@ impl Messages {
     /// How many were sent, and how long they were together.
     pub fn sent(&self) -> (u64, u64) {
         let all = self.ways.values().flat_map(|lengths| &lengths.sent);
-        all.fold((0, 0), |(count, bytes), length| (count + 1, bytes + length))
+        all.fold((0, 0), |(count, bytes), length| {
+            (count + 1, u64::saturating_add(bytes, *length))
+        })
     }
 
     /// What came otherwise than it went: on a way more, fewer, or others. Those that were begun to be received out of the order in
@@ -156,10 +158,16 @@ impl Messages {
             to: way.to,
             tag: way.tag,
             sent: lengths.sent.len(),
-            sent_bytes: lengths.sent.iter().sum(),
+            sent_bytes: sum(&lengths.sent),
             received: lengths.received.len(),
-            received_bytes: lengths.received.iter().sum(),
+            received_bytes: sum(&lengths.received),
         };
         self.ways.iter().filter(unlike).map(told).collect()
     }
+}
+
+fn sum(lengths: &[u64]) -> u64 {
+    lengths
+        .iter()
+        .fold(0, |sum, length| sum.saturating_add(*length))
 }

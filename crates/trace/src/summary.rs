@@ -22,7 +22,7 @@ pub struct Calls {
     pub within: u64,
 }
 
-/// What a trace comes to.
+/// What a trace comes to. Sums that a damaged or forged file makes too large stay at the largest number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// How many ranks there are.
@@ -44,18 +44,18 @@ impl Summary {
         };
         for rank in &trace.ranks {
             for record in &rank.records {
-                summary.computing += record.computing;
+                summary.computing = summary.computing.saturating_add(record.computing);
                 let counted = summary.named(rank.name(record));
                 counted.calls += 1;
-                counted.within += record.within;
+                counted.within = counted.within.saturating_add(record.within);
                 rank.parts(record)
                     .iter()
                     .for_each(|part| counted.count(part));
             }
             for polls in &rank.polls {
                 let counted = summary.named(&rank.names[polls.name]);
-                counted.polls += polls.count;
-                counted.within += polls.within;
+                counted.polls = counted.polls.saturating_add(polls.count);
+                counted.within = counted.within.saturating_add(polls.within);
             }
         }
         for counted in summary.by_name.values() {
@@ -74,25 +74,28 @@ impl Summary {
 
 impl Calls {
     fn add(&mut self, more: &Calls) {
-        self.calls += more.calls;
-        self.polls += more.polls;
-        self.messages += more.messages;
-        self.bytes += more.bytes;
-        self.collective_bytes += more.collective_bytes;
-        self.within += more.within;
+        self.calls = self.calls.saturating_add(more.calls);
+        self.polls = self.polls.saturating_add(more.polls);
+        self.messages = self.messages.saturating_add(more.messages);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.collective_bytes = self.collective_bytes.saturating_add(more.collective_bytes);
+        self.within = self.within.saturating_add(more.within);
     }
 
     fn count(&mut self, part: &Part) {
         match part {
             Part::Send { bytes, .. } | Part::BeginSend { bytes, .. } => self.message(*bytes),
-            Part::Access { out, back, .. } => self.message(out + back),
+            Part::Access { out, back, .. } => self.message(out.saturating_add(*back)),
             Part::Neighbors { out, .. } => out.iter().for_each(|&(_, bytes)| self.message(bytes)),
             Part::Collective { kind, bytes, .. } if *kind != Collective::Barrier => {
                 self.collective_bytes += bytes
             }
             Part::Varied { out, back, .. } => {
                 let given = if out.is_empty() { back } else { out };
-                self.collective_bytes += given.iter().sum::<u64>();
+                let all = given
+                    .iter()
+                    .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+                self.collective_bytes = self.collective_bytes.saturating_add(all);
             }
             _ => (),
         }
@@ -100,6 +103,6 @@ impl Calls {
 
     fn message(&mut self, bytes: u64) {
         self.messages += 1;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 }

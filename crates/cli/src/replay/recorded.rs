@@ -35,8 +35,8 @@ pub struct Options {
 /// A factor that makes sense.
 fn scale(word: &str) -> Result<f64, String> {
     match word.parse() {
-        Ok(scale) if (1e-6..=1e6).contains(&scale) => Ok(scale),
-        _ => Err("expected a number from 0.000001 to 1000000".to_owned()),
+        Ok(scale) if (1e-3..=1e3).contains(&scale) => Ok(scale),
+        _ => Err("expected a number from 0.001 to 1000".to_owned()),
     }
 }
 

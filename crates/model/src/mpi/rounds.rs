@@ -308,6 +308,9 @@ mod tests {
             .expect("it has a library")
     }
 
+    /// A message: its length, and what its sender knew.
+    type Letter = (u64, Vec<bool>);
+
     /// Plays a group's rounds, each member's in their order, and gives what each member then knows of whom.
     fn played(all: Vec<Vec<Round>>) -> Vec<Vec<bool>> {
         let size = all.len();
@@ -316,8 +319,7 @@ mod tests {
             .map(|own| (0..size).map(|other| own == other).collect())
             .collect();
         let mut sent = vec![false; size];
-        let mut ways: Vec<Vec<VecDeque<(u64, Vec<bool>)>>> =
-            vec![vec![VecDeque::new(); size]; size];
+        let mut ways = vec![vec![VecDeque::<Letter>::new(); size]; size];
         loop {
             let mut moved = false;
             for own in 0..size {

@@ -3,12 +3,12 @@
 use super::collective::{Amounts, rounds};
 use super::matching::{Channel, Turn, Ways};
 use super::program::{Act, Program, Step};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use verbena_model::mpi::{Member, Round};
 use verbena_model::profile::Mpi;
 use verbena_trace::{
-    Collective, Communicators, Group, Identity, Part, RankTrace, Synchronization, Trace,
+    Collective, Communicators, Group, Identity, Part, RankTrace, Summary, Synchronization, Trace,
 };
 
 /// Why a trace cannot be replayed.
@@ -34,6 +34,8 @@ const WINDOWS: usize = 1 << 32;
 /// Marks of collective operations have this, those of accesses this.
 const OF_COLLECTIVE: u32 = 1 << 31;
 const OF_ACCESS: u32 = 1 << 30;
+/// Accesses of a rank that may be under way at once. In a schedule answers to them have the bit above.
+const ACCESSES: u32 = 1 << 29;
 /// Collective operations of a communicator that may be under way at once.
 const AT_ONCE: usize = 1 << 10;
 
@@ -45,6 +47,7 @@ pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
     if let Some(rank) = trace.unfinished().next() {
         return Err(Error::Unfinished(rank.rank));
     }
+    refuse_too_much(&Summary::of(trace))?;
     let mut together = Together {
         library,
         ways: Ways::default(),
@@ -59,7 +62,7 @@ pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
             rank,
             program: Program::default(),
             together: &mut together,
-            slots: HashMap::new(),
+            slots: HashSet::new(),
             windows: HashMap::new(),
             made: HashMap::new(),
             collectives: HashMap::new(),
@@ -73,6 +76,24 @@ pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
         None => together.tell_receives(&mut programs),
     }
     Ok(programs)
+}
+
+/// Bytes of all messages, and nanoseconds of computing, that virtual time in picoseconds has room for.
+const MOST_BYTES: u64 = 1 << 45;
+const MOST_NANOS: u64 = 1_000_000_000_000_000;
+
+fn refuse_too_much(summary: &Summary) -> Result<(), Error> {
+    let bytes = summary.all.bytes.max(summary.all.collective_bytes);
+    match (bytes > MOST_BYTES, summary.computing > MOST_NANOS) {
+        (false, false) => Ok(()),
+        (true, _) => Err(Error::Unlike(format!(
+            "{bytes} bytes of messages are more than {MOST_BYTES}, which no model can follow"
+        ))),
+        (_, true) => Err(Error::Unlike(format!(
+            "{} ns of computing are more than {MOST_NANOS}, which no model can follow",
+            summary.computing
+        ))),
+    }
 }
 
 type Operation = (Collective, Member, Option<usize>, Amounts);
@@ -141,7 +162,7 @@ struct Builder<'a, 'b> {
     program: Program,
     together: &'b mut Together<'a>,
     /// The requests under way.
-    slots: HashMap<usize, ()>,
+    slots: HashSet<usize>,
     windows: HashMap<usize, Window>,
     /// Windows that each communicator has had, and collective operations.
     made: HashMap<Identity, usize>,
@@ -344,15 +365,17 @@ impl Builder<'_, '_> {
     }
 
     fn begin_request(&mut self, slot: usize) -> Result<(), String> {
-        match self.slots.insert(slot, ()) {
-            None => Ok(()),
-            Some(()) => Err(format!("request {slot} begins and is under way already")),
+        match self.slots.insert(slot) {
+            true => Ok(()),
+            false => Err(format!("request {slot} begins and is under way already")),
         }
     }
 
     fn end_request(&mut self, slot: usize) -> Result<(), String> {
-        let begun = self.slots.remove(&slot);
-        begun.ok_or_else(|| format!("request {slot} ends and had not begun"))
+        match self.slots.remove(&slot) {
+            true => Ok(()),
+            false => Err(format!("request {slot} ends and had not begun")),
+        }
     }
 
     fn send(&mut self, slot: usize, to: usize, channel: Channel, bytes: u64) {
@@ -420,7 +443,7 @@ impl Builder<'_, '_> {
         let act = Act::Rounds {
             rounds,
             members: group.members.clone(),
-            mark: OF_COLLECTIVE | number as u32 % OF_COLLECTIVE,
+            mark: OF_COLLECTIVE | (number as u32 % OF_COLLECTIVE),
         };
         self.begin(slot, act);
         Ok(())
@@ -479,7 +502,7 @@ impl Builder<'_, '_> {
         slot: Option<usize>,
     ) -> Result<(), String> {
         let peer = self.window_of(number)?.group.peer(target)?;
-        let mark = OF_ACCESS | self.accesses % OF_ACCESS;
+        let mark = OF_ACCESS | (self.accesses % ACCESSES);
         self.accesses += 1;
         let slot = match slot {
             Some(slot) => self.number_for(Some(slot))?.0,
