@@ -12,11 +12,11 @@ Exit codes:
   1        the work was done and its answer is no (a gate, a target, a comparison)
   2        wrong input: an option, a name, a file
   3        something that is needed is missing or refused on this machine
-  126      `run`, `trace`, `capture`: the command cannot be executed
-  127      `run`, `trace`, `capture`: the command is not found
+  126      `run`, `trace`, `capture`, `record`: the command cannot be executed
+  127      `run`, `trace`, `capture`, `record`: the command is not found
   130      interrupted: what was measured until then is kept
-  128 + n  `run`, `trace`, `capture`: the command ended by signal n
-Otherwise `run`, `trace` and `capture` return the exit code of the command.";
+  128 + n  `run`, `trace`, `capture`, `record`: the command ended by signal n
+Otherwise `run`, `trace`, `capture` and `record` return the exit code of the command.";
 
 /// What `verbena` returns to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

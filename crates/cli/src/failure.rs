@@ -42,6 +42,14 @@ pub enum Failure {
     #[error(transparent)]
     Capture(#[from] crate::capture::Failure),
 
+    /// An MPI program cannot be recorded.
+    #[error(transparent)]
+    Recorder(#[from] crate::record::Failure),
+
+    /// A trace cannot be used.
+    #[error(transparent)]
+    Trace(#[from] verbena_trace::Error),
+
     /// The command exists and the kernel will not execute it.
     #[error("cannot execute {command:?}: {source}")]
     NotExecutable {
@@ -103,6 +111,10 @@ impl Failure {
             | Failure::System { .. }
             | Failure::Registry { .. }
             | Failure::Directory { .. } => Exit::Environment,
+            Failure::Recorder(crate::record::Failure::Taken(_)) | Failure::Trace(_) => {
+                Exit::WrongInput
+            }
+            Failure::Recorder(_) => Exit::Environment,
             Failure::UnknownOption { .. } | Failure::Results(_) | Failure::Input(_) => {
                 Exit::WrongInput
             }

@@ -16,6 +16,8 @@ mod launch;
 mod output;
 mod profiles;
 mod published;
+mod record;
+mod replay;
 mod reproduction;
 mod service;
 mod stats;

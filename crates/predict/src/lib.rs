@@ -9,6 +9,7 @@ pub mod explain;
 pub mod figures;
 pub mod goal;
 pub mod messages;
+pub mod recorded;
 pub mod sensitivity;
 pub mod suite;
 pub mod sweep;

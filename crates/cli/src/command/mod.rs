@@ -14,6 +14,7 @@ mod info;
 mod list;
 mod manual;
 mod process;
+mod record;
 mod replay;
 mod report;
 mod reproduce;
@@ -58,7 +59,9 @@ pub enum Command {
     /// One process of a benchmark; started by `bench` and `evaluate`
     #[command(hide = true, name = "__process")]
     Process,
-    /// Run a schedule of messages, in GOAL's text format, on a timing model
+    /// Record the calls of an MPI program
+    Record(record::Arguments),
+    /// Run a recorded MPI program, or a schedule of messages, on a timing model
     Replay(replay::Arguments),
     /// Draw the report of one or several runs
     Report(report::Arguments),
@@ -93,6 +96,7 @@ impl Command {
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Process => process::run(),
+            Command::Record(arguments) => record::run(arguments),
             Command::Replay(arguments) => replay::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),

@@ -1,34 +1,30 @@
-//! `verbena replay`: a schedule of sends, receives and calculations, in GOAL's text format, on a timing model.
+//! `verbena replay`: a recorded MPI program, or a schedule of messages in GOAL's text format, on a timing model.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-
-use serde::Serialize;
+use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::outln;
 use crate::profiles::ProfileOptions;
+use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
-use crate::suite::virtual_session::ModelTarget;
-use verbena_measure::unit;
-use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
 
-/// Which schedule, on what.
+/// What, on what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The schedule, e.g. of LogGOPSim's schedgen
-    #[arg(value_name = "FILE")]
-    schedule: PathBuf,
+    /// A trace of `verbena record`, which is a directory, or a schedule, e.g. of LogGOPSim's schedgen
+    #[arg(value_name = "TRACE|FILE")]
+    source: PathBuf,
 
     /// On which model: model:PROFILE[:message]
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
     /// Nodes that the ranks are dealt out over in turn [default: one for each rank]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "ranks_per_node")]
     nodes: Option<usize>,
+
+    #[command(flatten)]
+    of_trace: recorded::Options,
 
     /// Print one JSON object with every rank's end
     #[arg(long)]
@@ -38,101 +34,19 @@ pub struct Arguments {
     profiles: ProfileOptions,
 }
 
-/// Bytes of a schedule's text: all of it is kept in memory, with what is read of it.
-const MOST_TEXT: u64 = 1 << 30;
-
-/// What is told of a run.
-#[derive(Serialize)]
-struct Told {
-    system: String,
-    ranks: usize,
-    nodes: usize,
-    operations: usize,
-    messages: u64,
-    bytes: u64,
-    /// When all had ended.
-    nanoseconds: f64,
-    /// When each rank had.
-    ends: Vec<f64>,
-}
-
-/// Reads the schedule, runs it, says how long it took.
+/// Reads the trace or the schedule, runs it, says how long it took.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let file = &arguments.schedule;
     let Found::Model(model) = arguments.target.find(&arguments.profiles)? else {
-        let text = "schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
+        let text = "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
         return Err(Failure::Input(text.to_owned()));
     };
-    let text = text_of(file)
-        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.display())))?;
-    let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
-    let nodes = arguments.nodes.unwrap_or(schedule.ranks);
-    let outcome =
-        replay(&model.system, &schedule, nodes, model.fidelity).map_err(
-            |failure| match failure {
-                Refusal::Schedule(fault) => within(file, &fault),
-                Refusal::System(reason) => Failure::Input(reason),
-            },
-        )?;
-    let told = told(&model, &schedule, nodes, &outcome);
-    match arguments.json {
-        true => {
-            let text = serde_json::to_string_pretty(&told).expect("numbers are plain data");
-            outln!("{text}");
+    let (source, nodes) = (&arguments.source, arguments.nodes);
+    match source.is_dir() {
+        true => recorded::run(source, &model, nodes, &arguments.of_trace, arguments.json)?,
+        false => {
+            arguments.of_trace.refuse()?;
+            schedule::run(source, &model, nodes, arguments.json)?;
         }
-        false => table(&told, &outcome),
     }
     Ok(Exit::Success)
-}
-
-/// A schedule's text, also of a pipe; what never ends is not read for ever.
-fn text_of(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(file)?
-        .take(MOST_TEXT + 1)
-        .read_to_string(&mut text)?;
-    match read as u64 > MOST_TEXT {
-        true => Err(io::Error::other(format!(
-            "it is longer than {MOST_TEXT} bytes, which a schedule may have"
-        ))),
-        false => Ok(text),
-    }
-}
-
-/// What is wrong with the schedule.
-fn within(file: &Path, fault: &verbena_predict::goal::Fault) -> Failure {
-    Failure::Input(format!("{}, {fault}", file.display()))
-}
-
-fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcome) -> Told {
-    let (bytes, messages) = schedule.sent();
-    Told {
-        system: model.system.name.clone(),
-        ranks: schedule.ranks,
-        nodes,
-        operations: schedule.size(),
-        messages,
-        bytes,
-        nanoseconds: outcome.last().nanos(),
-        ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
-    }
-}
-
-fn table(told: &Told, outcome: &Outcome) {
-    let last = outcome.last();
-    let slowest = outcome.ends.iter().position(|end| *end == last);
-    outln!(
-        "{} ranks on {} nodes of {}: {}",
-        told.ranks,
-        told.nodes,
-        told.system,
-        unit::time(told.nanoseconds)
-    );
-    outln!(
-        "  {} operations, {} messages of {} bytes together; rank {} ends last",
-        told.operations,
-        told.messages,
-        told.bytes,
-        slowest.unwrap_or_default()
-    );
 }

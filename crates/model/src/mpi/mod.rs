@@ -8,8 +8,11 @@
 mod collective;
 mod intranode;
 mod matching;
+mod one_sided;
 mod rank;
 mod registration;
+mod rounds;
 
 pub use matching::{Origin, Wanted};
 pub use rank::{Rank, World};
+pub use rounds::{Member, Round};

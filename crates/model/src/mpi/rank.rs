@@ -25,7 +25,7 @@ pub(super) enum Envelope {
 }
 
 /// The mark of messages that are told apart by their order alone.
-const PLAIN: u32 = 0;
+pub(super) const PLAIN: u32 = 0;
 
 /// A message-passing job.
 pub struct World {
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// The queue pair from one rank to another over a port; connected when first used.
-    fn pair(&self, from: usize, to: usize, port: usize) -> Rc<Pair> {
+    pub(super) fn pair(&self, from: usize, to: usize, port: usize) -> Rc<Pair> {
         let pairs_of = |rank: usize| &self.relations[rank].pairs;
         if let Some(pair) = pairs_of(from).borrow().get(&(to, port)) {
             return pair.clone();
@@ -281,9 +281,14 @@ impl Rank {
 
     /// Receives the next message from a rank.
     pub async fn receive(&self, from: usize) {
+        self.receive_marked(from, PLAIN).await;
+    }
+
+    /// The next one with a mark.
+    pub async fn receive_marked(&self, from: usize, tag: u32) {
         let wanted = Wanted {
             source: Some(from),
-            tag: Some(PLAIN),
+            tag: Some(tag),
         };
         self.receive_wanted(wanted).await;
     }
@@ -335,16 +340,25 @@ impl Rank {
 
     /// Begins a receive that goes on while the rank does something else.
     pub fn begin_receive(&self, from: usize) -> JoinHandle<()> {
+        self.begin_receive_marked(from, PLAIN)
+    }
+
+    fn begin_receive_marked(&self, from: usize, tag: u32) -> JoinHandle<()> {
         let own = self.clone();
         self.process
             .sim()
-            .spawn(async move { own.receive(from).await })
+            .spawn(async move { own.receive_marked(from, tag).await })
     }
 
     /// Sends to one rank and receives from another at the same time.
     pub async fn exchange(&self, to: usize, bytes: u64, from: usize) {
-        let receive = self.begin_receive(from);
-        self.send(to, bytes).await;
+        self.exchange_marked(to, bytes, from, PLAIN).await;
+    }
+
+    /// The same with a mark.
+    pub async fn exchange_marked(&self, to: usize, bytes: u64, from: usize, tag: u32) {
+        let receive = self.begin_receive_marked(from, tag);
+        self.send_marked(to, bytes, tag).await;
         receive.await;
     }
 }

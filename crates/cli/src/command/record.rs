@@ -1,0 +1,90 @@
+//! `verbena record --out TRACE [--mpicc MPICC] -- CMD...`: runs an MPI program and records its calls.
+//!
+//! The recorder is a library that stands first in LD_PRELOAD, so CMD may be `mpirun` or anything that starts it. The program runs on
+//! whatever it would run on; `verbena run -- verbena record ...` puts it on the software adapter as well.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::{options, supervise};
+use crate::record::{Compiler, Failure as Refusal, Table};
+use verbena_trace::{Trace, recorder};
+
+/// The arguments of `verbena record`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// A new or empty directory, which gets a file a rank
+    #[arg(long, value_name = "TRACE")]
+    out: PathBuf,
+
+    /// The compiler of the program's MPI library, which makes the recorder at its first use [default: what goes with CMD: mpicc, or
+    /// mpicc.mpich for mpirun.mpich]
+    #[arg(long, value_name = "MPICC")]
+    mpicc: Option<OsString>,
+
+    /// The program to record, with its launcher and arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Runs the command, then says what was recorded.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let words = &arguments.command;
+    if options::name(words).starts_with('-') {
+        let option = options::name(words);
+        return Err(Failure::UnknownOption {
+            subcommand: "record",
+            option,
+        });
+    }
+    let compiler = Compiler::find(arguments.mpicc.as_deref(), words)?;
+    let library = compiler.recorder()?;
+    let directory = prepared(&arguments.out)?;
+    let mut command = Command::new(&words[0]);
+    command
+        .args(&words[1..])
+        .env(recorder::DIRECTORY, &directory)
+        .env("LD_PRELOAD", before_others(library));
+    let status = supervise::run(command, || options::name(words))?;
+    let nothing = fs::read_dir(&directory).is_ok_and(|mut files| files.next().is_none());
+    match (Trace::open(&directory), nothing) {
+        // On the error stream: the command's own output stays what it was.
+        (Ok(trace), _) => eprint!("{}", crate::output::harmless(&Table(&trace).to_string())),
+        (Err(_), true) if status.success() => return Err(Refusal::Nothing.into()),
+        (Err(error), _) => eprintln!("verbena: {error}"),
+    }
+    Ok(Exit::of_child(status))
+}
+
+/// The directory, whole, as the program may go elsewhere.
+fn prepared(directory: &Path) -> Result<PathBuf, Refusal> {
+    let unusable = |source| Refusal::Unusable {
+        path: directory.to_owned(),
+        source,
+    };
+    fs::create_dir_all(directory).map_err(unusable)?;
+    match fs::read_dir(directory).map_err(unusable)?.next() {
+        Some(_) => Err(Refusal::Taken(directory.to_owned())),
+        None => directory.canonicalize().map_err(unusable),
+    }
+}
+
+/// The library, and what was to be preloaded anyway.
+fn before_others(library: PathBuf) -> OsString {
+    let mut all = library.into_os_string();
+    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}

@@ -1,0 +1,62 @@
+//! Recording MPI programs: the recorder for their MPI library, and what is told of a trace.
+
+mod cache;
+mod compiler;
+mod table;
+
+pub use compiler::Compiler;
+pub use table::Table;
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a program cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The compiler is not there.
+    #[error(
+        "cannot find {0}, which makes the recorder for the program's MPI library: install what has it (Debian: \
+         libopenmpi-dev or libmpich-dev), or name another with --mpicc"
+    )]
+    NoCompiler(String),
+
+    /// The compiler did not make it.
+    #[error("{compiler} cannot make the recorder:\n{words}")]
+    Refused {
+        /// As it is called.
+        compiler: String,
+        /// What it said.
+        words: String,
+    },
+
+    /// A file or directory cannot be used.
+    #[error("cannot use {path}: {source}")]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// No place for the library is known.
+    #[error("there is no place to keep the recorder: set XDG_CACHE_HOME or HOME")]
+    NoCache,
+
+    /// The dynamic linker would split the name.
+    #[error(
+        "the recorder is kept in {0:?}, and the dynamic linker cannot take a directory with a colon, a semicolon, white \
+         space or a dollar sign in its name; set XDG_CACHE_HOME to another"
+    )]
+    Splits(PathBuf),
+
+    /// There is something else already.
+    #[error("{0} has a trace already; name a directory that is new or empty")]
+    Taken(PathBuf),
+
+    /// Nothing was recorded.
+    #[error(
+        "no process has recorded anything: the program must be linked with an MPI library dynamically and call MPI_Init; \
+         on other hosts its launcher must pass on LD_PRELOAD and VERBENA_RECORD (Open MPI: -x LD_PRELOAD -x VERBENA_RECORD)"
+    )]
+    Nothing,
+}

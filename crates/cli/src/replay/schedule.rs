@@ -1,0 +1,112 @@
+//! A schedule of sends, receives and calculations, in GOAL's text format.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::outln;
+use crate::suite::virtual_session::ModelTarget;
+use verbena_measure::unit;
+use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
+
+/// Bytes of a schedule's text: all of it is kept in memory, with what is read of it.
+const MOST_TEXT: u64 = 1 << 30;
+
+/// What is told of a run.
+#[derive(Serialize)]
+struct Told {
+    system: String,
+    ranks: usize,
+    nodes: usize,
+    operations: usize,
+    messages: u64,
+    bytes: u64,
+    /// When all had ended.
+    nanoseconds: f64,
+    /// When each rank had.
+    ends: Vec<f64>,
+}
+
+/// Reads the schedule, runs it, says how long it took.
+pub fn run(
+    file: &Path,
+    model: &ModelTarget,
+    nodes: Option<usize>,
+    json: bool,
+) -> Result<(), Failure> {
+    let text = text_of(file)
+        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.display())))?;
+    let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
+    let nodes = nodes.unwrap_or(schedule.ranks);
+    let outcome =
+        replay(&model.system, &schedule, nodes, model.fidelity).map_err(
+            |failure| match failure {
+                Refusal::Schedule(fault) => within(file, &fault),
+                Refusal::System(reason) => Failure::Input(reason),
+            },
+        )?;
+    let told = told(model, &schedule, nodes, &outcome);
+    match json {
+        true => {
+            let text = serde_json::to_string_pretty(&told).expect("numbers are plain data");
+            outln!("{text}");
+        }
+        false => table(&told, &outcome),
+    }
+    Ok(())
+}
+
+/// A schedule's text, also of a pipe; what never ends is not read for ever.
+fn text_of(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(file)?
+        .take(MOST_TEXT + 1)
+        .read_to_string(&mut text)?;
+    match read as u64 > MOST_TEXT {
+        true => Err(io::Error::other(format!(
+            "it is longer than {MOST_TEXT} bytes, which a schedule may have"
+        ))),
+        false => Ok(text),
+    }
+}
+
+/// What is wrong with the schedule.
+fn within(file: &Path, fault: &verbena_predict::goal::Fault) -> Failure {
+    Failure::Input(format!("{}, {fault}", file.display()))
+}
+
+fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcome) -> Told {
+    let (bytes, messages) = schedule.sent();
+    Told {
+        system: model.system.name.clone(),
+        ranks: schedule.ranks,
+        nodes,
+        operations: schedule.size(),
+        messages,
+        bytes,
+        nanoseconds: outcome.last().nanos(),
+        ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
+    }
+}
+
+fn table(told: &Told, outcome: &Outcome) {
+    let last = outcome.last();
+    let slowest = outcome.ends.iter().position(|end| *end == last);
+    outln!(
+        "{} ranks on {} nodes of {}: {}",
+        told.ranks,
+        told.nodes,
+        told.system,
+        unit::time(told.nanoseconds)
+    );
+    outln!(
+        "  {} operations, {} messages of {} bytes together; rank {} ends last",
+        told.operations,
+        told.messages,
+        told.bytes,
+        slowest.unwrap_or_default()
+    );
+}

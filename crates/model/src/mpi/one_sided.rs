@@ -1,0 +1,34 @@
+//! Access to another rank's memory without its doing.
+
+use super::Rank;
+use crate::adapter::{Kind, Placement, Request};
+use crate::cluster::CacheState;
+use crate::kernel::Mailbox;
+
+impl Rank {
+    /// Writes into a rank's memory; returns when it is there.
+    pub async fn write_to(&self, to: usize, bytes: u64) {
+        self.access(Kind::Write, to, bytes).await;
+    }
+
+    /// Reads a rank's memory.
+    pub async fn read_from(&self, from: usize, bytes: u64) {
+        self.access(Kind::Read, from, bytes).await;
+    }
+
+    /// Inside the node memory is shared, and an access is a copy.
+    async fn access(&self, kind: Kind, peer: usize, bytes: u64) {
+        self.compute(self.world.mpi.overhead).await;
+        if self.world.node(peer) == self.world.node(self.number) {
+            return self.process.copy(bytes, CacheState::OtherCore).await;
+        }
+        let completions: Mailbox<()> = Mailbox::new(self.process.sim());
+        let mut request = Request::new(kind, bytes, Placement::Reference);
+        let completed = completions.clone();
+        request.completed = Some(Box::new(move || completed.send(())));
+        let pair = self.world.pair(self.number, peer, 0);
+        self.process.post(&pair, vec![request]).await;
+        completions.receive().await;
+        self.process.take_completion().await;
+    }
+}

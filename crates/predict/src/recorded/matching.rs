@@ -1,0 +1,104 @@
+//! Which message a receive gets: of those that went the same way, the n-th receive that was begun gets the n-th message that was.
+
+use std::collections::HashMap;
+use verbena_trace::Identity;
+
+/// What messages must have in common to keep their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Channel {
+    /// A communicator and a tag.
+    Tagged(Identity, u32),
+    /// Exchanges with neighbors.
+    Neighbors(Identity),
+    /// Who may access a window.
+    Posted(Identity, usize),
+    /// Who has accessed a window.
+    Completed(Identity, usize),
+}
+
+/// From whom, to whom, by what.
+pub(super) type Way = (usize, usize, Channel);
+
+/// The messages of all ways.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    numbers: HashMap<Way, usize>,
+    ways: Vec<Messages>,
+    /// How many messages went from a rank to another.
+    between: HashMap<(usize, usize), u32>,
+}
+
+#[derive(Debug)]
+struct Messages {
+    way: Way,
+    /// The mark and length of each that was sent.
+    sent: Vec<(u32, u64)>,
+    received: usize,
+}
+
+/// A receive: the way, and how many were begun on it before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    way: usize,
+    turn: usize,
+}
+
+impl Ways {
+    fn way(&mut self, way: Way) -> usize {
+        let next = self.ways.len();
+        let number = *self.numbers.entry(way).or_insert(next);
+        if number == next {
+            self.ways.push(Messages {
+                way,
+                sent: Vec::new(),
+                received: 0,
+            });
+        }
+        number
+    }
+
+    /// A message is sent; its mark.
+    pub fn send(&mut self, way: Way, bytes: u64) -> u32 {
+        let number = self.way(way);
+        let before = self.between.entry((way.0, way.1)).or_default();
+        let mark = *before;
+        *before += 1;
+        self.ways[number].sent.push((mark, bytes));
+        mark
+    }
+
+    /// A message is received.
+    pub fn receive(&mut self, way: Way) -> Turn {
+        let number = self.way(way);
+        let messages = &mut self.ways[number];
+        messages.received += 1;
+        Turn {
+            way: number,
+            turn: messages.received - 1,
+        }
+    }
+
+    /// The mark and length of the message that a receive gets.
+    pub fn message(&self, turn: Turn) -> (u32, u64) {
+        self.ways[turn.way].sent[turn.turn]
+    }
+
+    /// A way on which not as many messages came as went.
+    pub fn unlike(&self) -> Option<String> {
+        let unlike = self
+            .ways
+            .iter()
+            .find(|one| one.sent.len() != one.received)?;
+        let (from, to, channel) = unlike.way;
+        let by = match channel {
+            Channel::Tagged(_, tag) => format!("with tag {tag}"),
+            Channel::Neighbors(_) => "between neighbors".to_owned(),
+            Channel::Posted(..) | Channel::Completed(..) => "about a window".to_owned(),
+        };
+        Some(format!(
+            "{} messages {by} went from rank {from} to rank {to}, and {} were received",
+            unlike.sent.len(),
+            unlike.received
+        ))
+    }
+}

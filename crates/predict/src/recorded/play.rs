@@ -1,0 +1,217 @@
+//! Runs programs on a model: each rank goes through its steps, and what it has begun goes on beside it on the same core.
+
+use super::program::{Act, Program, Step};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use verbena_model::adapter::Fidelity;
+use verbena_model::cluster::Cluster;
+use verbena_model::kernel::{JoinHandle, Time};
+use verbena_model::mpi::{Rank, World};
+use verbena_model::profile::{Switch, System};
+
+/// On what programs are run.
+#[derive(Debug, Clone)]
+pub struct Replay<'a> {
+    /// The system, with a message-passing library.
+    pub system: &'a System,
+    /// How closely messages are followed.
+    pub fidelity: Fidelity,
+    /// The node of each rank.
+    pub nodes: Vec<usize>,
+    /// What computing takes, of what it took.
+    pub compute_scale: f64,
+}
+
+/// Where a rank's time went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parts {
+    /// The program's own computing.
+    pub computing: Time,
+    /// What messages took its processor.
+    pub overhead: Time,
+    /// When its processor had nothing to do.
+    pub waiting: Time,
+    /// When it ended.
+    pub end: Time,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of each rank.
+    pub ranks: Vec<Parts>,
+}
+
+impl Outcome {
+    /// When all had ended.
+    pub fn last(&self) -> Time {
+        let ends = self.ranks.iter().map(|rank| rank.end);
+        ends.max().unwrap_or_default()
+    }
+}
+
+/// Why programs have no time on a system.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The system cannot run them.
+    #[error("{0}")]
+    System(String),
+    /// A rank waits for what does not come.
+    #[error(
+        "rank {rank} does not come out of its call {call} (from 0): the program may rely on messages being buffered that the modelled \
+         library sends only when they are received"
+    )]
+    Endless {
+        /// Which rank.
+        rank: usize,
+        /// The call's place in the trace.
+        call: usize,
+    },
+}
+
+/// Runs the program of each rank.
+pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failure> {
+    refuse_system(replay, programs.len())?;
+    let size = replay.nodes.iter().max().map_or(1, |node| node + 1).max(2);
+    let cluster = match replay.fidelity {
+        Fidelity::Packet => Cluster::new(replay.system, size, replay.fidelity),
+        Fidelity::Message => Cluster::of_places(replay.system, size),
+    };
+    let world = World::new(&cluster, replay.nodes.clone());
+    let mut players = Vec::new();
+    for (number, program) in programs.into_iter().enumerate() {
+        let player = Rc::new(Player {
+            rank: world.rank(number),
+            scale: replay.compute_scale,
+            under_way: RefCell::default(),
+            computing: Cell::default(),
+            waits_in: Cell::default(),
+            parts: Cell::default(),
+        });
+        players.push(player.clone());
+        cluster.sim().start_in(
+            world.node(number),
+            async move { player.play(program).await },
+        );
+    }
+    cluster.sim().run();
+    let endless = players
+        .iter()
+        .position(|player| player.parts.get().is_none());
+    let ranks = players
+        .iter()
+        .filter_map(|player| player.parts.get())
+        .collect();
+    let call = endless.map(|rank| players[rank].waits_in.get());
+    cluster.finish();
+    match endless.zip(call) {
+        Some((rank, call)) => Err(Failure::Endless { rank, call }),
+        None => Ok(Outcome { ranks }),
+    }
+}
+
+fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
+    let name = &replay.system.name;
+    let refused = |reason| Err(Failure::System(reason));
+    if replay.system.mpi.is_none() {
+        return refused(format!(
+            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+        ));
+    }
+    if replay.nodes.len() != ranks {
+        return refused(format!(
+            "{ranks} ranks are dealt out as {}",
+            replay.nodes.len()
+        ));
+    }
+    let nodes = replay.nodes.iter().max().map_or(0, |node| node + 1);
+    let most = replay.system.switch.as_ref().map_or(2, Switch::joins);
+    match nodes as u64 <= most {
+        true => Ok(()),
+        false => refused(format!(
+            "{name} joins at most {most} nodes, and not {nodes}"
+        )),
+    }
+}
+
+/// A rank on its way.
+struct Player {
+    rank: Rank,
+    scale: f64,
+    under_way: RefCell<HashMap<usize, Vec<JoinHandle<()>>>>,
+    computing: Cell<Time>,
+    /// The call that it is in or came out of last.
+    waits_in: Cell<usize>,
+    /// When it has come to its end.
+    parts: Cell<Option<Parts>>,
+}
+
+impl Player {
+    async fn play(self: Rc<Player>, program: Program) {
+        for step in program.steps {
+            match step {
+                Step::Compute(nanos) => {
+                    let span = Time::from_nanos(nanos as f64 * self.scale);
+                    self.computing.set(self.computing.get() + span);
+                    // What was begun gets the processor first, as a call begins it before it returns.
+                    self.rank.process().sim().spawn(async {}).await;
+                    self.rank.compute(span).await;
+                }
+                Step::Begin { slot, act } => self.begin(slot, act),
+                Step::Wait { slot, call } => {
+                    self.waits_in.set(call);
+                    let all = self.under_way.borrow_mut().remove(&slot);
+                    for one in all.into_iter().flatten() {
+                        one.await;
+                    }
+                }
+                Step::Forget { slot } => {
+                    self.under_way.borrow_mut().remove(&slot);
+                }
+            }
+        }
+        let end = self.rank.process().now();
+        let busy = self.rank.process().busy();
+        let computing = self.computing.get();
+        self.parts.set(Some(Parts {
+            computing,
+            overhead: busy.since(computing),
+            waiting: end.since(busy),
+            end,
+        }));
+    }
+
+    /// What is begun first goes first, also before what is waited for at once.
+    fn begin(&self, slot: usize, act: Act) {
+        let rank = self.rank.clone();
+        let handle = self.rank.process().sim().spawn(perform(rank, act));
+        self.under_way
+            .borrow_mut()
+            .entry(slot)
+            .or_default()
+            .push(handle);
+    }
+}
+
+async fn perform(rank: Rank, act: Act) {
+    match act {
+        Act::Send { to, bytes, mark } => rank.send_marked(to, bytes, mark).await,
+        Act::Receive { from, mark, .. } => rank.receive_marked(from, mark).await,
+        Act::Rounds {
+            rounds,
+            members,
+            mark,
+        } => rank.perform(&rounds, &members, mark).await,
+        Act::Access {
+            peer, out, back, ..
+        } => {
+            if out > 0 || back == 0 {
+                rank.write_to(peer, out).await;
+            }
+            if back > 0 {
+                rank.read_from(peer, back).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Recorded programs on models: they take what their GOAL export takes and what can be computed otherwise, and what makes no sense is
+//! told.
+
+use std::fs;
+use std::path::PathBuf;
+use verbena_model::adapter::Fidelity;
+use verbena_model::kernel::Time;
+use verbena_model::profile::{Library, Overrides, System};
+use verbena_predict::goal::{Schedule, run as run_schedule};
+use verbena_predict::messages::Measure;
+use verbena_predict::recorded::{Failure, Outcome, Replay, goal, programs, run};
+use verbena_trace::{Collective, Messages, Part, Synchronization, Trace, Writer};
+
+fn system() -> System {
+    Library::shipped(&Overrides::none())
+        .and_then(|library| library.system("connectx-qdr"))
+        .expect("shipped profiles are sound")
+}
+
+/// A trace on disk that goes away with its owner.
+struct Recorded {
+    directory: PathBuf,
+}
+
+impl Recorded {
+    /// The calls of each rank: parts, and what was computed before.
+    fn of(name: &str, ranks: &[Vec<(Vec<Part>, u64)>]) -> Recorded {
+        let directory =
+            std::env::temp_dir().join(format!("verbena-recorded-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory for the trace");
+        for (rank, calls) in ranks.iter().enumerate() {
+            let mut writer = Writer::new(rank, ranks.len(), "a library");
+            let world = Part::Communicator {
+                number: 0,
+                members: (0..ranks.len()).collect(),
+                remote: vec![],
+            };
+            writer.call("MPI_Init", &[world], 0, 0);
+            for (parts, computing) in calls {
+                writer.call("MPI_Call", parts, *computing, 0);
+            }
+            writer.call("MPI_Finalize", &[Part::Finalized], 0, 0);
+            fs::write(
+                directory.join(format!("rank-{rank}.trace")),
+                writer.finish(),
+            )
+            .expect("a file of the trace");
+        }
+        Recorded { directory }
+    }
+
+    fn trace(&self) -> Trace {
+        Trace::open(&self.directory).expect("the trace is sound")
+    }
+
+    /// On one node a rank.
+    fn replay(&self, compute_scale: f64) -> Result<Outcome, Failure> {
+        let system = system();
+        let trace = self.trace();
+        let library = system.mpi.as_ref().expect("the system has a library");
+        let programs = programs(&trace, library).expect("the trace makes sense");
+        let replay = Replay {
+            system: &system,
+            fidelity: Fidelity::Packet,
+            nodes: (0..programs.len()).collect(),
+            compute_scale,
+        };
+        run(&replay, programs)
+    }
+
+    /// When each rank ends, by the schedule that is written of it.
+    fn by_schedule(&self) -> Vec<Time> {
+        let system = system();
+        let library = system.mpi.as_ref().expect("the system has a library");
+        let programs = programs(&self.trace(), library).expect("the trace makes sense");
+        let mut text = String::new();
+        goal(&programs, 1.0, &mut text).expect("texts take everything");
+        let schedule = Schedule::read(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        let ran = run_schedule(&system, &schedule, schedule.ranks, Fidelity::Packet);
+        ran.unwrap_or_else(|fault| panic!("{fault}\n{text}")).ends
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn send(peer: usize, tag: u32, bytes: u64) -> Part {
+    Part::Send {
+        comm: 0,
+        peer,
+        tag,
+        bytes,
+    }
+}
+
+fn receive(peer: usize, tag: u32, bytes: u64) -> Part {
+    Part::Receive {
+        comm: 0,
+        peer,
+        tag,
+        bytes,
+    }
+}
+
+fn ends(outcome: &Outcome) -> Vec<Time> {
+    outcome.ranks.iter().map(|rank| rank.end).collect()
+}
+
+/// A ring of begun messages, wildcards and all collective operations, over `ranks` ranks.
+fn program(ranks: usize, rank: usize) -> Vec<(Vec<Part>, u64)> {
+    let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    let mut calls = Vec::new();
+    for round in 0..4u64 {
+        let bytes = 10u64.pow(round as u32 + 2);
+        let begun = [
+            Part::BeginReceive {
+                slot: 0,
+                comm: 0,
+                peer: None,
+                tag: None,
+                bytes,
+            },
+            Part::BeginSend {
+                slot: 1,
+                comm: 0,
+                peer: next,
+                tag: 3,
+                bytes,
+            },
+        ];
+        calls.extend(begun.map(|part| (vec![part], 500 * (rank as u64 + 1))));
+        let ended = vec![
+            Part::Received {
+                slot: 0,
+                peer: before,
+                tag: 3,
+                bytes,
+            },
+            Part::Done { slot: 1 },
+        ];
+        calls.push((ended, 20_000));
+        calls.push((
+            vec![send(next, 4, bytes / 2), receive(before, 4, bytes / 2)],
+            100,
+        ));
+        for kind in [
+            Collective::Barrier,
+            Collective::Broadcast,
+            Collective::Reduce,
+            Collective::AllReduce,
+            Collective::Gather,
+            Collective::Scatter,
+            Collective::AllGather,
+            Collective::AllToAll,
+            Collective::ReduceScatter,
+            Collective::Scan,
+        ] {
+            let root = Some(round as usize % ranks);
+            let operation = Part::Collective {
+                kind,
+                comm: 0,
+                root,
+                slot: None,
+                bytes: bytes / 10,
+            };
+            calls.push((vec![operation], 300));
+        }
+        let begun = Part::Collective {
+            kind: Collective::AllReduce,
+            comm: 0,
+            root: None,
+            slot: Some(7),
+            bytes,
+        };
+        calls.push((vec![begun], 0));
+        calls.push((vec![Part::Done { slot: 7 }], 30_000));
+    }
+    calls
+}
+
+fn recorded(name: &str, ranks: usize) -> Recorded {
+    let all: Vec<_> = (0..ranks).map(|rank| program(ranks, rank)).collect();
+    Recorded::of(name, &all)
+}
+
+#[test]
+fn a_replay_takes_what_its_schedule_takes() {
+    for ranks in [1, 2, 3, 5, 8] {
+        let recorded = recorded(&format!("schedule-{ranks}"), ranks);
+        let outcome = recorded.replay(1.0).expect("it comes to its end");
+        for (own, scheduled) in ends(&outcome).iter().zip(recorded.by_schedule()) {
+            let ratio = own.nanos() / scheduled.nanos();
+            assert!(
+                (0.99..1.01).contains(&ratio),
+                "{ranks} ranks: {own} and {scheduled}"
+            );
+        }
+    }
+}
+
+#[test]
+fn as_much_comes_as_went() {
+    let recorded = recorded("balance", 3);
+    let messages = Messages::of(&recorded.trace()).expect("the trace makes sense");
+    assert_eq!(messages.imbalances(), []);
+    let each: u64 = (2..6).map(|power| 10u64.pow(power) * 3 / 2).sum();
+    assert_eq!(messages.sent(), (3 * 4 * 2, 3 * each));
+}
+
+#[test]
+fn a_ping_pong_takes_what_the_benchmark_says() {
+    const ROUNDS: usize = 50;
+    let bytes = 4096;
+    let ping = (0..ROUNDS).flat_map(|_| {
+        [
+            (vec![send(1, 0, bytes)], 0),
+            (vec![receive(1, 0, bytes)], 0),
+        ]
+    });
+    let pong = (0..ROUNDS).flat_map(|_| {
+        [
+            (vec![receive(0, 0, bytes)], 0),
+            (vec![send(0, 0, bytes)], 0),
+        ]
+    });
+    let recorded = Recorded::of("ping-pong", &[ping.collect(), pong.collect()]);
+    let took = recorded.replay(1.0).expect("it comes to its end").last();
+    let one_way = took.micros() / (2 * ROUNDS) as f64;
+    let benchmark = Measure::Latency.figure(&system(), bytes, 2);
+    // The first messages find nothing in the adapters' caches.
+    assert!(
+        (benchmark..benchmark + 0.1).contains(&one_way),
+        "{one_way} and {benchmark}"
+    );
+}
+
+#[test]
+fn the_parts_of_a_ranks_time_are_all_of_it() {
+    let outcome = recorded("parts", 4)
+        .replay(1.0)
+        .expect("it comes to its end");
+    let twice = recorded("twice", 4)
+        .replay(2.0)
+        .expect("it comes to its end");
+    for (rank, (one, two)) in outcome.ranks.iter().zip(&twice.ranks).enumerate() {
+        assert_eq!(one.computing + one.overhead + one.waiting, one.end);
+        let computing: u64 = program(4, rank)
+            .iter()
+            .map(|(_, computing)| computing)
+            .sum();
+        assert_eq!(one.computing, Time(computing * 1000));
+        assert_eq!(two.computing, Time(computing * 2000));
+        assert!(one.end < two.end);
+    }
+}
+
+/// One writes and reads, the other computes for a millisecond and does nothing for it.
+#[test]
+fn access_needs_nothing_of_its_target() {
+    let window = Part::Window { number: 0, comm: 0 };
+    let ordered = |kind| Part::Synchronized {
+        window: 0,
+        kind,
+        targets: vec![1],
+    };
+    let access = |out, back| Part::Access {
+        window: 0,
+        target: 1,
+        out,
+        back,
+        slot: None,
+    };
+    let origin = vec![
+        (vec![window.clone()], 0),
+        (vec![ordered(Synchronization::Lock)], 0),
+        (vec![access(4096, 0)], 0),
+        (vec![access(0, 100_000)], 0),
+        (vec![ordered(Synchronization::Unlock)], 0),
+        (vec![Part::WindowFreed { number: 0 }], 0),
+    ];
+    let target = vec![
+        (vec![window], 0),
+        (vec![Part::WindowFreed { number: 0 }], 1_000_000),
+    ];
+    let recorded = Recorded::of("access", &[origin, target]);
+    let outcome = recorded.replay(1.0).expect("it comes to its end");
+    assert_eq!(outcome.ranks[1].end, Time(1_000_000_000));
+    let origin = outcome.ranks[0].end.micros();
+    // 100 KB at no more than 4 GB/s, and before the target has done anything.
+    assert!((25.0..200.0).contains(&origin), "{origin} us");
+    assert!(recorded.by_schedule()[0] < Time(1_000_000_000));
+}
+
+#[test]
+fn ordered_accesses_come_to_an_end() {
+    let window = Part::Window { number: 3, comm: 0 };
+    let ordered = |kind, targets: &[usize]| Part::Synchronized {
+        window: 3,
+        kind,
+        targets: targets.to_vec(),
+    };
+    let put = |target| Part::Access {
+        window: 3,
+        target,
+        out: 1000,
+        back: 8,
+        slot: None,
+    };
+    let rank = |own: usize| {
+        let (next, before) = ((own + 1) % 3, (own + 2) % 3);
+        vec![
+            (vec![window.clone()], 10),
+            (vec![ordered(Synchronization::Fence, &[])], 10),
+            (vec![put(next)], 10),
+            (vec![ordered(Synchronization::Fence, &[])], 10),
+            (vec![ordered(Synchronization::Post, &[before])], 10),
+            (vec![ordered(Synchronization::Start, &[next])], 10),
+            (vec![put(next)], 10),
+            (vec![ordered(Synchronization::Complete, &[])], 10),
+            (vec![ordered(Synchronization::Wait, &[])], 10),
+        ]
+    };
+    let recorded = Recorded::of("ordered", &[rank(0), rank(1), rank(2)]);
+    recorded.replay(1.0).expect("it comes to its end");
+    recorded.by_schedule();
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let told = |name: &str, ranks: &[Vec<(Vec<Part>, u64)>]| {
+        let recorded = Recorded::of(name, ranks);
+        let system = system();
+        let library = system.mpi.as_ref().expect("the system has a library");
+        let refused = programs(&recorded.trace(), library);
+        refused.expect_err("it makes no sense").to_string()
+    };
+    let lost = told("lost", &[vec![(vec![send(1, 9, 8)], 0)], vec![]]);
+    assert_eq!(
+        lost,
+        "1 messages with tag 9 went from rank 0 to rank 1, and 0 were received"
+    );
+    let nobody = told("nobody", &[vec![(vec![send(2, 9, 8)], 0)], vec![]]);
+    assert!(
+        nobody.contains("rank-0.trace: there is no rank 2 in the communicator, which has 2"),
+        "{nobody}"
+    );
+    let ended = told("ended", &[vec![(vec![Part::Done { slot: 4 }], 0)]]);
+    assert!(
+        ended.contains("request 4 ends and had not begun"),
+        "{ended}"
+    );
+    let window = told(
+        "window",
+        &[vec![(vec![Part::WindowFreed { number: 1 }], 0)]],
+    );
+    assert!(window.contains("there is no window 1"), "{window}");
+    let endless = told("endless", &[vec![(vec![], 1 << 59)]]);
+    assert!(
+        endless.contains("ns of computing are more than"),
+        "{endless}"
+    );
+}
+
+/// Both send first, and more than the modelled library sends without being asked to.
+#[test]
+fn who_relies_on_buffers_is_told_so() {
+    let long = 10 << 20;
+    let rank = |peer| {
+        vec![
+            (vec![send(peer, 0, long)], 0),
+            (vec![receive(peer, 0, long)], 0),
+        ]
+    };
+    let failure = Recorded::of("buffers", &[rank(1), rank(0)]).replay(1.0);
+    let failure = failure.expect_err("nobody receives");
+    assert_eq!(failure, Failure::Endless { rank: 0, call: 1 });
+}

@@ -1,0 +1,107 @@
+/* The way in and out of a call: what of the time was computing, and whether the program or the library made the call.
+ *
+ * Computing is the thread's processor time. To ask for it costs more than many a call, and it differs from the time that passed only
+ * where the thread did not run; so up to SHORT nanoseconds the time that passed is taken for it. */
+
+#define _GNU_SOURCE
+#include "recorder.h"
+#include <time.h>
+
+#define SHORT 20000
+/* Who asks again after so many nanoseconds has not computed but waited. */
+#define SPIN 1000
+
+static bool recording;
+static __thread bool inside;
+/* The thread's processor time when it was last known, by the time that passed where that was short. */
+static __thread uint64_t processor;
+static __thread uint64_t left_at;
+
+static uint64_t entered_at, computed;
+/* Calls that found nothing ready, not yet told. */
+static enum call polled;
+static uint64_t polls, polled_for;
+static bool after_poll;
+
+static uint64_t clock_of(clockid_t clock)
+{
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
+/* Processor time since the last time this was asked, `span` nanoseconds ago. */
+static uint64_t processor_since(uint64_t span)
+{
+	if (span < SHORT) {
+		processor += span;
+		return span;
+	}
+	uint64_t before = processor;
+	processor = clock_of(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t taken = processor > before ? processor - before : 0;
+	return taken < span ? taken : span;
+}
+
+bool call_enter(void)
+{
+	if (!recording || inside)
+		return false;
+	inside = true;
+	entered_at = clock_of(CLOCK_MONOTONIC);
+	uint64_t span = entered_at - left_at;
+	uint64_t taken = processor_since(span);
+	if (!after_poll || span > SPIN)
+		computed += taken;
+	return true;
+}
+
+static uint64_t leave(void)
+{
+	left_at = clock_of(CLOCK_MONOTONIC);
+	uint64_t within = left_at - entered_at;
+	processor_since(within);
+	inside = false;
+	return within;
+}
+
+static void tell_polls(void)
+{
+	if (polls != 0)
+		output_polls(polled, polls, polled_for);
+	polls = polled_for = 0;
+}
+
+void call_leave(enum call call)
+{
+	tell_polls();
+	unsigned entry = output_entry(call);
+	uint64_t within = leave();
+	output_record(entry, computed, within, left_at);
+	computed = 0;
+	after_poll = false;
+}
+
+/* The call found nothing to be ready: it is counted, and told with the next. */
+void call_polled(enum call call)
+{
+	if (polls != 0 && polled != call)
+		tell_polls();
+	polled = call;
+	polls++;
+	polled_for += leave();
+	after_poll = true;
+}
+
+void call_recording(void)
+{
+	recording = true;
+	inside = false;
+	processor = clock_of(CLOCK_THREAD_CPUTIME_ID);
+	left_at = clock_of(CLOCK_MONOTONIC);
+}
+
+void call_stop(void)
+{
+	recording = false;
+}

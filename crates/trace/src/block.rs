@@ -1,0 +1,90 @@
+//! A file is a mark and blocks; each has its length and checksum before it, both little-endian words of 32 bits.
+
+use crate::Fault;
+
+/// A file begins so.
+pub(crate) const MARK: &[u8; 8] = b"VMPITR1\n";
+const HEAD: usize = 8;
+
+/// A block's checksum: CRC-32, as Ethernet has it.
+pub fn checksum(block: &[u8]) -> u32 {
+    crc32fast::hash(block)
+}
+
+/// The blocks of a file that are whole, with where each begins, and where the file stops to be readable.
+pub(crate) struct Blocks<'a> {
+    file: &'a [u8],
+    at: usize,
+    /// Where a block begins that is not whole, and what is wrong with it.
+    pub broken: Option<Fault>,
+}
+
+impl<'a> Blocks<'a> {
+    pub fn of(file: &'a [u8]) -> Result<Blocks<'a>, Fault> {
+        if !file.starts_with(MARK) {
+            return Err(Fault {
+                at: 0,
+                reason: "this is no rank's trace: one begins with VMPITR1".to_owned(),
+            });
+        }
+        Ok(Blocks {
+            file,
+            at: MARK.len(),
+            broken: None,
+        })
+    }
+
+    /// Where the next block begins, and its bytes.
+    fn block(&self) -> Result<&'a [u8], String> {
+        let rest = &self.file[self.at..];
+        let Some((head, rest)) = rest.split_at_checked(HEAD) else {
+            return Err("the file ends within a block's head".to_owned());
+        };
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (length, expected) = (word(0) as usize, word(4));
+        let Some(block) = rest.get(..length) else {
+            return Err(format!(
+                "the file ends within a block: it has {length} bytes, and {} are there",
+                rest.len()
+            ));
+        };
+        match checksum(block) == expected {
+            true => Ok(block),
+            false => Err("the checksum of a block is wrong".to_owned()),
+        }
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<(usize, &'a [u8])> {
+        if self.at == self.file.len() || self.broken.is_some() {
+            return None;
+        }
+        match self.block() {
+            Ok(block) => {
+                let begin = self.at;
+                self.at += HEAD + block.len();
+                Some((begin, block))
+            }
+            Err(reason) => {
+                self.broken = Some(Fault {
+                    at: self.at,
+                    reason,
+                });
+                None
+            }
+        }
+    }
+}
+
+/// A block as a file has it.
+pub(crate) fn framed(block: &[u8]) -> Vec<u8> {
+    let mut framed = Vec::with_capacity(HEAD + block.len());
+    framed.extend((block.len() as u32).to_le_bytes());
+    framed.extend(checksum(block).to_le_bytes());
+    framed.extend(block);
+    framed
+}

@@ -1,0 +1,115 @@
+//! Numbers of one to ten bytes, seven bits in each, the lowest first; those with a sign alternate about zero.
+
+/// What is wrong with bytes.
+pub(crate) type Result<T> = std::result::Result<T, String>;
+
+/// Bytes that are being read.
+pub(crate) struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    pub fn new(bytes: &'a [u8]) -> Bytes<'a> {
+        Bytes { rest: bytes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub fn number(&mut self) -> Result<u64> {
+        let mut number = 0u64;
+        for place in 0..10 {
+            let Some((&byte, rest)) = self.rest.split_first() else {
+                return Err("a number has no end".to_owned());
+            };
+            self.rest = rest;
+            let bits = u64::from(byte & 0x7f);
+            if place == 9 && bits > 1 {
+                break;
+            }
+            number |= bits << (7 * place);
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err("a number has more than 64 bits".to_owned())
+    }
+
+    pub fn signed(&mut self) -> Result<i64> {
+        let number = self.number()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    /// A number that counts or names something in memory.
+    pub fn size(&mut self) -> Result<usize> {
+        let number = self.number()?;
+        match u32::try_from(number) {
+            Ok(number) => Ok(number as usize),
+            Err(_) => Err(format!("{number} is more than {}", u32::MAX)),
+        }
+    }
+
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        if length > self.rest.len() {
+            return Err(format!(
+                "{length} bytes should follow, and {} do",
+                self.rest.len()
+            ));
+        }
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// A list with its length before it. Each item takes a byte at least, so no length can ask for more memory than there are bytes.
+    pub fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.size()?;
+        if count > self.rest.len() {
+            return Err(format!(
+                "{count} items should follow in {} bytes",
+                self.rest.len()
+            ));
+        }
+        (0..count).map(|_| item(self)).collect()
+    }
+}
+
+pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+pub(crate) fn put_signed(bytes: &mut Vec<u8>, number: i64) {
+    put(bytes, (number << 1 ^ number >> 63) as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_put_is_read(number: u64, signed: i64) {
+            let mut bytes = Vec::new();
+            put(&mut bytes, number);
+            put_signed(&mut bytes, signed);
+            let mut reader = Bytes::new(&bytes);
+            prop_assert_eq!(reader.number(), Ok(number));
+            prop_assert_eq!(reader.signed(), Ok(signed));
+            prop_assert!(reader.is_empty());
+        }
+    }
+
+    #[test]
+    fn numbers_without_an_end_and_too_long_ones_are_refused() {
+        assert!(Bytes::new(&[0x80]).number().is_err());
+        assert!(Bytes::new(&[0xff; 11]).number().is_err());
+        assert!(Bytes::new(&[0xff, 0xff, 0xff, 0xff, 0x7f]).size().is_err());
+        assert!(Bytes::new(&[200]).list(Bytes::number).is_err());
+    }
+}

@@ -1,0 +1,259 @@
+//! A rank's file: its calls in their order.
+//!
+//! A record is a call and two times. Calls that are alike are told once and then named by their number; one that came behind the same
+//! call the last time is not even named.
+
+use crate::Fault;
+use crate::block::Blocks;
+use crate::number::{Bytes, Result};
+use crate::part::Part;
+
+/// What a call is, and what it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Its name's place in [`RankTrace::names`].
+    pub name: usize,
+    /// What it did.
+    pub parts: Vec<Part>,
+}
+
+/// A call that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Its place in [`RankTrace::calls`].
+    pub call: usize,
+    /// Processor time since the call before, in nanoseconds.
+    pub computing: u64,
+    /// Time within the call.
+    pub within: u64,
+}
+
+/// Calls of a name that found nothing ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Polls {
+    /// The name's place in [`RankTrace::names`].
+    pub name: usize,
+    /// How many.
+    pub count: u64,
+    /// Nanoseconds within them.
+    pub within: u64,
+}
+
+/// How a rank's file ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The rank left MPI.
+    Finalized,
+    /// The rank ended before it left MPI.
+    Open,
+    /// Behind this there is nothing that can be read.
+    Broken(Fault),
+}
+
+/// A rank's file, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankTrace {
+    /// The rank's number.
+    pub rank: usize,
+    /// Ranks of the world.
+    pub size: usize,
+    /// The library, in its own words.
+    pub library: String,
+    /// The names of calls.
+    pub names: Vec<String>,
+    /// What calls there were, each once.
+    pub calls: Vec<Call>,
+    /// The calls in their order.
+    pub records: Vec<Record>,
+    /// Calls that found nothing ready.
+    pub polls: Vec<Polls>,
+    /// How it ends.
+    pub end: End,
+}
+
+/// What a record begins with.
+pub(crate) const PREDICTED: u64 = 0;
+pub(crate) const DEFINED: u64 = 1;
+pub(crate) const ONCE: u64 = 2;
+pub(crate) const NAME: u64 = 3;
+pub(crate) const POLLS: u64 = 4;
+pub(crate) const ENTRY: u64 = 5;
+
+impl RankTrace {
+    /// Reads a file as far as it can be read.
+    pub fn read(file: &[u8]) -> std::result::Result<RankTrace, Fault> {
+        let mut blocks = Blocks::of(file)?;
+        let Some((at, first)) = blocks.next() else {
+            return Err(blocks.broken.unwrap_or(Fault {
+                at: file.len(),
+                reason: "the file ends before it says whose it is".to_owned(),
+            }));
+        };
+        let within = |at: usize| move |reason: String| Fault { at, reason };
+        let mut reader = Reader::begin(first).map_err(within(at))?;
+        for (at, block) in blocks.by_ref() {
+            reader.block(block).map_err(within(at))?;
+        }
+        Ok(reader.end(blocks.broken))
+    }
+
+    /// The parts of a call that was made.
+    pub fn parts(&self, record: &Record) -> &[Part] {
+        &self.calls[record.call].parts
+    }
+
+    /// The name of a call that was made.
+    pub fn name(&self, record: &Record) -> &str {
+        &self.names[self.calls[record.call].name]
+    }
+}
+
+struct Reader {
+    trace: RankTrace,
+    /// Nanoseconds of a tick.
+    tick: u64,
+    /// The calls that have numbers, and the number that came behind each.
+    numbered: Vec<(usize, usize)>,
+    last: usize,
+    finalized: bool,
+}
+
+impl Reader {
+    fn begin(block: &[u8]) -> Result<Reader> {
+        let mut bytes = Bytes::new(block);
+        let (rank, size) = (bytes.size()?, bytes.size()?);
+        if rank >= size {
+            return Err(format!("it is rank {rank}'s of {size}"));
+        }
+        let tick = bytes.number()?;
+        if tick == 0 || tick > 1_000_000_000 {
+            return Err(format!("a tick of {tick} ns is none"));
+        }
+        let library = text(&mut bytes)?;
+        match bytes.is_empty() {
+            true => Ok(Reader {
+                trace: RankTrace {
+                    rank,
+                    size,
+                    library,
+                    names: Vec::new(),
+                    calls: Vec::new(),
+                    records: Vec::new(),
+                    polls: Vec::new(),
+                    end: End::Open,
+                },
+                tick,
+                numbered: Vec::new(),
+                last: 0,
+                finalized: false,
+            }),
+            false => Err("the first block says more than whose it is".to_owned()),
+        }
+    }
+
+    fn block(&mut self, block: &[u8]) -> Result<()> {
+        let mut bytes = Bytes::new(block);
+        while !bytes.is_empty() {
+            let call = match bytes.number()? {
+                NAME => {
+                    let name = text(&mut bytes)?;
+                    self.trace.names.push(name);
+                    continue;
+                }
+                POLLS => {
+                    self.polls(&mut bytes)?;
+                    continue;
+                }
+                DEFINED => {
+                    let call = self.call(&mut bytes)?;
+                    let number = self.numbered.len();
+                    self.numbered.push((call, 0));
+                    self.goes_on_with(number)
+                }
+                ONCE => self.call(&mut bytes)?,
+                PREDICTED => {
+                    let before = self.numbered.get(self.last);
+                    let &(_, next) =
+                        before.ok_or("nothing came before that could be gone on from")?;
+                    self.goes_on_with(next)
+                }
+                head => {
+                    let number = (head - ENTRY) as usize;
+                    if number >= self.numbered.len() {
+                        return Err(format!("no call has number {number}"));
+                    }
+                    self.goes_on_with(number)
+                }
+            };
+            let record = Record {
+                call,
+                computing: self.ticks(&mut bytes)?,
+                within: self.ticks(&mut bytes)?,
+            };
+            self.trace.records.push(record);
+        }
+        Ok(())
+    }
+
+    /// The call with a number, which is the one that comes behind the last.
+    fn goes_on_with(&mut self, number: usize) -> usize {
+        self.numbered[self.last].1 = number;
+        self.last = number;
+        self.numbered[number].0
+    }
+
+    fn call(&mut self, bytes: &mut Bytes<'_>) -> Result<usize> {
+        let length = bytes.size()?;
+        let (parts, name) = Part::all_of(bytes.take(length)?)?;
+        self.named(name)?;
+        self.finalized |= parts.contains(&Part::Finalized);
+        self.trace.calls.push(Call { name, parts });
+        Ok(self.trace.calls.len() - 1)
+    }
+
+    fn named(&self, name: usize) -> Result<usize> {
+        match name < self.trace.names.len() {
+            true => Ok(name),
+            false => Err(format!("there is no name with number {name}")),
+        }
+    }
+
+    fn polls(&mut self, bytes: &mut Bytes<'_>) -> Result<()> {
+        let name = bytes.size()?;
+        let polls = Polls {
+            name: self.named(name)?,
+            count: bytes.number()?,
+            within: self.ticks(bytes)?,
+        };
+        self.trace.polls.push(polls);
+        Ok(())
+    }
+
+    fn ticks(&self, bytes: &mut Bytes<'_>) -> Result<u64> {
+        let ticks = bytes.number()?;
+        let most = (1 << 60) / self.tick;
+        match ticks <= most {
+            true => Ok(ticks * self.tick),
+            false => Err(format!(
+                "{ticks} ticks of {} ns are more than 36 years",
+                self.tick
+            )),
+        }
+    }
+
+    fn end(self, broken: Option<Fault>) -> RankTrace {
+        let end = match broken {
+            Some(fault) => End::Broken(fault),
+            None if self.finalized => End::Finalized,
+            None => End::Open,
+        };
+        RankTrace { end, ..self.trace }
+    }
+}
+
+fn text(bytes: &mut Bytes<'_>) -> Result<String> {
+    let length = bytes.size()?;
+    let text = std::str::from_utf8(bytes.take(length)?);
+    text.map(str::to_owned)
+        .map_err(|_| "a name is no text".to_owned())
+}

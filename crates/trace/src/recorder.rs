@@ -1,0 +1,41 @@
+//! The recorder's source, in C: one library for each MPI library, as their ABIs differ. The user's own `mpicc` makes it.
+
+/// The files, by name.
+pub const SOURCES: [(&str, &str); 14] = [
+    ("calls.h", include_str!("../recorder/calls.h")),
+    ("recorder.h", include_str!("../recorder/recorder.h")),
+    ("call.c", include_str!("../recorder/call.c")),
+    ("collectives.c", include_str!("../recorder/collectives.c")),
+    (
+        "communicator_calls.c",
+        include_str!("../recorder/communicator_calls.c"),
+    ),
+    (
+        "communicators.c",
+        include_str!("../recorder/communicators.c"),
+    ),
+    ("completion.c", include_str!("../recorder/completion.c")),
+    ("names.c", include_str!("../recorder/names.c")),
+    ("neighbors.c", include_str!("../recorder/neighbors.c")),
+    ("one_sided.c", include_str!("../recorder/one_sided.c")),
+    ("output.c", include_str!("../recorder/output.c")),
+    (
+        "point_to_point.c",
+        include_str!("../recorder/point_to_point.c"),
+    ),
+    ("requests.c", include_str!("../recorder/requests.c")),
+    ("session.c", include_str!("../recorder/session.c")),
+];
+
+/// What the compiler is told, besides the files and where to put the library.
+pub const FLAGS: [&str; 6] = [
+    "-std=gnu11",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-w",
+];
+
+/// The variable that names the directory to record into.
+pub const DIRECTORY: &str = "VERBENA_RECORD";

@@ -1,0 +1,111 @@
+//! A trace: the files of all ranks.
+
+use crate::Fault;
+use crate::rank::{End, RankTrace};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a trace cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or the directory cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{path}, {fault}")]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// The files do not belong together, or say what cannot be.
+    #[error("{path}: {reason}")]
+    Senseless {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A trace, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The ranks, all of them, in their order.
+    pub ranks: Vec<RankTrace>,
+}
+
+impl Trace {
+    /// Reads a directory.
+    pub fn open(directory: &Path) -> Result<Trace, Error> {
+        let first = read(directory, 0)?;
+        let size = first.size;
+        let mut ranks = vec![first];
+        for rank in 1..size {
+            ranks.push(read(directory, rank)?);
+        }
+        let trace = Trace {
+            path: directory.to_owned(),
+            ranks,
+        };
+        match trace.ranks.iter().find(|rank| rank.size != size) {
+            Some(rank) => Err(trace.fault(
+                rank.rank,
+                format!("it is of {} ranks, and rank 0's of {size}", rank.size),
+            )),
+            None => Ok(trace),
+        }
+    }
+
+    /// What is wrong with a rank's calls.
+    pub fn fault(&self, rank: usize, reason: String) -> Error {
+        Error::Senseless {
+            path: file_of(&self.path, rank),
+            reason,
+        }
+    }
+
+    /// The ranks that have not left MPI, or whose files are broken.
+    pub fn unfinished(&self) -> impl Iterator<Item = &RankTrace> {
+        self.ranks.iter().filter(|rank| rank.end != End::Finalized)
+    }
+
+    /// Bytes of the files.
+    pub fn file_bytes(directory: &Path) -> u64 {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let lengths = entries.filter_map(|entry| entry.metadata().ok());
+        lengths.map(|file| file.len()).sum()
+    }
+}
+
+fn file_of(directory: &Path, rank: usize) -> PathBuf {
+    directory.join(format!("rank-{rank}.trace"))
+}
+
+fn read(directory: &Path, rank: usize) -> Result<RankTrace, Error> {
+    let path = file_of(directory, rank);
+    let file = fs::read(&path).map_err(|source| Error::Unreadable {
+        path: path.clone(),
+        source,
+    })?;
+    let read = match RankTrace::read(&file) {
+        Ok(read) => read,
+        Err(fault) => return Err(Error::Wrong { path, fault }),
+    };
+    match read.rank == rank {
+        true => Ok(read),
+        false => Err(Error::Senseless {
+            path,
+            reason: format!("it says that it is rank {}'s", read.rank),
+        }),
+    }
+}

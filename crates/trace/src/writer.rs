@@ -1,0 +1,97 @@
+//! Writes a rank's file: for importers, and to hold the reader against.
+
+use crate::block::{MARK, framed};
+use crate::number::put;
+use crate::part::{CALL, Part};
+use crate::rank::{DEFINED, ENTRY, NAME, PREDICTED};
+use std::collections::HashMap;
+
+/// Nanoseconds of a tick: times are written as they are.
+const TICK: u64 = 1;
+
+/// A rank's file on its way.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    file: Vec<u8>,
+    block: Vec<u8>,
+    names: HashMap<String, usize>,
+    numbers: HashMap<Vec<u8>, usize>,
+    next: Vec<usize>,
+    last: usize,
+}
+
+impl Writer {
+    /// The file of rank `rank` of `size`.
+    pub fn new(rank: usize, size: usize, library: &str) -> Writer {
+        let mut head = Vec::new();
+        put(&mut head, rank as u64);
+        put(&mut head, size as u64);
+        put(&mut head, TICK);
+        put(&mut head, library.len() as u64);
+        head.extend(library.as_bytes());
+        Writer {
+            file: [MARK.as_slice(), &framed(&head)].concat(),
+            block: Vec::new(),
+            names: HashMap::new(),
+            numbers: HashMap::new(),
+            next: Vec::new(),
+            last: 0,
+        }
+    }
+
+    /// A call that came after so many nanoseconds of computing and took so many.
+    pub fn call(&mut self, name: &str, parts: &[Part], computing: u64, within: u64) {
+        let name = self.name(name);
+        let mut entry = Vec::new();
+        parts.iter().for_each(|part| part.write(&mut entry));
+        put(&mut entry, CALL);
+        put(&mut entry, name as u64);
+        let number = match self.numbers.get(&entry) {
+            Some(&number) if self.next[self.last] == number => {
+                put(&mut self.block, PREDICTED);
+                number
+            }
+            Some(&number) => {
+                put(&mut self.block, ENTRY + number as u64);
+                number
+            }
+            None => {
+                put(&mut self.block, DEFINED);
+                put(&mut self.block, entry.len() as u64);
+                self.block.extend(&entry);
+                self.next.push(0);
+                self.numbers.insert(entry, self.next.len() - 1);
+                self.next.len() - 1
+            }
+        };
+        self.next[self.last] = number;
+        self.last = number;
+        put(&mut self.block, computing);
+        put(&mut self.block, within);
+    }
+
+    fn name(&mut self, name: &str) -> usize {
+        if let Some(&number) = self.names.get(name) {
+            return number;
+        }
+        put(&mut self.block, NAME);
+        put(&mut self.block, name.len() as u64);
+        self.block.extend(name.as_bytes());
+        self.names.insert(name.to_owned(), self.names.len());
+        self.names.len() - 1
+    }
+
+    /// Ends a block: what was written until now can be read from then on.
+    pub fn flush(&mut self) {
+        if !self.block.is_empty() {
+            self.file.extend(framed(&self.block));
+            self.block.clear();
+        }
+    }
+
+    /// The file.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.flush();
+        self.file
+    }
+}

@@ -1,0 +1,149 @@
+"""MPI programs are recorded and replayed: what their traces hold is held against what the programs count themselves, a replay against
+that of the schedule which is written of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from functools import partial
+from pathlib import Path
+
+from harness import build_tree, c_program
+from harness.build_tree import VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+from harness.process import Ended
+from harness.requirement import COMPILER, Tool
+
+TITLE = "MPI programs recorded and replayed"
+REQUIRES = [
+    COMPILER, Tool("gfortran", "gfortran"),
+    Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev"),
+    Tool("mpirun.mpich", "mpich"), Tool("mpicc.mpich", "libmpich-dev"),
+]
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 120
+WRONG_INPUT = 2
+ENVIRONMENT = 3
+MODEL = "model:connectx-qdr"
+SENT = re.compile(r"^sent (\d+) (\d+)$", re.MULTILINE)
+# Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than processors.
+OPENMPI = (["mpirun.openmpi", "--oversubscribe"], "openmpi", 4)
+MPICH = (["mpirun.mpich"], "mpich", 2)
+LIBRARIES = {"Open MPI": OPENMPI, "MPICH": MPICH}
+
+
+def cases() -> list[Case]:
+    """Programs with both libraries, then what can go wrong."""
+    found = []
+    for name, library in LIBRARIES.items():
+        found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
+        found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
+    found.append(Case("a killed rank", "Open MPI", killed))
+    found.append(Case("what is missing", "", missing))
+    return found
+
+
+def program_of(source: str, flavour: str) -> Path:
+    """The compiled program."""
+    if source.endswith(".c"):
+        return c_program.compile_program(HERE / source, libraries=(), compiler=f"mpicc.{flavour}")
+    folder = build_tree.LOGS / "programs" / f"fortran-{flavour}"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / Path(source).stem
+    # Modules are written into the directory of the compiler's.
+    done = subprocess.run([f"mpif90.{flavour}", str(HERE / source), "-o", str(program)], cwd=folder, capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        raise c_program.DoesNotCompile(done.stderr)
+    return program
+
+
+def environment() -> dict[str, str]:
+    """The recorder is made once for all cases."""
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "XDG_CACHE_HOME": str(build_tree.LOGS / "cache")}
+
+
+def record(place: Place, *words: object) -> Ended:
+    """Records a program into the case's trace."""
+    command = [str(VERBENA), "record", "--out", str(place.directory / "trace"), *map(str, words)]
+    return place.run("record", command, SECONDS, **environment())
+
+
+def replay(place: Place, *words: object) -> Ended:
+    """Replays something."""
+    return place.run("replay", [str(VERBENA), "replay", *map(str, words), "--on", MODEL, "--json"], SECONDS)
+
+
+def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, place: Place) -> Outcome:
+    """The trace has the messages and bytes that the program has counted; it is replayed, and so is its schedule."""
+    launcher, flavour, ranks = library
+    try:
+        program = program_of(source, flavour)
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    ended = record(place, "--", *launcher, "-n", ranks, program)
+    sent = SENT.search(ended.output)
+    if not ended.succeeded or sent is None:
+        return failed(ended.describe(), ended.evidence())
+    schedule = place.directory / "trace.goal"
+    replayed = replay(place, place.directory / "trace", "--write-goal", schedule)
+    if not replayed.succeeded:
+        return failed(replayed.describe(), replayed.evidence())
+    told = json.loads(replayed.output)
+    if [told["messages"], told["bytes"]] != [int(number) for number in sent.groups()]:
+        return failed(f"the trace has {told['messages']} messages of {told['bytes']} bytes, and {sent.group()}")
+    scheduled = replay(place, schedule)
+    if not scheduled.succeeded:
+        return failed(scheduled.describe(), scheduled.evidence())
+    took, by_schedule = told["nanoseconds"], json.loads(scheduled.output)["nanoseconds"]
+    # Access to another's memory is none of GOAL's operations.
+    if two_sided and abs(took / by_schedule - 1) > 0.01:
+        return failed(f"the replay takes {took} ns, and that of its schedule {by_schedule}")
+    return passed(f"{told['messages']} messages of {told['bytes']} bytes")
+
+
+def killed(place: Place) -> Outcome:
+    """What a killed rank has done before is in the trace; a replay says that there is no end."""
+    try:
+        program = program_of("killed.c", "openmpi")
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    launcher, _, _ = OPENMPI
+    ended = record(place, "--", *launcher, "-n", 2, program)
+    calls = re.search(r"MPI_Sendrecv +(\d+)", ended.output)
+    if ended.succeeded or calls is None or "rank 1" not in ended.output:
+        return failed(ended.describe(), ended.evidence())
+    # Rank 0 may be killed by the launcher, too. What is lost is a block a rank at most.
+    if not 60000 < int(calls.group(1)) <= 120000:
+        return failed(f"{calls.group(1)} of 120000 calls can be read", ended.evidence())
+    replayed = replay(place, place.directory / "trace")
+    if replayed.status != WRONG_INPUT or "MPI_Finalize" not in replayed.output:
+        return failed(replayed.describe(), replayed.evidence())
+    return passed(f"{calls.group(1)} of 120000 calls")
+
+
+def missing(place: Place) -> Outcome:
+    """No compiler, another library's compiler, no MPI program, a directory that has a trace: each is told, with what to do."""
+    program = program_of("killed.c", "mpich")
+    launcher, _, _ = MPICH
+    for words, status, told in [
+            (["--mpicc", "/nowhere/mpicc", "--", "true"], ENVIRONMENT, "/nowhere/mpicc"),
+            (["--", "true"], ENVIRONMENT, "no process has recorded anything"),
+            (["--mpicc", "mpicc.openmpi", "--", *launcher, "-n", "1", program], ENVIRONMENT, "--mpicc mpicc.mpich"),
+    ]:
+        ended = record(place, *words)
+        if ended.status != status or told not in ended.output:
+            return failed(f"{told!r} is not told with exit {status}", ended.evidence())
+    (place.directory / "trace" / "rank-0.trace").write_text("something")
+    ended = record(place, "--", "true")
+    if ended.status != WRONG_INPUT or "has a trace already" not in ended.output:
+        return failed("the trace would be written over", ended.evidence())
+    replayed = replay(place, place.directory / "trace")
+    if replayed.status != WRONG_INPUT or "rank-0.trace, byte 0" not in replayed.output:
+        return failed("what is no trace is not told", replayed.evidence())
+    return passed()
