@@ -71,7 +71,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// All benchmarks, the file service's and message passing's too.
 pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
-    ALL.iter().chain(mpi::catalogue::all()).chain(catalogue::ALL)
+    ALL.iter()
+        .chain(mpi::catalogue::all())
+        .chain(catalogue::ALL)
 }
 
 fn listed(benchmark: &'static Benchmark) -> Listed {

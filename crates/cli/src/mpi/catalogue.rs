@@ -21,74 +21,31 @@ pub enum Quantity {
     Stream,
 }
 
-const fn benchmark(
-    name: &'static str,
-    processes: Processes,
-    axis: &'static str,
-    answers: &'static str,
-    source: &'static str,
-) -> Benchmark {
+const fn one_sided(name: &'static str, answers: &'static str, source: &'static str) -> Benchmark {
     Benchmark {
         name,
         group: Group::MessagePassing,
         answers,
         source,
-        processes,
-        axis,
+        processes: Processes::Two,
+        axis: "size",
     }
 }
 
-/// Those that no model has.
-pub const MEASURED: &[Benchmark] = &[
-    benchmark(
-        "mpi.multi-pair-latency",
-        Processes::Pairs,
-        "pairs",
-        "Does latency hold when many pairs communicate?",
-        "osu_multi_lat",
-    ),
-    benchmark(
-        "mpi.multi-pair-bandwidth",
-        Processes::Pairs,
-        "pairs",
-        "What bandwidth and message rate do many pairs get together?",
-        "osu_mbw_mr",
-    ),
-    benchmark(
+/// Those that no model has: libraries are not modelled with windows of memory.
+pub const ONE_SIDED: &[Benchmark] = &[
+    one_sided(
         "mpi.put-latency",
-        Processes::Two,
-        "size",
         "How long until a put is complete?",
         "osu_put_latency",
     ),
-    benchmark(
+    one_sided(
         "mpi.get-latency",
-        Processes::Two,
-        "size",
         "How long until a get is complete?",
         "osu_get_latency",
     ),
-    benchmark(
-        "mpi.put-bandwidth",
-        Processes::Two,
-        "size",
-        "How fast do puts flow?",
-        "osu_put_bw",
-    ),
-    benchmark(
-        "mpi.get-bandwidth",
-        Processes::Two,
-        "size",
-        "How fast do gets flow?",
-        "osu_get_bw",
-    ),
-    benchmark(
-        "mpi.halo",
-        Processes::AtLeast(4),
-        "tiles",
-        "How long does a 2-D halo exchange by the library take?",
-        "connectx_multicore, section 3.4",
-    ),
+    one_sided("mpi.put-bandwidth", "How fast do puts flow?", "osu_put_bw"),
+    one_sided("mpi.get-bandwidth", "How fast do gets flow?", "osu_get_bw"),
 ];
 
 /// What a quick look at a library is.
@@ -103,7 +60,7 @@ pub const QUICK: [&str; 5] = [
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Benchmark> {
     let modelled = messages::ALL.iter().map(|entry| &entry.benchmark);
-    modelled.chain(MEASURED)
+    modelled.chain(ONE_SIDED)
 }
 
 /// What the samples of a benchmark are; `None` if it is none of these.
@@ -113,10 +70,16 @@ pub fn quantity(name: &str) -> Option<Quantity> {
         "mpi.pingping" => Quantity::Meeting,
         "mpi.put-latency" | "mpi.get-latency" => Quantity::Completion,
         "mpi.halo" => Quantity::Exchange,
-        "mpi.barrier-latency" | "mpi.broadcast-latency" | "mpi.allreduce-latency"
-        | "mpi.allgather-latency" | "mpi.alltoall-latency" => Quantity::Collective,
-        "mpi.bandwidth" | "mpi.bandwidth-both" | "mpi.multi-pair-bandwidth"
-        | "mpi.put-bandwidth" | "mpi.get-bandwidth" => Quantity::Stream,
+        "mpi.barrier-latency"
+        | "mpi.broadcast-latency"
+        | "mpi.allreduce-latency"
+        | "mpi.allgather-latency"
+        | "mpi.alltoall-latency" => Quantity::Collective,
+        "mpi.bandwidth"
+        | "mpi.bandwidth-both"
+        | "mpi.multi-pair-bandwidth"
+        | "mpi.put-bandwidth"
+        | "mpi.get-bandwidth" => Quantity::Stream,
         _ => return None,
     })
 }
@@ -130,7 +93,11 @@ mod tests {
         let program = include_str!("program/main.c");
         for one in all() {
             assert!(quantity(one.name).is_some(), "{}", one.name);
-            assert!(program.contains(&format!("{{\"{}\", ", one.name)), "{}", one.name);
+            assert!(
+                program.contains(&format!("{{\"{}\", ", one.name)),
+                "{}",
+                one.name
+            );
         }
         assert_eq!(program.matches("{\"mpi.").count(), all().count());
         assert!(QUICK.iter().all(|name| all().any(|one| one.name == *name)));

@@ -14,11 +14,13 @@ use crate::suite::local::Ended;
 use crate::suite::plan::Task;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use verbena_hca::describe;
+use verbena_hca::shm::registry;
 use verbena_measure::result::Failure as PointFailure;
 use verbena_report::schema::Line;
 use verbena_workloads::Benchmark;
@@ -59,9 +61,9 @@ pub fn launch(
         };
         let mut moved = None;
         let ended = Run::start(command, ready)?.follow(stop, |fact| match fact {
-            Fact::Begun(ranks, _) if ranks != processes => {
-                Err(Failure::Suite(format!("mpirun started {ranks} processes, and {processes} were asked for")))
-            }
+            Fact::Begun(ranks, _) if ranks != processes => Err(Failure::Suite(format!(
+                "mpirun started {ranks} processes, and {processes} were asked for"
+            ))),
             Fact::Begun(..) => Ok(()),
             Fact::Unbound => {
                 job.unbound = true;
@@ -74,23 +76,33 @@ pub fn launch(
             }
         })?;
         if ended != Ended::Well {
+            // Of processes that were killed nobody else is left to tidy up.
+            describe::sweep(&registry::directory());
             return Ok(ended);
         }
         let Some(moved) = moved else {
-            return Ok(Ended::Failed("the measuring program ended before its last line".to_owned()));
+            return Ok(Ended::Failed(
+                "the measuring program ended before its last line".to_owned(),
+            ));
         };
         counted.payload += moved;
         counted.adapter += proof::through_the_adapter(&collect::read(directory.path()));
     }
-    counted.loopback = before.zip(proof::loopback()).map(|(before, after)| after.saturating_sub(before));
+    counted.loopback = before
+        .zip(proof::loopback())
+        .map(|(before, after)| after.saturating_sub(before));
     take(Line::Finding(counted.finding(benchmark.name, number)))?;
-    Ok(counted.contradicts(ready.way).map_or(Ended::Well, Ended::Failed))
+    Ok(counted
+        .contradicts(ready.way)
+        .map_or(Ended::Well, Ended::Failed))
 }
 
 /// A point as a line of a results file; one whose data was wrong is none.
 fn line(job: &Job<'_>, told: &Told) -> Line {
     let outcome = match &told.wrong {
-        Some(wrong) => Err(format!("the data that arrived is not what was sent: {wrong}")),
+        Some(wrong) => Err(format!(
+            "the data that arrived is not what was sent: {wrong}"
+        )),
         None => job.point(told).and_then(|point| match point.unusable() {
             None => Ok(point),
             Some(reason) => Err(reason),
@@ -137,43 +149,64 @@ impl Ready {
     }
 }
 
-/// A running `mpirun`, which is ended with whoever holds this.
+/// A running `mpirun`.
 struct Run {
     child: Child,
     lines: Receiver<std::io::Result<String>>,
     said: JoinHandle<String>,
+    told: Option<Instant>,
 }
 
 impl Run {
-    fn start(mut command: Command, ready: &Ready) -> Result<Guard, Failure> {
+    fn start(mut command: Command, ready: &Ready) -> Result<Run, Failure> {
         let name = || ready.library.mpirun.display().to_string();
-        let mut child = command.spawn().map_err(|error| Failure::of_exec(name(), error))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| Failure::of_exec(name(), error))?;
         let output = child.stdout.take().expect("its output is piped");
         let errors = child.stderr.take().expect("its errors are piped");
-        Ok(Guard(Some(Run {
+        Ok(Run {
             child,
             lines: listen(output),
             said: std::thread::spawn(move || keep(errors)),
-        })))
+            told: None,
+        })
     }
-}
 
-struct Guard(Option<Run>);
-
-impl Guard {
-    /// To its end.
+    /// To its end, whichever it is.
     fn follow(
         mut self,
         stop: &AtomicBool,
-        mut take: impl FnMut(Fact) -> Result<(), Failure>,
+        take: impl FnMut(Fact) -> Result<(), Failure>,
     ) -> Result<Ended, Failure> {
-        let run = self.0.as_mut().expect("it runs until here");
+        let heard = self.hear(stop, take);
+        if heard.is_err() {
+            self.tell_to_end();
+        }
+        let (status, said) = self.end()?;
+        let trouble = heard?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        let words = match said.is_empty() {
+            true => String::new(),
+            false => format!(": {said}"),
+        };
+        let bad = (!status.success()).then(|| format!("mpirun ended with {status}{words}"));
+        Ok(trouble.or(bad).map_or(Ended::Well, Ended::Failed))
+    }
+
+    /// Hands on facts until nothing more is said; gives what was wrong with what was said, if anything was.
+    fn hear(
+        &mut self,
+        stop: &AtomicBool,
+        mut take: impl FnMut(Fact) -> Result<(), Failure>,
+    ) -> Result<Option<String>, Failure> {
         let started = Instant::now();
         let mut reader = Reader::default();
         let mut trouble = None;
-        let mut told_at: Option<Instant> = None;
         loop {
-            match run.lines.recv_timeout(Duration::from_millis(20)) {
+            match self.lines.recv_timeout(Duration::from_millis(20)) {
                 Ok(line) => {
                     let line = line.map_err(|source| Failure::System {
                         doing: "read what the measuring program says",
@@ -188,62 +221,44 @@ impl Guard {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return Ok(trouble),
             }
-            let late = started.elapsed() > LONGEST;
-            if late {
-                trouble.get_or_insert_with(|| format!("ended after {} s without result", LONGEST.as_secs()));
+            let is_late = started.elapsed() > LONGEST;
+            if is_late {
+                let late = format!("ended after {} s without result", LONGEST.as_secs());
+                trouble.get_or_insert(late);
             }
-            if told_at.is_none() && (late || stop.load(Ordering::Relaxed)) {
-                // The launcher ends its processes.
-                run.tell(Signal::TERM);
-                told_at = Some(Instant::now());
+            if is_late || stop.load(Ordering::Relaxed) {
+                self.tell_to_end();
             }
-            if told_at.is_some_and(|at| at.elapsed() > GRACE) {
-                break;
+            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
+                return Ok(trouble);
             }
-        }
-        let run = self.0.take().expect("it runs until here");
-        let (status, said) = run.end(told_at.is_some())?;
-        if stop.load(Ordering::Relaxed) {
-            return Ok(Ended::Interrupted);
-        }
-        if !status.success() {
-            let words = if said.is_empty() { String::new() } else { format!(": {said}") };
-            trouble.get_or_insert(format!("mpirun ended with {status}{words}"));
-        }
-        Ok(trouble.map_or(Ended::Well, Ended::Failed))
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(run) = self.0.take() {
-            run.tell(Signal::TERM);
-            let _ = run.end(true);
         }
     }
-}
 
-impl Run {
-    fn tell(&self, signal: Signal) {
+    /// The launcher ends its processes.
+    fn tell_to_end(&mut self) {
+        if self.told.is_some() {
+            return;
+        }
+        self.told = Some(Instant::now());
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process(pid, signal);
+            let _ = kill_process(pid, Signal::TERM);
         }
     }
 
     /// Waits for it; not for ever for one that was told to end.
-    fn end(mut self, told: bool) -> Result<(std::process::ExitStatus, String), Failure> {
+    fn end(mut self) -> Result<(ExitStatus, String), Failure> {
         let waited = |source| Failure::System {
             doing: "wait for mpirun",
             source,
         };
-        let since = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().map_err(waited)? {
                 break status;
             }
-            if told && since.elapsed() > GRACE {
+            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
                 let _ = self.child.kill();
                 break self.child.wait().map_err(waited)?;
             }
@@ -259,7 +274,9 @@ fn listen(output: impl Read + Send + 'static) -> Receiver<std::io::Result<String
         let mut output = BufReader::new(output);
         loop {
             let mut line = Vec::new();
-            let read = (&mut output).take(LONGEST_LINE).read_until(b'\n', &mut line);
+            let read = (&mut output)
+                .take(LONGEST_LINE)
+                .read_until(b'\n', &mut line);
             let line = match read {
                 Ok(0) => return,
                 Ok(_) => Ok(String::from_utf8_lossy(&line).into_owned()),

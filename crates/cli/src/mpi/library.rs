@@ -70,7 +70,9 @@ impl Library {
         let compilers: Vec<PathBuf> = names.iter().filter_map(|name| in_path(name)).collect();
         let found = compilers.iter().find_map(|mpicc| {
             let (kind, version) = compiler(mpicc)?;
-            wanted.is_none_or(|wanted| wanted == kind).then_some((mpicc, kind, version))
+            wanted
+                .is_none_or(|wanted| wanted == kind)
+                .then_some((mpicc, kind, version))
         });
         let Some((mpicc, kind, version)) = found else {
             return Err(Failure::Input(no_compiler(wanted, &compilers)));
@@ -97,7 +99,11 @@ fn no_compiler(wanted: Option<Kind>, found: &[PathBuf]) -> String {
     let what = wanted.map_or("Open MPI or MPICH", Kind::title);
     let packages = match wanted {
         Some(kind) => kind.packages().to_owned(),
-        None => format!("{}, or {}", Kind::Openmpi.packages(), Kind::Mpich.packages()),
+        None => format!(
+            "{}, or {}",
+            Kind::Openmpi.packages(),
+            Kind::Mpich.packages()
+        ),
     };
     let there = match found {
         [] => "there is no mpicc in PATH".to_owned(),
@@ -146,7 +152,11 @@ fn launches(version: &str, kind: Kind) -> bool {
 
 /// What a program says to a word, on either stream; `None` if it cannot be run.
 fn said(program: &Path, word: &str) -> Option<String> {
-    let output = Command::new(program).arg(word).stdin(Stdio::null()).output().ok()?;
+    let output = Command::new(program)
+        .arg(word)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     let both = [output.stdout, output.stderr].concat();
     Some(String::from_utf8_lossy(&both).into_owned())
 }
@@ -169,15 +179,24 @@ mod tests {
         assert_eq!(after(mpich, "MPICH version ").as_deref(), Some("4.0.2"));
         assert_eq!(after("gcc version 12", "Open MPI "), None);
         assert!(launches("mpirun.openmpi (OpenRTE) 4.1.4", Kind::Openmpi));
-        assert!(launches("HYDRA build details:\n Version: 4.0.2", Kind::Mpich));
+        assert!(launches(
+            "HYDRA build details:\n Version: 4.0.2",
+            Kind::Mpich
+        ));
         assert!(!launches("HYDRA build details:", Kind::Openmpi));
     }
 
     #[test]
     fn what_is_missing_is_named() {
         let text = no_compiler(Some(Kind::Mpich), &[]);
-        assert!(text.contains("no mpicc in PATH") && text.contains("libmpich-dev"), "{text}");
+        assert!(
+            text.contains("no mpicc in PATH") && text.contains("libmpich-dev"),
+            "{text}"
+        );
         let text = no_compiler(Some(Kind::Openmpi), &[PathBuf::from("/usr/bin/mpicc")]);
-        assert!(text.contains("/usr/bin/mpicc is of another library"), "{text}");
+        assert!(
+            text.contains("/usr/bin/mpicc is of another library"),
+            "{text}"
+        );
     }
 }

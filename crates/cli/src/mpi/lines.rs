@@ -218,7 +218,9 @@ impl<'a> Words<'a> {
 
     fn count(&mut self, most: u64) -> Result<u64, String> {
         let word = self.word()?;
-        let number = word.parse().map_err(|_| format!("{word:?} is not a count"))?;
+        let number = word
+            .parse()
+            .map_err(|_| format!("{word:?} is not a count"))?;
         match number <= most {
             true => Ok(number),
             false => Err(format!("{number} is more than {most}")),
@@ -232,7 +234,9 @@ impl<'a> Words<'a> {
 
     fn nanos(&mut self) -> Result<f64, String> {
         let word = self.word()?;
-        let number: f64 = word.parse().map_err(|_| format!("{word:?} is not a time"))?;
+        let number: f64 = word
+            .parse()
+            .map_err(|_| format!("{word:?} is not a time"))?;
         match (0.0..=LONGEST).contains(&number) {
             true => Ok(number),
             false => Err(format!("{word} ns is not between nothing and a day")),
@@ -273,12 +277,18 @@ mod tests {
              btl: some warning\nsingles 0 3 1 2 3\nend\nmoved 1024\n"
         );
         let facts = all(&text).unwrap();
-        assert_eq!(facts[0], Fact::Begun(2, "Open MPI v4.1.4, package".to_owned()));
+        assert_eq!(
+            facts[0],
+            Fact::Begun(2, "Open MPI v4.1.4, package".to_owned())
+        );
         assert_eq!((&facts[1], &facts[3]), (&Fact::Unbound, &Fact::Moved(1024)));
         let Fact::Point(told) = &facts[2] else {
             panic!("{facts:?}");
         };
-        assert_eq!((told.size, told.warmup, told.batch, told.first), (8, 63, 7, Some(741.5)));
+        assert_eq!(
+            (told.size, told.warmup, told.batch, told.first),
+            (8, 63, 7, Some(741.5))
+        );
         assert_eq!(told.singles, [vec![1.0, 2.0, 3.0], vec![]]);
         assert_eq!(told.batches[0], [1.5, 2.0]);
     }
@@ -294,11 +304,19 @@ mod tests {
             panic!("{facts:?}");
         };
         assert_eq!((told.shape, told.footprint), (Some([1, 2]), Some(4096)));
-        assert_eq!(told.rates[0].blocks, [vec![(0, 1.0, 5.0), (1, 2.0, 6.0)], vec![(0, 1.0, 5.0)]]);
+        assert_eq!(
+            told.rates[0].blocks,
+            [vec![(0, 1.0, 5.0), (1, 2.0, 6.0)], vec![(0, 1.0, 5.0)]]
+        );
         let Fact::Point(told) = &facts[2] else {
             panic!("{facts:?}");
         };
-        assert!(told.wrong.as_deref().unwrap().starts_with("process 1: byte 3"));
+        assert!(
+            told.wrong
+                .as_deref()
+                .unwrap()
+                .starts_with("process 1: byte 3")
+        );
     }
 
     #[test]
@@ -330,7 +348,10 @@ mod tests {
             ("point 8\nspan 0 0 1 2", "no rates"),
             ("point 8\nrates x 1 1\nspan 64 0 1 2", "more than 63"),
             ("point 8\nrates x 1 1\nspan 0 0 2 1", "ended before"),
-            ("point 8\nrates x 1 1\nspan 0 0 1 2\nspan 0 0 1 2", "told twice"),
+            (
+                "point 8\nrates x 1 1\nspan 0 0 1 2\nspan 0 0 1 2",
+                "told twice",
+            ),
             ("moved x", "not a count"),
         ] {
             let said = all(&format!("{HEAD}{line}")).unwrap_err();

@@ -43,7 +43,8 @@ impl Ready {
         target: &Resolved,
         options: &MeasureOptions,
     ) -> Result<Option<Ready>, Failure> {
-        let Some(way) = Way::to(target).filter(|_| benchmarks.iter().any(|b| is_of_library(b))) else {
+        let Some(way) = Way::to(target).filter(|_| benchmarks.iter().any(|b| is_of_library(b)))
+        else {
             return Ok(None);
         };
         let library = Library::find(options.mpi)?;

@@ -23,7 +23,9 @@ pub fn crews(task: &Task, benchmark: &Benchmark, wanted: Option<usize>) -> Vec<u
         Processes::Two => vec![2],
         Processes::Pairs => {
             let most = (task.cores / 2).max(1) * 2;
-            let powers = (0..).map(|power| 1 << power).take_while(|pairs| *pairs <= most);
+            let powers = (0..)
+                .map(|power| 1 << power)
+                .take_while(|pairs| *pairs <= most);
             let pairs = task.pairs.clone().unwrap_or_else(|| powers.collect());
             pairs.into_iter().map(|pairs| 2 * pairs).collect()
         }
@@ -54,7 +56,12 @@ pub fn sizes(task: &Task, benchmark: &Benchmark) -> Vec<usize> {
 }
 
 /// The program's arguments for so many processes.
-pub fn arguments(task: &Task, benchmark: &Benchmark, sizes: &[usize], processes: usize) -> Vec<String> {
+pub fn arguments(
+    task: &Task,
+    benchmark: &Benchmark,
+    sizes: &[usize],
+    processes: usize,
+) -> Vec<String> {
     let Budget {
         warmup,
         block,

@@ -82,9 +82,8 @@ impl Job<'_> {
             Quantity::Collective => (mean_over_processes(&told.singles), Vec::new()),
             _ => (together(&told.singles), together(&told.batches)),
         };
-        let sample = |values: Vec<f64>| {
-            Sample::new(values.into_iter().map(|nanos| nanos * scale).collect())
-        };
+        let sample =
+            |values: Vec<f64>| Sample::new(values.into_iter().map(|nanos| nanos * scale).collect());
         let singles = sample(singles).ok_or("it told no samples")?;
         let times = Times {
             singles,
@@ -99,7 +98,9 @@ impl Job<'_> {
         point.metrics = vec![Metric::times(name, &times)];
         if quantity == Quantity::Collective {
             let slowest = Sample::new(slowest_process(&told.singles));
-            point.metrics.extend(slowest.map(|sample| Metric::time("slowest-process", &sample)));
+            point
+                .metrics
+                .extend(slowest.map(|sample| Metric::time("slowest-process", &sample)));
         }
         if self.benchmark.processes == Processes::Pairs {
             point.pairs = self.pairs(&told.singles, &told.batches, scale);
@@ -162,7 +163,9 @@ impl Job<'_> {
                 "cached" => {
                     let all = rated.metrics(told.size, self.copies(told.size));
                     // Beside the figure over buffers in turn there is one message rate, that one's.
-                    let kept = all.into_iter().filter(|metric| in_turn.is_none() || metric.name == "bandwidth");
+                    let kept = all
+                        .into_iter()
+                        .filter(|metric| in_turn.is_none() || metric.name == "bandwidth");
                     point.metrics.extend(kept.map(as_cached));
                     if in_turn.is_none() {
                         point.conduct = Conduct {
@@ -196,7 +199,8 @@ impl Job<'_> {
     fn copies_in_turn(&self) -> Option<Bound> {
         Some(Bound {
             value: self.task.copies_in_turn?,
-            reason: "memory copy over buffers in turn by one core of this host, as measured".to_owned(),
+            reason: "memory copy over buffers in turn by one core of this host, as measured"
+                .to_owned(),
         })
     }
 }
@@ -218,7 +222,9 @@ fn together(by_rank: &ByRank) -> Vec<f64> {
 
 /// Of each operation, the mean over processes.
 fn mean_over_processes(by_rank: &ByRank) -> Vec<f64> {
-    over_processes(by_rank, |values| values.iter().sum::<f64>() / values.len() as f64)
+    over_processes(by_rank, |values| {
+        values.iter().sum::<f64>() / values.len() as f64
+    })
 }
 
 /// Of each operation, the process that took longest.
@@ -228,7 +234,12 @@ fn slowest_process(by_rank: &ByRank) -> Vec<f64> {
 
 fn over_processes(by_rank: &ByRank, of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let operations = by_rank.iter().map(Vec::len).min().unwrap_or(0);
-    let operation = |at: usize| by_rank.iter().map(|values| values[at]).collect::<Vec<f64>>();
+    let operation = |at: usize| {
+        by_rank
+            .iter()
+            .map(|values| values[at])
+            .collect::<Vec<f64>>()
+    };
     (0..operations).map(|at| of(&operation(at))).collect()
 }
 

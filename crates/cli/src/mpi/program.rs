@@ -48,14 +48,20 @@ pub fn built(library: &Library) -> Result<PathBuf, Failure> {
         return Ok(directory.join(PROGRAM));
     }
     let scratch = above.join(format!("{:016x}.{}", hasher.finish(), std::process::id()));
-    let outcome = compile(library, &scratch, &identity).and_then(|()| put(&scratch, &directory, &identity));
+    let outcome =
+        compile(library, &scratch, &identity).and_then(|()| put(&scratch, &directory, &identity));
     // What is left of it is of no use to anybody.
     let _ = fs::remove_dir_all(&scratch);
     outcome.map(|()| directory.join(PROGRAM))
 }
 
 fn identity(library: &Library) -> String {
-    let mut text = format!("{}\n{}\n{}\n", library.mpicc.display(), library.version, library.runs);
+    let mut text = format!(
+        "{}\n{}\n{}\n",
+        library.mpicc.display(),
+        library.version,
+        library.runs
+    );
     for (name, source) in SOURCES {
         text += &format!("{name}\n{source}\n");
     }
@@ -76,7 +82,10 @@ fn compile(library: &Library, scratch: &Path, identity: &str) -> Result<(), Fail
     for (name, source) in SOURCES {
         fs::write(scratch.join(name), source).map_err(trouble)?;
     }
-    let parts = SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c"));
+    let parts = SOURCES
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| name.ends_with(".c"));
     let output = Command::new(&library.mpicc)
         .current_dir(scratch)
         .args(["-std=gnu11", "-O2", "-o", PROGRAM])
@@ -117,7 +126,9 @@ fn put(scratch: &Path, directory: &Path, identity: &str) -> Result<(), Failure> 
 fn cache() -> Result<PathBuf, Failure> {
     let named = env::var_os("XDG_CACHE_HOME").filter(|path| Path::new(path).is_absolute());
     let home = || env::var_os("HOME").filter(|path| !path.is_empty());
-    let cache = named.map(PathBuf::from).or_else(|| Some(PathBuf::from(home()?).join(".cache")));
+    let cache = named
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(home()?).join(".cache")));
     let none = "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep the program that measures the library";
     cache
         .map(|cache| cache.join("verbena"))

@@ -26,23 +26,34 @@ pub struct Counted {
 /// Bytes on the adapter's paths to peers.
 pub fn through_the_adapter(collected: &Collected) -> u64 {
     let totals = collected.totals();
-    let paths = totals.iter().filter(|(name, _)| name.ends_with("_path_bytes"));
+    let paths = totals
+        .iter()
+        .filter(|(name, _)| name.ends_with("_path_bytes"));
     paths.map(|(_, bytes)| bytes).sum()
 }
 
 impl Counted {
     /// Why the way was not the one that was asked for, if so.
     pub fn contradicts(&self, way: Way) -> Option<String> {
-        let Counted { payload, adapter, loopback } = *self;
+        let Counted {
+            payload,
+            adapter,
+            loopback,
+        } = *self;
         let carried = |bytes: u64| unit::size(bytes as f64);
         let other = |of: &str, bytes: u64| {
-            format!("the messages took another way: {of} carried {} of {}", carried(bytes), carried(payload))
+            format!(
+                "the messages took another way: {of} carried {} of {}",
+                carried(bytes),
+                carried(payload)
+            )
         };
         match way {
             Way::Software if adapter < payload => Some(other("the adapter", adapter)),
-            Way::Tcp | Way::SharedMemory if adapter > 0 => {
-                Some(format!("the messages took another way: the adapter carried {}", carried(adapter)))
-            }
+            Way::Tcp | Way::SharedMemory if adapter > 0 => Some(format!(
+                "the messages took another way: the adapter carried {}",
+                carried(adapter)
+            )),
             Way::Tcp => {
                 let sent = loopback.filter(|sent| *sent < payload)?;
                 Some(other("the loopback interface", sent))
@@ -98,7 +109,10 @@ mod tests {
         assert!(holds(counted(100, 0, 0), Way::SharedMemory));
         assert!(!holds(counted(100, 1, 0), Way::SharedMemory));
         // Where the kernel does not count, nothing is claimed of it.
-        let unknown = Counted { loopback: None, ..counted(100, 0, 0) };
+        let unknown = Counted {
+            loopback: None,
+            ..counted(100, 0, 0)
+        };
         assert!(holds(unknown, Way::Tcp));
     }
 }

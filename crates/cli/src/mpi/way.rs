@@ -50,12 +50,43 @@ impl Settings {
 
 fn of_openmpi(way: Way) -> Settings {
     // More processes than processors are a measurement too, and each takes a processor of its own where there are enough.
-    let mut arguments = vec!["--oversubscribe", "--bind-to", "none", "--mca", "oob_tcp_if_include", "lo"];
+    let mut arguments = vec![
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "--mca",
+        "oob_tcp_if_include",
+        "lo",
+    ];
     arguments.extend(match way {
-        Way::SharedMemory => ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "osc", "^ucx"].as_slice(),
+        Way::SharedMemory => [
+            "--mca",
+            "pml",
+            "ob1",
+            "--mca",
+            "btl",
+            "self,vader",
+            "--mca",
+            "osc",
+            "^ucx",
+        ]
+        .as_slice(),
         Way::Software | Way::Tcp => &[
-            "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common_ucx_devices", "any", "--mca",
-            "opal_common_ucx_tls", "any", "--mca", "btl", "^openib,vader,tcp",
+            "--mca",
+            "pml",
+            "ucx",
+            "--mca",
+            "osc",
+            "ucx",
+            "--mca",
+            "opal_common_ucx_devices",
+            "any",
+            "--mca",
+            "opal_common_ucx_tls",
+            "any",
+            "--mca",
+            "btl",
+            "^openib,vader,tcp",
         ],
     });
     Settings {
@@ -92,9 +123,15 @@ fn of_ucx(way: Way) -> Vec<(&'static str, &'static str)> {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let variables = self
+            .variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
         let arguments = self.arguments.iter().map(|word| (*word).to_owned());
-        let words: Vec<String> = variables.chain(["mpirun".to_owned()]).chain(arguments).collect();
+        let words: Vec<String> = variables
+            .chain(["mpirun".to_owned()])
+            .chain(arguments)
+            .collect();
         f.write_str(&words.join(" "))
     }
 }
@@ -109,7 +146,11 @@ mod tests {
             for way in [Way::Software, Way::Tcp, Way::SharedMemory] {
                 let text = Settings::of(kind, way).to_string();
                 assert_eq!(text.contains("rc_verbs"), way == Way::Software, "{text}");
-                assert_eq!(text.contains("UCX_NET_DEVICES=lo"), way == Way::Tcp, "{text}");
+                assert_eq!(
+                    text.contains("UCX_NET_DEVICES=lo"),
+                    way == Way::Tcp,
+                    "{text}"
+                );
             }
         }
     }

@@ -52,7 +52,10 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
             && !adapter.is_adapter()
         {
             if options.gid_index.is_some() || options.route.is_given() {
-                let text = format!("--gid-index and the marks of packets are for adapters, and {} has none", adapter.kind);
+                let text = format!(
+                    "--gid-index and the marks of packets are for adapters, and {} has none",
+                    adapter.kind
+                );
                 return Err(Failure::Input(text));
             }
         } else if let Found::Adapter(adapter) = &found {

@@ -50,9 +50,14 @@ pub struct Session<'a> {
 impl Session<'_> {
     /// Runs everything. In a job of a cluster's launcher, `None` in all processes but the first.
     pub fn run(self) -> Result<Option<Loaded>, Failure> {
+        let job = Job::from_environment();
+        // That something is missing for it is said before anything is measured.
+        let ready = match &job {
+            None => mpi::Ready::for_benchmarks(&self.benchmarks, &self.target, self.options)?,
+            Some(_) => None,
+        };
         let clock = Clock::best();
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
-        let job = Job::from_environment();
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
         let paces = match job {
             None => Paces::measure(processors::count(), PACE, &clock),
@@ -68,10 +73,6 @@ impl Session<'_> {
         };
         let task = Task::new(self.target.clone(), self.options, nanos, floors);
         let launches = self.options.launches();
-        let ready = match &job {
-            None => mpi::Ready::for_benchmarks(&self.benchmarks, &self.target, self.options)?,
-            Some(_) => None,
-        };
         let mut known = environment::describe();
         known.extend(ready.iter().flat_map(mpi::Ready::described));
         if first {
@@ -231,9 +232,7 @@ pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
         (true, "hardware") => {
             "is measured on software, tcp, shm and models so far, not on hardware".to_owned()
         }
-        (true, _) => {
-            "starts mpirun by itself; run it outside of mpirun and srun".to_owned()
-        }
+        (true, _) => "starts mpirun by itself; run it outside of mpirun and srun".to_owned(),
     };
     Line::Failure(PointFailure {
         benchmark: benchmark.name.to_owned(),

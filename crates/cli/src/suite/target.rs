@@ -56,7 +56,9 @@ impl FromStr for Target {
             ("software", None) => Ok(Target::Software),
             ("tcp", None) => Ok(Target::Tcp),
             ("shm", None) => Ok(Target::SharedMemory),
-            ("software" | "tcp" | "shm", Some(_)) => Err(format!("`{kind}` has no device to choose")),
+            ("software" | "tcp" | "shm", Some(_)) => {
+                Err(format!("`{kind}` has no device to choose"))
+            }
             ("hardware", _) => {
                 let port = port
                     .unwrap_or("1")
