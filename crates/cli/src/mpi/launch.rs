@@ -25,8 +25,8 @@ use verbena_measure::result::Failure as PointFailure;
 use verbena_report::schema::Line;
 use verbena_workloads::Benchmark;
 
-/// No run of the program takes longer; one that does is ended.
-const LONGEST: Duration = Duration::from_secs(600);
+/// A run of the program that says nothing for so long is ended: its processes do not find each other, or hang.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long `mpirun` has to end its processes when it is told to.
 const GRACE: Duration = Duration::from_secs(8);
 /// The longest line that is read, and the most that is kept of what is said on the error stream.
@@ -202,12 +202,13 @@ impl Run {
         stop: &AtomicBool,
         mut take: impl FnMut(Fact) -> Result<(), Failure>,
     ) -> Result<Option<String>, Failure> {
-        let started = Instant::now();
+        let mut heard = Instant::now();
         let mut reader = Reader::default();
         let mut trouble = None;
         loop {
             match self.lines.recv_timeout(Duration::from_millis(20)) {
                 Ok(line) => {
+                    heard = Instant::now();
                     let line = line.map_err(|source| Failure::System {
                         doing: "read what the measuring program says",
                         source,
@@ -223,12 +224,14 @@ impl Run {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(trouble),
             }
-            let is_late = started.elapsed() > LONGEST;
-            if is_late {
-                let late = format!("ended after {} s without result", LONGEST.as_secs());
-                trouble.get_or_insert(late);
+            let is_silent = heard.elapsed() > PATIENCE;
+            if is_silent {
+                let seconds = PATIENCE.as_secs();
+                trouble.get_or_insert(format!(
+                    "its processes said nothing for {seconds} s and were ended"
+                ));
             }
-            if is_late || stop.load(Ordering::Relaxed) {
+            if is_silent || stop.load(Ordering::Relaxed) {
                 self.tell_to_end();
             }
             if self.told.is_some_and(|told| told.elapsed() > GRACE) {
