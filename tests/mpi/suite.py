@@ -1,5 +1,5 @@
 """Open MPI and MPICH, both over UCX, with shared memory and every other transport turned off; what
-the adapter counted proves that the bytes went through it."""
+the adapter counted proves that the bytes went through it. And `verbena bench mpi.*`, which measures them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.requirement import COMPILER, Tool
+
+from . import measured
 
 TITLE = "MPI over UCX over verbs"
 REQUIRES = [
@@ -51,6 +53,16 @@ def cases() -> list[Case]:
         for ranks in (2, 4):
             found.append(Case("verified", f"{library}, {ranks} ranks",
                               partial(verified, launcher, compiler, ranks)))
+    for library in ("openmpi", "mpich"):
+        found.append(Case("measured on the adapter", library, partial(measured.on_the_adapter, library)))
+    found += [
+        Case("measured over TCP", "openmpi", partial(measured.without_the_adapter, "openmpi", "tcp")),
+        Case("measured in shared memory", "mpich", partial(measured.without_the_adapter, "mpich", "shm")),
+        Case("measured without a compiler", "", measured.no_compiler),
+        Case("measured with another library's compiler", "", measured.other_library),
+        Case("measured with a compiler that fails", "", measured.does_not_compile),
+        Case("a measured process is killed", "openmpi", measured.dies),
+    ]
     return found
 
 

@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod info;
 mod launch;
+mod mpi;
 mod output;
 mod profiles;
 mod published;

@@ -1,7 +1,7 @@
 //! The benchmarks of message passing, as OSU's do them, on modelled libraries: they have no counterpart over the seam, for the
 //! library is part of what is modelled.
 
-use crate::application::{cyclic, job};
+use crate::application::{cyclic, grid, halo, job};
 use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
@@ -31,6 +31,12 @@ pub enum Measure {
     AllGather,
     /// Each has something for each.
     AllToAll,
+    /// Half a round trip, between many pairs at once.
+    PairsLatency,
+    /// A window of messages one way, between many pairs at once.
+    PairsBandwidth,
+    /// Edges of tiles.
+    Halo,
 }
 
 /// A benchmark and what it measures.
@@ -56,7 +62,11 @@ const fn entry(
             answers,
             source,
             processes,
-            axis: "size",
+            axis: match measure {
+                Measure::PairsLatency | Measure::PairsBandwidth => "pairs",
+                Measure::Halo => "tiles",
+                _ => "size",
+            },
         },
         measure,
     }
@@ -127,6 +137,27 @@ pub const ALL: &[Entry] = &[
         "How long until each has something of each?",
         "osu_alltoall",
     ),
+    entry(
+        "mpi.multi-pair-latency",
+        Measure::PairsLatency,
+        Processes::Pairs,
+        "Does latency hold when many pairs communicate?",
+        "osu_multi_lat",
+    ),
+    entry(
+        "mpi.multi-pair-bandwidth",
+        Measure::PairsBandwidth,
+        Processes::Pairs,
+        "What bandwidth and message rate do many pairs get together?",
+        "osu_mbw_mr",
+    ),
+    entry(
+        "mpi.halo",
+        Measure::Halo,
+        Processes::AtLeast(4),
+        "How long does a 2-D halo exchange by the library take?",
+        "connectx_multicore, section 3.4",
+    ),
 ];
 
 /// The benchmark of this name.
@@ -136,12 +167,18 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 /// Ranks of a collective, unless asked otherwise.
 const RANKS: usize = 4;
+/// Numbers of pairs, unless asked otherwise.
+const PAIRS: [usize; 4] = [1, 2, 4, 8];
+/// Bytes of a word of the modelled ocean.
+const WORD: u64 = 4;
+/// Messages of a window.
+const WINDOW: u64 = 64;
 
 impl Measure {
     /// `us`, or `MB/s` of 10^6 bytes.
     pub fn unit(self) -> &'static str {
         match self {
-            Measure::Bandwidth | Measure::BothWays => "MB/s",
+            Measure::Bandwidth | Measure::BothWays | Measure::PairsBandwidth => "MB/s",
             _ => "us",
         }
     }
@@ -153,6 +190,46 @@ impl Measure {
             Measure::Latency => mpi_latency(system, Ranks::Apart, bytes),
             Measure::Bandwidth => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::One),
             Measure::BothWays => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::Both),
+            Measure::PairsLatency => {
+                let round_trip = repeated_on(system, 2, ranks, async move |rank: &Rank| {
+                    let other = rank.number ^ 1;
+                    match rank.number < other {
+                        true => {
+                            rank.send(other, bytes).await;
+                            rank.receive(other).await;
+                        }
+                        false => {
+                            rank.receive(other).await;
+                            rank.send(other, bytes).await;
+                        }
+                    }
+                });
+                round_trip / 2.0
+            }
+            Measure::PairsBandwidth => {
+                let window = repeated_on(system, 2, ranks, async move |rank: &Rank| {
+                    let other = rank.number ^ 1;
+                    let is_sender = rank.number < other;
+                    let messages: Vec<_> = (0..WINDOW)
+                        .map(|_| match is_sender {
+                            true => rank.begin_send(other, bytes),
+                            false => rank.begin_receive(other),
+                        })
+                        .collect();
+                    for message in messages {
+                        message.await;
+                    }
+                    match is_sender {
+                        true => rank.receive(other).await,
+                        false => rank.send(other, WORD).await,
+                    }
+                });
+                (ranks as u64 / 2 * WINDOW * bytes) as f64 / window
+            }
+            Measure::Halo => {
+                let nodes = (system.nodes as usize).max(2);
+                halo(system, ranks, nodes, bytes.div_ceil(WORD), Fidelity::Packet)
+            }
             Measure::PingPing => repeated(system, 2, async move |rank: &Rank| {
                 let other = 1 - rank.number;
                 rank.exchange(other, bytes, other).await;
@@ -178,10 +255,18 @@ impl Measure {
     }
 }
 
-/// Microseconds of an operation that all ranks do over and over.
+/// Microseconds of an operation that all ranks, dealt out over the system's nodes, do over and over.
 fn repeated(system: &System, ranks: usize, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+    repeated_on(system, (system.nodes as usize).max(2), ranks, operation)
+}
+
+fn repeated_on(
+    system: &System,
+    nodes: usize,
+    ranks: usize,
+    operation: impl AsyncFn(&Rank) + Copy + 'static,
+) -> f64 {
     const ROUNDS: u64 = 8;
-    let nodes = (system.nodes as usize).max(2);
     // What is done but once, such as connecting and registering, is in the first round and subtracted.
     let span = |rounds: u64| {
         job(
@@ -198,49 +283,81 @@ fn repeated(system: &System, ranks: usize, operation: impl AsyncFn(&Rank) + Copy
     (span(ROUNDS + 1) - span(1)).micros() / ROUNDS as f64
 }
 
-/// Points of a benchmark on a system, which must have a message-passing library, for these sizes.
-pub fn points(entry: &Entry, system: &System, sizes: &[u64], ranks: Option<usize>) -> Vec<Point> {
-    let collective = matches!(entry.benchmark.processes, Processes::AtLeast(_));
-    let ranks = match collective {
-        true => ranks
-            .unwrap_or(RANKS)
-            .max(entry.benchmark.processes.least()),
-        false => 2,
-    };
+/// Numbers of ranks to run a benchmark with: those asked for, as far as it has a choice.
+pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -> Vec<usize> {
+    match entry.benchmark.processes {
+        Processes::AtLeast(least) => vec![processes.unwrap_or(RANKS).max(least)],
+        Processes::Pairs => pairs
+            .unwrap_or(&PAIRS)
+            .iter()
+            .map(|pairs| 2 * pairs)
+            .collect(),
+        Processes::One | Processes::Two => vec![2],
+    }
+}
+
+/// Points of a benchmark on a system, which must have a message-passing library, for these sizes and numbers of ranks.
+pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) -> Vec<Point> {
     let sizes = match entry.measure {
         Measure::Barrier => &[0],
         _ => sizes,
     };
-    let point = |&bytes: &u64| {
-        let figure = entry.measure.figure(system, bytes, ranks);
-        let metric = match entry.measure.unit() {
-            "us" if collective => Metric::figure("average-time", "ns", Better::Lower, figure * 1e3),
-            "us" => Metric::figure("one-way-latency", "ns", Better::Lower, figure * 1e3),
-            _ => Metric::figure("bandwidth", "bytes/s", Better::Higher, figure * 1e6),
-        };
-        // Names are those under which OSU's results are imported, so that the two can be laid over each other.
-        let mut parameters = Parameters::from([("transport".to_owned(), Value::from("mpi"))]);
-        if entry.measure != Measure::Barrier {
-            parameters.insert("size".to_owned(), Value::from(bytes as usize));
-        }
-        if collective {
-            parameters.insert("processes".to_owned(), Value::from(ranks));
-        }
-        Point {
-            benchmark: entry.benchmark.name.to_owned(),
-            launch: 0,
-            parameters,
-            metrics: vec![metric],
-            pairs: Vec::new(),
-            conduct: Conduct::default(),
-            warnings: Vec::new(),
-        }
-    };
-    sizes.iter().map(point).collect()
+    let each = crews
+        .iter()
+        .flat_map(|&ranks| sizes.iter().map(move |&bytes| (ranks, bytes)));
+    each.map(|(ranks, bytes)| point(entry, system, bytes, ranks))
+        .collect()
 }
 
-/// Sizes that are measured unless asked otherwise.
-pub fn sizes(quick: bool) -> Vec<u64> {
+fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
+    let figure = entry.measure.figure(system, bytes, ranks);
+    let time = |name| Metric::figure(name, "ns", Better::Lower, figure * 1e3);
+    let metric = match (entry.measure, entry.benchmark.processes) {
+        (Measure::Halo, _) => time("exchange-time"),
+        (measure, _) if measure.unit() == "MB/s" => {
+            Metric::figure("bandwidth", "bytes/s", Better::Higher, figure * 1e6)
+        }
+        (_, Processes::AtLeast(_)) => time("average-time"),
+        _ => time("one-way-latency"),
+    };
+    // Names are those under which OSU's results are imported, so that the two can be laid over each other.
+    let mut parameters = Parameters::from([("transport".to_owned(), Value::from("mpi"))]);
+    let mut put = |name: &str, value: usize| parameters.insert(name.to_owned(), Value::from(value));
+    if entry.measure != Measure::Barrier {
+        put("size", bytes as usize);
+    }
+    match entry.benchmark.processes {
+        Processes::AtLeast(_) => drop(put("processes", ranks)),
+        Processes::Pairs => drop(put("pairs", ranks / 2)),
+        Processes::One | Processes::Two => {}
+    }
+    if entry.measure == Measure::Halo {
+        let (columns, rows) = grid(ranks);
+        put("tiles", bytes.div_ceil(WORD) as usize);
+        put("rows", rows);
+        put("columns", columns);
+    }
+    Point {
+        benchmark: entry.benchmark.name.to_owned(),
+        launch: 0,
+        parameters,
+        metrics: vec![metric],
+        pairs: Vec::new(),
+        conduct: Conduct::default(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Sizes of a benchmark's messages unless asked otherwise.
+pub fn sizes(entry: &Entry, quick: bool) -> Vec<u64> {
     let step = if quick { 4 } else { 1 };
-    (0..=20).step_by(step).map(|power| 1 << power).collect()
+    match (entry.measure, quick) {
+        (Measure::Halo, true) => [1, 32, 1024].map(|words| words * WORD).to_vec(),
+        (Measure::Halo, false) => (0..=10).map(|power| WORD << power).collect(),
+        (Measure::PairsLatency | Measure::PairsBandwidth, true) => vec![8, 65_536],
+        (Measure::PairsLatency | Measure::PairsBandwidth, false) => {
+            vec![1, 8, 64, 512, 4096, 65_536, 1 << 20]
+        }
+        _ => (0..=20).step_by(step).map(|power| 1 << power).collect(),
+    }
 }

@@ -1,7 +1,7 @@
 //! Message-passing libraries are profiles, and what they do shows.
 
 use verbena_model::profile::{Library, Overrides, System};
-use verbena_predict::messages::{ALL, Measure, find, points};
+use verbena_predict::messages::{ALL, Measure, crews, find, points};
 
 /// A user's library beside the shipped ones, and a system that has it.
 fn with_library(library: &str) -> System {
@@ -73,14 +73,36 @@ fn a_receiver_that_reads_saves_the_senders_turn() {
 fn every_benchmark_gives_a_figure() {
     let system = with_library(HEAD);
     for entry in ALL {
-        let found = points(entry, &system, &[8, 65_536], None);
+        let crews = crews(entry, None, None);
+        let found = points(entry, &system, &[8, 65_536], &crews);
         assert!(!found.is_empty());
         for point in &found {
             assert!(point.metrics[0].value > 0.0, "{point:?}");
         }
-        assert_eq!(found, points(entry, &system, &[8, 65_536], None));
+        assert_eq!(found, points(entry, &system, &[8, 65_536], &crews));
     }
     assert!(find("mpi.latency").is_some() && find("latency.write").is_none());
+}
+
+#[test]
+fn one_pair_is_a_pair_and_many_share_what_there_is() {
+    let system = with_library(HEAD);
+    let figure = |measure: Measure, pairs: usize| measure.figure(&system, 4096, 2 * pairs);
+    let alone = Measure::Latency.figure(&system, 4096, 2);
+    let one = figure(Measure::PairsLatency, 1);
+    assert!(
+        (one / alone - 1.0).abs() < 0.05,
+        "{one} us beside {alone} us"
+    );
+    assert!(figure(Measure::PairsLatency, 8) > 1.1 * one);
+    // What a link carries, pairs cannot exceed together; alone, one does not fill it with small messages.
+    let together = [1, 2, 8].map(|pairs| figure(Measure::PairsBandwidth, pairs));
+    assert!(
+        together[1] > 0.99 * together[0] && together[2] > 0.95 * together[1],
+        "{together:?}"
+    );
+    let small = |pairs: usize| Measure::PairsBandwidth.figure(&system, 8, 2 * pairs);
+    assert!(small(4) > 1.5 * small(1));
 }
 
 #[test]

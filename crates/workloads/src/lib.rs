@@ -22,7 +22,7 @@ mod latency;
 pub mod modelled;
 mod pairs;
 mod pattern;
-mod rates;
+pub mod rates;
 pub mod registry;
 mod sampling;
 mod wiring;

@@ -25,7 +25,9 @@ pub struct Rated {
     pub together: Option<Sample>,
     /// By rank, the median over blocks; `None` for those that did not run.
     pub by_rank: Vec<Option<f64>>,
+    /// How they were sampled.
     pub conduct: Conduct,
+    /// What to know about them.
     pub warnings: Vec<Warning>,
 }
 
@@ -102,45 +104,17 @@ pub async fn rate<F: Fabric>(
         }
     }
     let blocks = last.expect("at least one length was tried");
-    let mut warnings = Vec::new();
-    let together = match blocks.overlap < LEAST_OVERLAP {
-        true => {
-            warnings.push(Warning::LowOverlap {
-                fraction: blocks.overlap,
-            });
-            None
-        }
-        false => Sample::new(blocks.together),
-    };
-    if blocks.by_rank.iter().all(Option::is_none) {
+    if blocks.is_empty() {
         return Err(Error::invalid("rate", "no block took any time").into());
     }
-    warnings.extend(blocks.looks.warning());
-    if warm.unbound {
-        warnings.push(Warning::Unpinned);
+    let mut rated = blocks.rated(warm.messages);
+    if members.len() < 2 {
+        rated.conduct.start_skew = None;
     }
-    // Where clocks could not be compared, nobody knows when the others were at work.
-    let is_known = blocks.start_error.is_finite();
-    let conduct = Conduct {
-        warmup: warm.messages,
-        first: None,
-        batch: 1,
-        start_skew: Some(blocks.skew).filter(|_| members.len() > 1 && is_known),
-        start_error: Some(blocks.start_error).filter(|error| *error > 0.0 && is_known),
-        overlap: Some(blocks.overlap).filter(|_| is_known),
-        mode: Some("free".to_owned()),
-        validated: false,
-        disturbed: blocks.looks.share(),
-        footprint: None,
-        reader: None,
-        search: false,
-    };
-    Ok(Rated {
-        together,
-        by_rank: blocks.by_rank,
-        conduct,
-        warnings,
-    })
+    if warm.unbound {
+        rated.warnings.push(Warning::Unpinned);
+    }
+    Ok(rated)
 }
 
 struct Warm {
@@ -194,7 +168,8 @@ async fn warm_up<F: Fabric>(
     }
 }
 
-struct Blocks {
+/// What blocks come to.
+pub struct Blocks {
     together: Vec<f64>,
     by_rank: Vec<Option<f64>>,
     overlap: f64,
@@ -203,8 +178,48 @@ struct Blocks {
     looks: Looks,
 }
 
+impl Blocks {
+    /// The rates, unless they are refused, after so many messages that were not counted.
+    pub fn rated(self, warmup: u64) -> Rated {
+        let mut warnings = Vec::new();
+        let together = match self.overlap < LEAST_OVERLAP {
+            true => {
+                warnings.push(Warning::LowOverlap {
+                    fraction: self.overlap,
+                });
+                None
+            }
+            false => Sample::new(self.together),
+        };
+        warnings.extend(self.looks.warning());
+        // Where clocks could not be compared, nobody knows when the others were at work.
+        let is_known = self.start_error.is_finite();
+        let conduct = Conduct {
+            warmup,
+            batch: 1,
+            start_skew: Some(self.skew).filter(|_| is_known),
+            start_error: Some(self.start_error).filter(|error| *error > 0.0 && is_known),
+            overlap: Some(self.overlap).filter(|_| is_known),
+            mode: Some("free".to_owned()),
+            disturbed: self.looks.share(),
+            ..Conduct::default()
+        };
+        Rated {
+            together,
+            by_rank: self.by_rank,
+            conduct,
+            warnings,
+        }
+    }
+
+    /// Whether a process took any time.
+    pub fn is_empty(&self) -> bool {
+        self.by_rank.iter().all(Option::is_none)
+    }
+}
+
 /// A timed process in a block: its rank, first and last instant in nanoseconds since the agreed one.
-type Span = (usize, f64, f64);
+pub type Span = (usize, f64, f64);
 
 /// What is run.
 struct Extent {
@@ -265,7 +280,7 @@ async fn blocks<F: Fabric>(
 }
 
 /// What blocks of `count` messages come to, in a job of `size` processes.
-fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
+pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
     let mut together = Vec::new();
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); size];
     let mut overlaps = Vec::new();

@@ -19,7 +19,7 @@ pub enum Group {
     Internals,
     /// Many processes.
     Patterns,
-    /// Libraries above verbs, on models.
+    /// Libraries above verbs.
     MessagePassing,
     /// The file service.
     Service,
@@ -35,7 +35,7 @@ impl Group {
             Group::MultiPair => "Many pairs at once",
             Group::Internals => "Inside the adapter",
             Group::Patterns => "Patterns of many processes",
-            Group::MessagePassing => "Message passing, on models",
+            Group::MessagePassing => "Message passing",
             Group::Service => "File service",
         }
     }

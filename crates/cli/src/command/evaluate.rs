@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::mpi::catalogue;
 use crate::output::outln;
 use crate::reproduction;
 use crate::suite::measure::{measure, on};
@@ -27,9 +28,20 @@ pub struct Arguments {
     #[arg(long, value_name = "PROFILES", value_delimiter = ',', default_values = BESIDE)]
     beside: Vec<String>,
 
+    /// What else to evaluate: mpi is a choice of mpi.*, with TCP and the library's own shared memory beside it in quick form
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    with: Vec<Extra>,
+
     /// Where results and report go [default: out/evaluate-SECONDS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+/// What an evaluation does when asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Extra {
+    /// The user's message-passing library
+    Mpi,
 }
 
 /// Set-up, build and evaluation together are to take a quarter of an hour.
@@ -45,7 +57,8 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
             .map_or(0, |d| d.as_secs());
         PathBuf::from(format!("out/evaluate-{now}"))
     });
-    let all: Vec<&'static Benchmark> = ALL.iter().collect();
+    let messages = arguments.messages();
+    let all: Vec<&'static Benchmark> = ALL.iter().chain(messages.iter().copied()).collect();
     let beside = arguments.beside()?;
     let mut runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
     if runs.is_empty() {
@@ -60,6 +73,10 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         let directory = out.join(model.directory());
         runs.extend(on(model, &all, &quick, Some(&directory))?);
     }
+    for other in &arguments.alternatives()? {
+        let directory = out.join(other.directory());
+        runs.extend(on(other, &messages, &quick, Some(&directory))?);
+    }
     let published = match beside.is_empty() {
         true => None,
         false => Some(reproduction::quick(
@@ -73,6 +90,27 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 impl Arguments {
+    /// The choice of message passing, if it is asked for.
+    fn messages(&self) -> Vec<&'static Benchmark> {
+        let is_chosen = |one: &&Benchmark| catalogue::QUICK.contains(&one.name);
+        match self.with.contains(&Extra::Mpi) {
+            true => catalogue::all().filter(is_chosen).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// What a message-passing library has without an adapter, beside one that is measured.
+    fn alternatives(&self) -> Result<Vec<Found>, Failure> {
+        let is_software = self.options.targets.contains(&Target::Software);
+        if self.messages().is_empty() || !is_software {
+            return Ok(Vec::new());
+        }
+        let all = [Target::SharedMemory, Target::Tcp].into_iter();
+        all.filter(|one| !self.options.targets.contains(one))
+            .map(|one| one.find(&self.options.profiles))
+            .collect()
+    }
+
     /// The models to run beside what is measured; none beside models.
     fn beside(&self) -> Result<Vec<Found>, Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });

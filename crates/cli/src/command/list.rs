@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::mpi;
 use crate::output::outln;
 use crate::profiles::ProfileOptions;
 use crate::service::catalogue;
-use verbena_predict::messages;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
@@ -71,8 +71,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// All benchmarks, the file service's and message passing's too.
 pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
-    let messages = messages::ALL.iter().map(|entry| &entry.benchmark);
-    ALL.iter().chain(messages).chain(catalogue::ALL)
+    ALL.iter()
+        .chain(mpi::catalogue::all())
+        .chain(catalogue::ALL)
 }
 
 fn listed(benchmark: &'static Benchmark) -> Listed {

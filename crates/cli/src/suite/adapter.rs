@@ -9,6 +9,9 @@ use verbena_verbs::{Context, Library, Result};
 
 /// Of the adapter, as far as it says.
 pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, String> {
+    if !target.is_adapter() {
+        return BTreeMap::new();
+    }
     let ask = || -> Result<BTreeMap<String, String>> {
         let device = Library::open(&target.library)?.device(Some(&target.device))?;
         of_port(target, gid_index, &*device.open()?)

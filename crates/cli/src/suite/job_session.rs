@@ -7,7 +7,7 @@ use super::meeting::Meeting;
 use super::plan::Task;
 use super::process::{Standing, open, open_among, run_one};
 use super::progress::Progress;
-use super::session::{Session, failure, only_modelled, take_modelled};
+use super::session::{Session, failure, take_unreachable, unreachable};
 use crate::failure::Failure;
 use std::cell::RefCell;
 use std::time::Instant;
@@ -66,9 +66,9 @@ impl Session<'_> {
         };
         let launches = self.options.launches();
         let mut fitting = self.benchmarks.clone();
-        take_modelled(&mut fitting)
+        take_unreachable(&mut fitting, &self.target, None)
             .into_iter()
-            .for_each(|one| tell(only_modelled(one)));
+            .for_each(|one| tell(unreachable(one, &self.target)));
         let lacking = part(&mut fitting, job.size);
         lacking.iter().for_each(|one| tell(too_few(one, job.size)));
         let names = fitting.iter().map(|one| one.name);

@@ -48,7 +48,17 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
             let name = found.directory();
             return Err(Failure::Input(format!("{name} is given twice with --on")));
         }
-        if let Found::Adapter(adapter) = &found {
+        if let Found::Adapter(adapter) = &found
+            && !adapter.is_adapter()
+        {
+            if options.gid_index.is_some() || options.route.is_given() {
+                let text = format!(
+                    "--gid-index and the marks of packets are for adapters, and {} has none",
+                    adapter.kind
+                );
+                return Err(Failure::Input(text));
+            }
+        } else if let Found::Adapter(adapter) = &found {
             if let Some(index) = options.gid_index {
                 adapter.check_gid(index)?;
             }

@@ -3,6 +3,7 @@
 use super::route::RouteOptions;
 use super::target::Target;
 use crate::failure::Failure;
+use crate::mpi::Kind;
 use crate::profiles::ProfileOptions;
 use std::time::Duration;
 use verbena_workloads::{Mode, Options};
@@ -14,7 +15,8 @@ pub struct MeasureOptions {
     #[arg(long)]
     pub quick: bool,
 
-    /// What to measure: software, hardware[:DEVICE[:PORT]], model:PROFILE[:message]; may be given several times
+    /// What to measure: software, hardware[:DEVICE[:PORT]], model:PROFILE[:message], for mpi.* also tcp and shm; may be given
+    /// several times
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
@@ -49,6 +51,10 @@ pub struct MeasureOptions {
     /// Processes for patterns [default: 4]
     #[arg(long, value_name = "N")]
     pub processes: Option<usize>,
+
+    /// Message-passing library of mpi.*, by its mpicc and mpirun [default: the one that `mpicc` is of]
+    #[arg(long, value_enum, value_name = "LIBRARY")]
+    pub mpi: Option<Kind>,
 
     /// How several pairs run: free or lockstep [default: both]
     #[arg(long, value_name = "MODE", value_parser = ["free", "lockstep"])]

@@ -11,6 +11,7 @@ use super::plan::{Floors, Task};
 use super::progress::Progress;
 use super::target::Resolved;
 use crate::failure::Failure;
+use crate::mpi;
 use crate::service::{self, catalogue};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use verbena_measure::pace::Paces;
 use verbena_measure::processors;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_measure::sample::Sample;
-use verbena_predict::messages;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
@@ -50,9 +50,14 @@ pub struct Session<'a> {
 impl Session<'_> {
     /// Runs everything. In a job of a cluster's launcher, `None` in all processes but the first.
     pub fn run(self) -> Result<Option<Loaded>, Failure> {
+        let job = Job::from_environment();
+        // That something is missing for it is said before anything is measured.
+        let ready = match &job {
+            None => mpi::Ready::for_benchmarks(&self.benchmarks, &self.target, self.options)?,
+            Some(_) => None,
+        };
         let clock = Clock::best();
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
-        let job = Job::from_environment();
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
         let paces = match job {
             None => Paces::measure(processors::count(), PACE, &clock),
@@ -69,6 +74,7 @@ impl Session<'_> {
         let task = Task::new(self.target.clone(), self.options, nanos, floors);
         let launches = self.options.launches();
         let mut known = environment::describe();
+        known.extend(ready.iter().flat_map(mpi::Ready::described));
         if first {
             known.extend(adapter::describe(&self.target, self.options.gid_index));
             known.extend(self.options.route.described());
@@ -93,7 +99,7 @@ impl Session<'_> {
         let mut books = Books::open(self.directory.filter(|_| first), run)?;
         let started = Instant::now();
         let outcome = match &job {
-            None => self.locally(&task, &mut books),
+            None => self.locally(&task, ready.as_ref(), &mut books),
             Some(job) => self.in_job(&task, job, &mut books),
         };
         if !first {
@@ -128,7 +134,12 @@ impl Session<'_> {
 
     /// All launches of all benchmarks, each in processes of its own. Launches go round over the benchmarks, so that a
     /// disturbance of some seconds does not fall on all launches of one (rule 8).
-    fn locally(&self, task: &Task, books: &mut Books) -> Result<Ended, Failure> {
+    fn locally(
+        &self,
+        task: &Task,
+        ready: Option<&mpi::Ready>,
+        books: &mut Books,
+    ) -> Result<Ended, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
@@ -140,8 +151,8 @@ impl Session<'_> {
         }
         let launches = self.options.launches();
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
-        for one in take_modelled(&mut order) {
-            books.take(only_modelled(one))?;
+        for one in take_unreachable(&mut order, &self.target, ready) {
+            books.take(unreachable(one, &self.target))?;
         }
         let mut random = verbena_measure::random::Random::new(task.seed);
         let mut progress = Progress::new(order.iter().map(|one| one.name), launches);
@@ -156,11 +167,16 @@ impl Session<'_> {
             for benchmark in &order {
                 progress.begin(benchmark.name);
                 let take = |line| books.take(line);
-                let ended = match catalogue::subject(benchmark) {
-                    Some(subject) => {
+                let library = ready.filter(|_| mpi::is_of_library(benchmark));
+                let ended = match (catalogue::subject(benchmark), library) {
+                    (_, Some(ready)) => {
+                        let wanted = self.options.processes;
+                        mpi::launch(ready, task, benchmark, number, wanted, &stop, take)?
+                    }
+                    (Some(subject), None) => {
                         service::launch(task, benchmark.name, subject, number, &stop, take)?
                     }
-                    None => {
+                    (None, None) => {
                         let size = task.processes(benchmark, self.options.processes);
                         launch(task, benchmark.name, number, size, &stop, take)?
                     }
@@ -194,21 +210,35 @@ pub(super) fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Lin
     })
 }
 
-/// Takes out the benchmarks of libraries that are there in models alone.
-pub(super) fn take_modelled(benchmarks: &mut Vec<&'static Benchmark>) -> Vec<&'static Benchmark> {
+/// Takes out the benchmarks that cannot be run on a target: those of a message-passing library where none is ready, and all
+/// others where there is no adapter.
+pub(super) fn take_unreachable(
+    benchmarks: &mut Vec<&'static Benchmark>,
+    target: &Resolved,
+    ready: Option<&mpi::Ready>,
+) -> Vec<&'static Benchmark> {
     benchmarks
-        .extract_if(.., |benchmark| messages::find(benchmark.name).is_some())
+        .extract_if(.., |benchmark| match mpi::is_of_library(benchmark) {
+            true => ready.is_none(),
+            false => !target.is_adapter(),
+        })
         .collect()
 }
 
 /// What is said of them: it is no failure of the adapter.
-pub(super) fn only_modelled(benchmark: &Benchmark) -> Line {
+pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
+    let reason = match (mpi::is_of_library(benchmark), target.kind.as_str()) {
+        (false, kind) => format!("needs an adapter; on {kind} there is mpi.* alone"),
+        (true, "hardware") => {
+            "is measured on software, tcp, shm and models so far, not on hardware".to_owned()
+        }
+        (true, _) => "starts mpirun by itself; run it outside of mpirun and srun".to_owned(),
+    };
     Line::Failure(PointFailure {
         benchmark: benchmark.name.to_owned(),
         launch: 0,
         parameters: Parameters::new(),
-        reason: "runs on models (--on model:PROFILE), whose library is part of what is modelled"
-            .to_owned(),
+        reason,
         unsupported: true,
     })
 }

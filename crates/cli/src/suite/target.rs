@@ -1,4 +1,5 @@
-//! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`.
+//! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; and what message-passing libraries
+//! have without an adapter, `tcp` and `shm`.
 
 use super::virtual_session::ModelTarget;
 use crate::failure::Failure;
@@ -26,6 +27,10 @@ pub enum Target {
         /// The port.
         port: u8,
     },
+    /// TCP over loopback, by a message-passing library.
+    Tcp,
+    /// A message-passing library's own shared memory.
+    SharedMemory,
     /// A timing model.
     Model {
         /// The system's profile.
@@ -49,7 +54,11 @@ impl FromStr for Target {
         }
         match (kind, device) {
             ("software", None) => Ok(Target::Software),
-            ("software", Some(_)) => Err("`software` has no device to choose".to_owned()),
+            ("tcp", None) => Ok(Target::Tcp),
+            ("shm", None) => Ok(Target::SharedMemory),
+            ("software" | "tcp" | "shm", Some(_)) => {
+                Err(format!("`{kind}` has no device to choose"))
+            }
             ("hardware", _) => {
                 let port = port
                     .unwrap_or("1")
@@ -76,7 +85,7 @@ impl FromStr for Target {
                     .to_owned(),
             ),
             _ => Err(format!(
-                "{kind:?} is neither `software`, `hardware[:DEVICE[:PORT]]` nor `model:PROFILE`"
+                "{kind:?} is neither `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE`, nor `tcp` or `shm` for mpi.*"
             )),
         }
     }
@@ -85,9 +94,9 @@ impl FromStr for Target {
 /// A target with its library and device known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// `software` or `hardware`.
+    /// `software` or `hardware`; `tcp` or `shm` where messages go without an adapter.
     pub kind: String,
-    /// The library to load.
+    /// The library to load; none without an adapter.
     pub library: PathBuf,
     /// The device.
     pub device: String,
@@ -96,6 +105,21 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// What a message-passing library has without an adapter.
+    fn without_adapter(kind: &str, device: &str) -> Found {
+        Found::Adapter(Resolved {
+            kind: kind.to_owned(),
+            library: PathBuf::new(),
+            device: device.to_owned(),
+            port: 0,
+        })
+    }
+
+    /// Whether there is an adapter, and not only a way for a library's messages.
+    pub fn is_adapter(&self) -> bool {
+        !matches!(self.kind.as_str(), "tcp" | "shm")
+    }
+
     /// What results call it.
     pub fn fabric_kind(&self) -> FabricKind {
         match self.kind.as_str() {
@@ -164,6 +188,8 @@ impl Target {
                 let system = PathBuf::from(verbena_verbs::library::SYSTEM_LIBRARY);
                 ("hardware", system, device.as_deref(), *port)
             }
+            Target::Tcp => return Ok(Resolved::without_adapter("tcp", "lo")),
+            Target::SharedMemory => return Ok(Resolved::without_adapter("shm", "memory")),
             Target::Model { profile, fidelity } => {
                 let library = profiles.library()?;
                 let system = library.system(profile).map_err(|error| {
@@ -233,8 +259,12 @@ mod tests {
             "model:connectx-ddr:message".parse(),
             model(Fidelity::Message)
         );
+        assert_eq!("tcp".parse(), Ok(Target::Tcp));
+        assert_eq!("shm".parse(), Ok(Target::SharedMemory));
         for wrong in [
             "",
+            "tcp:lo",
+            "shm:x",
             "modell",
             "model",
             "model:",

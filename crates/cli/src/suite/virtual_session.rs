@@ -236,8 +236,9 @@ impl VirtualSession<'_> {
         }
         let asked = self.options.sizes.as_ref();
         let sizes = asked.map(|sizes| sizes.iter().map(|&size| size as u64).collect());
-        let sizes = sizes.unwrap_or_else(|| messages::sizes(self.options.quick));
-        let points = messages::points(entry, &self.target.system, &sizes, self.options.processes);
+        let sizes = sizes.unwrap_or_else(|| messages::sizes(entry, self.options.quick));
+        let crews = messages::crews(entry, self.options.processes, self.options.pairs.as_deref());
+        let points = messages::points(entry, &self.target.system, &sizes, &crews);
         Ok(Ran {
             records: points
                 .into_iter()

@@ -28,7 +28,7 @@ pub struct Run {
     pub schema: u64,
     /// Label for legends, e.g. `software` or a device name.
     pub label: String,
-    /// `hardware`, `software`, `model`, or `import`.
+    /// `hardware`, `software`, `model`, or `import`; `tcp` or `shm` of a message-passing library without an adapter.
     pub fabric: String,
     /// Device or profile.
     pub device: String,

@@ -1,0 +1,202 @@
+//! The user's message-passing library: its compiler and its launcher, which must be of one library.
+
+use crate::failure::Failure;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Libraries that can be measured. Their binary interfaces differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Open MPI
+    Openmpi,
+    /// MPICH
+    Mpich,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::Openmpi, Kind::Mpich];
+
+    /// As its authors write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Openmpi => "Open MPI",
+            Kind::Mpich => "MPICH",
+        }
+    }
+
+    /// What distributions that have several append to the names of its programs.
+    fn suffix(self) -> &'static str {
+        match self {
+            Kind::Openmpi => ".openmpi",
+            Kind::Mpich => ".mpich",
+        }
+    }
+
+    /// Debian's packages.
+    fn packages(self) -> &'static str {
+        match self {
+            Kind::Openmpi => "openmpi-bin and libopenmpi-dev",
+            Kind::Mpich => "mpich and libmpich-dev",
+        }
+    }
+}
+
+/// A library as found.
+#[derive(Debug, Clone)]
+pub struct Library {
+    /// Which one.
+    pub kind: Kind,
+    /// What its compiler says of its version.
+    pub version: String,
+    /// The compiler.
+    pub mpicc: PathBuf,
+    /// What the compiler runs: headers, libraries, options.
+    pub runs: String,
+    /// The launcher.
+    pub mpirun: PathBuf,
+}
+
+impl Library {
+    /// The one asked for, or the one that `mpicc` is of.
+    pub fn find(wanted: Option<Kind>) -> Result<Library, Failure> {
+        let names = match wanted {
+            Some(kind) => vec![format!("mpicc{}", kind.suffix()), "mpicc".to_owned()],
+            None => {
+                let named = Kind::ALL.map(|kind| format!("mpicc{}", kind.suffix()));
+                [vec!["mpicc".to_owned()], named.to_vec()].concat()
+            }
+        };
+        let compilers: Vec<PathBuf> = names.iter().filter_map(|name| in_path(name)).collect();
+        let found = compilers.iter().find_map(|mpicc| {
+            let (kind, version) = compiler(mpicc)?;
+            wanted
+                .is_none_or(|wanted| wanted == kind)
+                .then_some((mpicc, kind, version))
+        });
+        let Some((mpicc, kind, version)) = found else {
+            return Err(Failure::Input(no_compiler(wanted, &compilers)));
+        };
+        let mpirun = launcher(mpicc, kind).ok_or_else(|| {
+            Failure::Input(format!(
+                "{} is of {}, and no mpirun of it is beside it or in PATH; on Debian the packages {} have both",
+                mpicc.display(),
+                kind.title(),
+                kind.packages()
+            ))
+        })?;
+        Ok(Library {
+            kind,
+            version,
+            mpicc: mpicc.clone(),
+            runs: said(mpicc, "-show").unwrap_or_default(),
+            mpirun,
+        })
+    }
+}
+
+fn no_compiler(wanted: Option<Kind>, found: &[PathBuf]) -> String {
+    let what = wanted.map_or("Open MPI or MPICH", Kind::title);
+    let packages = match wanted {
+        Some(kind) => kind.packages().to_owned(),
+        None => format!(
+            "{}, or {}",
+            Kind::Openmpi.packages(),
+            Kind::Mpich.packages()
+        ),
+    };
+    let there = match found {
+        [] => "there is no mpicc in PATH".to_owned(),
+        [one, ..] => format!("{} is of another library", one.display()),
+    };
+    format!(
+        "mpi.* needs the compiler of {what}, for it measures the library from inside, and {there}; on Debian the packages \
+         {packages} have it"
+    )
+}
+
+/// Which library a compiler is of, and its version.
+fn compiler(mpicc: &Path) -> Option<(Kind, String)> {
+    let open = said(mpicc, "--showme:version").and_then(|text| after(&text, "Open MPI "));
+    if let Some(version) = open {
+        return Some((Kind::Openmpi, format!("Open MPI {version}")));
+    }
+    let version = after(&said(mpicc, "-v")?, "MPICH version ")?;
+    Some((Kind::Mpich, format!("MPICH {version}")))
+}
+
+/// The word after others.
+fn after(text: &str, words: &str) -> Option<String> {
+    let rest = &text[text.find(words)? + words.len()..];
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+/// The launcher of the same library: beside the compiler, by the same suffix or by its own, or else in PATH.
+fn launcher(mpicc: &Path, kind: Kind) -> Option<PathBuf> {
+    let suffixed = format!("mpirun{}", kind.suffix());
+    let name = mpicc.file_name()?.to_str()?.replace("mpicc", "mpirun");
+    let beside = [&name, &suffixed].map(|name| Some(mpicc.with_file_name(name)));
+    let elsewhere = [&suffixed, "mpirun"].map(in_path);
+    let all = beside.into_iter().chain(elsewhere).flatten();
+    all.into_iter()
+        .find(|mpirun| said(mpirun, "--version").is_some_and(|text| launches(&text, kind)))
+}
+
+fn launches(version: &str, kind: Kind) -> bool {
+    let words: &[&str] = match kind {
+        Kind::Openmpi => &["Open MPI", "OpenRTE", "PRRTE"],
+        Kind::Mpich => &["HYDRA"],
+    };
+    words.iter().any(|word| version.contains(word))
+}
+
+/// What a program says to a word, on either stream; `None` if it cannot be run.
+fn said(program: &Path, word: &str) -> Option<String> {
+    let output = Command::new(program)
+        .arg(word)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let both = [output.stdout, output.stderr].concat();
+    Some(String::from_utf8_lossy(&both).into_owned())
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut all = env::split_paths(&path).map(|directory| directory.join(name));
+    all.find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_what_compilers_and_launchers_say() {
+        let open = "mpicc.openmpi: Open MPI 4.1.4 (Language: C)\n";
+        assert_eq!(after(open, "Open MPI ").as_deref(), Some("4.1.4"));
+        let mpich = "mpicc for MPICH version 4.0.2\nUsing built-in specs.";
+        assert_eq!(after(mpich, "MPICH version ").as_deref(), Some("4.0.2"));
+        assert_eq!(after("gcc version 12", "Open MPI "), None);
+        assert!(launches("mpirun.openmpi (OpenRTE) 4.1.4", Kind::Openmpi));
+        assert!(launches(
+            "HYDRA build details:\n Version: 4.0.2",
+            Kind::Mpich
+        ));
+        assert!(!launches("HYDRA build details:", Kind::Openmpi));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let text = no_compiler(Some(Kind::Mpich), &[]);
+        assert!(
+            text.contains("no mpicc in PATH") && text.contains("libmpich-dev"),
+            "{text}"
+        );
+        let text = no_compiler(Some(Kind::Openmpi), &[PathBuf::from("/usr/bin/mpicc")]);
+        assert!(
+            text.contains("/usr/bin/mpicc is of another library"),
+            "{text}"
+        );
+    }
+}

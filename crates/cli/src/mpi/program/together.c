@@ -1,0 +1,58 @@
+#define _GNU_SOURCE
+#include "suite.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Between agreeing on an instant and that instant. */
+static const double LEAD = 20000;
+
+int my_rank, world_size;
+
+void together_begin(void) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    /* By name: a library that was told to leave its shared memory alone may say that no two share a host. */
+    char here[MPI_MAX_PROCESSOR_NAME] = "", first[MPI_MAX_PROCESSOR_NAME] = "";
+    int length;
+    MPI_Get_processor_name(here, &length);
+    memcpy(first, here, sizeof first);
+    MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (largest_of_all(strcmp(here, first) != 0) > 0) {
+        if (my_rank == 0)
+            fprintf(stderr, "the processes are on several hosts, which have no clock in common; let mpirun use one host\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+/* A processor for this thread alone; threads that the library started keep those they have. Whether every process got one. */
+int take_seat(const struct plan *plan) {
+    int seated = 0;
+    if (plan->processor_count >= world_size) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(plan->processors[my_rank], &one);
+        seated = sched_setaffinity(0, sizeof one, &one) == 0;
+    }
+    return largest_of_all(!seated) == 0;
+}
+
+double largest_of_all(double mine) {
+    double largest;
+    MPI_Allreduce(&mine, &largest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return largest;
+}
+
+uint64_t start_together(void) {
+    uint64_t now, latest;
+    MPI_Barrier(MPI_COMM_WORLD);
+    now = clock_now();
+    MPI_Allreduce(&now, &latest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    while ((now = clock_now()) < latest || clock_nanos(now - latest) < LEAD)
+        ;
+    uint64_t lead = now - latest;
+    /* The agreed instant, not the one at which this process saw that it was past. */
+    double over = clock_nanos(lead) - LEAD;
+    return now - (uint64_t)((double)lead * over / clock_nanos(lead));
+}

@@ -1,0 +1,157 @@
+//! What a library is told, so that it takes one way and no other. All of it is in the record.
+
+use super::library::Kind;
+use crate::suite::target::Resolved;
+use std::fmt;
+
+/// How messages get from process to process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The software adapter, by UCX over verbs.
+    Software,
+    /// TCP over loopback, by UCX.
+    Tcp,
+    /// The library's own shared memory.
+    SharedMemory,
+}
+
+impl Way {
+    /// To a target; `None` where there is none.
+    pub fn to(target: &Resolved) -> Option<Way> {
+        match target.kind.as_str() {
+            "software" => Some(Way::Software),
+            "tcp" => Some(Way::Tcp),
+            "shm" => Some(Way::SharedMemory),
+            _ => None,
+        }
+    }
+}
+
+/// Arguments of the launcher and variables of its environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The launcher's.
+    pub arguments: Vec<&'static str>,
+    /// Names and values.
+    pub variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Settings {
+    /// Of a library for a way.
+    pub fn of(kind: Kind, way: Way) -> Settings {
+        let mut settings = match kind {
+            Kind::Openmpi => of_openmpi(way),
+            Kind::Mpich => of_mpich(way),
+        };
+        settings.variables.extend(of_ucx(way));
+        settings
+    }
+}
+
+fn of_openmpi(way: Way) -> Settings {
+    // More processes than processors are a measurement too, and each takes a processor of its own where there are enough.
+    let mut arguments = vec![
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "--mca",
+        "oob_tcp_if_include",
+        "lo",
+    ];
+    arguments.extend(match way {
+        Way::SharedMemory => [
+            "--mca",
+            "pml",
+            "ob1",
+            "--mca",
+            "btl",
+            "self,vader",
+            "--mca",
+            "osc",
+            "^ucx",
+        ]
+        .as_slice(),
+        Way::Software | Way::Tcp => &[
+            "--mca",
+            "pml",
+            "ucx",
+            "--mca",
+            "osc",
+            "ucx",
+            "--mca",
+            "opal_common_ucx_devices",
+            "any",
+            "--mca",
+            "opal_common_ucx_tls",
+            "any",
+            "--mca",
+            "btl",
+            "^openib,vader,tcp",
+        ],
+    });
+    Settings {
+        arguments,
+        // It refuses to start anything for root unless told twice; what is started here is ours.
+        variables: vec![
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        ],
+    }
+}
+
+fn of_mpich(way: Way) -> Settings {
+    let without_its_own = match way {
+        Way::SharedMemory => "0",
+        Way::Software | Way::Tcp => "1",
+    };
+    Settings {
+        arguments: vec!["-iface", "lo"],
+        variables: vec![("MPIR_CVAR_NOLOCAL", without_its_own)],
+    }
+}
+
+fn of_ucx(way: Way) -> Vec<(&'static str, &'static str)> {
+    let mut variables = vec![("UCX_WARN_UNUSED_ENV_VARS", "n")];
+    variables.extend(match way {
+        Way::Software => [("UCX_TLS", "rc_verbs,ud_verbs:aux")].as_slice(),
+        Way::Tcp => &[("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
+        // What the library's own shared memory leaves to UCX stays off the adapter.
+        Way::SharedMemory => &[("UCX_TLS", "posix,self")],
+    });
+    variables
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variables = self
+            .variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let arguments = self.arguments.iter().map(|word| (*word).to_owned());
+        let words: Vec<String> = variables
+            .chain(["mpirun".to_owned()])
+            .chain(arguments)
+            .collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_adapter_is_named_on_its_own_way_alone() {
+        for kind in [Kind::Openmpi, Kind::Mpich] {
+            for way in [Way::Software, Way::Tcp, Way::SharedMemory] {
+                let text = Settings::of(kind, way).to_string();
+                assert_eq!(text.contains("rc_verbs"), way == Way::Software, "{text}");
+                assert_eq!(
+                    text.contains("UCX_NET_DEVICES=lo"),
+                    way == Way::Tcp,
+                    "{text}"
+                );
+            }
+        }
+    }
+}
