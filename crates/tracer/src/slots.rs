@@ -14,6 +14,9 @@ use crate::state::STATE;
 use crate::text::{self, buffers, chain, length, list, name, places};
 use crate::{memory, objects, reading, words};
 
+/// More requests than a queue of any adapter takes.
+const LONGEST: usize = 1 << 20;
+
 /// The extended context around a context, if it has one.
 fn extended(context: *mut ibv_context) -> Option<*mut verbs_context> {
     // SAFETY: an open device.
@@ -107,14 +110,15 @@ slots! {
         in context.ops.post_send at (*qp).context
     => |result, told| {
         told.errno_value(result);
-        // SAFETY: the list that the program posted.
-        let requests: Vec<_> = unsafe { chain(wr, |wr| wr.next) }.collect();
-        // SAFETY: a queue pair, and a list that was just posted.
-        let words = unsafe { list(requests.iter().map(|wr| send_request(&*qp, wr))) };
+        let (taken, bad) = posted(told, wr, bad, |wr| wr.next);
+        // SAFETY: a queue pair, and requests that it took.
+        let mut words: Vec<_> = taken.iter().map(|wr| unsafe { send_request(&*qp, wr) }).collect();
+        words.extend(bad.map(|wr| {
+            format!("{{wr_id={:#x}, {}, {} buffers}}", wr.wr_id, words::request(wr.opcode), wr.num_sge)
+        }));
         // SAFETY: as above.
-        told.bytes = requests.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
-        refused(told, bad, wr, |wr| wr.next);
-        arguments!(told, "{}, {words}", name(Kind::Qp, qp));
+        told.bytes = taken.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
+        arguments!(told, "{}, {}", name(Kind::Qp, qp), list(words.iter()));
     }
 
     post_recv as "ibv_post_recv"(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
@@ -348,34 +352,49 @@ ending_slots! {
 /// Receives that were posted, as arguments and bytes.
 fn receives(told: &mut Told, result: c_int, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) {
     told.errno_value(result);
-    // SAFETY: the list that the program posted.
-    let requests: Vec<_> = unsafe { chain(wr, |wr| wr.next) }.collect();
-    let words = requests.iter().map(|wr| {
-        // SAFETY: as above.
+    let (taken, bad) = posted(told, wr, bad, |wr| wr.next);
+    let words = taken.iter().map(|wr| {
+        // SAFETY: a request that the queue took.
         let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
         format!("{{wr_id={:#x}, {places}}}", wr.wr_id)
     });
-    told.arguments = list(words);
+    let bad = bad.map(|wr| format!("{{wr_id={:#x}, {} buffers}}", wr.wr_id, wr.num_sge));
+    told.arguments = list(words.chain(bad));
     // SAFETY: as above.
-    told.bytes = requests
+    let lengths = taken
         .iter()
-        .map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) }))
-        .sum();
-    refused(told, bad, wr, |wr| wr.next);
+        .map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) }));
+    told.bytes = lengths.sum();
 }
 
-/// Says which request of the list was refused.
-fn refused<T: 'static>(told: &mut Told, bad: *mut *mut T, first: *mut T, next: fn(&T) -> *mut T) {
-    if told.succeeded() || bad.is_null() {
-        return;
+/// The requests of a list that the queue took, and the one that it refused: what that one points to may be nonsense, and
+/// whether there are others behind it nobody has looked.
+fn posted<T: 'static>(
+    told: &mut Told,
+    first: *mut T,
+    bad: *mut *mut T,
+    next: fn(&T) -> *mut T,
+) -> (Vec<&'static T>, Option<&'static T>) {
+    // SAFETY: the list that the program posted.
+    let list = unsafe { chain(first, next) };
+    if told.succeeded() {
+        return (list.collect(), None);
+    }
+    if bad.is_null() {
+        return (Vec::new(), None);
     }
     // SAFETY: set by the call that failed, to one of the list.
     let bad = unsafe { *bad };
-    // SAFETY: the list that the program posted.
-    let place = unsafe { chain(first, next) }.position(|wr| ptr::from_ref(wr) == bad.cast_const());
-    if let Some(place) = place {
-        told.with(format_args!("(request {place})"));
+    let mut taken = Vec::new();
+    for request in list.take(LONGEST) {
+        if ptr::from_ref(request) == bad.cast_const() {
+            told.with(format_args!("(request {})", taken.len()));
+            return (taken, Some(request));
+        }
+        taken.push(request);
     }
+    // It names none of the list.
+    (Vec::new(), None)
 }
 
 /// Where a window is bound to.

@@ -47,7 +47,7 @@ pub unsafe fn chain<T: 'static>(
     next: fn(&T) -> *mut T,
 ) -> impl Iterator<Item = &'static T> {
     std::iter::from_fn(move || {
-        // SAFETY: by the caller's promise; a list that ends in itself ends nowhere else either.
+        // SAFETY: by the caller's promise.
         let this = unsafe { request.as_ref() }?;
         request = next(this);
         Some(this)
