@@ -32,7 +32,7 @@ pub struct Entry {
     /// The GID: an IPv6 address, or an IPv4 address mapped into one.
     pub gid: ibv_gid,
     /// Whether packets can be sent from it. The link-local GID that stands for a hardware address is none of the
-    /// interface's addresses where IPv6 is off, and an IPv6 address is none as long as it may be somebody else's, too.
+    /// interface's addresses where IPv6 is off.
     pub is_address: bool,
 }
 
@@ -125,11 +125,6 @@ impl Interface {
         self.position(|entry| entry.gid == gid)
     }
 
-    /// Whether both have the same GIDs in the same places, and the same of them can be used.
-    pub(super) fn has_gids_of(&self, other: &Interface) -> bool {
-        self.table == other.table
-    }
-
     fn position(&self, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
         let is_it = |entry: &Option<Entry>| entry.as_ref().is_some_and(&is_it);
         self.table.iter().position(is_it)
@@ -157,7 +152,7 @@ fn choose<'a>(all: &'a [Description], wanted: &str) -> Option<&'a Description> {
 fn table(description: &Description) -> Vec<Entry> {
     let of = |address: Ipv6Addr| Entry {
         gid: ibv_gid::from_bytes(address.octets()),
-        is_address: !description.tentative.contains(&address),
+        is_address: true,
     };
     let (mut local, mut v4, mut v6) = (Vec::new(), Vec::new(), Vec::new());
     for address in &description.addresses {
@@ -222,7 +217,6 @@ pub(super) mod tests {
             hardware: [2, 0, 0, 0, 0, 9],
             mtu: 1500,
             addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
-            tentative: Vec::new(),
         }
     }
 
@@ -256,25 +250,6 @@ pub(super) mod tests {
         ] {
             assert_eq!(index(destination), Some(expected), "{destination}");
         }
-    }
-
-    #[test]
-    fn nothing_is_sent_from_an_address_that_may_be_somebody_elses() {
-        let usable = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1"]);
-        let mut looking = usable.clone();
-        looking.tentative = vec!["fe80::1".parse().unwrap(), "fd00::1".parse().unwrap()];
-        let towards = |interface: &Interface, destination: &str| {
-            let ip: Ipv6Addr = destination.parse().unwrap();
-            interface.index_towards(ibv_gid::from_bytes(ip.octets()))
-        };
-        let before = Interface::of(&looking).unwrap();
-        let after = before.successor(&[usable]);
-        assert_eq!(before.gids(), after.gids());
-        for (destination, place) in [("fe80::9", 0), ("fd00::9", 2)] {
-            assert_eq!(towards(&before, destination), None, "{destination}");
-            assert_eq!(towards(&after, destination), Some(place), "{destination}");
-        }
-        assert_eq!(towards(&before, "::ffff:10.0.0.9"), Some(1));
     }
 
     #[test]

@@ -27,9 +27,6 @@ pub struct Description {
     pub mtu: u32,
     /// Its addresses, in the kernel's order.
     pub addresses: Vec<IpAddr>,
-    /// Those of them that nothing can be sent from: the kernel is still looking whether they are somebody else's, too, or
-    /// has found that they are (RFC 4862, 5.4).
-    pub tentative: Vec<Ipv6Addr>,
 }
 
 /// All interfaces, in the kernel's order.
@@ -63,7 +60,6 @@ pub fn all() -> Result<Vec<Description>> {
                 hardware: [0; 6],
                 mtu: mtu(name).unwrap_or(0),
                 addresses: Vec::new(),
-                tentative: Vec::new(),
             });
             found.len() - 1
         });
@@ -72,28 +68,7 @@ pub fn all() -> Result<Vec<Description>> {
     }
     // SAFETY: from getifaddrs, and not used any more.
     unsafe { libc::freeifaddrs(first) };
-    // Where there is no such file, IPv6 or all of /proc is missing. Without the latter an address counts as one that can be
-    // used, and who sends from it too early is told so by the kernel.
-    let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
-    for (index, address) in table.lines().filter_map(tentative) {
-        let its = found.iter_mut().find(|one| one.index == index);
-        if let Some(its) = its.filter(|one| one.addresses.contains(&address.into())) {
-            its.tentative.push(address);
-        }
-    }
     Ok(found)
-}
-
-/// The interface and the address of a line of if_inet6, if nothing can be sent from it. The columns, all in hexadecimal:
-/// address, interface, length of the prefix, scope, flags (proc_pid_net(5)); then the name.
-fn tentative(line: &str) -> Option<(u32, Ipv6Addr)> {
-    let mut columns = line.split_ascii_whitespace();
-    let address = u128::from_str_radix(columns.next()?, 16).ok()?;
-    let index = u32::from_str_radix(columns.next()?, 16).ok()?;
-    let flags = u32::from_str_radix(columns.nth(2)?, 16).ok()?;
-    // One that is optimistic can be used while the kernel looks (RFC 4429).
-    let is_tentative = flags & libc::IFA_F_TENTATIVE != 0 && flags & libc::IFA_F_OPTIMISTIC == 0;
-    is_tentative.then(|| (index, Ipv6Addr::from(address)))
 }
 
 /// # Safety
@@ -153,24 +128,6 @@ fn mtu(name: &CStr) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_that_is_still_looked_for_is_tentative() {
-        let line =
-            |flags: &str| format!("fe80000000000000b8cbfffffe2d7a10 0b 40 20 {flags}       d0");
-        let address: Ipv6Addr = "fe80::b8cb:ffff:fe2d:7a10".parse().unwrap();
-        // Tentative; so, and found to be somebody else's.
-        for flags in ["40", "c0", "48", "c8"] {
-            assert_eq!(tentative(&line(flags)), Some((11, address)), "{flags}");
-        }
-        // Permanent; without a search; temporary and optimistic.
-        for flags in ["80", "82", "45", "00"] {
-            assert_eq!(tentative(&line(flags)), None, "{flags}");
-        }
-        for broken in ["", "fe80 0b 40 20", "g 0b 40 20 40 d0"] {
-            assert_eq!(tentative(broken), None, "{broken}");
-        }
-    }
 
     #[test]
     fn an_interface_is_listed_once_with_all_its_addresses() {
