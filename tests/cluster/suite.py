@@ -64,7 +64,8 @@ def cases() -> list[Case]:
         Case("packets of a class", "Open MPI", on_hosts(marked)),
         Case("evaluate --quick", "Open MPI", on_hosts(partial(evaluate, openmpi))),
         Case("rfcp of 1 GiB", "there and back", on_hosts(copies, mtu=9000)),
-        *([Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"]))))] if WHOLE else []),
+        *([Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"])))),
+           Case("a task hangs", "srun --kill-on-bad-exit", on_hosts(hung))] if WHOLE else []),
     ]
 
 
@@ -167,6 +168,27 @@ def marked(hosts: Hosts) -> Outcome:
     if known["traffic class"] != CLASS or "RoCE v2" not in known["GID"] or "10.9.0.1" not in known["GID"]:
         return failed(f"the record says {known}")
     return passed(f"class {', '.join(seen)}; {known['GID']}")
+
+
+def hung(hosts: Hosts) -> Outcome:
+    """A task that hangs for good costs the benchmark at which it was; the step ends as its user asked for."""
+    out = hosts.place.directory / "out"
+    # It stops itself when process 0 has measured something.
+    stops = (f'if [ "$SLURM_PROCID" = 3 ]; then (until grep -q record.:.point {out}/results.jsonl; do sleep 0.1; done; '
+             'kill -STOP $$) & fi; exec "$@"')
+    command = [str(VERBENA), "bench", "multi-pair.write-latency", "latency.write", "--launches", "1", "--sizes", "8,64,512,4096",
+               "--pairs", "2", "--mode", "free", "--out", str(out)]
+    ended = srun(["--ntasks=4", "--kill-on-bad-exit"], hosts, ["sh", "-c", stops, "sh", *command])
+    if ended.status in (0, None):
+        return failed(f"{ended.describe()}, expected a failure", ended.evidence())
+    found = records(out)
+    failures = {one["benchmark"]: one["reason"] for one in found if one["record"] == "failure"}
+    if "process 3" not in failures.get("multi-pair.write-latency", ""):
+        return failed(f"the failures are {failures}", ended.evidence())
+    measured_then = [one for one in found if one["record"] == "point" and one["benchmark"] == "latency.write"]
+    if not measured_then or found[-1].get("outcome") != "complete":
+        return failed(f"after it {len(measured_then)} points were measured, and it ended as {found[-1]}", ended.evidence())
+    return passed(f"{ended.seconds:.0f} s")
 
 
 def evaluate(start: Starts, hosts: Hosts) -> Outcome:

@@ -133,6 +133,27 @@ def hung(place: Place) -> Outcome:
     return passed(f"{ended.seconds:.0f} s")
 
 
+def hung_first(place: Place) -> Outcome:
+    """Process 0 keeps the exchange and the results: where it hangs the others end, and say so; what it wrote can be read."""
+    out = place.directory / "out"
+    job = place.start("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3", str(VERBENA), "bench",
+                                 "latency.write", "--sizes", "8,64,512,4096", "--launches", "100", "--out", str(out)])
+    deadline = time.monotonic() + SECONDS
+    said(out, POINT, job, deadline)
+    first = [pid for pid in descendants(job.pid) if rank(pid) == "0"]
+    if len(first) != 1:
+        return failed(f"the processes of rank 0 are {first}", job.output())
+    os.kill(first[0], signal.SIGSTOP)
+    # Nobody wakes it up: mpirun ends all when one of them has failed.
+    ended = job.finish(deadline)
+    if ended.status in (0, None):
+        return failed(f"{ended.describe()}, expected a failure", ended.evidence())
+    if "process 0, which keeps the exchange and the results, has not answered for 30 s" not in ended.output:
+        return failed("nobody says that process 0 hangs", ended.evidence())
+    read = place.run("report", [str(VERBENA), "report", str(out), "--out", str(place.directory / "report.html")], SECONDS)
+    return passed(f"{ended.seconds:.0f} s") if read.succeeded else failed(read.describe(), read.evidence())
+
+
 def descendants(pid: int) -> list[int]:
     """Processes that a process started, and those that they did."""
     started = children(pid)

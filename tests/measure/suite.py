@@ -3,6 +3,7 @@ the report as a browser shows it."""
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 from harness.case import Case
@@ -10,6 +11,8 @@ from harness.requirement import Tool
 
 from . import command_line, comparing, ends, figures, hostile, jobs, models, pages, wrong_input
 
+# By night also what waits for long.
+WHOLE = bool(os.environ.get("MEASURE_WHOLE"))
 TITLE = "verbena bench, evaluate, report, compare, sweep and calibrate"
 REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
             Tool("chromium", "chromium"), Tool("unshare", "util-linux")]
@@ -23,6 +26,7 @@ def cases() -> list[Case]:
         Case("job of MPICH", "", partial(jobs.mpi, ["mpirun.mpich"])),
         Case("a job among strangers", "Open MPI", jobs.strangers),
         Case("a hung process costs a job its own piece", "Open MPI", jobs.hung),
+        *([Case("process 0 of a job hangs", "Open MPI", jobs.hung_first)] if WHOLE else []),
         Case("a job too small for patterns", "Open MPI", jobs.too_small),
         Case("a job begins no launch that would end too late", "Open MPI", jobs.timely),
         Case("figures that once were wrong", "", figures.once_wrong),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use verbena_fabric::FabricKind;
-use verbena_fabric::verbs::{JobGroup, OpenRequest, Patience, VerbsProcess, overhead};
+use verbena_fabric::verbs::{JobGroup, OpenRequest, Patience, Rail, VerbsProcess, overhead};
 use verbena_measure::clock::Clock;
 use verbena_measure::processors;
 use verbena_verbs::Library;
@@ -19,10 +19,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let group = JobGroup::alone(clock.clone(), patience.clone());
     let request = OpenRequest {
         kind: FabricKind::Software,
-        device: None,
-        port: 1,
+        rails: vec![Rail {
+            device: None,
+            port: 1,
+        }],
         gid_index: None,
         marks: Default::default(),
+        ordering: Default::default(),
     };
     let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, patience)?;
     let found = overhead(&process)?;

@@ -1,5 +1,6 @@
 //! What a fabric can do, as data: a workload asks before it posts, and a result records it.
 
+use crate::rails::Rails;
 use verbena_measure::bus::Bus;
 
 /// Which of the three kinds of fabric this is, or a fabric for tests.
@@ -95,4 +96,6 @@ pub struct Capabilities {
     pub max_message: u64,
     /// The link, where there is one between the processes. `None` for a path through memory.
     pub link: Option<Link>,
+    /// Ports like this one that pairs take in turn.
+    pub rails: Rails,
 }

@@ -18,6 +18,15 @@ pub trait Group {
     fn address_of(&self, _rank: usize) -> Option<IpAddr> {
         None
     }
+    /// The pairs of the job, each of two ranks: between the first two nodes where there are two, else neighbours.
+    fn pairing(&self) -> Vec<[usize; 2]> {
+        let on = |node: usize| (0..self.size()).filter(move |&rank| self.node_of(rank) == node);
+        let across: Vec<[usize; 2]> = on(0).zip(on(1)).map(|(a, b)| [a, b]).collect();
+        if !across.is_empty() {
+            return across;
+        }
+        (0..self.size() / 2).map(|k| [2 * k, 2 * k + 1]).collect()
+    }
     /// Everybody's bytes, in the order of ranks: connection data and results. Not for what is timed.
     async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Nobody leaves before all of `members` came. As fine-grained as the fabric can: shared memory between processes

@@ -50,6 +50,7 @@ pub mod model;
 pub mod operation;
 pub mod pair;
 pub mod planted;
+pub mod rails;
 pub mod region;
 mod seam;
 pub mod verbs;
@@ -63,5 +64,6 @@ pub use operation::{
     Destination, Operation, Placement, ReceiveRequest, Remote, Signal, Slice, WorkRequest,
 };
 pub use pair::{Endpoint, PairRequest, QueuePair, SharedReceive, SharedReceiveRequest, Transport};
+pub use rails::Rails;
 pub use region::{Access, BufferRequest, Location, Region, RemoteRegion};
 pub use seam::{Fabric, QueueRequest, Seat};

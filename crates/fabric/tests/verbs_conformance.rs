@@ -10,7 +10,7 @@ use verbena_fabric::FabricKind;
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
 use verbena_fabric::executor::block_on;
 use verbena_fabric::verbs::{
-    Hub, JobGroup, JobPlacement, OpenRequest, Patience, Rendezvous, Secret, VerbsProcess,
+    Hub, JobGroup, JobPlacement, OpenRequest, Patience, Rail, Rendezvous, Secret, VerbsProcess,
     connect_to_hub,
 };
 use verbena_measure::clock::Clock;
@@ -89,10 +89,13 @@ fn a_process() {
     );
     let request = OpenRequest {
         kind: FabricKind::Software,
-        device: None,
-        port: 1,
+        rails: vec![Rail {
+            device: None,
+            port: 1,
+        }],
         gid_index: None,
         marks: Default::default(),
+        ordering: Default::default(),
     };
     let library = Library::open(library).unwrap();
     let process = VerbsProcess::open(&library, &request, group, clock, patience).unwrap();

@@ -228,13 +228,7 @@ impl<F: Fabric> Context<'_, F> {
 
     /// Pairs of ranks: across the first two nodes where there are two, else neighbours.
     pub fn pairing(&self) -> Vec<[usize; 2]> {
-        let group = self.fabric.group();
-        let on = |node: usize| (0..group.size()).filter(move |&rank| group.node_of(rank) == node);
-        let across: Vec<[usize; 2]> = on(0).zip(on(1)).map(|(a, b)| [a, b]).collect();
-        if !across.is_empty() {
-            return across;
-        }
-        (0..group.size() / 2).map(|k| [2 * k, 2 * k + 1]).collect()
+        self.fabric.group().pairing()
     }
 
     /// Whether pairs are on one node, so that what bounds memory bounds them; across nodes there is a network in between.

@@ -33,7 +33,7 @@ pub fn environment(target: &Resolved) -> Result<Vec<(String, std::ffi::OsString)
                 .collect()
         }
     };
-    variables.push(("RFIO_DEVICE".to_owned(), target.device.clone().into()));
+    variables.push(("RFIO_DEVICE".to_owned(), target.device().into()));
     Ok(variables)
 }
 

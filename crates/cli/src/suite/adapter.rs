@@ -13,13 +13,13 @@ pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, St
         return BTreeMap::new();
     }
     let ask = || -> Result<BTreeMap<String, String>> {
-        let device = Library::open(&target.library)?.device(Some(&target.device))?;
+        let device = Library::open(&target.library)?.device(Some(target.device()))?;
         of_port(target, gid_index, &*device.open()?)
     };
     // An adapter that cannot be asked cannot be measured, and the measurement says why.
     let mut known = ask().unwrap_or_default();
     known.extend(library().map(|path| ("libibverbs".to_owned(), path)));
-    let directory = directory_of(&target.device);
+    let directory = directory_of(target.device());
     if target.kind == "hardware" {
         let bus = Bus::of(&directory).map(|bus| bus.to_string());
         known.extend(bus.map(|bus| ("bus".to_owned(), bus)));
@@ -46,10 +46,10 @@ fn of_port(
     context: &Context,
 ) -> Result<BTreeMap<String, String>> {
     let attributes = context.attributes()?;
-    let port = context.port(target.port)?;
-    let index = gid_index.map_or_else(|| context.routed_gid_index(target.port), Ok)?;
-    let gid = context.gid(target.port, index)?;
-    let kind = context.gid_kind(target.port, index);
+    let port = context.port(target.port())?;
+    let index = gid_index.map_or_else(|| context.routed_gid_index(target.port()), Ok)?;
+    let gid = context.gid(target.port(), index)?;
+    let kind = context.gid_kind(target.port(), index);
     let kind = kind.map_or(String::new(), |kind| format!(", {kind}"));
     let layer = if port.ethernet {
         "Ethernet"
@@ -57,8 +57,10 @@ fn of_port(
         "InfiniBand"
     };
     let gigabits = f64::from(port.lanes) * f64::from(port.lane_megabits) / 1e3;
+    let device: Vec<String> = target.ports.iter().map(ToString::to_string).collect();
+    let device = device.join(", ");
     let known = [
-        ("device", format!("{} port {}", target.device, target.port)),
+        ("device", device),
         (
             "part",
             format!("{:#06x}:{}", attributes.vendor, attributes.part),

@@ -11,7 +11,7 @@ use super::session::{Session, failure, take_unreachable, unreachable};
 use crate::failure::Failure;
 use std::cell::RefCell;
 use std::time::Instant;
-use verbena_fabric::verbs::VerbsProcess;
+use verbena_fabric::verbs::{AT_EXCHANGE, VerbsProcess};
 use verbena_fabric::{Error, Fabric, Group, executor};
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_report::schema::Line;
@@ -74,6 +74,7 @@ impl Session<'_> {
         let names = fitting.iter().map(|one| one.name);
         let mut progress = Progress::new(names.filter(|_| job.rank == 0), launches);
         let mut ended = Ended::Well;
+        let mut given_up = false;
         let started = Instant::now();
         'all: for number in 0..launches {
             match self.fits(&fabric, started, number) {
@@ -84,7 +85,7 @@ impl Session<'_> {
                     break;
                 }
                 Err(error) => {
-                    ended = Ended::Failed(error.to_string());
+                    ended = Ended::Failed(reason(&error, job));
                     break;
                 }
             }
@@ -109,11 +110,12 @@ impl Session<'_> {
                     }
                     // One that hangs costs its piece of the measurement. The others know each other, and go on.
                     Err(error @ Error::PeerLost { .. }) => {
+                        given_up = true;
                         tell(failure(benchmark, number, error.to_string()));
                         fabric = match without_the_hung(fabric, task) {
                             Ok(left) => left,
                             Err(error) => {
-                                ended = Ended::Failed(error.to_string());
+                                ended = Ended::Failed(reason(&error, job));
                                 break 'all;
                             }
                         };
@@ -122,12 +124,18 @@ impl Session<'_> {
                         lacking.iter().for_each(|one| tell(too_few(one, size)));
                     }
                     Err(error) => {
-                        ended = Ended::Failed(error.to_string());
+                        ended = Ended::Failed(reason(&error, job));
                         break 'all;
                     }
                 }
                 progress.end();
             }
+        }
+        if given_up && job.rank == 0 {
+            eprintln!(
+                "verbena: a process that was given up may hang still, and its launcher may wait for it: `scancel` ends a step, \
+                 `srun --kill-on-bad-exit` would have"
+            );
         }
         match trouble.into_inner() {
             Some(failure) => Err(failure),
@@ -140,6 +148,21 @@ impl Session<'_> {
         let mine = [u8::from(self.is_too_late(started, number))];
         let all = executor::block_on(fabric.group().all_gather(&mine))?;
         Ok(all.first().is_none_or(|first| first[..] != [1]))
+    }
+}
+
+/// Why a job ended, for its user. Of a silence at the exchange only process 0 can be the cause, which keeps it.
+fn reason(error: &Error, job: &Job) -> String {
+    match error {
+        Error::Stalled {
+            what: AT_EXCHANGE,
+            waited,
+        } if job.rank != 0 => format!(
+            "process 0, which keeps the exchange and the results, has not answered for {} s: it hangs, or its host is gone; \
+             what it wrote before is in its --out directory",
+            waited.as_secs()
+        ),
+        other => other.to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::job::Job;
 use super::options::MeasureOptions;
+use super::ports;
 use super::session::Session;
 use super::target::Found;
 use super::virtual_session::VirtualSession;
@@ -40,7 +41,7 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
     options.check_route()?;
     let mut all: Vec<Found> = Vec::new();
     for target in &options.targets {
-        let found = target.find(&options.profiles)?;
+        let mut found = target.find(&options.profiles)?;
         if all
             .iter()
             .any(|other| other.directory() == found.directory())
@@ -51,14 +52,17 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
         if let Found::Adapter(adapter) = &found
             && !adapter.is_adapter()
         {
-            if options.gid_index.is_some() || options.route.is_given() {
+            if options.gid_index.is_some() || options.route.is_given() || options.ports.is_some() {
                 let text = format!(
-                    "--gid-index and the marks of packets are for adapters, and {} has none",
+                    "--gid-index, --ports and the marks of packets are for adapters, and {} has none",
                     adapter.kind
                 );
                 return Err(Failure::Input(text));
             }
-        } else if let Found::Adapter(adapter) = &found {
+        } else if let Found::Adapter(adapter) = &mut found {
+            if let Some(names) = &options.ports {
+                ports::choose(adapter, names)?;
+            }
             if let Some(index) = options.gid_index {
                 adapter.check_gid(index)?;
             }

@@ -13,6 +13,7 @@ pub mod meeting;
 pub mod options;
 pub mod plan;
 mod pmi;
+pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod route;

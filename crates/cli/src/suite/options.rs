@@ -1,5 +1,6 @@
 //! The options that `bench` and `evaluate` share.
 
+use super::ports::PortName;
 use super::route::RouteOptions;
 use super::target::Target;
 use crate::failure::Failure;
@@ -31,6 +32,14 @@ pub struct MeasureOptions {
 
     #[command(flatten)]
     pub route: RouteOptions,
+
+    /// Ports that pairs take in turn, of one adapter or several, such as 1,2 or mlx5_0:1,mlx5_1:1 [default: the target's one]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub ports: Option<Vec<PortName>>,
+
+    /// Let what peers write reach memory in another order than it was sent in, as adapters and buses may that know how
+    #[arg(long)]
+    pub relaxed_ordering: bool,
 
     /// Launches of each benchmark: new processes, queue pairs and buffers [default: 5; 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -122,12 +131,21 @@ impl MeasureOptions {
     /// Refuses what is for adapters where all are models.
     pub fn check_route(&self) -> Result<(), Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
-        match self.route.is_given() && self.targets.iter().all(is_model) {
-            true => Err(Failure::Input(
-                "--traffic-class, --service-level and --pkey are for adapters; a model has one class of packets".to_owned(),
-            )),
-            false => Ok(()),
+        let refused = |text: &str| Err(Failure::Input(text.to_owned()));
+        if !self.targets.iter().all(is_model) {
+            return Ok(());
         }
+        if self.route.is_given() {
+            return refused(
+                "--traffic-class, --service-level and --pkey are for adapters; a model has one class of packets",
+            );
+        }
+        if self.ports.is_some() || self.relaxed_ordering {
+            return refused(
+                "--ports and --relaxed-ordering are for adapters; what a model has of ports and buses its profile says",
+            );
+        }
+        Ok(())
     }
 
     /// Refuses profile options where nothing is a model.

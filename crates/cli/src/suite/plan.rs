@@ -24,6 +24,8 @@ pub struct Task {
     pub gid_index: Option<u8>,
     /// How packets are marked.
     pub route: RouteOptions,
+    /// Whether what peers write may reach memory in another order.
+    pub relaxed_ordering: bool,
     /// Launches of each benchmark.
     pub launches: u32,
     /// `quick` or `full`.
@@ -100,6 +102,7 @@ impl Task {
             target,
             gid_index: options.gid_index,
             route: options.route.clone(),
+            relaxed_ordering: options.relaxed_ordering,
             launches: options.launches(),
             effort: options.effort().to_owned(),
             sizes: options.sizes.clone(),

@@ -1,12 +1,13 @@
 //! A process of a benchmark: opens the adapter, joins the job, runs, tells.
 
 use super::plan::Task;
+use super::ports::Port;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_fabric::verbs::{
-    Hosts, JobGroup, OpenRequest, Patience, Rendezvous, VerbsProcess, connect_to_hub,
+    Hosts, JobGroup, OpenRequest, Ordering, Patience, Rendezvous, VerbsProcess, connect_to_hub,
 };
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
@@ -71,10 +72,13 @@ pub fn open_among(
 fn request(task: &Task) -> OpenRequest {
     OpenRequest {
         kind: task.target.fabric_kind(),
-        device: Some(task.target.device.clone()),
-        port: task.target.port,
+        rails: task.target.ports.iter().map(Port::rail).collect(),
         gid_index: task.gid_index,
         marks: task.route.marks(),
+        ordering: match task.relaxed_ordering {
+            true => Ordering::Relaxed,
+            false => Ordering::Strict,
+        },
     }
 }
 

@@ -88,8 +88,8 @@ impl RouteOptions {
             Failure::Input(format!("--pkey {key:#06x} cannot be used: {error}"))
         };
         let ask = || {
-            let device = Library::open(&target.library)?.device(Some(&target.device))?;
-            device.open()?.partition(target.port, key)
+            let device = Library::open(&target.library)?.device(Some(target.device()))?;
+            device.open()?.partition(target.port(), key)
         };
         ask().map(drop).map_err(|error| refused(&error))
     }

@@ -33,6 +33,11 @@ const PACE: Duration = Duration::from_millis(30);
 /// Bytes that are copied at a time for the bound of streams over buffers in turn.
 const IN_TURN: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
+/// For the record.
+fn relaxed() -> (String, String) {
+    ("ordering of writes".to_owned(), "relaxed".to_owned())
+}
+
 /// What to run.
 pub struct Session<'a> {
     /// The benchmarks, in order.
@@ -78,12 +83,13 @@ impl Session<'_> {
         if first {
             known.extend(adapter::describe(&self.target, self.options.gid_index));
             known.extend(self.options.route.described());
+            known.extend(self.options.relaxed_ordering.then(relaxed));
         }
         let run = Run {
             schema: VERSION,
             label: self.options.label_of(self.target.label()),
             fabric: self.target.kind.clone(),
-            device: self.target.device.clone(),
+            device: self.target.device().to_owned(),
             command: self.command.clone(),
             started: SystemTime::now()
                 .duration_since(UNIX_EPOCH)

@@ -1,6 +1,7 @@
 //! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; and what message-passing libraries
 //! have without an adapter, `tcp` and `shm`.
 
+use super::ports::Port;
 use super::virtual_session::ModelTarget;
 use crate::failure::Failure;
 use crate::launch::libraries::Libraries;
@@ -98,10 +99,8 @@ pub struct Resolved {
     pub kind: String,
     /// The library to load; none without an adapter.
     pub library: PathBuf,
-    /// The device.
-    pub device: String,
-    /// The port.
-    pub port: u8,
+    /// The ports, of which pairs take one in turn: one as a rule.
+    pub ports: Vec<Port>,
 }
 
 impl Resolved {
@@ -110,9 +109,21 @@ impl Resolved {
         Found::Adapter(Resolved {
             kind: kind.to_owned(),
             library: PathBuf::new(),
-            device: device.to_owned(),
-            port: 0,
+            ports: vec![Port {
+                device: device.to_owned(),
+                number: 0,
+            }],
         })
+    }
+
+    /// The first port's device.
+    pub fn device(&self) -> &str {
+        self.ports.first().map_or("", |port| &port.device)
+    }
+
+    /// The first port.
+    pub fn port(&self) -> u8 {
+        self.ports.first().map_or(0, |port| port.number)
     }
 
     /// Whether there is an adapter, and not only a way for a library's messages.
@@ -130,27 +141,26 @@ impl Resolved {
 
     /// Refuses an index at which the port has no identifier.
     pub fn check_gid(&self, index: u8) -> Result<(), Failure> {
-        let ask = || {
-            let device = Library::open(&self.library)?.device(Some(&self.device))?;
-            device.open()?.gid(self.port, index)
-        };
         let none = |error: &dyn std::fmt::Display| {
             Failure::Input(format!("--gid-index {index} cannot be used: {error}"))
         };
-        let gid = ask().map_err(|error| none(&error))?;
-        match gid.0 == [0; 16] {
-            true => Err(none(&format!(
-                "port {} of {} has no identifier there",
-                self.port, self.device
-            ))),
-            false => Ok(()),
+        for port in &self.ports {
+            let ask = || {
+                let device = Library::open(&self.library)?.device(Some(&port.device))?;
+                device.open()?.gid(port.number, index)
+            };
+            let gid = ask().map_err(|error| none(&error))?;
+            if gid.0 == [0; 16] {
+                return Err(none(&format!("{port} has no identifier there")));
+            }
         }
+        Ok(())
     }
 
     /// For legends and directories.
     pub fn label(&self) -> String {
         match self.kind.as_str() {
-            "hardware" => self.device.clone(),
+            "hardware" => self.device().to_owned(),
             other => other.to_owned(),
         }
     }
@@ -212,8 +222,10 @@ impl Target {
         Ok(Found::Adapter(Resolved {
             kind: kind.to_owned(),
             library,
-            device,
-            port,
+            ports: vec![Port {
+                device,
+                number: port,
+            }],
         }))
     }
 }

@@ -10,6 +10,7 @@ use crate::executor::until;
 use crate::group::Group;
 use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
+use crate::rails::Rails;
 use crate::region::{Access, BufferRequest};
 use crate::seam::{Fabric, QueueRequest, Seat};
 use std::cell::{Cell, RefCell};
@@ -65,6 +66,7 @@ impl InstantProcess {
                 max_reads: 16,
                 max_message: 1 << 30,
                 link: None,
+                rails: Rails::single(),
             },
             clock: ClockSource {
                 name: "virtual",

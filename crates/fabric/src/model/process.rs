@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
+use crate::rails::Rails;
 use crate::region::{Access, BufferRequest, Location};
 use crate::seam::{Fabric, QueueRequest};
 use std::cell::{Cell, RefCell};
@@ -150,6 +151,7 @@ fn capabilities(system: &System) -> Capabilities {
             packet_overhead: link.packet_overhead.0 as u32,
             bus: None,
         }),
+        rails: Rails::single(),
     }
 }
 

@@ -10,3 +10,14 @@ pub struct Marks {
     /// Partition, by its P_Key; the first of the port's table without.
     pub partition: Option<u16>,
 }
+
+/// In which order what peers write into a region may reach memory, as far as the bus is concerned (`ibv_reg_mr(3)`,
+/// `IBV_ACCESS_RELAXED_ORDERING`). A completion is never seen before its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ordering {
+    /// As it was written.
+    #[default]
+    Strict,
+    /// As the bus likes.
+    Relaxed,
+}

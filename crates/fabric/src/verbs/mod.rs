@@ -16,14 +16,14 @@ mod process;
 mod queues;
 mod seats;
 
-pub use exchange::{Hub, Rendezvous, Secret, connect_to_hub};
+pub use exchange::{AT_EXCHANGE, Hub, Rendezvous, Secret, connect_to_hub};
 pub use hosts::Hosts;
 pub use job::{JobGroup, Placement as JobPlacement};
-pub use marks::Marks;
+pub use marks::{Marks, Ordering};
 pub use memory::{VerbsBuffer, VerbsRegion};
 pub use overhead::{Overhead, overhead};
 pub use patience::{Patience, StopFlag};
-pub use process::{OpenRequest, VerbsProcess};
+pub use process::{OpenRequest, Rail, VerbsProcess};
 pub use queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive};
 
 use crate::error::Error;

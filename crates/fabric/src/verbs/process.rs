@@ -1,7 +1,7 @@
 //! A process with an adapter reached through verbs.
 
 use super::job::JobGroup;
-use super::marks::Marks;
+use super::marks::{Marks, Ordering};
 use super::memory::{Registered, VerbsBuffer, VerbsRegion};
 use super::patience::Patience;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::executor;
 use crate::group::Group;
 use crate::pair::{Endpoint, PairRequest, SharedReceive, SharedReceiveRequest, Transport};
+use crate::rails::Rails;
 use crate::region::{Access, BufferRequest, Location};
 use crate::seam::{Fabric, QueueRequest, Seat};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -39,20 +40,49 @@ const QUEUE_KEY: u32 = 0x1111_1111;
 pub struct OpenRequest {
     /// What results call it.
     pub kind: FabricKind,
-    /// Device name; the first device without.
-    pub device: Option<String>,
-    /// Port.
-    pub port: u8,
+    /// The ports; pairs take them in turn.
+    pub rails: Vec<Rail>,
     /// Index of the port's identifier used for global routes; the one that other hosts reach without.
     pub gid_index: Option<u8>,
     /// How packets are marked.
     pub marks: Marks,
+    /// In which order what peers write may reach memory.
+    pub ordering: Ordering,
 }
 
-impl OpenRequest {
+/// A port of a device.
+#[derive(Debug, Clone, Default)]
+pub struct Rail {
+    /// Device name; the first device without.
+    pub device: Option<String>,
+    /// Port.
+    pub port: u8,
+}
+
+impl Rail {
     /// The NUMA node of the device, where it is on one.
     fn near(&self) -> Option<u32> {
         bus::numa_node(&bus::directory_of(self.device.as_deref()?))
+    }
+}
+
+impl OpenRequest {
+    /// The port of this process: that of its pair. Who has no pair takes the ports on from there.
+    fn rail(&self, group: &JobGroup) -> Result<&Rail> {
+        let (rank, pairs) = (group.rank(), group.pairing());
+        let own = pairs.iter().position(|pair| pair.contains(&rank));
+        let turn = own.unwrap_or(pairs.len() + rank);
+        let count = self.rails.len().max(1);
+        let none = || Error::invalid("VerbsProcess::open", "no port to open");
+        self.rails.get(turn % count).ok_or_else(none)
+    }
+
+    fn adapters(&self) -> Rails {
+        let names = self
+            .rails
+            .iter()
+            .map(|rail| rail.device.as_deref().unwrap_or(""));
+        Rails::of(&names.collect::<Vec<_>>())
     }
 }
 
@@ -84,6 +114,7 @@ pub struct VerbsProcess {
     seats: Seats,
     patience: Patience,
     psn: Cell<u32>,
+    ordering: Ordering,
 }
 
 impl VerbsProcess {
@@ -95,15 +126,16 @@ impl VerbsProcess {
         clock: Clock,
         patience: Patience,
     ) -> Result<VerbsProcess> {
+        let rail = request.rail(&group)?;
         // First of all, so that the threads of the library run where this process does.
-        let seats = executor::block_on(Seats::agree(&group, request.near()))?;
+        let seats = executor::block_on(Seats::agree(&group, rail.near()))?;
         let everybody: Vec<usize> = (0..group.size()).collect();
         patience.crowd(seats.take(&everybody));
-        let context = library.device(request.device.as_deref())?.open()?;
+        let context = library.device(rail.device.as_deref())?.open()?;
         let attributes = context.attributes()?;
-        let port = context.port(request.port)?;
+        let port = context.port(rail.port)?;
         if !port.active {
-            let reason = format!("port {} is not active", request.port);
+            let reason = format!("port {} is not active", rail.port);
             return Err(Error::Adapter {
                 call: format!("opening {}", context.name()),
                 reason,
@@ -150,22 +182,23 @@ impl VerbsProcess {
             max_reads: attributes.max_reads_initiated.min(attributes.max_reads),
             max_message: u64::from(port.max_message),
             link,
+            rails: request.adapters(),
         };
         let gid_index = match request.gid_index {
             Some(index) => index,
-            None => context.routed_gid_index(request.port)?,
+            None => context.routed_gid_index(rail.port)?,
         };
         let marks = request.marks;
         let port = Port {
-            number: request.port,
+            number: rail.port,
             lid: port.lid,
-            gid: context.gid(request.port, gid_index)?,
+            gid: context.gid(rail.port, gid_index)?,
             gid_index,
             global: port.ethernet || port.lid == 0 || marks.traffic_class.is_some(),
             traffic_class: marks.traffic_class.unwrap_or(0),
             service_level: marks.service_level,
             partition: match marks.partition {
-                Some(key) => context.partition(request.port, key)?,
+                Some(key) => context.partition(rail.port, key)?,
                 None => 0,
             },
             mtu_code: port.mtu_code,
@@ -189,6 +222,7 @@ impl VerbsProcess {
             seats,
             patience,
             psn,
+            ordering: request.ordering,
         })
     }
 
@@ -308,7 +342,10 @@ impl Fabric for VerbsProcess {
     }
 
     async fn register(&self, buffer: VerbsBuffer, access: Access) -> Result<VerbsRegion> {
-        let mut flags = v::AccessFlags::LOCAL;
+        let mut flags = match self.ordering {
+            Ordering::Strict => v::AccessFlags::LOCAL,
+            Ordering::Relaxed => v::AccessFlags::LOCAL.relaxed_ordering(),
+        };
         if access.remote_write {
             flags = flags.remote_write();
         }

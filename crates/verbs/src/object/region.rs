@@ -38,6 +38,11 @@ impl AccessFlags {
         AccessFlags(self.0 | abi::IBV_ACCESS_MW_BIND)
     }
 
+    /// Adds: writes of peers may reach memory in another order than they were sent in.
+    pub fn relaxed_ordering(self) -> Self {
+        AccessFlags(self.0 | abi::IBV_ACCESS_RELAXED_ORDERING)
+    }
+
     /// Adds: peers may do atomics.
     pub fn remote_atomic(self) -> Self {
         AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_ATOMIC | abi::IBV_ACCESS_LOCAL_WRITE)

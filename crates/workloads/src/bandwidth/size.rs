@@ -236,7 +236,17 @@ impl Between {
 
 /// What limits a stream of such messages over one buffer.
 pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
-    link_bound(context, size, ways).or_else(|| {
+    bound_of_pairs(context, size, ways, 1)
+}
+
+/// The same of so many pairs at once.
+pub fn bound_of_pairs<F: Fabric>(
+    context: &Context<'_, F>,
+    size: usize,
+    ways: Ways,
+    pairs: usize,
+) -> Option<Bound> {
+    link_bound(context, size, ways, pairs).or_else(|| {
         let reason = "memory copies of this size by one core of this host";
         let copies = context.options.copy_bandwidth(size)?;
         of_copies(context, copies, ways, reason)
@@ -245,21 +255,36 @@ pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Op
 
 /// What limits it over buffers in turn.
 fn bound_in_turn<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
-    link_bound(context, size, ways).or_else(|| {
+    link_bound(context, size, ways, 1).or_else(|| {
         let reason = "memory copies over buffers in turn by one core of this host";
         of_copies(context, context.options.copies_in_turn?, ways, reason)
     })
 }
 
-fn link_bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
-    let link = context.fabric.capabilities().link?;
+fn link_bound<F: Fabric>(
+    context: &Context<'_, F>,
+    size: usize,
+    ways: Ways,
+    pairs: usize,
+) -> Option<Bound> {
+    let capabilities = context.fabric.capabilities();
+    let link = capabilities.link?;
+    let (ports, adapters) = (
+        capabilities.rails.ports_of(pairs),
+        capabilities.rails.adapters_of(pairs),
+    );
     let rate = link.data_bits_per_second;
     let mut bound = link_payload(rate, link.mtu, link.packet_overhead, size as u64);
+    bound.value *= ports as f64;
+    if ports > 1 {
+        bound.reason = format!("{ports} ports: {}", bound.reason);
+    }
     // What the adapter cannot fetch from memory or put there it cannot send.
-    if let Some(bus) = link.bus.map(|bus| bus.bound())
-        && bus.value < bound.value
-    {
-        bound = bus;
+    if let Some(mut bus) = link.bus.map(|bus| bus.bound()) {
+        bus.value *= adapters as f64;
+        if bus.value < bound.value {
+            bound = bus;
+        }
     }
     bound.value *= ways.number();
     Some(bound)

@@ -2,7 +2,7 @@
 //! per-pair results are kept, for a mean over pairs hides the straggler (rule 12).
 
 use crate::agreement::{Outcome, attempt};
-use crate::bandwidth::size::{Ways, bound};
+use crate::bandwidth::size::{Ways, bound_of_pairs};
 use crate::bandwidth::stream::{Flow, Stream};
 use crate::context::{Context, Mode};
 use crate::latency::completion::{self, Request};
@@ -163,7 +163,7 @@ async fn aggregate<F: Fabric>(
             })
         })
         .collect();
-    let metrics = rated.metrics(size, bound(context, size, Ways::One));
+    let metrics = rated.metrics(size, bound_of_pairs(context, size, Ways::One, pairs.len()));
     let mut warnings = rated.warnings;
     // Of rates, the straggler is the slowest: compare times.
     let times: Vec<PairResult> = results

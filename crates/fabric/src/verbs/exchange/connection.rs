@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+/// What a process waits for that waits for the others at the exchange.
+pub const AT_EXCHANGE: &str = "the exchange";
 /// How long one place is tried for the hub before the next one.
 const PLACE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long until all places are tried again.
@@ -161,9 +163,9 @@ impl Connection {
         let frame = loop {
             match self.replies.recv_timeout(Duration::from_millis(20)) {
                 Ok(frame) => break frame,
-                Err(RecvTimeoutError::Timeout) => patience.look("the exchange", &mut since)?,
+                Err(RecvTimeoutError::Timeout) => patience.look(AT_EXCHANGE, &mut since)?,
                 Err(RecvTimeoutError::Disconnected) => {
-                    patience.look("the exchange", &mut since)?;
+                    patience.look(AT_EXCHANGE, &mut since)?;
                     return Err(gone("the hub closed the connection".to_owned()));
                 }
             }

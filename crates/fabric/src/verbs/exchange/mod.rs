@@ -19,6 +19,6 @@ mod hub;
 #[cfg(test)]
 mod tests;
 
-pub use connection::{Connection, Rendezvous, connect_to_hub};
+pub use connection::{AT_EXCHANGE, Connection, Rendezvous, connect_to_hub};
 pub use greeting::Secret;
 pub use hub::Hub;

@@ -1,0 +1,119 @@
+//! Several ports of an adapter, or of several: pairs take them in turn, as the processes of a node do that has several
+//! adapters.
+
+use super::target::Resolved;
+use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use verbena_fabric::verbs::Rail;
+use verbena_verbs::Library;
+
+/// A port of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// The device.
+    pub device: String,
+    /// Its port.
+    pub number: u8,
+}
+
+impl Port {
+    /// For the fabric.
+    pub fn rail(&self) -> Rail {
+        Rail {
+            device: Some(self.device.clone()),
+            port: self.number,
+        }
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.device, self.number)
+    }
+}
+
+/// A port as typed: `2`, `mlx5_1` or `mlx5_1:2`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortName {
+    /// Without one, the target's.
+    device: Option<String>,
+    number: u8,
+}
+
+impl FromStr for PortName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PortName, String> {
+        let wrong = || format!("{text:?} is no port such as 2, mlx5_1 or mlx5_1:2");
+        let number = |digits: &str| digits.parse().ok().filter(|number: &u8| *number > 0);
+        let (device, port) = match text.split_once(':') {
+            Some((device, digits)) => (Some(device), number(digits).ok_or_else(wrong)?),
+            None if text.starts_with(|c: char| c.is_ascii_digit()) => {
+                (None, number(text).ok_or_else(wrong)?)
+            }
+            None => (Some(text), 1),
+        };
+        match device {
+            Some("") => Err(wrong()),
+            device => Ok(PortName {
+                device: device.map(str::to_owned),
+                number: port,
+            }),
+        }
+    }
+}
+
+/// Puts the ports as typed in the place of the target's own; refuses what is not there, is down, or is given twice.
+pub fn choose(target: &mut Resolved, names: &[PortName]) -> Result<(), Failure> {
+    let mut ports: Vec<Port> = Vec::new();
+    for name in names {
+        let device = name.device.as_deref().unwrap_or(target.device());
+        let port = Port {
+            device: device.to_owned(),
+            number: name.number,
+        };
+        let refused = |reason: &dyn fmt::Display| {
+            Failure::Input(format!("--ports: {port} cannot be used: {reason}"))
+        };
+        if ports.contains(&port) {
+            return Err(refused(&"it is given twice"));
+        }
+        let ask = || {
+            Library::open(&target.library)?
+                .device(Some(device))?
+                .open()?
+                .port(port.number)
+        };
+        match ask() {
+            Ok(known) if known.active => ports.push(port),
+            Ok(_) => return Err(refused(&"it is not active")),
+            Err(error) => return Err(refused(&error)),
+        }
+    }
+    target.ports = ports;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_as_typed() {
+        let name = |device: Option<&str>, number| {
+            let device = device.map(str::to_owned);
+            Ok(PortName { device, number })
+        };
+        assert_eq!("2".parse(), name(None, 2));
+        assert_eq!("mlx5_1".parse(), name(Some("mlx5_1"), 1));
+        assert_eq!("mlx5_1:2".parse(), name(Some("mlx5_1"), 2));
+        for wrong in [
+            "", "0", "256", ":1", "mlx5_1:", "mlx5_1:0", "mlx5_1:x", "1:2:3", "2x",
+        ] {
+            let error = wrong.parse::<PortName>().unwrap_err();
+            assert!(error.contains(wrong), "{wrong}");
+        }
+    }
+}
