@@ -35,6 +35,11 @@ pub trait Group {
     /// A barrier, then agreement on an instant shortly ahead, then a wait for it (measurement rule 11). Returns the
     /// agreed instant on this process's clock; the skew is how much later the first operation starts.
     async fn align(&self, members: &[usize]) -> Result<Ticks>;
+    /// How long a cache line takes from one of two members to the other at this moment, in nanoseconds; `None` where they share
+    /// no memory. Both call it.
+    async fn line_time(&self, _members: &[usize]) -> Result<Option<f64>> {
+        Ok(None)
+    }
     /// By how many nanoseconds the agreed instants of the last [`Group::align`] may be apart, where clocks are several;
     /// infinite where they could not be compared.
     fn start_error(&self) -> Option<f64> {

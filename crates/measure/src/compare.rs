@@ -32,7 +32,7 @@ pub struct Paired {
     pub curve: String,
     /// Which way it gets better.
     pub better: Better,
-    /// The first run's launches.
+    /// The first run's launches; no number for one that does not count.
     pub a: Vec<f64>,
     /// The second's.
     pub b: Vec<f64>,
@@ -149,14 +149,17 @@ fn shift(points: &[&Paired]) -> Paired {
     let launches = [most(|p| p.a.len()), most(|p| p.b.len())];
     let whole = points
         .iter()
-        .filter(|p| [p.a.len(), p.b.len()] == launches && p.a.iter().chain(&p.b).all(|v| *v > 0.0));
-    let levels = whole.filter_map(|p| Some((*p, (median(&p.a)? * median(&p.b)?).sqrt())));
+        .filter(|p| [p.a.len(), p.b.len()] == launches)
+        .filter(|p| p.a.iter().chain(&p.b).all(|v| v.is_nan() || *v > 0.0));
+    let middle = |values: &[f64]| median(&counting(values));
+    let levels = whole.filter_map(|p| Some((*p, (middle(&p.a)? * middle(&p.b)?).sqrt())));
     let levels: Vec<(&Paired, f64)> = levels.collect();
     let side = |of: fn(&Paired) -> &[f64], count: usize| -> Vec<f64> {
         let launch = |at: usize| {
             levels
                 .iter()
                 .map(move |(p, level)| (of(p)[at] / level).ln())
+                .filter(|shift| !shift.is_nan())
         };
         let middles = (0..count).map(|at| median(&launch(at).collect::<Vec<f64>>()));
         middles
@@ -173,8 +176,11 @@ fn shift(points: &[&Paired]) -> Paired {
 
 /// Figures of the keys, each with what all together tell of the noise; no verdicts yet.
 fn measure(pairs: &[Paired]) -> Vec<Change> {
-    let enough = |pair: &Paired| pair.a.len().min(pair.b.len()) >= LEAST_LAUNCHES;
-    let own = |pair: &Paired| difference(&pair.a, &pair.b).filter(|_| enough(pair));
+    let own = |pair: &Paired| {
+        let (a, b) = (counting(&pair.a), counting(&pair.b));
+        let enough = a.len().min(b.len()) >= LEAST_LAUNCHES;
+        difference(&a, &b).filter(|_| enough)
+    };
     let differences: Vec<Option<Difference>> = pairs.iter().map(own).collect();
     let prior = Prior::of(&differences.iter().copied().flatten().collect::<Vec<_>>());
     let informed = differences.into_iter().map(|difference| {
@@ -182,7 +188,7 @@ fn measure(pairs: &[Paired]) -> Vec<Change> {
         difference.map(inform)
     });
     let change = |(pair, difference): (&Paired, Option<Difference>)| {
-        let side = |values| median(values).unwrap_or(f64::NAN);
+        let side = |values: &[f64]| median(&counting(values)).unwrap_or(f64::NAN);
         let (a, b) = (side(&pair.a), side(&pair.b));
         Change {
             key: pair.key.clone(),
@@ -197,6 +203,15 @@ fn measure(pairs: &[Paired]) -> Vec<Change> {
         }
     };
     pairs.iter().zip(informed).map(change).collect()
+}
+
+/// Launches that count.
+fn counting(values: &[f64]) -> Vec<f64> {
+    values
+        .iter()
+        .copied()
+        .filter(|value| !value.is_nan())
+        .collect()
 }
 
 fn median(values: &[f64]) -> Option<f64> {

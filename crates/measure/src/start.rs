@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters in a page, each on cache lines of its own.
-pub const COUNTERS: usize = 32;
+pub const COUNTERS: usize = 48;
 const SPACING: usize = 128;
 const LENGTH: usize = COUNTERS * SPACING;
 

@@ -4,8 +4,11 @@ use crate::gather::{Figure, Row, key, rows};
 use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use verbena_measure::compare::{Change, Paired, compare};
+use verbena_measure::compare::{Change, LEAST_LAUNCHES, Paired, compare};
 use verbena_measure::result::{Parameters, Value};
+
+/// Looks of a launch that found the processors disturbed, as a share of all; beyond it the launch may be left out.
+const OFTEN: f64 = 0.25;
 
 /// Thresholds: a default and exceptions by benchmark or metric.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -109,12 +112,13 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
         let Some((mine, theirs)) = both else {
             continue;
         };
+        let (a, b) = at_rest(mine, theirs);
         pairs.push(Paired {
             key: format!("{wanted}: {}", mine.name),
             curve: curve(&row.benchmark, &row.parameters, &mine.name),
             better: mine.better,
-            a: mine.launches.clone(),
-            b: theirs.launches.clone(),
+            a,
+            b,
             threshold: thresholds.of(&row.benchmark),
         });
     }
@@ -137,6 +141,26 @@ fn measured_alike(run: &Loaded) -> Vec<Row> {
     let mut rows = rows(run);
     rows.retain(|row| !row.searched);
     rows
+}
+
+/// The launches of two figures, without those in which the processors were often disturbed, if enough are left on both
+/// sides. What a launch measured decides nothing here, and both sides are treated alike.
+fn at_rest(a: &Figure, b: &Figure) -> (Vec<f64>, Vec<f64>) {
+    let rested = |figure: &Figure| -> Vec<f64> {
+        let launches = figure.launches.iter().zip(&figure.disturbed);
+        let keep = |(value, disturbed): (&f64, &Option<f64>)| match disturbed {
+            Some(share) if *share > OFTEN => f64::NAN,
+            _ => *value,
+        };
+        launches.map(keep).collect()
+    };
+    let sides = [a, b].map(rested);
+    let enough =
+        |side: &Vec<f64>| side.iter().filter(|value| !value.is_nan()).count() >= LEAST_LAUNCHES;
+    match sides.iter().all(enough) {
+        true => sides.into(),
+        false => (a.launches.clone(), b.launches.clone()),
+    }
 }
 
 /// The headline of one of two rows that the other has too.

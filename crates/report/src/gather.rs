@@ -26,6 +26,8 @@ pub struct Figure {
     pub value: f64,
     /// A figure for each launch.
     pub launches: Vec<f64>,
+    /// For each of them, how often a look found the processors disturbed, where somebody looked.
+    pub disturbed: Vec<Option<f64>>,
     /// Between which values the median lies, over launches; of one launch over its samples.
     pub interval: Option<Interval>,
     /// The distribution over all launches.
@@ -253,8 +255,12 @@ fn metrics<'a>(points: &[&'a Point]) -> Vec<&'a Metric> {
 }
 
 fn figure(points: &[&Point], first: &Metric) -> Figure {
-    let of = |point: &&Point| point.metrics.iter().find(|m| m.name == first.name).cloned();
-    let metrics: Vec<Metric> = points.iter().filter_map(of).collect();
+    let of = |point: &&Point| {
+        let metric = point.metrics.iter().find(|m| m.name == first.name)?;
+        Some((metric.clone(), point.conduct.disturbed))
+    };
+    let (metrics, disturbed): (Vec<Metric>, Vec<Option<f64>>) =
+        points.iter().filter_map(of).unzip();
     let launches: Vec<f64> = metrics.iter().map(|metric| metric.value).collect();
     let sample = Sample::new(launches.clone());
     let value = sample.as_ref().map_or(f64::NAN, |sample| sample.median());
@@ -271,6 +277,7 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
         better: first.better,
         value,
         launches,
+        disturbed,
         interval: over.or_else(|| nearest.summary.as_ref()?.median_interval),
         // Files from before the tails were kept have the launch in the middle to show.
         summary: pooled.or_else(|| nearest.summary.clone()),

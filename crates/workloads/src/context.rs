@@ -1,5 +1,6 @@
 //! What a benchmark is given: the fabric, what the user asked for, how long it may take, where results go.
 
+use crate::disturbance::Rest;
 use std::time::Duration;
 use verbena_fabric::{Fabric, FabricKind, Group};
 use verbena_measure::pace::Paces;
@@ -206,6 +207,8 @@ pub struct Context<'a, F: Fabric> {
     pub options: &'a Options,
     /// How long a point may take.
     pub budget: Budget,
+    /// How long it waited for processors at rest.
+    pub rest: &'a Rest,
     /// Takes results; called in process 0 only.
     pub sink: &'a dyn Fn(Record),
 }

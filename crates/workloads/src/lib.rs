@@ -28,6 +28,7 @@ mod sampling;
 mod wiring;
 
 pub use context::{Budget, Context, Mode, Options, RateBudget, Record, Sweep};
+pub use disturbance::Rest;
 pub use registry::{Benchmark, Group, Processes, find, run};
 
 /// Baselines that a launcher measures by itself, before any job: the bounds beside figures.

@@ -2,6 +2,7 @@
 //! records, to the bit.
 
 use crate::context::{Budget, Context, Options, Record};
+use crate::disturbance::Rest;
 use crate::registry::{Benchmark, Processes, run};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -100,6 +101,7 @@ impl<'a> Modelled<'a> {
                 launch: 0,
                 options: &options,
                 budget,
+                rest: &Rest::default(),
                 sink: &emit,
             };
             run(&context).await
@@ -126,6 +128,7 @@ impl<'a> Modelled<'a> {
                 launch: 0,
                 options: &options,
                 budget,
+                rest: &Rest::default(),
                 sink: &emit,
             };
             run(&context).await.map(|()| process.now().0)

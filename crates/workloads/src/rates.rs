@@ -241,6 +241,9 @@ async fn blocks<F: Fabric>(
     let mut looks = Looks::default();
     let mut start_error: f64 = 0.0;
     for _ in 0..number {
+        if !watch.rest(context, members, role).await? {
+            break;
+        }
         let mut span = [f64::NAN; 2];
         let mut error = 0.0;
         if role != Role::Idle {

@@ -8,7 +8,7 @@ use verbena_measure::pace::Paces;
 use verbena_measure::result::{Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
-use verbena_workloads::{Budget, Context, Options, Processes, Record, run};
+use verbena_workloads::{Budget, Context, Options, Processes, Record, Rest, run};
 
 fn collect(name: &'static str, size: usize, options: Options, planted: Planted) -> Vec<Record> {
     let results = planted.run_job(size, async |process| {
@@ -21,6 +21,7 @@ fn collect(name: &'static str, size: usize, options: Options, planted: Planted) 
             launch: 0,
             options: &options,
             budget,
+            rest: &Rest::default(),
             sink: &sink,
         };
         let outcome = run(&context).await;
@@ -320,6 +321,7 @@ fn an_unknown_benchmark_and_too_few_processes_are_refused() {
                 launch: 0,
                 options: &Options::default(),
                 budget: Budget::virtual_time(),
+                rest: &Rest::default(),
                 sink: &|_| {},
             };
             run(&context).await

@@ -14,7 +14,7 @@ use verbena_measure::clock::Clock;
 use verbena_measure::result::Failure;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
-use verbena_workloads::{Context, Record, run};
+use verbena_workloads::{Context, Record, Rest, run};
 
 /// Without progress for so long, a process gives up on its peer.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -104,6 +104,7 @@ pub fn run_one(
         launch,
         options: &options,
         budget: task.budget(),
+        rest: &Rest::default(),
         sink: &|record| sink(line(record)),
     };
     executor::block_on(run(&context))

@@ -30,6 +30,10 @@ use verbena_workloads::{Benchmark, host};
 /// How long a processor is watched for its full speed: longer than a slice of the system's scheduler.
 const PACE: Duration = Duration::from_millis(30);
 
+/// How often, and how far apart, it is looked how long a cache line takes: processors of a virtual machine move.
+const LINE_LOOKS: usize = 9;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
 /// Bytes that are copied at a time for the bound of streams over buffers in turn.
 const IN_TURN: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
@@ -252,9 +256,12 @@ pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
 /// The floor of latencies and the bounds of bandwidths through memory on this host. The floor is the figure that the baseline
 /// itself gives, a median; of copies it is the fastest that was seen, for what else ran at the time is no part of a bound.
 fn floors(paces: Paces) -> Floors {
-    let latency = (processors::count() > 1)
-        .then(host::cache_line)
-        .and_then(Sample::new);
+    let several = processors::count() > 1;
+    let looks = (0..LINE_LOOKS).filter(|_| several).filter_map(|_| {
+        std::thread::sleep(BETWEEN_LOOKS);
+        Some(Sample::new(host::cache_line())?.median())
+    });
+    let latency = Sample::new(looks.collect());
     let copies = (12..=22).step_by(2).filter_map(|power| {
         let size = 1 << power;
         Some((size, Sample::new(host::copy(size))?.max()))

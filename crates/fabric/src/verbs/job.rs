@@ -29,6 +29,11 @@ const LEAST_AHEAD: Duration = Duration::from_millis(2);
 const MOST_AHEAD: Duration = Duration::from_millis(100);
 /// An instant that lies further ahead, in nanoseconds, was agreed by nobody.
 const LATEST_NANOS: f64 = 1e9;
+/// Round trips of a cache line: the first of them bring it and both members there.
+const LINE_WARMUP: u64 = 8;
+const LINE_ROUNDS: u64 = 64;
+/// Numbers that a turn of it may use.
+const LINE_NUMBERS: u64 = 1 << 10;
 /// A barrier waits no longer, so that those who wait there for a hung process still come to the exchange in time to be
 /// told apart from it.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
@@ -285,9 +290,9 @@ impl Start {
     }
 }
 
-/// Even counters are barriers, the odd one after each holds its agreed instant.
+/// Of three counters the first is a barrier, the second holds its agreed instant, the third answers a cache line there.
 fn counter_of(index: usize) -> usize {
-    2 * (index % (COUNTERS / 2))
+    3 * (index % (COUNTERS / 3))
 }
 
 impl Group for JobGroup {
@@ -328,6 +333,40 @@ impl Group for JobGroup {
 
     fn start_error(&self) -> Option<f64> {
         self.start_error.get()
+    }
+
+    async fn line_time(&self, members: &[usize]) -> Result<Option<f64>> {
+        let (Some(page), [first, _]) = (&self.page, members) else {
+            return Ok(None);
+        };
+        self.barrier(members).await?;
+        let slot = self.slots.borrow()[members];
+        let lines = [1, 2].map(|at| page.counter(counter_of(slot.index) + at));
+        let serves = *first == self.placement.rank;
+        let (mine, theirs) = match serves {
+            true => (lines[0], lines[1]),
+            false => (lines[1], lines[0]),
+        };
+        // Numbers of this turn alone, and no instant: those are far later.
+        let base = slot.turn * LINE_NUMBERS;
+        let mut start = 0;
+        for round in 0..LINE_WARMUP + LINE_ROUNDS {
+            if round == LINE_WARMUP {
+                start = self.clock.now();
+            }
+            let number = base + round;
+            let heard = || (theirs.load(Ordering::Acquire) == number).then_some(());
+            if serves {
+                mine.store(number, Ordering::Release);
+                self.at_barriers.until("a cache line", heard)?;
+            } else {
+                self.at_barriers.until("a cache line", heard)?;
+                mine.store(number, Ordering::Release);
+            }
+        }
+        let ticks = self.clock.now().saturating_sub(start) as f64;
+        let trips = 2 * LINE_ROUNDS;
+        Ok(Some(ticks * self.clock.nanos_per_tick / trips as f64))
     }
 
     async fn align(&self, members: &[usize]) -> Result<Ticks> {

@@ -155,6 +155,13 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         let room = plan.samples.saturating_mul(plan.blocks);
         let mut recorder = Recorder::new(usize::try_from(room).unwrap_or(CAP).min(CAP));
         for done in 1..=plan.blocks {
+            if !self
+                .watch
+                .rest(self.context, self.members, self.role)
+                .await?
+            {
+                break;
+            }
             let start = self.block(plan, &mut recorder).await?;
             let error = self.context.fabric.group().start_error().unwrap_or(0.0);
             let starts = agree_present(self.context, &pack(&[start, error])).await?;
