@@ -220,7 +220,7 @@ fn meant(metric: &str) -> String {
 mod tests {
     use super::*;
     use crate::meaning::in_words_of_today;
-    use verbena_measure::compare::Better;
+    use verbena_measure::compare::{Better, Verdict};
     use verbena_measure::result::{Conduct, Metric, Point};
 
     #[test]
@@ -292,5 +292,59 @@ mod tests {
             ..Thresholds::default()
         };
         assert_eq!(thresholds.unused(&["latency.write"]), ["latncy."]);
+    }
+
+    /// A run of `latency.write` at 8 bytes, a launch each of this value and share of disturbed looks.
+    fn launches(of: &[(f64, f64)]) -> Loaded {
+        let point = |(launch, (value, disturbed)): (usize, &(f64, f64))| Point {
+            benchmark: "latency.write".to_owned(),
+            launch: launch as u32,
+            metrics: vec![Metric::figure(
+                "one-way-latency",
+                "ns",
+                Better::Lower,
+                *value,
+            )],
+            conduct: Conduct {
+                disturbed: Some(*disturbed),
+                ..Conduct::default()
+            },
+            ..Point::default()
+        };
+        Loaded {
+            points: of.iter().enumerate().map(point).collect(),
+            ..Loaded::default()
+        }
+    }
+
+    #[test]
+    fn launches_that_were_disturbed_are_left_out_alike() {
+        let quiet = [
+            (200.0, 0.0),
+            (201.0, 0.1),
+            (199.0, 0.0),
+            (390.0, 1.0),
+            (200.0, 0.2),
+        ];
+        let before = launches(&quiet);
+        let slower = launches(&quiet.map(|(value, disturbed)| (1.1 * value, disturbed)));
+        let found = |a: &Loaded, b: &Loaded| {
+            let compared = between(a, b, &Thresholds::default());
+            let change = compared.changes[0].clone();
+            (change.verdict, (1000.0 * change.ratio).round())
+        };
+        assert_eq!(found(&before, &slower), (Verdict::Regressed, 1100.0));
+        assert_eq!(found(&before, &before).0, Verdict::Same);
+        // Two are too few to speak for five: then all count.
+        let restless =
+            launches(&quiet.map(|(value, _)| (value, f64::from(u8::from(value != 199.0)))));
+        assert_eq!(found(&restless, &slower).0, Verdict::Same);
+        // What was measured decides nothing: the same values, undisturbed.
+        let wild = launches(&quiet.map(|(value, _)| (value, 0.0)));
+        assert_eq!(found(&wild, &wild).0, Verdict::Same);
+        assert_eq!(
+            between(&wild, &wild, &Thresholds::default()).changes[0].a,
+            200.0
+        );
     }
 }

@@ -125,7 +125,8 @@ impl<'a, F: Fabric> Watch<'a, F> {
             }
             let since = Instant::now();
             context.fabric.compute(PAUSE).await;
-            let waited = context.rest.waited.get() + since.elapsed();
+            // In virtual time no time passes here.
+            let waited = context.rest.waited.get() + since.elapsed().max(PAUSE);
             context.rest.waited.set(waited);
         }
     }

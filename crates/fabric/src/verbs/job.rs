@@ -445,7 +445,10 @@ mod tests {
                                 instants.push(group.align(&[0, 1, 2]).await.unwrap());
                                 if rank != 1 {
                                     group.barrier(&[0, 2]).await.unwrap();
+                                    let line = group.line_time(&[0, 2]).await.unwrap();
+                                    assert!(line.is_some_and(|nanos| nanos > 0.0), "{line:?}");
                                 }
+                                assert_eq!(group.line_time(&[0, 1, 2]).await, Ok(None));
                             }
                             instants
                         })
