@@ -30,8 +30,8 @@ const MOST_AHEAD: Duration = Duration::from_millis(100);
 /// An instant that lies further ahead, in nanoseconds, was agreed by nobody.
 const LATEST_NANOS: f64 = 1e9;
 /// Round trips of a cache line: the first of them bring it and both members there.
-const LINE_WARMUP: u64 = 8;
-const LINE_ROUNDS: u64 = 64;
+const LINE_WARMUP: u64 = 4;
+const LINE_ROUNDS: u64 = 32;
 /// Numbers that a turn of it may use.
 const LINE_NUMBERS: u64 = 1 << 10;
 /// A barrier waits no longer, so that those who wait there for a hung process still come to the exchange in time to be
