@@ -3,18 +3,19 @@
 //! Whoever polls serves and completes what peers of the host have for the process. The thread would do it at another's
 //! expense then: where the two share a processor, what it waits for with a lock in its hand comes only when it has given
 //! the processor back, and so has the application to wait for what the thread holds, for a whole time slice. So it leaves
-//! that alone as long as it sees that somebody has polled since it last looked, and nobody needs to ring. Packets it
-//! takes, but none wakes it, or each would cost a change of threads.
+//! that alone as long as it sees that somebody has polled since it last looked, and nobody needs to ring. Packets do not
+//! wake it either, or each would cost a change of threads.
 //!
 //! But an application that polls its memory for what a peer writes looks at completion queues seldom, and where the peer
 //! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
 //! left to the thread: it serves it, and has peers ring from then on, until it has come in vain a few times because the
-//! application had been there before it. Packets cannot be seen without taking them: the thread looks again soon, as long
-//! as it finds some, and the seldomer the longer it does not.
+//! application had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the
+//! application has either polled by then, and taken it, or left it to the thread, which then does all there is to do. It
+//! looks the seldomer the longer it sees nothing.
 
 use std::time::Duration;
 
-/// How soon the thread looks again when it has found something.
+/// How soon the thread looks again when something waits, or was left to it.
 const SHORTEST: Duration = Duration::from_micros(20);
 /// How seldom it looks, in milliseconds.
 const SELDOM_MS: i32 = 1;
@@ -26,9 +27,10 @@ const PATIENCE: u8 = 4;
 
 /// What the thread knows of the last looks.
 pub(super) struct Lurker {
-    /// Whether it has found something to do since it lurked.
-    found: bool,
-    pause: Duration,
+    /// Whether a packet waited at the last look.
+    waits: bool,
+    /// How long it waits if none does.
+    seldom: Duration,
     /// How often it may yet come in vain; 0 while the application does the work.
     needed: u8,
 }
@@ -37,8 +39,8 @@ impl Lurker {
     /// Of a thread that begins.
     pub(super) fn new() -> Lurker {
         Lurker {
-            found: false,
-            pause: SHORTEST,
+            waits: false,
+            seldom: SHORTEST,
             needed: 0,
         }
     }
@@ -53,30 +55,36 @@ impl Lurker {
         self.needed = PATIENCE;
     }
 
-    /// Packets were looked for.
-    pub(super) fn looked(&mut self, found: bool) {
-        self.found |= found;
+    /// Whether packets wait was looked for, while the application polled.
+    pub(super) fn looked(&mut self, waits: bool) {
+        self.waits = waits;
+        self.seldom = SELDOM.min(2 * self.seldom);
     }
 
     /// The thread came to do all there is.
     pub(super) fn came(&mut self, found: bool) {
-        self.found |= found;
+        // For a whole pause nobody has polled.
+        self.seldom = SHORTEST;
         self.needed = match (found, self.needed) {
             (true, 1..) => PATIENCE,
             (_, needed) => needed.saturating_sub(1),
         };
     }
 
-    /// Sleeps. Returns for how many milliseconds descriptors are to be waited for besides.
-    pub(super) fn lurk(&mut self) -> i32 {
-        self.pause = match std::mem::take(&mut self.found) {
+    /// How long it waits before it looks again.
+    fn pause(&self) -> Duration {
+        match self.waits {
             true => SHORTEST,
-            false => SELDOM.min(2 * self.pause),
-        };
-        if self.pause == SELDOM {
+            false => self.seldom,
+        }
+    }
+
+    /// Sleeps. Returns for how many milliseconds descriptors are to be waited for besides.
+    pub(super) fn lurk(&self) -> i32 {
+        if self.pause() == SELDOM {
             return SELDOM_MS;
         }
-        std::thread::sleep(self.pause);
+        std::thread::sleep(self.pause());
         0
     }
 }
@@ -102,5 +110,28 @@ mod tests {
             lurker.came(false);
             assert_eq!(lurker.is_needed(), left > 0);
         }
+    }
+
+    #[test]
+    fn it_looks_ever_more_seldom_but_soon_where_something_waits_or_was_left() {
+        let mut lurker = Lurker::new();
+        let mut pauses = Vec::new();
+        while pauses.last() != Some(&SELDOM) {
+            lurker.looked(false);
+            pauses.push(lurker.pause());
+        }
+        assert!(
+            pauses.is_sorted() && pauses[0] <= 2 * SHORTEST,
+            "{pauses:?}"
+        );
+        lurker.looked(true);
+        assert_eq!(lurker.pause(), SHORTEST);
+        // The application took it.
+        lurker.looked(false);
+        assert_eq!(lurker.pause(), SELDOM);
+        // It did not.
+        lurker.came(true);
+        lurker.looked(false);
+        assert_eq!(lurker.pause(), 2 * SHORTEST);
     }
 }

@@ -71,7 +71,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             lurks = false;
         }
         let may_sleep = if lurks {
-            lurker.looked(process.receive_packets());
+            lurker.looked(process.has_packets());
             false
         } else {
             lurker.came(process.progress());

@@ -8,10 +8,11 @@ use crate::errno::Result;
 use crate::lock::Lock;
 use crate::process::Member;
 use crate::shm::registry::{BLOCK, BLOCKS};
+use crate::sys::readiness::is_ready;
 use crate::sys::socket::Socket;
 use crate::sys::udp::{Inbox, Udp};
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -95,6 +96,15 @@ impl Port {
     #[inline]
     pub fn socket(&self) -> Option<&Udp> {
         self.pool.slot(*self.slot.get()?)
+    }
+
+    /// Whether a packet waits, or an answer that is owed.
+    pub(super) fn has_some(&self) -> bool {
+        let groups = self.groups.as_fd();
+        self.talking.load(Ordering::Acquire) > 0
+            || self
+                .socket()
+                .is_some_and(|socket| is_ready([socket.as_fd(), groups]))
     }
 
     /// The slot that we read, once we have one.

@@ -90,6 +90,11 @@ impl Process {
         }
     }
 
+    /// Whether something waits at the port to be taken, or to be answered. Takes nothing.
+    pub(crate) fn has_packets(&self) -> bool {
+        self.roce.get().is_some_and(Port::has_some)
+    }
+
     fn receive_from(&self, port: &Port, inbox: &mut Inbox) -> bool {
         let Some(socket) = port.socket() else {
             return false;

@@ -3,6 +3,17 @@
 use crate::errno::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+/// Whether one of two descriptors can be read now.
+pub fn is_ready(descriptors: [BorrowedFd<'_>; 2]) -> bool {
+    let mut wanted = descriptors.map(|descriptor| libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    // SAFETY: two valid pollfds.
+    unsafe { libc::poll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, 0) > 0 }
+}
+
 /// Descriptors that are looked at together, each by a number.
 #[derive(Debug)]
 pub struct Readiness {
