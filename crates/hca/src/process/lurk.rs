@@ -10,8 +10,8 @@
 //! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
 //! left to the thread: it serves it, and has peers ring from then on, until it has come in vain a few times because the
 //! application had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the
-//! application has either polled by then, and taken it, or left it to the thread, which then does all there is to do. It
-//! looks the seldomer the longer it sees nothing.
+//! application has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is
+//! woken by packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
 
 use std::time::Duration;
 
@@ -65,6 +65,9 @@ impl Lurker {
     pub(super) fn came(&mut self, found: bool) {
         // For a whole pause nobody has polled.
         self.seldom = SHORTEST;
+        if std::mem::take(&mut self.waits) && found {
+            self.needed = PATIENCE;
+        }
         self.needed = match (found, self.needed) {
             (true, 1..) => PATIENCE,
             (_, needed) => needed.saturating_sub(1),
@@ -133,5 +136,14 @@ mod tests {
         lurker.came(true);
         lurker.looked(false);
         assert_eq!(lurker.pause(), 2 * SHORTEST);
+        assert!(!lurker.is_needed());
+        // It left what was seen to wait: the thread is woken for the next ones, until it comes in vain.
+        lurker.looked(true);
+        lurker.came(true);
+        assert!(lurker.is_needed());
+        for _ in 0..PATIENCE {
+            lurker.came(false);
+        }
+        assert!(!lurker.is_needed());
     }
 }
