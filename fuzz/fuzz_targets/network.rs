@@ -38,6 +38,8 @@ use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
 use verbena_wire::{Psn, Qpn, RKey, SrqNumber, roce, udp};
 
+/// The kernel's number of `lo`.
+const LOOPBACK: u32 = 1;
 const OURS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const PEERS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGERS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
@@ -314,6 +316,7 @@ impl Target {
                 2 => Ipv6Addr::LOCALHOST,
                 _ => to.ip,
             },
+            interface: LOOPBACK,
             traffic_class: 0,
             hop_limit: 64,
             bytes: &bytes,

@@ -52,6 +52,8 @@ class Host:
     name: str
     number: int
     runtime: Path
+    # Further interfaces that are ports of its adapter.
+    others: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -75,7 +77,7 @@ class Host:
 
     def on_adapter(self, *command: object, options: Sequence[str] = ()) -> list[str]:
         """The command line that runs a program there, on the software adapter, over RoCE."""
-        return self.inside([str(VERBENA), "run", "--link", "roce", "--interface", self.interface,
+        return self.inside([str(VERBENA), "run", "--link", "roce", "--interface", ",".join([self.interface, *self.others]),
                             *options, "--", *map(str, command)])
 
     def setup(self, *command: str) -> None:
@@ -206,8 +208,8 @@ class Hosts:
             return None
 
     @staticmethod
-    def _link(host: Host) -> str:
-        return subprocess.run(host.inside(["ip", "-o", "link", "show", host.interface]), check=False,
+    def _link(host: Host, interface: str = "") -> str:
+        return subprocess.run(host.inside(["ip", "-o", "link", "show", interface or host.interface]), check=False,
                               capture_output=True, text=True, timeout=SETUP_SECONDS).stdout
 
     @staticmethod
@@ -232,10 +234,10 @@ class Hosts:
         return self.place.run(name, command, seconds, VERBENA_RUNTIME_DIR=str(host.runtime))
 
     def exchange(self, server: Sequence[object], client: Sequence[object], seconds: float,
-                 options: Sequence[str] = ()) -> Exchange:
-        """Runs a server on the first host, and a client on the second as soon as that listens; the server's adapter
-        with options."""
-        first, second = self.members
+                 options: Sequence[str] = (), asker: Optional[Host] = None) -> Exchange:
+        """Runs a server on the first host, and a client on the second, or another, as soon as that listens; the server's
+        adapter with options."""
+        first, second = self.members[0], asker or self.members[1]
         deadline = time.monotonic() + seconds
         serving = self.start(first, "server", first.on_adapter(*server, options=options))
         while serving.running and not first.listens() and time.monotonic() < deadline:

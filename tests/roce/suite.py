@@ -18,7 +18,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, changes, congestion, connections, crowds, multicast
+from . import applications, changes, congestion, connections, crowds, multicast, ports
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -121,15 +121,16 @@ def cases() -> list[Case]:
     for kind in MANY_KINDS:
         found.append(Case(f"{MANY} of {kind}", "5 % lost, doubled, late; 1 % damaged",
                           on_hosts(partial(many, kind), wire=WORST)))
-    return found + connections.cases(on_hosts) + multicast.cases(on_hosts) + changes.cases(on_hosts) + congestion.cases(on_hosts)
+    more = (connections, multicast, changes, congestion, ports)
+    return found + [case for one in more for case in one.cases(on_hosts)]
 
 
-def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500,
-             wire: Optional[Wire] = None) -> Callable[[Place], Outcome]:
-    """A case that has two hosts."""
+def on_hosts(body: Callable[[Hosts], Outcome], mtu: int = 1500, wire: Optional[Wire] = None,
+             kind: Callable[..., Hosts] = Hosts) -> Callable[[Place], Outcome]:
+    """A case that has two hosts, of a kind."""
     def run(place: Place) -> Outcome:
         try:
-            with Hosts(place, mtu, wire) as hosts:
+            with kind(place, mtu, wire) as hosts:
                 return body(hosts)
         except NoNamespaces as words:
             return skipped(str(words))

@@ -1,7 +1,7 @@
 //! Address handles: ibv_create_ah(3).
 
 use crate::context::Pd;
-use crate::device::{PORT, gid_at};
+use crate::device::gid_at;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::quota::{self, Place};
@@ -58,9 +58,9 @@ impl AddressHandle {
 
 /// Whether the device can send to these attributes.
 pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
-    let source = gid_at(attributes.grh.sgid_index.into());
+    let source = gid_at(attributes.port_num, attributes.grh.sgid_index.into());
     let wrong_gid = attributes.is_global != 0 && source.is_none_or(|gid| !reaches(gid, attributes));
-    if attributes.port_num != PORT || wrong_gid {
+    if !link::has_port(attributes.port_num.into()) || wrong_gid {
         Err(Errno::EINVAL)
     } else {
         Ok(())

@@ -11,15 +11,15 @@ pub const NAME: &str = "verbena0";
 /// Vendor, as an organisation's 24 bits would be: with the local bit, so that it is nobody's. Programs take 0 for a
 /// device that failed to answer.
 pub const VENDOR: u32 = 0x02_5642;
-/// Its only port.
-pub const PORT: u8 = 1;
+/// Its first port, and of InfiniBand the only one. How many there are: [`link::ports`].
+pub const FIRST_PORT: u8 = 1;
 /// Entries of the GID table. Of an InfiniBand port only the first holds a GID.
 pub const GIDS: usize = 8;
 /// Entries of the partition key table.
 pub const PKEYS: usize = 1;
 /// The default partition, full membership.
 pub const PKEY: u16 = 0xffff;
-/// Local identifier of the host's port. There is one subnet a host, with one port, which is its own subnet manager.
+/// Local identifier of the host's InfiniBand port. There is one subnet a host, with one port, which is its own subnet manager.
 pub const LID: u16 = 1;
 /// Most queue pairs, as on adapters of today. See [`crate::quota`] for what processes share.
 pub const MAX_QP: u32 = 1 << 17;
@@ -42,10 +42,10 @@ pub const MAX_RD_ATOMIC: u8 = 128;
 /// Bytes of the largest path MTU, and of the longest datagram of an InfiniBand port.
 pub const MTU_BYTES: u32 = 4096;
 
-/// Identifier of the node and its port: the same for all processes of a host. Of an Ethernet interface it is made of its
-/// hardware address, else in the range for local use.
+/// Identifier of the node and its first port: the same for all processes of a host. Of an Ethernet interface it is made of
+/// its hardware address, else in the range for local use.
 pub fn guid() -> u64 {
-    if let Some(guid) = link::interface().and_then(|interface| interface.guid) {
+    if let Some(guid) = link::interface(FIRST_PORT).and_then(|interface| interface.guid) {
         return guid;
     }
     let id = std::fs::read_to_string("/etc/machine-id")
@@ -62,9 +62,9 @@ pub fn guid() -> u64 {
     (hash & 0x00ff_ffff_ffff_ffff) | 0x0200_0000_0000_0000
 }
 
-/// The port's first GID: of InfiniBand the only one, the default subnet prefix and the port's GUID.
+/// The first port's first GID: of InfiniBand the only one, the default subnet prefix and the port's GUID.
 pub fn gid() -> ibv_gid {
-    if let Some(first) = link::interface().and_then(|interface| interface.entry(0)) {
+    if let Some(first) = link::interface(FIRST_PORT).and_then(|interface| interface.entry(0)) {
         return first.gid;
     }
     let mut bytes = [0; 16];
@@ -73,33 +73,33 @@ pub fn gid() -> ibv_gid {
     ibv_gid::from_bytes(bytes)
 }
 
-/// The GID at an index of the table, if there is one.
-pub fn gid_at(index: usize) -> Option<ibv_gid> {
-    match link::interface() {
+/// The GID at an index of a port's table, if there is one.
+pub fn gid_at(port: u8, index: usize) -> Option<ibv_gid> {
+    match link::interface(port) {
         Some(interface) => interface.entry(index).map(|entry| entry.gid),
-        None => (index == 0).then(gid),
+        None => (port == FIRST_PORT && index == 0).then(gid),
     }
 }
 
-/// Where a GID stands in the table, if it is one of the port's.
-pub fn index_of(gid: ibv_gid) -> Option<usize> {
-    (0..GIDS).find(|index| gid_at(*index) == Some(gid))
+/// Where a GID stands in a port's table, if it is one of the port's.
+pub fn index_of(port: u8, gid: ibv_gid) -> Option<usize> {
+    (0..GIDS).find(|index| gid_at(port, *index) == Some(gid))
 }
 
-/// Where the port's own GID stands from which a destination is reached.
-pub fn index_towards(destination: ibv_gid) -> usize {
+/// Where a port's own GID stands from which a destination is reached.
+pub fn index_towards(port: u8, destination: ibv_gid) -> usize {
     let index = |interface: &link::Interface| interface.index_towards(destination);
-    link::interface().and_then(index).unwrap_or(0)
+    link::interface(port).and_then(index).unwrap_or(0)
 }
 
-/// The largest path MTU now, by its code.
-pub fn active_mtu() -> ibv_mtu {
-    link::interface().map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
+/// A port's largest path MTU now, by its code.
+pub fn active_mtu(port: u8) -> ibv_mtu {
+    link::interface(port).map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
 }
 
 /// Bytes of that: of a full packet, and of the longest datagram.
-pub fn mtu_bytes() -> u32 {
-    link::interface().map_or(MTU_BYTES, |interface| interface.mtu.bytes())
+pub fn mtu_bytes(port: u8) -> u32 {
+    link::interface(port).map_or(MTU_BYTES, |interface| interface.mtu.bytes())
 }
 
 /// The device's attributes.
@@ -141,7 +141,7 @@ pub fn attributes() -> ibv_device_attr {
         max_srq_wr: MAX_SRQ_WR as i32,
         max_srq_sge: MAX_SGE as i32,
         max_pkeys: PKEYS as u16,
-        phys_port_cnt: PORT,
+        phys_port_cnt: link::ports(),
         ..ibv_device_attr::default()
     };
     for (place, byte) in attributes
@@ -154,10 +154,10 @@ pub fn attributes() -> ibv_device_attr {
     attributes
 }
 
-/// The port's attributes: active, of the width and speed of 4X EDR (the pair that most programs know how to print; the
+/// A port's attributes: active, of the width and speed of 4X EDR (the pair that most programs know how to print; the
 /// software adapter has no wire).
-pub fn port_attributes() -> ibv_port_attr {
-    match link::interface() {
+pub fn port_attributes(port: u8) -> ibv_port_attr {
+    match link::interface(port) {
         Some(interface) => ethernet_port(interface),
         None => infiniband_port(),
     }
@@ -173,7 +173,7 @@ fn ethernet_port(interface: &link::Interface) -> ibv_port_attr {
     ibv_port_attr {
         state,
         phys_state,
-        active_mtu: active_mtu(),
+        active_mtu: interface.mtu.code().into(),
         lid: 0,
         sm_lid: 0,
         link_layer: IBV_LINK_LAYER_ETHERNET,

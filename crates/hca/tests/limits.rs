@@ -4,7 +4,7 @@ use std::sync::Arc;
 use verbena_abi::ibv_ah_attr;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::context::{Context, Pd};
-use verbena_hca::device::{PORT, attributes};
+use verbena_hca::device::{FIRST_PORT, attributes};
 use verbena_hca::errno::{Errno, Result};
 
 /// Makes objects until the adapter refuses.
@@ -35,7 +35,7 @@ fn as_many_as_advertised() {
     drop(domains);
 
     let attribute = ibv_ah_attr {
-        port_num: PORT,
+        port_num: FIRST_PORT,
         ..Default::default()
     };
     let handles = all(|| AddressHandle::create(&again, &attribute));

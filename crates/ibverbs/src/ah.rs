@@ -140,8 +140,8 @@ fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr>
         let (source, destination) = addresses(grh);
         // A multicast message has the group's GID there; the way back starts at our own.
         let own = match link::group(destination) {
-            Some(_) => Some(device::index_towards(source)),
-            None => device::index_of(destination),
+            Some(_) => Some(device::index_towards(port, source)),
+            None => device::index_of(port, destination),
         };
         let own = own.ok_or(Errno::EINVAL)?;
         // IBA 8.3: version in 4 bits, traffic class in 8, flow label in 20.

@@ -2,7 +2,8 @@
 //! the port's are the adapter's own; whatever it does not support has zero capability here.
 
 use verbena_abi::*;
-use verbena_hca::device::{self, PORT};
+use verbena_hca::device;
+use verbena_hca::link;
 use verbena_hca::memory::device::CAPACITY;
 
 /// The board's name.
@@ -46,7 +47,7 @@ pub fn device_ex() -> ibv_device_attr_ex {
         },
         max_dm_size: CAPACITY,
         xrc_odp_caps: ODP_CONNECTED,
-        phys_port_cnt_ex: u32::from(PORT),
+        phys_port_cnt_ex: u32::from(link::ports()),
         orig_attr,
         ..Default::default()
     }

@@ -4,7 +4,7 @@
 
 use libc::{c_int, ssize_t};
 use verbena_abi::*;
-use verbena_hca::device::{self, GIDS, PKEY, PKEYS, PORT, gid_at};
+use verbena_hca::device::{self, GIDS, PKEY, PKEYS, gid_at};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::sys::clock;
@@ -14,7 +14,7 @@ use crate::{attributes, context, door, outcome};
 /// # Errors
 /// EINVAL for a port that the device does not have.
 fn check_port(port: impl Into<u32>) -> Result<()> {
-    if port.into() == u32::from(PORT) {
+    if link::has_port(port.into()) {
         Ok(())
     } else {
         Err(Errno::EINVAL)
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn query_port(
     outcome::errno_value(unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
-            .and_then(|()| door::output_sized(attributes, size, &device::port_attributes()))
+            .and_then(|()| door::output_sized(attributes, size, &device::port_attributes(port)))
     })
 }
 
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn ibv_query_gid(
             .and_then(|_| check_port(port))
             .and_then(|()| check_index(index, GIDS))
             // An entry of the table that holds none reads as zeros.
-            .and_then(|index| door::output(gid, gid_at(index).unwrap_or_default()))
+            .and_then(|index| door::output(gid, gid_at(port, index).unwrap_or_default()))
     })
 }
 
@@ -147,9 +147,9 @@ pub unsafe extern "C" fn ibv_query_gid_type(
     /// InfiniBand and RoCE v1 share a number there.
     const SYSFS_IB_OR_ROCE_V1: u32 = 0;
     const SYSFS_ROCE_V2: u32 = 1;
-    let number = match link::interface() {
-        Some(_) => SYSFS_ROCE_V2,
-        None => SYSFS_IB_OR_ROCE_V1,
+    let number = match link::is_ethernet() {
+        true => SYSFS_ROCE_V2,
+        false => SYSFS_IB_OR_ROCE_V1,
     };
     // SAFETY: as promised to us.
     outcome::minus_one(unsafe {
@@ -160,16 +160,16 @@ pub unsafe extern "C" fn ibv_query_gid_type(
     })
 }
 
-fn gid_entry(index: usize) -> Option<ibv_gid_entry> {
-    gid_at(index).map(|gid| ibv_gid_entry {
+fn gid_entry(port: u8, index: usize) -> Option<ibv_gid_entry> {
+    gid_at(port, index).map(|gid| ibv_gid_entry {
         gid,
         gid_index: index as u32,
-        port_num: u32::from(PORT),
-        gid_type: match link::interface() {
-            Some(_) => IBV_GID_TYPE_ROCE_V2,
-            None => IBV_GID_TYPE_IB,
+        port_num: u32::from(port),
+        gid_type: match link::is_ethernet() {
+            true => IBV_GID_TYPE_ROCE_V2,
+            false => IBV_GID_TYPE_IB,
         },
-        ndev_ifindex: link::interface().map_or(0, |interface| interface.index),
+        ndev_ifindex: link::interface_number(port),
     })
 }
 
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
             .and_then(|()| check_port(port))
             .and_then(|()| check_index(index, GIDS))
             // ibv_query_gid_ex(3): ENODATA where the table holds none.
-            .and_then(|index| gid_entry(index).ok_or(Errno(libc::ENODATA)))
+            .and_then(|index| gid_entry(port as u8, index).ok_or(Errno(libc::ENODATA)))
             .and_then(|found| door::output_sized(entry, size, &found))
     })
 }
@@ -215,7 +215,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         context::of(context)
             .and_then(|_| no_flags(flags))
             .and_then(|()| {
-                let found: Vec<_> = (0..GIDS).filter_map(gid_entry).collect();
+                let of_port = |port| (0..GIDS).filter_map(move |index| gid_entry(port, index));
+                let found: Vec<_> = (1..=link::ports()).flat_map(of_port).collect();
                 if max < found.len() {
                     return Err(Errno::EINVAL);
                 }

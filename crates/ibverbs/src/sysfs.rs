@@ -58,7 +58,6 @@ pub fn list(path: &str) -> Vec<String> {
 /// All files, by path relative to `/sys`, with their text without the last newline.
 fn files() -> Vec<(String, String)> {
     let guid = colons(device::guid());
-    let port = device::port_attributes();
     let mut files = vec![];
     let mut of_device = |name: &str, text: String| {
         files.push((format!("class/infiniband/{NAME}/{name}"), text));
@@ -71,7 +70,31 @@ fn files() -> Vec<(String, String)> {
     of_device("hw_rev", "0".into());
     of_device("hca_type", "Verbena".into());
     of_device("board_id", BOARD.into());
-    let mut of_port = |name: &str, text: String| of_device(&format!("ports/1/{name}"), text);
+    for port in 1..=link::ports() {
+        for (name, text) in files_of_port(port) {
+            of_device(&format!("ports/{port}/{name}"), text);
+        }
+    }
+    for (_, interface) in link::interfaces() {
+        let name = format!("device/net/{}/ifindex", interface.name);
+        of_device(&name, interface.index.to_string());
+    }
+    if !link::is_ethernet() && loopback_is_up() {
+        // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
+        // kernel numbers it 1 (LOOPBACK_IFINDEX).
+        of_device("device/net/lo/ifindex", "1".into());
+    }
+    for (name, text) in [("ibdev", NAME), ("abi_version", "1"), ("dev", "231:192")] {
+        files.push((format!("class/infiniband_verbs/{NAME}/{name}"), text.into()));
+    }
+    files
+}
+
+/// The files of a port, by path relative to its directory.
+fn files_of_port(number: u8) -> Vec<(String, String)> {
+    let port = device::port_attributes(number);
+    let mut files = vec![];
+    let mut of_port = |name: &str, text: String| files.push((name.to_owned(), text));
     of_port("lid", format!("{:#x}", port.lid));
     of_port("lid_mask_count", port.lmc.to_string());
     of_port("sm_lid", format!("{:#x}", port.sm_lid));
@@ -84,13 +107,13 @@ fn files() -> Vec<(String, String)> {
     of_port("phys_state", phys_state.into());
     of_port("rate", "100 Gb/sec (4X EDR)".into());
     of_port("cap_mask", format!("{:#010x}", port.port_cap_flags));
-    let interface = link::interface();
+    let interface = link::interface(number);
     let (link_layer, kind) = match interface {
         Some(_) => ("Ethernet", "RoCE v2"),
         None => ("InfiniBand", "IB/RoCE v1"),
     };
     of_port("link_layer", link_layer.into());
-    for (index, gid) in (0..GIDS).filter_map(|index| gid_at(index).map(|gid| (index, gid))) {
+    for (index, gid) in (0..GIDS).filter_map(|index| Some((index, gid_at(number, index)?))) {
         of_port(&format!("gids/{index}"), format!("{gid:?}"));
         of_port(&format!("gid_attrs/types/{index}"), kind.into());
         if let Some(interface) = interface {
@@ -98,17 +121,6 @@ fn files() -> Vec<(String, String)> {
         }
     }
     of_port("pkeys/0", format!("{:#06x}", device::PKEY));
-    if let Some(interface) = interface {
-        let name = format!("device/net/{}/ifindex", interface.name);
-        of_device(&name, interface.index.to_string());
-    } else if loopback_is_up() {
-        // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
-        // kernel numbers it 1 (LOOPBACK_IFINDEX).
-        of_device("device/net/lo/ifindex", "1".into());
-    }
-    for (name, text) in [("ibdev", NAME), ("abi_version", "1"), ("dev", "231:192")] {
-        files.push((format!("class/infiniband_verbs/{NAME}/{name}"), text.into()));
-    }
     files
 }
 

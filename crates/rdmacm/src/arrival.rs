@@ -17,6 +17,7 @@ use crate::stage::Stage;
 use crate::thread::Source;
 use crate::way::Way;
 use std::io::ErrorKind;
+use verbena_hca::device::active_mtu;
 use verbena_hca::errno::Result;
 use verbena_hca::roce::management::Letter;
 use verbena_hca::sys::clock;
@@ -128,7 +129,8 @@ fn hear_caller(state: &mut State, number: u32) {
 /// A request of this host.
 fn accept_call(state: &mut State, caller: Caller, request: &Message) -> Option<()> {
     let destination = address::parse(&request.destination).ok()??;
-    let number = accept_request(state, &caller, request, Way::within(destination))?;
+    let source = address::parse(&request.source).ok()??;
+    let number = accept_request(state, &caller, request, Way::within(destination, source))?;
     let identifier = state.identifiers.get_mut(number)?;
     let source = Source::Identifier(number, identifier.generation);
     let watched = state.watch.add(&caller.conversation, source);
@@ -153,7 +155,7 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
     }
     let way = request.way().ok()?;
     if let Some(proposal) = request.connection {
-        let largest = Way::home().mtu;
+        let largest = active_mtu(way.port) as u8;
         if proposal.transport != Transport::Rc {
             nobody::refuse(letter, INVALID_TRANSPORT, &[]);
             return None;

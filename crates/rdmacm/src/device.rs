@@ -1,17 +1,15 @@
-//! The one device and its one port.
+//! The one device.
 
-use verbena_hca::device::{PORT, guid};
+use verbena_hca::device::guid;
 
 /// The device's identifier, in network order.
 pub fn node_guid() -> [u8; 8] {
     guid().to_be_bytes()
 }
 
-/// The port's number.
-pub const PORT_NUMBER: u8 = PORT;
 /// The library's "no index": it then knows the device by its identifier.
 pub const NO_INDEX: u32 = u32::MAX;
-/// `IBV_RATE_100_GBPS`, the port's.
+/// `IBV_RATE_100_GBPS`, every port's.
 pub const RATE: u8 = 16;
 /// 4.096 us * 2^14 = 67 ms: long for a path within a host, short enough to notice a dead peer within a second.
 pub const PACKET_LIFE_TIME: u8 = 14;

@@ -63,9 +63,9 @@ impl Letterbox {
     /// # Errors
     /// As [`crate::thread::Watch::add`].
     pub fn open(&self, state: &mut State) -> Result<()> {
-        match link::interface() {
-            Some(_) => state.watch.add(&self.bell, Source::Post),
-            None => Ok(()),
+        match link::is_ethernet() {
+            true => state.watch.add(&self.bell, Source::Post),
+            false => Ok(()),
         }
     }
 

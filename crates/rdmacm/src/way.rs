@@ -1,22 +1,25 @@
 //! The way between the two ends of an identifier, as its program and its queue pair see it: GIDs and path.
 //!
 //! Over InfiniBand every way leads from the host's port to itself. Over RoCE the GIDs are the addresses
-//! (annex A17.4.1), and one that is none of the port's own is another host's.
+//! (annex A17.4.1): the port is the one that has the address at this end, and one at the other end that no port has is
+//! another host's.
 
 use crate::abi::{AddressVector, PathRecord};
 use crate::device::{ACK_TIMEOUT, PACKET_LIFE_TIME, RATE};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca::device::{LID, PKEY, PORT, active_mtu, gid, index_of};
+use verbena_hca::device::{FIRST_PORT, LID, PKEY, active_mtu, gid};
 use verbena_hca::errno::{Errno, Result};
-use verbena_hca::link;
+use verbena_hca::link::{self, Place};
 
 /// Hops that packets may take, as Linux sets it for RoCE.
 pub const HOP_LIMIT: u8 = 64;
 
-/// A way from the port.
+/// A way from a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
+    /// The port.
+    pub port: u8,
     /// The port's GID.
     pub source: [u8; 16],
     /// Where it stands in the port's table.
@@ -30,51 +33,53 @@ pub struct Way {
 }
 
 impl Way {
-    /// From the port to itself.
+    /// From the first port to itself.
     pub fn home() -> Way {
-        let gid = gid().bytes();
+        Way::from(FIRST_PORT, 0, gid())
+    }
+
+    /// From a port's GID, at its place, to itself.
+    fn from(port: u8, index: u8, gid: ibv_gid) -> Way {
         Way {
-            source: gid,
-            index: 0,
-            destination: gid,
-            mtu: active_mtu() as u8,
+            port,
+            source: gid.bytes(),
+            index,
+            destination: gid.bytes(),
+            mtu: active_mtu(port) as u8,
             ack_timeout: ACK_TIMEOUT,
         }
     }
 
-    /// From the port to itself by one of this host's addresses: by the GID that it is, if it is one.
-    pub fn within(address: SocketAddr) -> Way {
-        let gid = ibv_gid::from_bytes(mapped(address.ip()).octets());
-        match index_of(gid).filter(|_| link::interface().is_some()) {
-            Some(index) => Way {
-                source: gid.bytes(),
-                index: index as u8,
-                destination: gid.bytes(),
-                ..Way::home()
+    /// From one of this host's addresses to another, or the same: by the GIDs that they are. One that is none is taken for the
+    /// other, and if neither is one the way is the first port's, so that both ends find the same.
+    pub fn within(own: SocketAddr, peer: SocketAddr) -> Way {
+        match (place(own), place(peer)) {
+            (Some(here), there) => Way {
+                destination: there.map_or(gid_of(own), |_| gid_of(peer)).bytes(),
+                ..Way::from(here.port, here.index, gid_of(own))
             },
+            (None, Some(there)) => Way::from(there.port, there.index, gid_of(peer)),
             // Loopback, or another interface's; or a port whose GID is no address.
-            None => Way::home(),
+            (None, None) => Way::home(),
         }
     }
 
     /// From an address of this host to one of another.
     ///
     /// # Errors
-    /// ENODEV when the way does not begin at the port.
+    /// ENODEV when the way does not begin at a port.
     pub fn between(source: SocketAddr, destination: SocketAddr) -> Result<Way> {
-        let source = ibv_gid::from_bytes(mapped(source.ip()).octets());
-        let index = index_of(source).filter(|_| link::interface().is_some());
+        let here = place(source).ok_or(Errno(libc::ENODEV))?;
         Ok(Way {
-            source: source.bytes(),
-            index: index.ok_or(Errno(libc::ENODEV))? as u8,
             destination: mapped(destination.ip()).octets(),
-            ..Way::home()
+            ..Way::from(here.port, here.index, gid_of(source))
         })
     }
 
     /// Whether it leads to another host.
     pub fn is_distant(&self) -> bool {
-        link::interface().is_some() && index_of(ibv_gid::from_bytes(self.destination)).is_none()
+        let destination = ibv_gid::from_bytes(self.destination);
+        link::is_ethernet() && link::place_seen_from(self.port, destination).is_none()
     }
 
     /// The path.
@@ -114,29 +119,43 @@ impl Way {
             dlid: self.lid(),
             hop_limit: self.hop_limit(),
             // A port without LIDs is reached by GIDs alone.
-            is_global: link::interface().is_some().into(),
-            port_num: PORT,
+            is_global: link::is_ethernet().into(),
+            port_num: self.port,
             ..Default::default()
         }
     }
 
     fn lid(&self) -> u16 {
-        match link::interface() {
-            Some(_) => 0,
-            None => LID,
+        match link::is_ethernet() {
+            true => 0,
+            false => LID,
         }
     }
 
     fn hop_limit(&self) -> u8 {
-        match link::interface() {
-            Some(_) => HOP_LIMIT,
-            None => 0,
+        match link::is_ethernet() {
+            true => HOP_LIMIT,
+            false => 0,
         }
     }
 }
 
 /// Selector of a path record: exactly the value that follows.
 const EXACTLY: u8 = 2;
+
+/// Where an address of this host stands among the GIDs of the ports. A link-local one names its interface, too.
+fn place(address: SocketAddr) -> Option<Place> {
+    match address {
+        SocketAddr::V6(of_link) if of_link.scope_id() != 0 => {
+            link::place_seen_from(link::port_of(of_link.scope_id())?, gid_of(address))
+        }
+        _ => link::place_of(gid_of(address)),
+    }
+}
+
+fn gid_of(address: SocketAddr) -> ibv_gid {
+    ibv_gid::from_bytes(mapped(address.ip()).octets())
+}
 
 /// An address as a GID has it.
 pub fn mapped(ip: IpAddr) -> Ipv6Addr {
@@ -154,7 +173,7 @@ mod tests {
     fn over_infiniband_every_way_leads_home_by_the_lid() {
         let here: SocketAddr = ([127, 0, 0, 1], 1).into();
         let there: SocketAddr = ([192, 0, 2, 1], 2).into();
-        let way = Way::within(here);
+        let way = Way::within(here, here);
         assert_eq!(way, Way::home());
         assert_eq!(Way::between(here, there), Err(Errno(libc::ENODEV)));
         assert!(!way.is_distant());

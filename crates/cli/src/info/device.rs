@@ -17,21 +17,32 @@ pub struct Identifier {
     pub chosen: bool,
 }
 
-/// The adapter and its port.
+/// A port of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Port {
+    /// Its number.
+    pub number: u8,
+    /// `active` or `down`.
+    pub state: &'static str,
+    /// What it is attached to.
+    pub link: String,
+    /// Its address, 0 over Ethernet.
+    pub lid: u16,
+    /// Longest packet of a connected queue pair, and longest datagram, in bytes.
+    pub mtu: u32,
+    /// Its identifiers.
+    pub gids: Vec<Identifier>,
+}
+
+/// The adapter and its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Its name.
     pub name: &'static str,
     /// Its identifier.
     pub node_guid: String,
-    /// What its port is attached to.
-    pub link: String,
-    /// Its port's address, 0 over Ethernet.
-    pub lid: u16,
-    /// Longest packet of a connected queue pair, and longest datagram, in bytes.
-    pub mtu: u32,
-    /// The port's identifiers.
-    pub gids: Vec<Identifier>,
+    /// Its ports.
+    pub ports: Vec<Port>,
     /// The limits, by their names in `struct ibv_device_attr`.
     pub limits: Vec<(&'static str, u64)>,
 }
@@ -45,13 +56,7 @@ impl Device {
         Self {
             name: device::NAME,
             node_guid: format!("{:016x}", device::guid()),
-            link: match verbena_hca::link::interface() {
-                Some(interface) => format!("Ethernet, RoCE v2 by {}", interface.name),
-                None => "InfiniBand".into(),
-            },
-            lid: device::port_attributes().lid,
-            mtu: device::mtu_bytes(),
-            gids: identifiers(),
+            ports: (1..=link::ports()).map(port).collect(),
             limits: vec![
                 ("max_qp", count(attributes.max_qp)),
                 ("max_qp_wr", count(attributes.max_qp_wr)),
@@ -74,13 +79,31 @@ impl Device {
     }
 }
 
-fn identifiers() -> Vec<Identifier> {
-    let kind = match link::interface() {
-        Some(_) => GidKind::RoceVersion2,
-        None => GidKind::InfiniBand,
+fn port(number: u8) -> Port {
+    let attributes = device::port_attributes(number);
+    Port {
+        number,
+        state: match link::interface(number) {
+            Some(interface) if !interface.is_running => "down",
+            _ => "active",
+        },
+        link: match link::interface(number) {
+            Some(interface) => format!("Ethernet, RoCE v2 by {}", interface.name),
+            None => "InfiniBand".into(),
+        },
+        lid: attributes.lid,
+        mtu: device::mtu_bytes(number),
+        gids: identifiers(number),
+    }
+}
+
+fn identifiers(port: u8) -> Vec<Identifier> {
+    let kind = match link::is_ethernet() {
+        true => GidKind::RoceVersion2,
+        false => GidKind::InfiniBand,
     };
     let entry = |index: u8| {
-        let gid = Gid(device::gid_at(index.into())?.bytes());
+        let gid = Gid(device::gid_at(port, index.into())?.bytes());
         Some(GidEntry {
             index,
             gid,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::description::{Answer, Description};
-use super::device::{Device, Identifier};
+use super::device::{Device, Identifier, Port};
 
 /// Displays the device, then who is on it.
 pub struct Table<'a> {
@@ -21,24 +21,11 @@ impl fmt::Display for Table<'_> {
         let Device {
             name,
             node_guid,
-            link,
-            lid,
-            mtu,
-            gids,
+            ports,
             limits,
         } = self.device;
         writeln!(f, "device {name}, node GUID {node_guid}")?;
-        writeln!(f, "  port 1: active, {link}, LID {lid}, MTU {mtu} B")?;
-        for Identifier {
-            index,
-            gid,
-            kind,
-            chosen,
-        } in gids
-        {
-            let word = if *chosen { ", chosen" } else { "" };
-            writeln!(f, "  GID {index}: {gid}, {kind}{word}")?;
-        }
+        ports.iter().try_for_each(|of| port(f, of))?;
         writeln!(f, "  limits")?;
         for (name, value) in limits {
             writeln!(f, "    {name:<18}{value:>21}")?;
@@ -55,6 +42,32 @@ impl fmt::Display for Table<'_> {
             }
         }
     }
+}
+
+fn port(f: &mut fmt::Formatter<'_>, port: &Port) -> fmt::Result {
+    let Port {
+        number,
+        state,
+        link,
+        lid,
+        mtu,
+        gids,
+    } = port;
+    writeln!(
+        f,
+        "  port {number}: {state}, {link}, LID {lid}, MTU {mtu} B"
+    )?;
+    for Identifier {
+        index,
+        gid,
+        kind,
+        chosen,
+    } in gids
+    {
+        let word = if *chosen { ", chosen" } else { "" };
+        writeln!(f, "  GID {index}: {gid}, {kind}{word}")?;
+    }
+    Ok(())
 }
 
 fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
@@ -105,19 +118,27 @@ mod tests {
     use crate::info::description::{Peer, QueuePair};
     use std::collections::BTreeMap;
 
+    fn port(number: u8, address: &str) -> Port {
+        Port {
+            number,
+            state: "active",
+            link: format!("Ethernet, RoCE v2 by eth{number}"),
+            lid: 0,
+            mtu: 1024,
+            gids: vec![Identifier {
+                index: 1,
+                gid: format!("::ffff:{address}"),
+                kind: "RoCE v2".into(),
+                chosen: true,
+            }],
+        }
+    }
+
     fn device() -> Device {
         Device {
             name: "verbena0",
             node_guid: "02".into(),
-            link: "InfiniBand".into(),
-            lid: 1,
-            mtu: 4096,
-            gids: vec![Identifier {
-                index: 1,
-                gid: "::ffff:10.0.0.1".into(),
-                kind: "RoCE v2".into(),
-                chosen: true,
-            }],
+            ports: vec![port(1, "10.0.0.1"), port(2, "10.0.1.1")],
             limits: vec![("max_qp", 9)],
         }
     }
@@ -140,7 +161,11 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("\n  GID 1: ::ffff:10.0.0.1, RoCE v2, chosen\n"),
+            text.contains(
+                "\n  port 1: active, Ethernet, RoCE v2 by eth1, LID 0, MTU 1024 B\n  GID 1: ::ffff:10.0.0.1, RoCE v2, \
+                 chosen\n  port 2: active, Ethernet, RoCE v2 by eth2, LID 0, MTU 1024 B\n  GID 1: ::ffff:10.0.1.1, RoCE v2, \
+                 chosen\n"
+            ),
             "{text}"
         );
         assert!(

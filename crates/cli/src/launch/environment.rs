@@ -29,12 +29,12 @@ impl fmt::Display for Path {
     }
 }
 
-/// What the adapter's port is attached to.
+/// What the adapter's ports are attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Link {
     /// A subnet of this host alone, which shared memory is
     Infiniband,
-    /// An Ethernet interface: other hosts are reached by RoCEv2 packets
+    /// Ethernet interfaces, each a port: other hosts are reached by RoCEv2 packets
     Roce,
 }
 
@@ -94,13 +94,14 @@ impl Environment {
         self
     }
 
-    /// The same, with the adapter's port attached to a link, and to an interface of it.
-    pub fn with_link(mut self, link: Option<Link>, interface: Option<&OsStr>) -> Self {
+    /// The same, with the adapter's ports attached to a link, and to interfaces of it, if there are any.
+    pub fn with_link(mut self, link: Option<Link>, interfaces: &[OsString]) -> Self {
         if let Some(link) = link {
             self.0.insert("VERBENA_LINK", link.to_string().into());
         }
-        if let Some(interface) = interface {
-            self.0.insert("VERBENA_INTERFACE", interface.into());
+        if !interfaces.is_empty() {
+            let all = interfaces.join(OsStr::new(","));
+            self.0.insert("VERBENA_INTERFACE", all);
         }
         self
     }

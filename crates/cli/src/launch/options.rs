@@ -22,14 +22,15 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
 
-    /// What the adapter's port is attached to: this host alone, or an Ethernet interface
+    /// What the adapter's ports are attached to: this host alone, or Ethernet interfaces
     #[arg(long, value_enum, value_name = "LINK")]
     link: Option<Link>,
 
-    /// The interface of `--link roce`, by its name or by one of its addresses; by default the first
-    /// that is up and leads to other hosts
+    /// An interface of `--link roce`, by its name or by one of its addresses; several, separated by
+    /// commas or each by an option of its own, are the adapter's ports 1, 2 and so on. By default the
+    /// first that is up and leads to other hosts
     #[arg(long, value_name = "INTERFACE", requires = "link")]
-    interface: Option<OsString>,
+    interface: Vec<OsString>,
 
     /// A network whose packets are heard with `--link roce`, such as 10.0.0.0/8 or fd00::/8; may be
     /// given several times. By default everybody's are
@@ -47,7 +48,7 @@ impl Options {
     pub fn environment(&self) -> Result<Environment, Failure> {
         let libraries = Libraries::beside_this_executable()?;
         Ok(Environment::new(&libraries, self.path)
-            .with_link(self.link, self.interface.as_deref())
+            .with_link(self.link, &self.interface)
             .with_allowed(&self.allow))
     }
 }

@@ -29,7 +29,7 @@ pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, St
     if target.kind == "software" {
         // Its port must name a rate, and keeps to none.
         known.remove("rate");
-        let link = match link::interface() {
+        let link = match link::interface(target.port) {
             Some(interface) => format!("Ethernet, {}", interface.name),
             None => "memory of this host".to_owned(),
         };

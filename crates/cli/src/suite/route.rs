@@ -76,7 +76,7 @@ impl RouteOptions {
             let text = "--service-level has no meaning for the software adapter: its packets go by UDP, which has no levels";
             return Err(Failure::Input(text.to_owned()));
         }
-        if is_software && self.traffic_class.is_some() && link::interface().is_none() {
+        if is_software && self.traffic_class.is_some() && !link::is_ethernet() {
             let text = "--traffic-class marks packets, and the software adapter moves data through the memory of this host; with \
                         VERBENA_LINK=roce it sends packets";
             return Err(Failure::Input(text.to_owned()));

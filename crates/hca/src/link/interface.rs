@@ -5,7 +5,7 @@
 
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
-use crate::sys::interfaces::{self, Description};
+use crate::sys::interfaces::Description;
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
 use verbena_wire::Mtu;
@@ -38,9 +38,8 @@ pub struct Entry {
 
 impl Interface {
     /// The interface with this name or address; without either, the first that is up and leads to other hosts.
-    pub(super) fn find(wanted: &str) -> Result<Interface> {
-        let all = interfaces::all()?;
-        match choose(&all, wanted) {
+    pub(super) fn find(all: &[Description], wanted: &str) -> Result<Interface> {
+        match choose(all, wanted) {
             Some(found) => Interface::of(found),
             None => {
                 let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
@@ -175,7 +174,8 @@ fn table(description: &Description) -> Vec<Entry> {
     table
 }
 
-fn is_link_local(address: &Ipv6Addr) -> bool {
+/// Whether an address means something on one link alone.
+pub fn is_link_local(address: &Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }
 

@@ -1,32 +1,48 @@
-//! What the port is attached to: the adapter's personality.
+//! What the ports are attached to: the adapter's personality.
 //!
-//! - `infiniband` (the default): a subnet of one host, which shared memory is; LIDs, one GID.
-//! - `roce`: an Ethernet interface; GIDs are its addresses, and what is not on this host is reached by RoCEv2 packets
-//!   ([`crate::roce`]).
+//! - `infiniband` (the default): a subnet of one host, which shared memory is; one port, LIDs, one GID.
+//! - `roce`: Ethernet interfaces, each of which is a port; GIDs are its addresses, and what is not on this host is reached
+//!   by RoCEv2 packets ([`crate::roce`]).
 //!
-//! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interface, by its name or by one of its addresses. Both are read
-//! once. What the interface is, up or down and with which addresses, is followed as long as the device is open
-//! ([`follow`]).
+//! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interfaces, each by its name or by one of its addresses, separated by
+//! commas: the first is port 1. Both are read once. What an interface is, up or down and with which addresses, is followed
+//! as long as the device is open ([`follow`]).
+//!
+//! The law: what is of one port never shows on another. Its state, its GIDs and its events are its interface's; what a queue
+//! pair or an address handle of it sends leaves from its addresses; a queue pair takes what was sent to its port alone, and
+//! a member of a group what came to the group there. Through shared memory, where there are no interfaces to be seen, it is
+//! the kernel's number of the interface that tells ports apart ([`interface_number`]), for processes may count theirs
+//! differently.
 
 mod interface;
 mod latest;
 
-pub use interface::{Entry, Interface};
+pub use interface::{Entry, Interface, is_link_local};
 pub use latest::{Change, Latest};
 
 use crate::errno::{Errno, Result};
 use crate::roce;
 use crate::sys::interfaces;
+use std::net::Ipv6Addr;
 use std::sync::OnceLock;
 use verbena_abi::ibv_gid;
 
-/// What the port is attached to.
+/// What the ports are attached to.
 #[derive(Debug)]
 pub enum Link {
     /// A subnet of this host alone.
     InfiniBand,
-    /// An Ethernet interface.
-    Roce(Latest),
+    /// An Ethernet interface each, the first port's first; at least one.
+    Roce(Vec<Latest>),
+}
+
+/// Where a GID stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The port.
+    pub port: u8,
+    /// Its index in the port's table.
+    pub index: u8,
 }
 
 static INFINIBAND: Link = Link::InfiniBand;
@@ -48,24 +64,84 @@ pub fn current() -> &'static Link {
     chosen().unwrap_or(&INFINIBAND)
 }
 
-/// The Ethernet interface as it is now, if the link is one.
+/// Whether the ports are Ethernet interfaces.
 #[inline]
-pub fn interface() -> Option<&'static Interface> {
+pub fn is_ethernet() -> bool {
+    matches!(current(), Link::Roce(_))
+}
+
+/// How many ports there are. They are numbered from 1.
+pub fn ports() -> u8 {
+    // Not more than can be counted ([`named`]).
+    latest().len().max(1) as u8
+}
+
+/// Whether there is a port of this number.
+pub fn has_port(port: u32) -> bool {
+    (1..=u32::from(ports())).contains(&port)
+}
+
+/// The Ethernet interface that a port is, as it is now; none of a port that there is not, or of InfiniBand.
+#[inline]
+pub fn interface(port: u8) -> Option<&'static Interface> {
+    let latest = latest().get(usize::from(port).checked_sub(1)?)?;
+    Some(latest.get())
+}
+
+/// All ports that are Ethernet interfaces, with these.
+#[inline]
+pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
+    (1..).zip(latest().iter().map(Latest::get))
+}
+
+/// The number by which the kernel knows the interface that a port is: the same for all processes. 0 for InfiniBand.
+pub fn interface_number(port: u8) -> u32 {
+    interface(port).map_or(0, |interface| interface.index)
+}
+
+/// The port that has a number by [`interface_number`], if one has.
+pub fn port_of(number: u32) -> Option<u8> {
+    (1..=ports()).find(|port| interface_number(*port) == number)
+}
+
+/// Where the GID stands that an address of the ports' interfaces is. A link-local one that several have is the first's.
+pub fn place_of(gid: ibv_gid) -> Option<Place> {
+    interfaces().find_map(|(port, interface)| {
+        let index = interface.index_of(gid)? as u8;
+        Some(Place { port, index })
+    })
+}
+
+/// The same where it may be another host's: a link-local address is one of the link that `port` is at, whoever has the same
+/// at another.
+pub fn place_seen_from(port: u8, gid: ibv_gid) -> Option<Place> {
+    if !is_link_local(&Ipv6Addr::from(gid.bytes())) {
+        return place_of(gid);
+    }
+    let index = interface(port)?.index_of(gid)? as u8;
+    Some(Place { port, index })
+}
+
+#[inline]
+fn latest() -> &'static [Latest] {
     match current() {
-        Link::InfiniBand => None,
-        Link::Roce(latest) => Some(latest.get()),
+        Link::InfiniBand => &[],
+        Link::Roce(ports) => ports,
     }
 }
 
-/// Looks what has become of the interface. Returns what has changed since the last look.
-pub fn follow() -> Vec<Change> {
-    match current() {
-        Link::InfiniBand => Vec::new(),
-        // What cannot be asked now is asked the next time.
-        Link::Roce(latest) => {
-            interfaces::all().map_or_else(|_| Vec::new(), |all| latest.learn(&all))
-        }
+/// Looks what has become of the interfaces. Returns what has changed since the last look, and of which port.
+pub fn follow() -> Vec<(u8, Change)> {
+    // What cannot be asked now is asked the next time.
+    let Ok(all) = interfaces::all() else {
+        return Vec::new();
+    };
+    let mut changes = Vec::new();
+    for (port, latest) in (1..).zip(latest()) {
+        let of_port = latest.learn(&all).into_iter();
+        changes.extend(of_port.map(|change| (port, change)));
     }
+    changes
 }
 
 /// The multicast group that a GID names, by the one name that this link has for it.
@@ -81,11 +157,40 @@ fn from_environment() -> Result<Link> {
         Err(_) | Ok("" | "infiniband") => Ok(Link::InfiniBand),
         Ok("roce") => {
             let wanted = std::env::var("VERBENA_INTERFACE").unwrap_or_default();
-            Interface::find(&wanted).map(|found| Link::Roce(Latest::new(found)))
+            named(&wanted).map(Link::Roce)
         }
         Ok(other) => {
             eprintln!("verbena: VERBENA_LINK is `{other}`; use infiniband or roce");
             Err(Errno::EINVAL)
         }
     }
+}
+
+/// The interfaces that are named, as they are found first.
+fn named(wanted: &str) -> Result<Vec<Latest>> {
+    let all = interfaces::all()?;
+    let mut ports: Vec<Interface> = Vec::new();
+    for one in wanted.split(',') {
+        if one.is_empty() && !wanted.is_empty() {
+            eprintln!("verbena: VERBENA_INTERFACE is `{wanted}`; a name is missing beside a comma");
+            return Err(Errno::EINVAL);
+        }
+        let found = Interface::find(&all, one)?;
+        if ports.iter().any(|port| port.index == found.index) {
+            eprintln!(
+                "verbena: VERBENA_INTERFACE is `{wanted}`, which names {} twice; a port has an interface of its own",
+                found.name
+            );
+            return Err(Errno::EINVAL);
+        }
+        ports.push(found);
+    }
+    if ports.len() > usize::from(u8::MAX) {
+        eprintln!(
+            "verbena: {} interfaces are named; a device has 255 ports at most",
+            ports.len()
+        );
+        return Err(Errno::EINVAL);
+    }
+    Ok(ports.into_iter().map(Latest::new).collect())
 }

@@ -301,7 +301,7 @@ impl Process {
 
     /// Over RoCE, opens the port through which other hosts are reached. Without it this host still is.
     fn open_port(&self) {
-        if crate::link::interface().is_some()
+        if crate::link::is_ethernet()
             && self.roce.get().is_none()
             && let Ok(port) = Port::open()
         {

@@ -1,11 +1,10 @@
-//! Following the interface that the port is: its state, its addresses, its MTU (ibv_get_async_event(3): "port events").
+//! Following the interfaces that the ports are: their states, addresses, MTUs (ibv_get_async_event(3): "port events").
 //!
 //! A thread of its own does that, from when the device is opened or the process takes part in the host's adapter. Either may
 //! be without the other: a program that only waits for events has no queue pair, and one that only listens for connections
 //! has not opened the device.
 
 use crate::context::Context;
-use crate::device::PORT;
 use crate::event::AsyncEvent;
 use crate::link::{self, Change};
 use crate::process::Process;
@@ -30,21 +29,21 @@ impl Watch {
         contexts.push(Arc::downgrade(context));
     }
 
-    fn tell(&self, kind: ibv_event_type) {
+    fn tell(&self, port: u8, kind: ibv_event_type) {
         let contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         for context in contexts.iter().filter_map(Weak::upgrade) {
             context.events.push(AsyncEvent {
                 kind,
-                element: PORT.into(),
+                element: port.into(),
             });
         }
     }
 }
 
 impl Process {
-    /// Follows the interface, if there is one and that is not done yet.
+    /// Follows the interfaces, if there are any and that is not done yet.
     pub(crate) fn follow_link(self: &Arc<Process>) {
-        if link::interface().is_none() || self.watch.has_thread.swap(true, Ordering::Relaxed) {
+        if !link::is_ethernet() || self.watch.has_thread.swap(true, Ordering::Relaxed) {
             return;
         }
         let process = self.clone();
@@ -65,12 +64,13 @@ fn follow(process: &Process) {
     let monitor = Monitor::start();
     while !process.stopping.load(Ordering::Relaxed) {
         // First of all, what has changed before there was a monitor.
-        for change in link::follow() {
-            process.watch.tell(match change {
+        for (port, change) in link::follow() {
+            let kind = match change {
                 Change::Active => IBV_EVENT_PORT_ACTIVE,
                 Change::Down => IBV_EVENT_PORT_ERR,
                 Change::Gids => IBV_EVENT_GID_CHANGE,
-            });
+            };
+            process.watch.tell(port, kind);
         }
         monitor.wait();
     }

@@ -51,7 +51,7 @@ impl Qp {
         else {
             return;
         };
-        if path.is_way_of(arrival.source, arrival.destination) && told.again(clock::now()) {
+        if path.is_way_of(arrival) && told.again(clock::now()) {
             notify(&path.clone().with_traffic_class(CLASS), peer);
             counters.congestion_notifications_sent.add(1);
             counters.packets_sent.add(1);

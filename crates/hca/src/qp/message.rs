@@ -144,6 +144,8 @@ pub struct Datagram {
     pub lid: u16,
     /// Service level.
     pub service_level: u8,
+    /// The interface that it would come through, by the kernel's number: only queue pairs of its port take it. 0 for none.
+    pub interface: u32,
 }
 
 /// What a requester asks.
@@ -498,7 +500,9 @@ impl Datagram {
                 | flag::when(self.is_multicast, flag::MULTICAST),
             immediate: self.immediate.unwrap_or(0),
             address: self.qkey.into(),
-            word: u64::from(self.lid) | u64::from(self.service_level) << 16,
+            word: u64::from(self.lid)
+                | u64::from(self.service_level) << 16
+                | u64::from(self.interface) << 32,
             ..header
         }
     }
@@ -512,6 +516,7 @@ impl Datagram {
             is_multicast: header.flags & flag::MULTICAST != 0,
             lid: header.word as u16,
             service_level: (header.word >> 16) as u8 & 15,
+            interface: (header.word >> 32) as u32,
         }
     }
 }
@@ -631,15 +636,18 @@ mod tests {
     }
 
     fn datagram() -> impl Strategy<Value = Datagram> {
-        any::<(u32, Option<u32>, bool, bool, bool, u16, u8)>().prop_map(
-            |(qkey, immediate, solicited, has_route, is_multicast, lid, level)| Datagram {
-                qkey,
-                immediate,
-                solicited,
-                has_route,
-                is_multicast,
-                lid,
-                service_level: level & 15,
+        any::<(u32, Option<u32>, bool, bool, bool, u16, u8, u32)>().prop_map(
+            |(qkey, immediate, solicited, has_route, is_multicast, lid, level, interface)| {
+                Datagram {
+                    qkey,
+                    immediate,
+                    solicited,
+                    has_route,
+                    is_multicast,
+                    lid,
+                    service_level: level & 15,
+                    interface,
+                }
             },
         )
     }

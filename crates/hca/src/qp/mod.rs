@@ -31,8 +31,8 @@ use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
-use crate::roce::path::Path;
-use crate::shm::context_table::QpRecord;
+use crate::roce::path::{Path, interface_towards};
+use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
 use responder::Arrival;
@@ -96,6 +96,7 @@ pub(crate) struct ReceiveQueue {
     ring: ReceiveRing,
     arrival: Arrival,
     qkey: u32,
+    port: u8,
     rnr_timer: u8,
     /// The responder of what comes by packets.
     packets: Option<Box<responder::packets::Packets>>,
@@ -139,6 +140,7 @@ impl Qp {
                 ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
                 arrival: Arrival::default(),
                 qkey: 0,
+                port: 0,
                 rnr_timer: 0,
                 packets: None,
             }),
@@ -223,6 +225,7 @@ impl Qp {
                 from
             };
             transition::check(self.kind, from, to, mask)?;
+            self.check_port(&attributes, new, mask)?;
             check_values(new, mask)?;
             let path = self.path_of_packets(new, from, to)?;
             self.answer_before(to);
@@ -268,22 +271,29 @@ impl Qp {
             }
             IBV_QPS_RESET => {
                 self.reset(&mut send);
-                self.show_attributes(attributes);
+                self.show_attributes(attributes, send.interfaces);
                 send.configure(attributes);
                 return;
             }
             _ => (),
         }
         send.configure(attributes);
+        if mask & IBV_QP_AV != 0 {
+            send.interfaces = Interfaces {
+                own: link::interface_number(attributes.port_num),
+                peer: interface_towards(&attributes.ah_attr),
+            };
+        }
         if mask & IBV_QP_SQ_PSN != 0 {
             send.set_psn(attributes.sq_psn);
         }
         {
             let mut receive = self.lock_receive();
             receive.qkey = attributes.qkey;
+            receive.port = attributes.port_num;
             receive.rnr_timer = attributes.min_rnr_timer;
         }
-        self.show_attributes(attributes);
+        self.show_attributes(attributes, send.interfaces);
         self.prepare_packets(&mut send, attributes, to, path);
         self.set_state(&mut send, to);
         if to == IBV_QPS_SQD && from == IBV_QPS_RTS {
@@ -296,7 +306,7 @@ impl Qp {
     }
 
     /// Shows peers what they need to know of the queue pair, before its state says that they may act on it.
-    fn show_attributes(&self, attributes: &ibv_qp_attr) {
+    fn show_attributes(&self, attributes: &ibv_qp_attr, interfaces: Interfaces) {
         let record = self.process.contexts.queue_pair(self.number);
         let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
         record
@@ -316,6 +326,9 @@ impl Qp {
             .incarnation
             .store(self.incarnation(), Ordering::Relaxed);
         record.xrcd.store(xrcd, Ordering::Relaxed);
+        record
+            .interfaces
+            .store(interfaces.as_word(), Ordering::Relaxed);
     }
 
     /// The reset state: everything posted is forgotten, without completions, and the next connection is another life.
@@ -487,10 +500,11 @@ impl Qp {
         self.lock_send().waiting()
     }
 
-    /// Attaches to a multicast group.
+    /// Attaches to a multicast group at the queue pair's port, where it stays as long as it is attached.
     ///
     /// # Errors
-    /// EINVAL when the GID is no multicast GID, or this no datagram queue pair; as [`Memberships::join`].
+    /// EINVAL when the GID is no multicast GID, this no datagram queue pair, or one that has no port yet where there are
+    /// several; as [`Memberships::join`].
     ///
     /// [`Memberships::join`]: crate::roce::group::Memberships::join
     pub fn attach(self: &Arc<Qp>, gid: ibv_gid) -> Result<()> {
@@ -498,11 +512,16 @@ impl Qp {
             return Err(Errno::EINVAL);
         }
         let group = link::group(gid).ok_or(Errno::EINVAL)?;
+        let port = match self.lock_attributes().port_num {
+            0 if link::ports() == 1 => device::FIRST_PORT,
+            0 => return Err(Errno::EINVAL),
+            port => port,
+        };
         let join = || match self.process.roce.get() {
-            Some(port) => port.groups.join(group.into()),
+            Some(udp) => udp.groups.join(port, group.into()),
             None => Ok(()),
         };
-        self.process.groups.attach(group, self, join)?;
+        self.process.groups.attach(port, group, self, join)?;
         self.show_multicast();
         Ok(())
     }
@@ -513,9 +532,9 @@ impl Qp {
     /// EINVAL when it was not attached.
     pub fn detach(&self, gid: ibv_gid) -> Result<()> {
         let group = link::group(gid).ok_or(Errno::EINVAL)?;
-        let leave = || {
-            if let Some(port) = self.process.roce.get() {
-                port.groups.leave(group.into());
+        let leave = |port| {
+            if let Some(udp) = self.process.roce.get() {
+                udp.groups.leave(port, group.into());
             }
         };
         self.process.groups.detach(group, self.number, leave)?;
@@ -539,7 +558,7 @@ impl Qp {
     /// # Errors
     /// EBUSY while attached to a multicast group.
     pub fn destroy(&self) -> Result<()> {
-        if self.process.groups.has(self.number) {
+        if self.process.groups.port_of(self.number).is_some() {
             return Err(Errno::EBUSY);
         }
         if self.destroyed.swap(true, Ordering::SeqCst) {
@@ -582,6 +601,28 @@ impl Qp {
         });
         self.process.release_number(self.number);
         *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        Ok(())
+    }
+
+    /// Whether what is said of ports agrees: each is one of the device's, an address vector is of the queue pair's own (as
+    /// Linux checks it: `modify_qp` of `uverbs_cmd.c`), the MTU is one that it has, and groups stay where they were joined.
+    fn check_port(&self, old: &ibv_qp_attr, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
+        let has = |bit| mask & bit != 0;
+        let port = match has(IBV_QP_PORT) {
+            true => new.port_num,
+            false => old.port_num,
+        };
+        let wrong = (has(IBV_QP_PORT) && !link::has_port(port.into()))
+            || (has(IBV_QP_AV) && new.ah_attr.port_num != port)
+            || (has(IBV_QP_ALT_PATH)
+                && !(link::has_port(new.alt_port_num.into())
+                    && new.alt_ah_attr.port_num == new.alt_port_num))
+            || (has(IBV_QP_PATH_MTU)
+                && !(IBV_MTU_256..=device::active_mtu(port)).contains(&new.path_mtu));
+        let joined = || self.process.groups.port_of(self.number);
+        if wrong || (has(IBV_QP_PORT) && joined().is_some_and(|joined| joined != port)) {
+            return Err(Errno::EINVAL);
+        }
         Ok(())
     }
 
@@ -634,16 +675,13 @@ fn check(init: &QpInit) -> Result<ibv_qp_cap> {
 
 fn check_values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
     let has = |bit| mask & bit != 0;
-    let wrong = (has(IBV_QP_PORT) && new.port_num != device::PORT)
-        || (has(IBV_QP_PKEY_INDEX) && usize::from(new.pkey_index) >= device::PKEYS)
-        || (has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=device::active_mtu()).contains(&new.path_mtu))
+    let wrong = (has(IBV_QP_PKEY_INDEX) && usize::from(new.pkey_index) >= device::PKEYS)
         || (has(IBV_QP_MAX_QP_RD_ATOMIC) && new.max_rd_atomic > device::MAX_RD_ATOMIC)
         || (has(IBV_QP_MAX_DEST_RD_ATOMIC) && new.max_dest_rd_atomic > device::MAX_RD_ATOMIC)
         || (has(IBV_QP_TIMEOUT) && new.timeout > 31)
         || (has(IBV_QP_RETRY_CNT) && new.retry_cnt > 7)
         || (has(IBV_QP_RNR_RETRY) && new.rnr_retry > 7)
-        || (has(IBV_QP_MIN_RNR_TIMER) && new.min_rnr_timer > 31)
-        || (has(IBV_QP_ALT_PATH) && new.alt_port_num > device::PORT);
+        || (has(IBV_QP_MIN_RNR_TIMER) && new.min_rnr_timer > 31);
     if wrong {
         return Err(Errno::EINVAL);
     }

@@ -15,10 +15,10 @@ pub enum Loopback {
     Blocked,
 }
 
-/// Which queue pairs of this process are attached to which group.
+/// Which queue pairs of this process are attached to which group at which port.
 #[derive(Default)]
 pub struct Groups {
-    members: RwLock<HashMap<[u8; 16], Vec<Arc<Qp>>>>,
+    members: RwLock<HashMap<(u8, [u8; 16]), Vec<Arc<Qp>>>>,
 }
 
 impl Groups {
@@ -28,14 +28,15 @@ impl Groups {
     /// As `join`; then nothing is attached.
     pub fn attach(
         &self,
+        port: u8,
         group: [u8; 16],
         queue_pair: &Arc<Qp>,
         join: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
-        let Some(list) = members.get_mut(&group) else {
+        let Some(list) = members.get_mut(&(port, group)) else {
             join()?;
-            members.insert(group, vec![queue_pair.clone()]);
+            members.insert((port, group), vec![queue_pair.clone()]);
             return Ok(());
         };
         if !list
@@ -47,30 +48,33 @@ impl Groups {
         Ok(())
     }
 
-    /// Detaches; with the last queue pair the process leaves.
+    /// Detaches; with the last queue pair of a port the process leaves there.
     ///
     /// # Errors
     /// EINVAL when it was not attached.
-    pub fn detach(&self, group: [u8; 16], number: u32, leave: impl FnOnce()) -> Result<()> {
+    pub fn detach(&self, group: [u8; 16], number: u32, leave: impl FnOnce(u8)) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
-        let list = members.get_mut(&group).ok_or(Errno::EINVAL)?;
-        let before = list.len();
+        let has_it = |list: &[Arc<Qp>]| list.iter().any(|member| member.number() == number);
+        let found = members
+            .iter_mut()
+            .find(|((_, named), list)| *named == group && has_it(list));
+        let ((port, _), list) = found.ok_or(Errno::EINVAL)?;
+        let port = *port;
         list.retain(|member| member.number() != number);
-        let detached = list.len() < before;
         if list.is_empty() {
-            members.remove(&group);
-            leave();
+            members.remove(&(port, group));
+            leave(port);
         }
-        if detached { Ok(()) } else { Err(Errno::EINVAL) }
+        Ok(())
     }
 
-    /// Whether a queue pair is attached to any group.
-    pub fn has(&self, number: u32) -> bool {
+    /// The port at which a queue pair is attached to groups, if it is.
+    pub fn port_of(&self, number: u32) -> Option<u8> {
         let members = self.members.read().unwrap_or_else(|e| e.into_inner());
         members
-            .values()
-            .flatten()
-            .any(|member| member.number() == number)
+            .iter()
+            .find(|(_, list)| list.iter().any(|member| member.number() == number))
+            .map(|((port, _), _)| *port)
     }
 
     /// Whether anybody is attached to anything.
@@ -81,9 +85,9 @@ impl Groups {
             .is_empty()
     }
 
-    /// Who gets a datagram to a group.
-    pub fn members(&self, group: &[u8; 16]) -> Vec<Arc<Qp>> {
+    /// Who gets a datagram that came to a group at a port.
+    pub fn members(&self, port: u8, group: &[u8; 16]) -> Vec<Arc<Qp>> {
         let members = self.members.read().unwrap_or_else(|e| e.into_inner());
-        members.get(group).cloned().unwrap_or_default()
+        members.get(&(port, *group)).cloned().unwrap_or_default()
     }
 }

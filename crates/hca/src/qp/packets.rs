@@ -22,7 +22,7 @@ impl Qp {
         to: ibv_qp_state,
     ) -> Result<Option<Path>> {
         let connects = from == IBV_QPS_INIT && to == IBV_QPS_RTR && self.kind != IBV_QPT_UD;
-        if !connects || link::interface().is_none() {
+        if !connects || !link::is_ethernet() {
             return Ok(None);
         }
         if new.ah_attr.is_global == 0 && new.ah_attr.dlid == 0 {
@@ -44,7 +44,7 @@ impl Qp {
         to: ibv_qp_state,
         path: Option<Path>,
     ) {
-        if link::interface().is_none() {
+        if !link::is_ethernet() {
             return;
         }
         match (to, path) {
@@ -77,7 +77,7 @@ impl Qp {
     /// What was taken is acknowledged before a state that answers nothing: the program knows that it has come, and so
     /// shall the peer.
     pub(super) fn answer_before(&self, to: ibv_qp_state) {
-        if link::interface().is_some() && matches!(to, IBV_QPS_RESET | IBV_QPS_ERR) {
+        if link::is_ethernet() && matches!(to, IBV_QPS_RESET | IBV_QPS_ERR) {
             self.answer_by_packets();
         }
     }

@@ -39,11 +39,19 @@ pub fn address(gid: ibv_gid) -> Option<Ipv6Addr> {
     })
 }
 
+/// A group that this process has joined.
+#[derive(Debug)]
+struct Membership {
+    port: u8,
+    group: Ipv6Addr,
+    socket: Arc<Udp>,
+}
+
 /// The groups that this process has joined.
 #[derive(Debug)]
 pub struct Memberships {
     ready: Readiness,
-    sockets: Mutex<BTreeMap<u64, (Ipv6Addr, Arc<Udp>)>>,
+    sockets: Mutex<BTreeMap<u64, Membership>>,
     /// How many there are, so that looking costs nothing without.
     count: AtomicU32,
 }
@@ -61,32 +69,39 @@ impl Memberships {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (Ipv6Addr, Arc<Udp>)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Membership>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a group, which we are no member of.
+    /// Joins a group at a port, where we are no member of it.
     ///
     /// # Errors
     /// As [`Udp::member`].
-    pub fn join(&self, group: Ipv6Addr) -> Result<()> {
-        let interface = link::interface().map_or(0, |interface| interface.index);
-        let socket = Udp::member(group, udp::PORT, interface)?;
+    pub fn join(&self, port: u8, group: Ipv6Addr) -> Result<()> {
+        let socket = Udp::member(group, udp::PORT, link::interface_number(port))?;
         let mut sockets = self.lock();
         let number = sockets.last_key_value().map_or(0, |(last, _)| last + 1);
         self.ready.add(&socket, number)?;
-        sockets.insert(number, (group, Arc::new(socket)));
+        let socket = Arc::new(socket);
+        sockets.insert(
+            number,
+            Membership {
+                port,
+                group,
+                socket,
+            },
+        );
         self.count.store(sockets.len() as u32, Ordering::Release);
         Ok(())
     }
 
     /// Leaves it.
-    pub fn leave(&self, group: Ipv6Addr) {
+    pub fn leave(&self, port: u8, group: Ipv6Addr) {
         let mut sockets = self.lock();
-        sockets.retain(|_, (joined, socket)| {
-            let stays = *joined != group;
+        sockets.retain(|_, membership| {
+            let stays = (membership.port, membership.group) != (port, group);
             if !stays {
-                self.ready.remove(&**socket);
+                self.ready.remove(&*membership.socket);
             }
             stays
         });
@@ -99,14 +114,18 @@ impl Memberships {
             return Vec::new();
         }
         let sockets = self.lock();
-        let socket = |number| sockets.get(&number).map(|(_, socket)| socket.clone());
+        let socket = |number| {
+            sockets
+                .get(&number)
+                .map(|membership| membership.socket.clone())
+        };
         self.ready.now().filter_map(socket).collect()
     }
 
     /// All descriptors.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         let sockets = self.lock();
-        let sockets = sockets.values().map(|(_, socket)| socket.as_fd());
+        let sockets = sockets.values().map(|membership| membership.socket.as_fd());
         let all = std::iter::once(self.ready.as_fd()).chain(sockets);
         all.map(|fd| fd.as_raw_fd()).collect()
     }

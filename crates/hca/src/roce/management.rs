@@ -14,8 +14,8 @@ use super::path::{Path, gid};
 use super::port::Port;
 use super::receive::Arrival;
 use super::train::Train;
-use crate::device::index_of;
 use crate::errno::{Errno, Result};
+use crate::link;
 use crate::process::Process;
 use crate::sys::udp::Inbox;
 use std::net::Ipv6Addr;
@@ -170,15 +170,16 @@ impl Process {
 
 /// The way from an address of ours.
 fn way(port: &Port, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
-    let index = index_of(gid(source)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
+    let place = link::place_of(gid(source)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let vector = ibv_ah_attr {
         grh: ibv_global_route {
             dgid: gid(destination),
-            sgid_index: index as u8,
+            sgid_index: place.index,
             hop_limit: HOP_LIMIT,
             ..Default::default()
         },
         is_global: 1,
+        port_num: place.port,
         ..Default::default()
     };
     Path::of(&port.management_senders, &vector)

@@ -2,9 +2,10 @@
 //! sockets that packets leave from.
 
 use super::group;
+use super::receive::Arrival;
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
-use crate::link;
+use crate::link::{self, is_link_local};
 use crate::sys::udp::{Address, Udp};
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,25 +26,33 @@ const HOPS: u8 = 64;
 pub struct Sender {
     socket: Udp,
     local: Address,
+    /// The interface that its packets leave through.
+    through: u32,
     /// Whether the kernel cuts what is sent into segments.
     segments: AtomicBool,
 }
 
 impl Sender {
-    /// From an address of ours. The port differs from process to process, so that a receiver that coalesces by address
-    /// and port does not mix what is for two of its processes.
-    fn bind(ip: Ipv6Addr, scope: u32) -> Result<Sender> {
+    /// From an address of an interface. The port differs from process to process, so that a receiver that coalesces by
+    /// address and port does not mix what is for two of its processes.
+    fn bind(ip: Ipv6Addr, through: u32) -> Result<Sender> {
+        let scope = scope(ip, through);
         let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
         for attempt in 0..SOURCE_PORTS {
             let port = FIRST_SOURCE_PORT + (first.wrapping_add(attempt) % SOURCE_PORTS) as u16;
             let local = Address { ip, port, scope };
             match Udp::sender(local) {
                 Ok(socket) => {
-                    let through = link::interface().map_or(0, |interface| interface.index);
                     socket.send_to_groups(ip, through, HOPS)?;
+                    if link::ports() > 1 {
+                        // The routing table knows one way to a network, and ports may be ways to the same one. Of one
+                        // port it decides: the address may be one that several interfaces lead to.
+                        socket.send_to_hosts(ip, through)?;
+                    }
                     return Ok(Sender {
                         socket,
                         local,
+                        through,
                         segments: AtomicBool::new(true),
                     });
                 }
@@ -55,36 +64,45 @@ impl Sender {
     }
 }
 
-/// The sockets that send, by the index of their GID. Made when they are first needed.
-#[derive(Debug, Default)]
+/// The sockets that send, by the places of their GIDs. Made when they are first needed.
+#[derive(Debug)]
 pub struct Senders {
-    places: [Mutex<Option<Arc<Sender>>>; GIDS],
+    ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
     failures: Failures,
 }
 
 /// What becomes of the network's word that something did not arrive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failures {
     /// Nobody wants to know: who waits for an answer waits in vain.
-    #[default]
     Forgotten,
     /// The kernel keeps it.
     Kept,
 }
 
 impl Senders {
+    /// Those that send.
+    pub fn new() -> Senders {
+        Senders::with(Failures::Forgotten)
+    }
+
     /// Those that can tell whom something did not reach.
     pub fn that_keep_failures() -> Senders {
+        Senders::with(Failures::Kept)
+    }
+
+    fn with(failures: Failures) -> Senders {
+        let ports = 0..link::ports();
         Senders {
-            failures: Failures::Kept,
-            ..Senders::default()
+            ports: ports.map(|_| Default::default()).collect(),
+            failures,
         }
     }
 
     /// Whom something did not reach, and why, as far as the network has said.
     pub fn take_failures(&self) -> Vec<(Ipv6Addr, Errno)> {
         let mut failures = Vec::new();
-        for place in &self.places {
+        for place in self.ports.iter().flatten() {
             let place = place.lock().unwrap_or_else(|e| e.into_inner());
             let take = || place.as_ref()?.socket.take_failure();
             failures.extend(std::iter::from_fn(take).map(|(whom, why)| (whom.ip, why)));
@@ -92,22 +110,28 @@ impl Senders {
         failures
     }
 
-    fn of(&self, index: usize) -> Result<Arc<Sender>> {
-        let interface = link::interface().ok_or(Errno::EINVAL)?;
+    fn of(&self, port: u8, index: usize) -> Result<Arc<Sender>> {
+        let interface = link::interface(port).ok_or(Errno::EINVAL)?;
         let entry = interface.entry(index).ok_or(Errno::EINVAL)?;
         if !entry.is_address {
             return Err(Errno(libc::EADDRNOTAVAIL));
         }
-        let place = self.places.get(index).ok_or(Errno::EINVAL)?;
-        let mut place = place.lock().unwrap_or_else(|e| e.into_inner());
+        let places = port
+            .checked_sub(1)
+            .and_then(|at| self.ports.get(usize::from(at)));
+        let place = places.and_then(|places| places.get(index));
+        let mut place = place
+            .ok_or(Errno::EINVAL)?
+            .lock()
+            .unwrap_or_else(|e| e.into_inner());
         let ip = Ipv6Addr::from(entry.gid.bytes());
-        let scope = scope(ip);
-        // Another address may have stood there before.
-        let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.local.scope == scope;
+        let through = interface.index;
+        // Another address may have stood there before, and an interface that is made again has another number.
+        let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.through == through;
         if let Some(sender) = place.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
-        let sender = Arc::new(Sender::bind(ip, scope)?);
+        let sender = Arc::new(Sender::bind(ip, through)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }
@@ -117,16 +141,18 @@ impl Senders {
 }
 
 /// Link-local addresses, and those of groups, mean something with their interface alone.
-fn scope(ip: Ipv6Addr) -> u32 {
-    let is_local = ip.segments()[0] & 0xffc0 == 0xfe80 || ip.is_multicast();
-    link::interface()
-        .filter(|_| is_local)
-        .map_or(0, |interface| interface.index)
+fn scope(ip: Ipv6Addr, interface: u32) -> u32 {
+    if is_link_local(&ip) || ip.is_multicast() {
+        interface
+    } else {
+        0
+    }
 }
 
-/// The way to a port of another host.
+/// The way from a port to one of another host.
 #[derive(Clone, Debug)]
 pub struct Path {
+    port: u8,
     sender: Arc<Sender>,
     to: Address,
     traffic_class: u8,
@@ -139,10 +165,21 @@ const CODE_POINT: u8 = 0b11;
 
 /// Whether an address vector leads to another host, and to none but that.
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
-    let is_multicast = group::address(vector.grh.dgid).is_some();
-    link::interface().is_some_and(|interface| {
-        vector.is_global != 0 && !is_multicast && interface.index_of(vector.grh.dgid).is_none()
-    })
+    link::is_ethernet()
+        && vector.is_global != 0
+        && group::address(vector.grh.dgid).is_none()
+        && own_port(vector).is_none()
+}
+
+/// The port of ours that an address vector's destination is, if it is one.
+fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
+    link::place_seen_from(vector.port_num, vector.grh.dgid).map(|place| place.port)
+}
+
+/// The kernel's number of the interface that an address vector leads to, where that is one of ours: what goes there through
+/// shared memory is for queue pairs of its port. A group's is that which it is sent from.
+pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
+    link::interface_number(own_port(vector).unwrap_or(vector.port_num))
 }
 
 /// The IP address that an address vector's destination is.
@@ -158,7 +195,7 @@ impl Path {
     /// EADDRNOTAVAIL for a source GID that is no address of the interface (any more); EINVAL for one that there is not,
     /// or one of another kind than the destination.
     pub fn of(senders: &Senders, vector: &ibv_ah_attr) -> Result<Path> {
-        let sender = senders.of(vector.grh.sgid_index.into())?;
+        let sender = senders.of(vector.port_num, vector.grh.sgid_index.into())?;
         let ip = destination(vector);
         if ip.to_ipv4_mapped().is_some() != sender.local.ip.to_ipv4_mapped().is_some() {
             return Err(Errno::EINVAL);
@@ -166,9 +203,10 @@ impl Path {
         let to = Address {
             ip,
             port: udp::PORT,
-            scope: scope(ip),
+            scope: scope(ip, sender.through),
         };
         Ok(Path {
+            port: vector.port_num,
             route: route(sender.local, to, 0, 0),
             sender,
             to,
@@ -202,8 +240,10 @@ impl Path {
 
     /// Whether a packet from there to here is one of the peer's for us (specification 9.6.1.5; Linux' rxe checks the
     /// same).
-    pub fn is_way_of(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
-        source == self.to.ip && destination == self.sender.local.ip
+    pub fn is_way_of(&self, arrival: &Arrival<'_>) -> bool {
+        arrival.source == self.to.ip
+            && arrival.destination == self.sender.local.ip
+            && arrival.port == self.port
     }
 
     /// Whether several packets can leave in one call.

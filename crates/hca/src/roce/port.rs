@@ -47,7 +47,7 @@ impl Port {
             inbox: Lock::default(),
             talkative: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::default(),
+            senders: Senders::new(),
             management_senders: Senders::that_keep_failures(),
             management: Interface::default(),
             groups: Memberships::new()?,

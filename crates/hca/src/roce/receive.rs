@@ -4,7 +4,7 @@ use super::path::{gid, route, with_identification};
 use super::port::Port;
 use super::{allow, group};
 use crate::capture::{self, Seen};
-use crate::link::{self, Interface};
+use crate::link::{self, Interface, is_link_local};
 use crate::process::Process;
 use crate::qp::Qp;
 use crate::sys::clock;
@@ -30,6 +30,8 @@ pub struct Arrival<'a> {
     pub source: Ipv6Addr,
     /// The address of ours, or of a group, that it came to.
     pub destination: Ipv6Addr,
+    /// The port of ours that it came to.
+    pub port: u8,
 }
 
 /// The bits of a traffic class by which a switch says that it is congested (RFC 3168: CE).
@@ -167,9 +169,9 @@ impl Process {
             self.counters.shard().foreign_packets.add(datagrams);
             return;
         }
-        if !link::interface().is_some_and(|interface| concerns(interface, arrived)) {
+        let Some(port) = port_of(arrived) else {
             return;
-        }
+        };
         let to = Address {
             ip: arrived.destination,
             port: udp::PORT,
@@ -199,6 +201,7 @@ impl Process {
                 route: &route,
                 source: arrived.source.ip,
                 destination: arrived.destination,
+                port,
             };
             self.hand_over(&arrival, answering);
         }
@@ -245,18 +248,29 @@ impl Process {
             return;
         }
         self.counters.shard().packets_received.add(1);
-        for queue_pair in self.groups.members(&arrival.destination.octets()) {
+        for queue_pair in self
+            .groups
+            .members(arrival.port, &arrival.destination.octets())
+        {
             queue_pair.take_datagram_packet(arrival);
         }
     }
 }
 
-/// Whether datagrams were sent to us by another host. The port is open on all addresses of this one, and ours are those of
-/// the interface; what this host itself sends to a group has gone through shared memory already.
-fn concerns(interface: &Interface, arrived: &Arrived<'_>) -> bool {
-    let has = |ip| interface.index_of(gid(ip)).is_some();
-    match group::address(gid(arrived.destination)) {
-        Some(_) => !has(arrived.source.ip),
-        None => has(arrived.destination),
-    }
+/// Which port of ours datagrams were sent to by another host. UDP's is open on all addresses of this one, and ours are
+/// those of the interfaces, whichever of them a packet came through; but a link-local address or a group means something
+/// with its interface alone. What this host itself sends to a group has gone through shared memory already.
+fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
+    let is_group = group::address(gid(arrived.destination)).is_some();
+    let needs_its_own = is_group || is_link_local(&arrived.destination);
+    let concerns = |interface: &Interface| {
+        let has = |ip| interface.index_of(gid(ip)).is_some();
+        let is_for_us = match is_group {
+            true => !has(arrived.source.ip),
+            false => has(arrived.destination),
+        };
+        is_for_us && (!needs_its_own || interface.index == arrived.interface)
+    };
+    let found = link::interfaces().find(|(_, interface)| concerns(interface));
+    found.map(|(port, _)| port)
 }

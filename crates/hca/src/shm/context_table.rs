@@ -57,6 +57,35 @@ pub struct QpRecord {
     pub xrcd: AtomicU64,
     /// RDMA reads and atomics that it takes at once (max_dest_rd_atomic).
     pub rd_atomic: AtomicU32,
+    /// The interfaces at both ends of its connection, an [`Interfaces`].
+    pub interfaces: AtomicU64,
+}
+
+/// The interfaces at the two ends of a connection, as one end sees it, by the kernel's numbers; 0 where there are none. Both
+/// ends must name the same two, as packets would have to come to the right ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interfaces {
+    /// The one whose port the queue pair has.
+    pub own: u32,
+    /// The one that the queue pair sends to.
+    pub peer: u32,
+}
+
+impl Interfaces {
+    /// As a record has it.
+    #[inline]
+    pub fn as_word(self) -> u64 {
+        u64::from(self.own) | u64::from(self.peer) << 32
+    }
+
+    /// The same, seen from the other end.
+    #[inline]
+    pub fn turned(self) -> Interfaces {
+        Interfaces {
+            own: self.peer,
+            peer: self.own,
+        }
+    }
 }
 
 impl QpRecord {

@@ -62,6 +62,18 @@ impl Udp {
         self.set(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)
     }
 
+    /// From now on what is sent to single hosts leaves through an interface, whichever way the routing table would choose.
+    ///
+    /// # Errors
+    /// EINVAL for an interface that there is not.
+    pub fn send_to_hosts(&self, from: Ipv6Addr, interface: u32) -> Result<()> {
+        let interface = interface.to_be();
+        match from.to_ipv4_mapped() {
+            Some(_) => self.set(libc::IPPROTO_IP, libc::IP_UNICAST_IF, interface),
+            None => self.set(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_IF, interface),
+        }
+    }
+
     /// From now on what is sent to groups leaves through an interface, goes as many hops, and does not come back to
     /// members on this host.
     ///

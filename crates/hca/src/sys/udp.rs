@@ -416,6 +416,8 @@ pub struct Arrived<'a> {
     pub source: Address,
     /// To which of our addresses.
     pub destination: Ipv6Addr,
+    /// Through which interface they came, by its number.
+    pub interface: u32,
     /// Type of service, or traffic class.
     pub traffic_class: u8,
     /// Time to live, or hop limit.
@@ -486,6 +488,7 @@ impl Inbox {
         let mut arrived = Arrived {
             source: Name::read(self.names.get(index)?)?,
             destination: Ipv6Addr::UNSPECIFIED,
+            interface: 0,
             traffic_class: 0,
             hop_limit: 0,
             bytes,
@@ -515,10 +518,12 @@ unsafe fn note(control: &libc::cmsghdr, data: *const u8, arrived: &mut Arrived<'
                 let info = data.cast::<libc::in_pktinfo>().read_unaligned();
                 let ip = Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes());
                 arrived.destination = ip.to_ipv6_mapped();
+                arrived.interface = info.ipi_ifindex as u32;
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                 let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
                 arrived.destination = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                arrived.interface = info.ipi6_ifindex;
             }
             (libc::IPPROTO_IP, libc::IP_TOS) => arrived.traffic_class = data.read(),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {

@@ -2,7 +2,6 @@
 
 use super::Command;
 use crate::abi::{InitQpAttr, QueuePairAttributes};
-use crate::device;
 use crate::identifier::Identifier;
 use crate::service::State;
 use verbena_abi::*;
@@ -52,7 +51,7 @@ fn to_init(identifier: &Identifier) -> QueuePairAttributes {
         qp_state: IBV_QPS_INIT,
         qkey: QUEUE_KEY,
         qp_access_flags: access,
-        port_num: device::PORT_NUMBER,
+        port_num: identifier.way.port,
         ..Default::default()
     }
 }
@@ -75,7 +74,7 @@ fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
         dest_qp_num: identifier.agreement.remote_queue_pair,
         rq_psn: identifier.psn,
         max_dest_rd_atomic: identifier.agreement.responder_resources,
-        port_num: device::PORT_NUMBER,
+        port_num: identifier.way.port,
         ..Default::default()
     }
 }
@@ -101,7 +100,7 @@ fn to_rts(identifier: &Identifier) -> QueuePairAttributes {
         retry_cnt: identifier.agreement.retry_count,
         rnr_retry: identifier.agreement.rnr_retry_count,
         max_rd_atomic: identifier.agreement.initiator_depth,
-        port_num: device::PORT_NUMBER,
+        port_num: identifier.way.port,
         ..Default::default()
     }
 }

@@ -10,7 +10,6 @@ use crate::stage::Stage;
 use crate::way::{Way, mapped};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca::device;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 
@@ -49,14 +48,14 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         identifier.source = Some(address);
     }
     if !address.ip().is_unspecified() {
-        identifier.way = Way::within(address);
+        identifier.way = Way::within(address, address);
     }
     identifier.stage = Stage::Bound;
     Ok(())
 }
 
 /// Finds the device towards an address. Every address of this host is the device's; another host's is, over RoCE, if
-/// the way to it leads through the port.
+/// the way to it leads through a port.
 ///
 /// # Errors
 /// EINVAL in any stage but the first two. That an address leads nowhere is told by an event.
@@ -105,33 +104,34 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
     let is_group = destination.ip().is_multicast();
     let source = if !bound.ip().is_unspecified() {
         bound
-    } else if is_group && link::interface().is_some() {
+    } else if is_group && link::is_ethernet() {
         source_towards_group(destination)?
     } else {
         address::source_towards(destination)?
     };
-    let way = match link::interface() {
-        _ if !is_group && address::is_ours(destination) => Way::within(source),
-        Some(_) => Way::between(source, destination)?,
-        None if is_group => Way::within(source),
-        None => return Err(Errno(libc::EHOSTUNREACH)),
+    let way = match link::is_ethernet() {
+        _ if !is_group && address::is_ours(destination) => Way::within(source, destination),
+        true => Way::between(source, destination)?,
+        false if is_group => Way::within(source, source),
+        false => return Err(Errno(libc::EHOSTUNREACH)),
     };
     Ok((source, destination, way))
 }
 
-/// The port's address towards a group: the routing table's, if it leads there through the port. Few tables say anything of
-/// groups, and the port was chosen.
+/// A port's address towards a group: the routing table's, if it leads there through a port. Few tables say anything of
+/// groups, and the ports were chosen: then the first that can reach it.
 fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
-    let index_of = |ip| device::index_of(ibv_gid::from_bytes(mapped(ip).octets()));
+    let gid_of = |ip| ibv_gid::from_bytes(mapped(ip).octets());
     if let Ok(source) = address::source_towards(group)
-        && index_of(source.ip()).is_some()
+        && link::place_of(gid_of(source.ip())).is_some()
     {
         return Ok(source);
     }
-    let towards = ibv_gid::from_bytes(mapped(group.ip()).octets());
-    let interface = link::interface();
-    let index = interface.and_then(|interface| interface.index_towards(towards));
-    let gid = index.and_then(device::gid_at);
+    let towards = gid_of(group.ip());
+    let gid = link::interfaces().find_map(|(_, interface)| {
+        let entry = interface.entry(interface.index_towards(towards)?)?;
+        Some(entry.gid)
+    });
     let gid = gid.ok_or(Errno(libc::ENETUNREACH))?;
     let ip = IpAddr::from(Ipv6Addr::from(gid.bytes())).to_canonical();
     Ok(SocketAddr::new(ip, 0))

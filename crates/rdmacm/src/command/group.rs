@@ -31,9 +31,9 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     let mut vector = identifier.way.address_vector();
-    let group = match link::interface() {
-        Some(_) => identifier_over_ethernet(address.ip(), &identifier.way),
-        None => identifier_of(address.ip(), identifier.space),
+    let group = match link::is_ethernet() {
+        true => identifier_over_ethernet(address.ip(), &identifier.way),
+        false => identifier_of(address.ip(), identifier.space),
     };
     let group = group.ok_or(Errno::EINVAL)?;
     let membership = Membership {
@@ -50,7 +50,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         return Err(error);
     }
     vector.dgid = group;
-    if link::interface().is_none() {
+    if !link::is_ethernet() {
         vector.dlid = local_identifier(&group);
     }
     vector.is_global = 1;

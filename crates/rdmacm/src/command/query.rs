@@ -20,7 +20,7 @@ pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
     };
     if identifier.has_device() {
         answer.node_guid = device::node_guid();
-        answer.port_num = device::PORT_NUMBER;
+        answer.port_num = identifier.way.port;
         answer.ib_route[0] = identifier.way.ends();
         if identifier.has_route() {
             answer.ib_route[0] = identifier.way.path();

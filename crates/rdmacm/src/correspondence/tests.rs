@@ -8,6 +8,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
     Way {
+        port: 1,
         source: std::net::Ipv4Addr::from(source).to_ipv6_mapped().octets(),
         index: 1,
         destination: std::net::Ipv4Addr::from(destination)

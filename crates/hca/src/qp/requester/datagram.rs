@@ -12,7 +12,7 @@ use crate::qp::backlog;
 use crate::qp::message::{Datagram, Endpoint, Request, Route};
 use crate::qp::multicast::Loopback;
 use crate::qp::send::{SendQueue, SendRequest};
-use crate::roce::path::leads_elsewhere;
+use crate::roce::path::{interface_towards, leads_elsewhere};
 use crate::shm::registry::Identity;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -32,10 +32,14 @@ impl Qp {
             Ok(runs) => runs,
             Err(outcome) => return outcome,
         };
-        if runs.total() > u64::from(crate::device::mtu_bytes()) {
+        let attributes = address.attributes();
+        if attributes.port_num != send.port {
+            // An address handle is of one port and a queue pair, too.
+            return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
+        }
+        if runs.total() > u64::from(crate::device::mtu_bytes(send.port)) {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
-        let attributes = address.attributes();
         if leads_elsewhere(attributes) {
             let queue_key = self.datagram(request, address).qkey;
             return self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
@@ -69,16 +73,15 @@ impl Qp {
         if !datagram.is_multicast {
             return self.send_unicast(&packet);
         }
-        match link::interface() {
-            None => self.process.counters.shard().send_operations.add(1),
-            Some(_) => {
-                // To members on other hosts.
-                let queue_key = datagram.qkey;
-                let sent = self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
-                if !matches!(sent, Outcome::Done) {
-                    return sent;
-                }
+        if link::is_ethernet() {
+            // To members on other hosts.
+            let queue_key = datagram.qkey;
+            let sent = self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
+            if !matches!(sent, Outcome::Done) {
+                return sent;
             }
+        } else {
+            self.process.counters.shard().send_operations.add(1);
         }
         if self.loopback == Loopback::Wanted {
             self.send_to_neighbours(&packet);
@@ -104,6 +107,7 @@ impl Qp {
             is_multicast: address.is_multicast(),
             lid: crate::device::LID,
             service_level: service_level(address.attributes()),
+            interface: interface_towards(address.attributes()),
         }
     }
 
@@ -225,15 +229,15 @@ impl Packet<'_> {
 
 /// What the completion of a datagram says of its way.
 fn service_level(attributes: &ibv_ah_attr) -> u8 {
-    match link::interface() {
-        None => attributes.sl & 15,
-        Some(_) => crate::roce::header::kind(attributes.grh.dgid.bytes().into()),
+    match link::is_ethernet() {
+        false => attributes.sl & 15,
+        true => crate::roce::header::kind(attributes.grh.dgid.bytes().into()),
     }
 }
 
 /// The 40 bytes of a global route header (architecture specification, 8.3), or over RoCE what stands for it.
 fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
-    if let Some(interface) = link::interface() {
+    if let Some(interface) = link::interface(attributes.port_num) {
         let source = interface.entry(attributes.grh.sgid_index.into());
         let source = source.map_or(attributes.grh.dgid, |entry| entry.gid);
         return crate::roce::header::of_own_host(source, attributes, data);

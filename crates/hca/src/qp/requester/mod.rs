@@ -226,6 +226,10 @@ impl Qp {
         }
         let incarnation = record.incarnation.load(Ordering::Relaxed);
         if send.responder != Some(incarnation) {
+            // Packets would come to a port that one of the two is not at.
+            if record.interfaces.load(Ordering::Relaxed) != send.interfaces.turned().as_word() {
+                return None;
+            }
             // The first request of this connection: a reliable responder drops all packets but the one that it expects; an
             // unreliable one takes any that begins a message (architecture specification, 9.8.2.2).
             if self.kind != IBV_QPT_UC && send.expected_psn(incarnation, record) != psn {

@@ -2,6 +2,7 @@
 
 use super::Call;
 use crate::cq::Completion;
+use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::message::Datagram;
@@ -15,6 +16,9 @@ const ROUTE: usize = 40;
 impl Call<'_> {
     /// A datagram: to one queue pair, or to all members of a group. Nobody is told when it is dropped.
     pub(super) fn serve_datagram(&self, datagram: &Datagram) {
+        let Some(port) = link::port_of(datagram.interface) else {
+            return;
+        };
         let route = if datagram.has_route { ROUTE } else { 0 };
         if usize::from(self.record.header.length) < route {
             return;
@@ -22,7 +26,7 @@ impl Call<'_> {
         if !datagram.is_multicast {
             let number = self.route.destination.number;
             if let Some(queue_pair) = self.process.queue_pairs.find(number) {
-                self.take_datagram(&queue_pair, datagram, route);
+                self.take_datagram(&queue_pair, port, datagram, route);
             }
             return;
         }
@@ -37,18 +41,19 @@ impl Call<'_> {
                 .copy_from_nonoverlapping(self.record.payload, ROUTE)
         };
         let group = destination(&header).octets();
-        for queue_pair in self.process.groups.members(&group) {
-            self.take_datagram(&queue_pair, datagram, route);
+        for queue_pair in self.process.groups.members(port, &group) {
+            self.take_datagram(&queue_pair, port, datagram, route);
         }
     }
 
-    fn take_datagram(&self, queue_pair: &Qp, datagram: &Datagram, route: usize) {
+    fn take_datagram(&self, queue_pair: &Qp, port: u8, datagram: &Datagram, route: usize) {
         // A thread that is posting has its completion first: it may be what this datagram answers.
         queue_pair.let_posting_finish();
         let mut receive_queue = queue_pair.lock_receive();
         if queue_pair.kind != IBV_QPT_UD
             || !queue_pair.receives()
             || receive_queue.qkey != datagram.qkey
+            || receive_queue.port != port
         {
             return;
         }

@@ -6,6 +6,7 @@
 //! requester first: what comes meanwhile is dropped by the state machine, which has failed already.
 
 use crate::cq::{Completion, Cq};
+use crate::device::active_mtu;
 use crate::memory::place::{Claim, Place, grant, grant_whole};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
@@ -112,7 +113,7 @@ impl Packets {
         let machine = DatagramResponder::new(DatagramConfiguration {
             partition_key: PKey::DEFAULT,
             queue_key: QKey(attributes.qkey),
-            mtu: Mtu::from_code(crate::device::active_mtu() as u8).unwrap_or(Mtu::B1024),
+            mtu: Mtu::from_code(active_mtu(attributes.port_num) as u8).unwrap_or(Mtu::B1024),
         });
         // Each datagram says whose it is.
         Packets::new(Machine::Datagram(machine), 0)
@@ -178,7 +179,7 @@ impl Qp {
             Machine::Reliable(path, _) | Machine::Connected(path, _) => path,
             Machine::Datagram(_) => return,
         };
-        if !path.is_way_of(arrival.source, arrival.destination) {
+        if !path.is_way_of(arrival) {
             return;
         }
         let mut memory = Memory {
@@ -277,7 +278,7 @@ impl Qp {
     /// Takes a datagram that came as a packet.
     pub(crate) fn take_datagram_packet(&self, arrival: &Arrival<'_>) {
         let mut guard = self.lock_receive();
-        if self.kind != IBV_QPT_UD || !self.receives() {
+        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != arrival.port {
             return;
         }
         let needed = (grh::LENGTH + arrival.packet.payload.len()) as u64;

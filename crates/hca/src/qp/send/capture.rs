@@ -178,7 +178,8 @@ impl Qp {
             port,
             scope: 0,
         };
-        let source = device::gid_at(vector.grh.sgid_index.into()).unwrap_or(device::gid());
+        let source = device::gid_at(vector.port_num, vector.grh.sgid_index.into());
+        let source = source.unwrap_or(device::gid());
         // A route by LID leads to the port that it comes from.
         let destination = match vector.is_global {
             0 => source,
@@ -197,7 +198,7 @@ impl Qp {
 fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
     // A datagram to a group of RoCE goes to other hosts, too.
     let leaves = |address: &Arc<AddressHandle>| {
-        let is_group = address.is_multicast() && link::interface().is_some();
+        let is_group = address.is_multicast() && link::is_ethernet();
         is_group || leads_elsewhere(address.attributes())
     };
     send.packets.is_some() || request.address.is_some_and(leaves)
@@ -294,7 +295,7 @@ impl Packets {
 
 fn mtu(queue_pair: &Qp, send: &SendQueue) -> Option<Mtu> {
     match queue_pair.kind {
-        IBV_QPT_UD => Mtu::from_code(device::active_mtu() as u8),
+        IBV_QPT_UD => Mtu::from_code(device::active_mtu(send.port) as u8),
         _ => Mtu::from_code((send.mtu / 128).trailing_zeros() as u8),
     }
 }

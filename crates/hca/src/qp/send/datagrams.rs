@@ -26,11 +26,11 @@ use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn};
 pub(in crate::qp) struct Datagrams(Requester);
 
 impl Datagrams {
-    fn new(number: u32, psn: u32) -> Datagrams {
+    fn new(number: u32, port: u8, psn: u32) -> Datagrams {
         Datagrams(Requester::new(Configuration {
             service: Service::Datagram(Qpn::new(number)),
             partition_key: PKey::DEFAULT,
-            mtu: Mtu::from_code(device::active_mtu() as u8).unwrap_or(Mtu::B1024),
+            mtu: Mtu::from_code(device::active_mtu(port) as u8).unwrap_or(Mtu::B1024),
             initial_psn: Psn::new(psn),
             capacity: 1,
         }))
@@ -55,9 +55,10 @@ impl Qp {
         let Ok(path) = Path::of(&port.senders, address.attributes()) else {
             return Outcome::Done;
         };
+        let source = send.port;
         let datagrams = send
             .datagrams
-            .get_or_insert_with(|| Box::new(Datagrams::new(self.number, psn)));
+            .get_or_insert_with(|| Box::new(Datagrams::new(self.number, source, psn)));
         let tail = match request.opcode {
             IBV_WR_SEND_WITH_IMM => SendTail::Immediate(Immediate(request.immediate.to_ne_bytes())),
             _ => SendTail::Nothing,

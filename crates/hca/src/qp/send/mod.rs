@@ -18,7 +18,7 @@ pub use request::{Advance, Bind, SendRequest, Unfinished};
 use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::roce::path::Path;
-use crate::shm::context_table::QpRecord;
+use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::slots::Slots;
 use datagrams::Datagrams;
 use packets::Packets;
@@ -83,6 +83,10 @@ pub struct SendQueue {
     pub(super) mtu: u32,
     /// The way to the responder, as the program set it.
     vector: ibv_ah_attr,
+    /// The interfaces at both ends of that.
+    pub(super) interfaces: Interfaces,
+    /// The port that datagrams leave from.
+    pub(super) port: u8,
     pub(super) max_rd_atomic: u8,
     pub(super) reads_in_flight: u32,
     pub(super) notify_drained: bool,
@@ -123,6 +127,8 @@ impl SendQueue {
             destination: 0,
             mtu: 4096,
             vector: ibv_ah_attr::default(),
+            interfaces: Interfaces::default(),
+            port: 0,
             max_rd_atomic: 0,
             reads_in_flight: 0,
             notify_drained: false,
@@ -144,6 +150,7 @@ impl SendQueue {
     pub(super) fn configure(&mut self, attributes: &ibv_qp_attr) {
         self.mtu = 128 << attributes.path_mtu.clamp(1, 5);
         self.vector = attributes.ah_attr;
+        self.port = attributes.port_num;
         self.timeout = attributes.timeout;
         self.retry_count = attributes.retry_cnt;
         self.rnr_retry = attributes.rnr_retry;

@@ -115,7 +115,7 @@ impl Packets {
 
     /// Takes a notification of congestion. Only a reliable connection knows how much is on its way.
     pub(in crate::qp) fn congested(&mut self, arrival: &Arrival<'_>) {
-        let is_of_peer = self.path.is_way_of(arrival.source, arrival.destination);
+        let is_of_peer = self.path.is_way_of(arrival);
         if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
             requester.congested();
         }
@@ -285,7 +285,7 @@ impl Qp {
         let Some(mut packets) = send.packets.take() else {
             return;
         };
-        let is_of_peer = packets.path.is_way_of(arrival.source, arrival.destination);
+        let is_of_peer = packets.path.is_way_of(arrival);
         let mut access = Access {
             queue_pair: self,
             send: &mut send,

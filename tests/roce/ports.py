@@ -1,0 +1,218 @@
+"""A device of two ports, each an interface with a cable of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Callable, Sequence
+
+from harness import c_program, counters
+from harness.build_tree import DEVICE, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.pair import finish
+
+from .changes import NUMBERS, await_line
+from .connections import SECONDS, converse
+from .hosts import Host, Hosts, PORT
+
+HERE = Path(__file__).resolve().parent
+IPV4 = 1
+# Datagrams that ports.c sends to groups, which may have members elsewhere.
+TO_GROUPS = 4
+# Second addresses of the first host, by how the networks of the two cables are laid out.
+APART, TOGETHER = "10.10.0.{}", "10.9.0.10{}"
+
+
+@dataclass
+class TwoCables(Hosts):
+    """Two hosts with two cables between them."""
+
+    second: str = APART
+
+    def _make(self) -> None:
+        super()._make()
+        first, second = self.members
+        first.setup("ip", "link", "add", more(first), "type", "veth", "peer", "name", more(second), "netns",
+                    str(second.keeper.pid))
+        for host in self.members:
+            if self.second == TOGETHER:
+                # Else the kernel drops what does not come by the cable that it would answer by, on some systems.
+                for name in ("all", more(host)):
+                    host.setup("sh", "-c", f"echo 0 > /proc/sys/net/ipv4/conf/{name}/rp_filter")
+            host.setup("ip", "addr", "add", f"{self.second.format(host.number)}/24", "dev", more(host))
+            host.setup("ip", "addr", "add", f"fd10::{host.number}/64", "dev", more(host), "nodad")
+            host.setup("ip", "link", "set", more(host), "mtu", str(self.mtu), "up")
+            host.others = [more(host)]
+        self._wait(lambda: all("state UP" in self._link(host, more(host)) for host in self.members))
+
+    def second_address(self, version: int = 4) -> str:
+        """The first host's on the second cable."""
+        number = self.members[0].number
+        return self.second.format(number) if version == 4 else f"fd10::{number}"
+
+
+def more(host: Host) -> str:
+    """A host's end of the second cable."""
+    return f"more{host.number}"
+
+
+def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
+    """What is said of two ports, then what goes through them."""
+    def on_two(body: Callable[..., Outcome], second: str = APART) -> Callable:
+        return on_hosts(body, kind=partial(TwoCables, second=second))
+
+    found = [
+        Case("two ports: ibv_devinfo -v", "", on_two(devinfo)),
+        Case("two ports: verbena info", "", on_two(told)),
+        Case("two ports: tables, and ports that there are not", "", on_two(tables)),
+        Case("two ports: none shows on the other", "one host", on_two(apart_at_home)),
+        Case("two ports: none shows on the other", "two networks", on_two(apart)),
+        Case("two ports: none shows on the other", "one network", on_two(apart, TOGETHER)),
+        Case("two ports: one loses its link", "", on_two(one_down)),
+        Case("two ports: ib_write_bw -O (both at once)", "", on_two(both)),
+    ]
+    for options in (["ib_write_bw", "-c", "RC"], ["ib_send_lat", "-c", "UD"], ["ib_read_bw"]):
+        found.append(Case(f"two ports: {' '.join(options)} -i 2", "", on_two(partial(perftest, options))))
+    for name, (server, client) in PROGRAMS.items():
+        for column, version in (("IPv4", 4), ("IPv6", 6)):
+            found.append(Case(f"two ports: {name} by the second", column, on_two(partial(program, server, client, version))))
+    return found
+
+
+def devinfo(hosts: Hosts) -> Outcome:
+    """Each port with its own interface's addresses, and nothing of the other's."""
+    host = hosts.members[0]
+    host.setup("ip", "link", "set", more(host), "mtu", "9000")
+    ended = hosts.run(host, "devinfo", host.on_adapter("ibv_devinfo", "-v"), SECONDS)
+    whole, *ports = [" ".join(part.split()) for part in re.split(r"\bport:", ended.output)]
+    wanted = [["active_mtu: 1024 (3)", "GID[ 1]: ::ffff:10.9.0.1, RoCE v2", "GID[ 2]: fd09::1, RoCE v2"],
+              ["active_mtu: 4096 (5)", "GID[ 1]: ::ffff:10.10.0.1, RoCE v2", "GID[ 2]: fd10::1, RoCE v2"]]
+    common = ["state: PORT_ACTIVE (4)", "link_layer: Ethernet"]
+    if not ended.succeeded or "phys_port_cnt: 2" not in whole or len(ports) != 2:
+        return failed("has not two ports", ended.evidence())
+    for number, (text, own, others) in enumerate(zip(ports, wanted, reversed(wanted)), start=1):
+        wrong = [word for word in common + own if word not in text] + [word for word in others if word in text]
+        if wrong or not text.startswith(str(number)):
+            return failed(f"port {number} is wrong in {', '.join(wrong) or 'its number'}", ended.evidence())
+    return passed()
+
+
+def told(hosts: Hosts) -> Outcome:
+    """`verbena info` names each port; the option takes a list or comes again; what is wrong with a list is said."""
+    host = hosts.members[0]
+
+    def info(*interfaces: str) -> tuple[bool, str]:
+        named = ["env", "VERBENA_LINK=roce", f"VERBENA_INTERFACE={','.join(interfaces)}"]
+        ended = hosts.run(host, "info", host.inside([*named, str(VERBENA), "info"]), SECONDS)
+        return ended.succeeded, ended.output
+
+    ports = [f"port 1: active, Ethernet, RoCE v2 by {host.interface}", f"port 2: active, Ethernet, RoCE v2 by {more(host)}",
+             "::ffff:10.9.0.1", "::ffff:10.10.0.1"]
+    good, said = info(host.interface, more(host))
+    if not good or any(word not in said for word in ports):
+        return failed("does not name the ports", said)
+    _, said = info("10.10.0.1", host.interface)
+    if f"port 1: active, Ethernet, RoCE v2 by {more(host)}" not in said:
+        return failed("the first that is named is not port 1", said)
+    for wrong, words in ((["eth9"], "no interface is `eth9`"), ([host.interface, ""], "a name is missing"),
+                         ([host.interface, "10.9.0.1"], f"names {host.interface} twice")):
+        _, said = info(*wrong)
+        if words not in said:
+            return failed(f"does not say `{words}` of {wrong}", said)
+    again = hosts.run(host, "again", host.inside(
+        [str(VERBENA), "run", "--link", "roce", "--interface", host.interface, "--interface", more(host), "--",
+         "ibv_devinfo", "-i", "2"]), SECONDS)
+    return passed() if again.succeeded else failed("the option given twice", again.evidence())
+
+
+def tables(hosts: Hosts) -> Outcome:
+    """A program that asks for all that there is, and for what there is not."""
+    host = hosts.members[0]
+    source = c_program.compile_program(HERE / "ports.c", more=[HERE / "between.c"])
+    ended = hosts.run(host, "tables", host.on_adapter(source, "tables"), SECONDS)
+    return passed() if ended.succeeded else failed(ended.describe(), ended.evidence())
+
+
+def apart(hosts: Hosts) -> Outcome:
+    """From every port to every one, between the hosts."""
+    source = c_program.compile_program(HERE / "ports.c", more=[HERE / "between.c"])
+    settings = ["env", f"PEER={hosts.members[0].address}", source]
+    return hosts.exchange([*settings, "answers"], [*settings, "asks"], SECONDS).outcome()
+
+
+def apart_at_home(hosts: Hosts) -> Outcome:
+    """The same between processes of one host, which share memory whichever ports they use."""
+    host = hosts.members[0]
+    source = c_program.compile_program(HERE / "ports.c", more=[HERE / "between.c"])
+    settings = ["env", "CROSS=1", f"PEER={host.address}", source]
+    outcome = hosts.exchange([*settings, "answers"], [*settings, "asks"], SECONDS, asker=host).outcome()
+    packets = counters.total(hosts.place)["udp_path_operations"]
+    if not outcome.evidence and packets != TO_GROUPS:
+        return failed(f"{packets} operations went by packets, and not {TO_GROUPS}")
+    return outcome
+
+
+def one_down(hosts: Hosts) -> Outcome:
+    """Port 1 loses its link, and is said to; what goes through port 2 goes on, and nothing is said of it."""
+    first, second = hosts.members
+    watching = hosts.start(first, "watch", first.on_adapter("stdbuf", "-oL", "ibv_asyncwatch"))
+    if not await_line(watching, "", "async event FD"):
+        return failed("does not begin", watching.finish(time.monotonic()).evidence())
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-p", PORT, "-i", "2", "-g", IPV4, "-n", "3000", "-c"]
+
+    def happens(event: str, port: int, host: Host, *what: str) -> bool:
+        said = watching.output()
+        host.setup("ip", *what)
+        return await_line(watching, said, NUMBERS[event], f"port {port}")
+
+    # The cable of port 1 is not there when the traffic begins, and comes and goes while it runs.
+    link = ("link", "set", second.interface)
+    told_of = [happens("error", 1, second, *link, "down")]
+    serving = hosts.start(first, "server", first.on_adapter(*command))
+    deadline = time.monotonic() + SECONDS
+    while serving.running and not first.listens() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    asking = hosts.start(second, "client", second.on_adapter(*command, hosts.second_address()))
+    told_of += [happens("active", 1, second, *link, "up"), happens("error", 1, second, *link, "down")]
+    outcome = finish(serving, asking, deadline).outcome()
+    before = watching.output()
+    told_of.append(happens("GID", 2, first, "addr", "add", "10.10.0.50/32", "dev", more(first)))
+    ended = watching.finish(time.monotonic())
+    if outcome.evidence:
+        return outcome
+    if not all(told_of) or "port 2" in before:
+        return failed(f"was told {told_of}", ended.evidence())
+    return passed()
+
+
+def both(hosts: Hosts) -> Outcome:
+    """One program with queue pairs at both ports at once, to another such."""
+    command = ["ib_write_bw", "-O", "-F", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-q", 2, "-n", 200]
+    return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
+
+
+def perftest(options: Sequence[str], hosts: Hosts) -> Outcome:
+    """By the second port, while the first has no cable."""
+    first, second = hosts.members
+    second.setup("ip", "link", "set", second.interface, "down")
+    command = [*options, "-F", "-d", DEVICE, "-p", PORT, "-i", "2", "-x", IPV4, "-n", 200]
+    return hosts.exchange(command, [*command, hosts.second_address()], SECONDS).outcome()
+
+
+PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
+    "rping -V": (["rping", "-s", "-a", "{}", "-C", "20", "-V"], ["rping", "-c", "-a", "{}", "-C", "20", "-V"]),
+    "ucmatose -c 20": (["ucmatose", "-c", "20", "-b", "{}"], ["ucmatose", "-c", "20", "-s", "{}"]),
+    "udaddy": (["udaddy", "-b", "{}"], ["udaddy", "-s", "{}"]),
+}
+
+
+def program(server: list[str], client: list[str], version: int, hosts: Hosts) -> Outcome:
+    """The address says which port it is."""
+    second = hosts.members[1]
+    second.setup("ip", "link", "set", second.interface, "down")
+    filled = [[word.format(hosts.second_address(version)) for word in command] for command in (server, client)]
+    return converse(hosts, *filled).outcome()
