@@ -18,6 +18,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.process import Ended
 from harness.requirement import Tool
 from roce.hosts import WIRE_PYTHON, Host, Hosts
+from roce.ports import TwoCables, more
 from roce.suite import on_hosts
 
 from .copies import copies
@@ -62,6 +63,7 @@ def cases() -> list[Case]:
         Case("bench", "srun --distribution=cyclic",
              on_hosts(partial(bench, partial(srun, ["--ntasks=4", "--distribution=cyclic"])))),
         Case("packets of a class", "Open MPI", on_hosts(marked)),
+        Case("pairs over two cables", "Open MPI", on_hosts(two_ports, kind=TwoCables)),
         Case("evaluate --quick", "Open MPI", on_hosts(partial(evaluate, openmpi))),
         Case("rfcp of 1 GiB", "there and back", on_hosts(copies, mtu=9000)),
         *([Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"])))),
@@ -189,6 +191,38 @@ def hung(hosts: Hosts) -> Outcome:
     if not measured_then or found[-1].get("outcome") != "complete":
         return failed(f"after it {len(measured_then)} points were measured, and it ended as {found[-1]}", ended.evidence())
     return passed(f"{ended.seconds:.0f} s")
+
+
+def two_ports(hosts: Hosts) -> Outcome:
+    """Pairs take the ports of an adapter in turn: the second one's data goes over the second cable, and none of the first's."""
+    out = hosts.place.directory / "out"
+    # Each host's own names of its two interfaces, the first cable's first.
+    named = 'VERBENA_INTERFACE=$(ip -o link | grep -oE "(veth|more)[0-9]+" | sort -ru | paste -sd, ) exec "$@"'
+    sent = {}
+    for pairs in (1, 2):
+        before = [received(hosts, name) for name in (hosts.members[1].interface, more(hosts.members[1]))]
+        ended = openmpi(hosts, ["sh", "-c", named, "sh", str(VERBENA), "bench", "multi-pair.write-bandwidth", "--quick",
+                                "--sizes", "64K", "--ports", "1,2", "--pairs", str(pairs), "--out", str(out / str(pairs))])
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+        after = [received(hosts, name) for name in (hosts.members[1].interface, more(hosts.members[1]))]
+        sent[pairs] = [there - here for here, there in zip(before, after)]
+        found = records(out / str(pairs))
+        if not any(one["record"] == "point" for one in found) or any(one["record"] == "failure" for one in found):
+            return failed(f"with {pairs} pairs it measured {found[1:]}", ended.evidence())
+    known = records(out / "2")[0]["environment"]["device"]
+    if known != "verbena0 port 1, verbena0 port 2":
+        return failed(f"the record says {known}")
+    if sent[1][1] * 100 > sent[1][0] or min(sent[2]) * 20 < max(sent[2]):
+        return failed(f"by the two cables, of 1 and 2 pairs, went {sent} bytes")
+    return passed(", ".join(f"{by / 1e6:.0f} MB" for by in sent[2]))
+
+
+def received(hosts: Hosts, interface: str) -> int:
+    """Bytes that came by an interface of the second host."""
+    second = hosts.members[1]
+    told = hosts.run(second, "counters", second.inside(["ip", "-j", "-s", "link", "show", interface]), SECONDS)
+    return json.loads(told.output)[0]["stats64"]["rx"]["bytes"]
 
 
 def evaluate(start: Starts, hosts: Hosts) -> Outcome:

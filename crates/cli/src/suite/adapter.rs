@@ -29,9 +29,14 @@ pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, St
     if target.kind == "software" {
         // Its port must name a rate, and keeps to none.
         known.remove("rate");
-        let link = match link::interface(target.port) {
-            Some(interface) => format!("Ethernet, {}", interface.name),
-            None => "memory of this host".to_owned(),
+        let interfaces = target
+            .ports
+            .iter()
+            .filter_map(|port| link::interface(port.number));
+        let names: Vec<String> = interfaces.map(|interface| interface.name.clone()).collect();
+        let link = match names.is_empty() {
+            false => format!("Ethernet, {}", names.join(", ")),
+            true => "memory of this host".to_owned(),
         };
         known.insert("link".to_owned(), link);
         let forced = std::env::var("VERBENA_PATH").ok();
