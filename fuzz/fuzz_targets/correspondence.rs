@@ -29,6 +29,7 @@ const KINDS: [Kind; 8] = [
 fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
     let gid = |ip: [u8; 4]| Ipv4Addr::from(ip).to_ipv6_mapped().octets();
     Way {
+        port: 1,
         source: gid(source),
         index: 1,
         destination: gid(destination),

@@ -24,7 +24,11 @@ fuzz_target!(|input: &[u8]| {
     let Ok(rank) = RankTrace::read(&file(input)) else {
         return;
     };
-    assert!(rank.records.iter().all(|record| record.call < rank.calls.len()));
+    assert!(
+        rank.records
+            .iter()
+            .all(|record| record.call < rank.calls.len())
+    );
     let trace = Trace {
         path: "fuzzed".into(),
         ranks: vec![rank],

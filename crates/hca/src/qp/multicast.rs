@@ -15,10 +15,13 @@ pub enum Loopback {
     Blocked,
 }
 
+/// A group at a port.
+type Group = (u8, [u8; 16]);
+
 /// Which queue pairs of this process are attached to which group at which port.
 #[derive(Default)]
 pub struct Groups {
-    members: RwLock<HashMap<(u8, [u8; 16]), Vec<Arc<Qp>>>>,
+    members: RwLock<HashMap<Group, Vec<Arc<Qp>>>>,
 }
 
 impl Groups {
