@@ -9,7 +9,7 @@ import re
 import time
 from functools import partial
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Sequence
 
 from harness import counters
 from harness.build_tree import VERBENA
@@ -49,6 +49,8 @@ shift
 exec env -i PATH="$PATH" HOME="$HOME" VERBENA_RUNTIME_DIR=%(runtime)s %(root)s \\
 	nsenter -t %(pid)d -n -- unshare -u sh -c "hostname other; $*"
 """
+# How Open MPI deals out and binds processes.
+PLACED = (["--map-by", "node"], ["--map-by", "slot"], ["--bind-to", "core:overload-allowed"])
 Starts = Callable[[Hosts, list[str]], Ended]
 
 
@@ -67,6 +69,8 @@ def cases() -> list[Case]:
         Case("evaluate --quick", "Open MPI", on_hosts(partial(evaluate, openmpi))),
         Case("rfcp of 1 GiB", "there and back", on_hosts(copies, mtu=9000)),
         *([Case("evaluate --quick", "srun", on_hosts(partial(evaluate, partial(srun, ["--ntasks=4"])))),
+           *[Case("bench", f"Open MPI, {' '.join(placed)}", on_hosts(partial(bench, partial(openmpi, placed=placed))))
+             for placed in PLACED],
            Case("a task hangs", "srun --kill-on-bad-exit", on_hosts(hung))] if WHOLE else []),
     ]
 
@@ -87,13 +91,13 @@ def launch(hosts: Hosts, launcher: list[object], command: list[str]) -> Ended:
     return hosts.run(first, "mpirun", first.inside(list(map(str, words))), SECONDS)
 
 
-def openmpi(hosts: Hosts, command: list[str]) -> Ended:
-    """Two processes on each of the hosts of a host file."""
+def openmpi(hosts: Hosts, command: list[str], placed: Sequence[str] = ()) -> Ended:
+    """Two processes on each of the hosts of a host file, dealt out and bound as the options say."""
     file = hosts.place.directory / "hostfile"
     file.write_text("".join(f"{host.address} slots=2\n" for host in hosts.members))
     told = [word for name in TOLD for word in ("-x", name)]
     return launch(hosts, ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent(hosts), "--hostfile", file, *told,
-                          "-n", 4], command)
+                          *placed, "-n", 4], command)
 
 
 def mpich(hosts: Hosts, command: list[str]) -> Ended:

@@ -18,6 +18,7 @@ from harness.place import Place
 from .records import POINT, children, points_of, records, said, shape
 
 SECONDS = 240
+BY_OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 
 
 def mpi(launcher: list[str], place: Place) -> Outcome:
@@ -40,7 +41,7 @@ def mpi(launcher: list[str], place: Place) -> Outcome:
     return passed()
 
 
-OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+OPEN_MPI = [*BY_OPEN_MPI, "-n", "2"]
 
 
 def too_small(place: Place) -> Outcome:
@@ -104,7 +105,7 @@ def hung(place: Place) -> Outcome:
     """A process of a job that is stopped costs the piece at which it was; the others go on, and when it wakes up it ends without
     a failure of theirs."""
     out = place.directory / "out"
-    job = place.start("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "4", str(VERBENA), "bench",
+    job = place.start("mpirun", [*BY_OPEN_MPI, "-n", "4", str(VERBENA), "bench",
                                  "multi-pair.write-latency", "latency.write", "patterns.halo", "latency.read", "--launches", "1",
                                  "--pairs", "2", "--mode", "free", "--sizes", "8,64,512,4096", "--out", str(out)])
     deadline = time.monotonic() + SECONDS
@@ -136,7 +137,7 @@ def hung(place: Place) -> Outcome:
 def hung_first(place: Place) -> Outcome:
     """Process 0 keeps the exchange and the results: where it hangs the others end, and say so; what it wrote can be read."""
     out = place.directory / "out"
-    job = place.start("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3", str(VERBENA), "bench",
+    job = place.start("mpirun", [*BY_OPEN_MPI, "-n", "3", str(VERBENA), "bench",
                                  "latency.write", "--sizes", "8,64,512,4096", "--launches", "100", "--out", str(out)])
     deadline = time.monotonic() + SECONDS
     said(out, POINT, job, deadline)

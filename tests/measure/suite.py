@@ -22,7 +22,8 @@ def cases() -> list[Case]:
     """One a benchmark, then the others."""
     found = [Case(name, "bench --quick", partial(figures.one_benchmark, name)) for name in figures.benchmarks()]
     found += [
-        Case("job of Open MPI", "", partial(jobs.mpi, ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"])),
+        Case("job of Open MPI", "", partial(jobs.mpi, jobs.BY_OPEN_MPI)),
+        Case("job of Open MPI", "bound to cores", partial(jobs.mpi, [*jobs.BY_OPEN_MPI, "--bind-to", "core:overload-allowed"])),
         Case("job of MPICH", "", partial(jobs.mpi, ["mpirun.mpich"])),
         Case("a job among strangers", "Open MPI", jobs.strangers),
         Case("a hung process costs a job its own piece", "Open MPI", jobs.hung),

@@ -42,6 +42,16 @@ pub fn count() -> usize {
     allowed().len().max(1)
 }
 
+/// How many there are for it, whatever its launcher left it: a launcher's choice is a process's own to leave, the system's is not.
+pub fn at_most() -> usize {
+    let widened = || {
+        widen();
+        count()
+    };
+    // In a thread of its own, which ends with its choice.
+    std::thread::scope(|scope| scope.spawn(widened).join()).unwrap_or(1)
+}
+
 /// Deals out processors, one to each of those that may use the ones listed, who take those first that come first in their lists.
 /// `None` where they are too few.
 pub fn deal(choices: &[&[usize]]) -> Option<Vec<usize>> {

@@ -133,11 +133,10 @@ impl<'a, F: Fabric> Watch<'a, F> {
 
     /// Whether the two that work are further from each other than usual, or nearer.
     async fn is_elsewhere(&self, members: &[usize]) -> Result<bool> {
-        let Some(usual) = self.usual else {
-            return Ok(false);
-        };
+        // Also by those who do not know what is usual: it takes both.
         let now = self.fabric.group().line_time(members).await?;
-        Ok(now.is_some_and(|now| now > usual * ELSEWHERE || now < usual / ELSEWHERE))
+        let is_unusual = |(now, usual)| now > usual * ELSEWHERE || now < usual / ELSEWHERE;
+        Ok(now.zip(self.usual).is_some_and(is_unusual))
     }
 }
 

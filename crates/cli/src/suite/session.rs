@@ -256,7 +256,8 @@ pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
 /// The floor of latencies and the bounds of bandwidths through memory on this host. The floor is the figure that the baseline
 /// itself gives, a median; of copies it is the fastest that was seen, for what else ran at the time is no part of a bound.
 fn floors(paces: Paces) -> Floors {
-    let several = processors::count() > 1;
+    // Also where a launcher has bound this process to one.
+    let several = processors::at_most() > 1;
     let looks = (0..LINE_LOOKS).filter(|_| several).filter_map(|_| {
         std::thread::sleep(BETWEEN_LOOKS);
         Some(Sample::new(host::cache_line())?.median())
