@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -38,7 +39,11 @@ def run_case(suite: str, case: Case) -> Outcome:
     """Runs one case in a place of its own. What it leaves behind is a failure too."""
     place = Place(suite, case.name)
     try:
-        outcome = case.run(place)
+        try:
+            outcome = case.run(place)
+        except Exception:  # pylint: disable=broad-exception-caught
+            # A test that is wrong itself is one failure, and keeps no other from being run.
+            return failed("the test itself failed", traceback.format_exc())
         left = place.leftovers()
         if left and outcome.verdict is Verdict.PASSED:
             outcome = failed("shared state is left behind: " + ", ".join(left))
