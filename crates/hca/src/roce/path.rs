@@ -81,8 +81,8 @@ enum Failures {
 }
 
 impl Senders {
-    /// Those that send.
-    pub fn new() -> Senders {
+    /// Those that do not hear whom something did not reach.
+    pub fn that_forget_failures() -> Senders {
         Senders::with(Failures::Forgotten)
     }
 

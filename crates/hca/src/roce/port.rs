@@ -46,7 +46,7 @@ impl Port {
             inbox: Lock::default(),
             talkative: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::new(),
+            senders: Senders::that_forget_failures(),
             management_senders: Senders::that_keep_failures(),
             management: Interface::default(),
             groups: Memberships::new()?,
