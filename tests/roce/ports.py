@@ -12,15 +12,20 @@ from typing import Callable, Sequence
 from harness import c_program, counters
 from harness.build_tree import DEVICE, VERBENA
 from harness.case import Case
-from harness.outcome import Outcome, failed, passed
+from harness.outcome import Outcome, failed, passed, skipped
 from harness.pair import finish
 
+from pyverbs import results, sources
+from pyverbs.suite import PYTHON, SECONDS as RUN_SECONDS
+
 from .changes import NUMBERS, await_line
-from .connections import SECONDS, converse
+from .connections import SECONDS, WHOLE, converse
 from .hosts import Host, Hosts, PORT
 
 HERE = Path(__file__).resolve().parent
 IPV4 = 1
+# Of rdma-core's tests that can run over RoCE; the others need what other makers' devices have, huge pages, or raw packets.
+WANTED_OVER_ROCE = 136
 # Datagrams that ports.c sends to groups, which may have members elsewhere.
 TO_GROUPS = 4
 # Second addresses of the first host, by how the networks of the two cables are laid out.
@@ -56,8 +61,8 @@ class TwoCables(Hosts):
 
 
 def more(host: Host) -> str:
-    """A host's end of the second cable."""
-    return f"more{host.number}"
+    """A host's end of the second cable. In order behind the first: rdma-core's tests take the first name for port 1's."""
+    return f"wire{host.number}"
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
@@ -80,6 +85,8 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     for name, (server, client) in PROGRAMS.items():
         for column, version in (("IPv4", 4), ("IPv6", 6)):
             found.append(Case(f"two ports: {name} by the second", column, on_two(partial(program, server, client, version))))
+    if WHOLE:
+        found.append(Case("two ports: rdma-core's own tests", "", on_two(pyverbs)))
     return found
 
 
@@ -201,6 +208,28 @@ def perftest(options: Sequence[str], hosts: Hosts) -> Outcome:
     second.setup("ip", "link", "set", second.interface, "down")
     command = [*options, "-F", "-d", DEVICE, "-p", PORT, "-i", "2", "-x", IPV4, "-n", 200]
     return hosts.exchange(command, [*command, hosts.second_address()], SECONDS).outcome()
+
+
+def pyverbs(hosts: Hosts) -> Outcome:
+    """Run on either port they end alike, and none fails."""
+    host = hosts.members[0]
+    found = []
+    try:
+        tests = sources.provide() / "run_tests.py"
+    except sources.Unavailable as error:
+        return skipped(str(error))
+    for number in (1, 2):
+        command = ["env", "PYTHONDONTWRITEBYTECODE=1", PYTHON, tests, "--dev", DEVICE, "--port", number, "--gid", IPV4, "-v"]
+        ended = hosts.run(host, f"port{number}", host.on_adapter(*command), RUN_SECONDS)
+        if not ended.succeeded:
+            return failed(f"port {number}: {ended.describe()}", ended.evidence())
+        found.append({name: result.verdict for name, result in results.parse(ended.output).items()})
+    first, second = found
+    different = [name for name in first if first[name] != second.get(name)]
+    good = sum(verdict == "ok" for verdict in first.values())
+    if different or good < WANTED_OVER_ROCE:
+        return failed(f"{good} pass, other at port 2: {', '.join(different) or 'none'}")
+    return passed(f"{good} on each port")
 
 
 PROGRAMS: dict[str, tuple[list[str], list[str]]] = {

@@ -20,7 +20,7 @@ impl AddressHandle {
     /// A handle for the attributes.
     ///
     /// # Errors
-    /// EINVAL for a port or source GID that the device does not have; ENOMEM when there are as many as it advertises.
+    /// EINVAL for a port or source GID that the device does not have, or over Ethernet without a global route; ENOMEM when there are as many as it advertises.
     pub fn create(pd: &Arc<Pd>, attributes: &ibv_ah_attr) -> Result<Arc<AddressHandle>> {
         check(attributes)?;
         let place = quota::ADDRESS_HANDLES.take()?;
@@ -56,11 +56,12 @@ impl AddressHandle {
     }
 }
 
-/// Whether the device can send to these attributes.
+/// Whether the device can send to these attributes. An Ethernet port has no LID, and reaches nobody without a GID.
 pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
     let source = gid_at(attributes.port_num, attributes.grh.sgid_index.into());
     let wrong_gid = attributes.is_global != 0 && source.is_none_or(|gid| !reaches(gid, attributes));
-    if !link::has_port(attributes.port_num.into()) || wrong_gid {
+    let is_by_lid = link::is_ethernet() && attributes.is_global == 0;
+    if !link::has_port(attributes.port_num.into()) || wrong_gid || is_by_lid {
         Err(Errno::EINVAL)
     } else {
         Ok(())

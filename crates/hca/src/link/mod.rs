@@ -22,7 +22,7 @@ pub use latest::{Change, Latest};
 
 use crate::errno::{Errno, Result};
 use crate::roce;
-use crate::sys::interfaces;
+use crate::sys::interfaces::{self, Description};
 use std::net::Ipv6Addr;
 use std::sync::OnceLock;
 use verbena_abi::ibv_gid;
@@ -44,6 +44,9 @@ pub struct Place {
     /// Its index in the port's table.
     pub index: u8,
 }
+
+/// Ports of a device: a byte numbers them from 1, and can be one past the last.
+const MOST_PORTS: usize = 254;
 
 static INFINIBAND: Link = Link::InfiniBand;
 
@@ -72,7 +75,7 @@ pub fn is_ethernet() -> bool {
 
 /// How many ports there are. They are numbered from 1.
 pub fn ports() -> u8 {
-    // Not more than can be counted ([`named`]).
+    // Not more than [`MOST_PORTS`].
     latest().len().max(1) as u8
 }
 
@@ -157,7 +160,8 @@ fn from_environment() -> Result<Link> {
         Err(_) | Ok("" | "infiniband") => Ok(Link::InfiniBand),
         Ok("roce") => {
             let wanted = std::env::var("VERBENA_INTERFACE").unwrap_or_default();
-            named(&wanted).map(Link::Roce)
+            let ports = named(&interfaces::all()?, &wanted)?;
+            Ok(Link::Roce(ports.into_iter().map(Latest::new).collect()))
         }
         Ok(other) => {
             eprintln!("verbena: VERBENA_LINK is `{other}`; use infiniband or roce");
@@ -166,16 +170,15 @@ fn from_environment() -> Result<Link> {
     }
 }
 
-/// The interfaces that are named, as they are found first.
-fn named(wanted: &str) -> Result<Vec<Latest>> {
-    let all = interfaces::all()?;
+/// The interfaces that are named, in that order.
+fn named(all: &[Description], wanted: &str) -> Result<Vec<Interface>> {
     let mut ports: Vec<Interface> = Vec::new();
     for one in wanted.split(',') {
         if one.is_empty() && !wanted.is_empty() {
             eprintln!("verbena: VERBENA_INTERFACE is `{wanted}`; a name is missing beside a comma");
             return Err(Errno::EINVAL);
         }
-        let found = Interface::find(&all, one)?;
+        let found = Interface::find(all, one)?;
         if ports.iter().any(|port| port.index == found.index) {
             eprintln!(
                 "verbena: VERBENA_INTERFACE is `{wanted}`, which names {} twice; a port has an interface of its own",
@@ -185,12 +188,42 @@ fn named(wanted: &str) -> Result<Vec<Latest>> {
         }
         ports.push(found);
     }
-    if ports.len() > usize::from(u8::MAX) {
+    if ports.len() > MOST_PORTS {
         eprintln!(
-            "verbena: {} interfaces are named; a device has 255 ports at most",
+            "verbena: {} interfaces are named; a device has {MOST_PORTS} ports at most",
             ports.len()
         );
         return Err(Errno::EINVAL);
     }
-    Ok(ports.into_iter().map(Latest::new).collect())
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::interface::tests::description;
+
+    #[test]
+    fn ports_are_the_interfaces_in_the_order_in_which_they_are_named() {
+        let mut all = [
+            description("eth0", &["10.0.0.1"]),
+            description("eth1", &["10.0.1.1", "fd00::1"]),
+        ];
+        all[1].index += 1;
+        let names = |wanted: &str| -> Result<Vec<String>> {
+            let ports = named(&all, wanted)?;
+            Ok(ports.into_iter().map(|port| port.name).collect())
+        };
+        assert_eq!(names(""), Ok(vec!["eth0".to_owned()]));
+        let both = ["eth1".to_owned(), "eth0".to_owned()];
+        assert_eq!(names("eth1,eth0"), Ok(both.to_vec()));
+        assert_eq!(names("fd00::1,10.0.0.1"), Ok(both.to_vec()));
+        for twice in ["eth0,eth0", "eth1,10.0.1.1"] {
+            assert_eq!(names(twice), Err(Errno::EINVAL), "{twice}");
+        }
+        for missing in [",eth0", "eth0,", "eth0,,eth1", ","] {
+            assert_eq!(names(missing), Err(Errno::EINVAL), "{missing}");
+        }
+        assert_eq!(names("eth0,eth2"), Err(Errno(libc::ENODEV)));
+    }
 }

@@ -15,13 +15,17 @@ pub enum Loopback {
     Blocked,
 }
 
-/// A group at a port.
-type Group = (u8, [u8; 16]);
+/// A group at a port: the same group at another is another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Joined {
+    port: u8,
+    group: [u8; 16],
+}
 
 /// Which queue pairs of this process are attached to which group at which port.
 #[derive(Default)]
 pub struct Groups {
-    members: RwLock<HashMap<Group, Vec<Arc<Qp>>>>,
+    members: RwLock<HashMap<Joined, Vec<Arc<Qp>>>>,
 }
 
 impl Groups {
@@ -37,9 +41,10 @@ impl Groups {
         join: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
-        let Some(list) = members.get_mut(&(port, group)) else {
+        let joined = Joined { port, group };
+        let Some(list) = members.get_mut(&joined) else {
             join()?;
-            members.insert((port, group), vec![queue_pair.clone()]);
+            members.insert(joined, vec![queue_pair.clone()]);
             return Ok(());
         };
         if !list
@@ -60,13 +65,13 @@ impl Groups {
         let has_it = |list: &[Arc<Qp>]| list.iter().any(|member| member.number() == number);
         let found = members
             .iter_mut()
-            .find(|((_, named), list)| *named == group && has_it(list));
-        let ((port, _), list) = found.ok_or(Errno::EINVAL)?;
-        let port = *port;
+            .find(|(joined, list)| joined.group == group && has_it(list));
+        let (joined, list) = found.ok_or(Errno::EINVAL)?;
+        let joined = *joined;
         list.retain(|member| member.number() != number);
         if list.is_empty() {
-            members.remove(&(port, group));
-            leave(port);
+            members.remove(&joined);
+            leave(joined.port);
         }
         Ok(())
     }
@@ -77,7 +82,7 @@ impl Groups {
         members
             .iter()
             .find(|(_, list)| list.iter().any(|member| member.number() == number))
-            .map(|((port, _), _)| *port)
+            .map(|(joined, _)| joined.port)
     }
 
     /// Whether anybody is attached to anything.
@@ -91,6 +96,10 @@ impl Groups {
     /// Who gets a datagram that came to a group at a port.
     pub fn members(&self, port: u8, group: &[u8; 16]) -> Vec<Arc<Qp>> {
         let members = self.members.read().unwrap_or_else(|e| e.into_inner());
-        members.get(&(port, *group)).cloned().unwrap_or_default()
+        let joined = Joined {
+            port,
+            group: *group,
+        };
+        members.get(&joined).cloned().unwrap_or_default()
     }
 }

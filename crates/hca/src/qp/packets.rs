@@ -13,7 +13,7 @@ impl Qp {
     /// The way to the peer of a queue pair that is being connected, if it is on another host.
     ///
     /// # Errors
-    /// EINVAL for an address vector that leads nowhere over RoCE; EADDRNOTAVAIL for a source GID that is no address (any
+    /// EINVAL for an address vector whose two GIDs are of different kinds; EADDRNOTAVAIL for a source GID that is no address (any
     /// more); ENETDOWN where the port could not be opened.
     pub(super) fn path_of_packets(
         &self,
@@ -22,14 +22,7 @@ impl Qp {
         to: ibv_qp_state,
     ) -> Result<Option<Path>> {
         let connects = from == IBV_QPS_INIT && to == IBV_QPS_RTR && self.kind != IBV_QPT_UD;
-        if !connects || !link::is_ethernet() {
-            return Ok(None);
-        }
-        if new.ah_attr.is_global == 0 && new.ah_attr.dlid == 0 {
-            // The port has no LID, so a route by LID is one that a program made without looking.
-            return Err(Errno::EINVAL);
-        }
-        if !leads_elsewhere(&new.ah_attr) {
+        if !connects || !leads_elsewhere(&new.ah_attr) {
             return Ok(None);
         }
         let port = self.process.roce.get().ok_or(Errno(libc::ENETDOWN))?;

@@ -165,10 +165,7 @@ const CODE_POINT: u8 = 0b11;
 
 /// Whether an address vector leads to another host, and to none but that.
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
-    link::is_ethernet()
-        && vector.is_global != 0
-        && group::address(vector.grh.dgid).is_none()
-        && own_port(vector).is_none()
+    link::is_ethernet() && group::address(vector.grh.dgid).is_none() && own_port(vector).is_none()
 }
 
 /// The port of ours that an address vector's destination is, if it is one.
