@@ -187,6 +187,30 @@ fn a_duplicate_under_way_gives_its_place() {
     );
 }
 
+/// Who asks again out of impatience may get the first answer meanwhile, and say that it has read: then its right is taken.
+#[test]
+fn a_right_that_goes_while_a_duplicate_is_answered_ends_the_answer_and_nothing_else() {
+    let (mut responder, mut adapter) = started(2);
+    let _ = handle(&mut responder, &mut adapter, &read(PSN, 0, 3000));
+    assert_eq!(said(&mut responder, &mut adapter).len(), 3);
+    let again = handle(&mut responder, &mut adapter, &read(PSN, 0, 3000));
+    assert_eq!(again, Disposition::Duplicate);
+    let mut buffer = [0; 1200];
+    let first = responder.poll_transmit(&mut adapter, &mut buffer);
+    assert!(first.unwrap().is_some());
+    adapter.refused.insert("read");
+    assert_eq!(said(&mut responder, &mut adapter), []);
+    assert!(!responder.has_failed());
+    adapter.refused.clear();
+    let _ = handle(&mut responder, &mut adapter, &read(PSN.plus(3), 8, 8));
+    let next = (
+        Operation::ReadResponseOnly,
+        3,
+        adapter.memory[8..16].to_vec(),
+    );
+    assert_eq!(said(&mut responder, &mut adapter), vec![next]);
+}
+
 #[test]
 fn a_message_is_placed_once_and_acknowledged_again() {
     let (mut responder, mut adapter) = started(2);

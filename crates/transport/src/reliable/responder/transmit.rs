@@ -14,7 +14,7 @@ use crate::access::{Region, ResponderAccess};
 impl Responder {
     /// Makes the next packet at the front of `buffer` and answers its length; nothing if there is nothing to say.
     ///
-    /// A read whose right went while its response was under way fails here: see [`Responder::has_failed`] afterwards.
+    /// A read whose right went while its first response was under way fails here: see [`Responder::has_failed`] afterwards.
     ///
     /// # Errors
     ///
@@ -52,6 +52,9 @@ impl Responder {
     }
 
     /// The next packet of a response.
+    ///
+    /// A program takes the right to read when it knows that the reading is over. What was asked for again meanwhile, and was
+    /// answered before, then ends in silence, as a duplicate does that comes later ([`Self::duplicate_response`]).
     fn respond(
         &mut self,
         at: usize,
@@ -91,7 +94,13 @@ impl Responder {
                 ..region
             };
             if access.read(piece, payload).is_err() {
-                return self.revoked(psn, buffer);
+                return match resource.answered {
+                    Answered::NotYet => self.revoked(psn, buffer),
+                    Answered::Once => {
+                        self.resources[at].pending = None;
+                        self.poll_transmit(access, buffer)
+                    }
+                };
             }
         }
         let length = headers.packet_length(segment.length as usize);
@@ -109,7 +118,7 @@ impl Responder {
         Ok(Some(length))
     }
 
-    /// The right to read was taken while the response was under way: the rest is refused, as the whole would have been
+    /// The right to read was taken while the first response was under way: the rest is refused, as the whole would have been
     /// (class C). What comes after it cannot be answered in order any more.
     fn revoked(&mut self, psn: Psn, buffer: &mut [u8]) -> Result<Option<usize>, EmitError> {
         self.mode = Mode::Failed;
