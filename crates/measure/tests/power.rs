@@ -107,6 +107,8 @@ fn compared(keys: &[Key], a: Vec<Vec<f64>>, b: Vec<Vec<f64>>) -> Comparison {
             key: at.to_string(),
             curve: format!("{} {}", key.benchmark, key.curve),
             better: Better::Lower,
+            best_a: a.clone(),
+            best_b: b.clone(),
             a,
             b,
             threshold: 0.05,
@@ -195,6 +197,14 @@ fn a_tenth_is_found_in_a_full_evaluation_and_equal_runs_are_silent() {
                 ..alike(0.02, 0.5)
             },
             18,
+        ),
+        (
+            "2 %, half common, three launches of a point in ten wild",
+            Noise {
+                wild: 0.3,
+                ..alike(0.02, 0.5)
+            },
+            16,
         ),
     ];
     for (seed, (name, noise, least)) in (1..).zip(scenes) {

@@ -119,6 +119,8 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
             better: mine.better,
             a,
             b,
+            best_a: mine.best.clone(),
+            best_b: theirs.best.clone(),
             threshold: thresholds.of(&row.benchmark),
         });
     }

@@ -26,6 +26,9 @@ pub struct Figure {
     pub value: f64,
     /// A figure for each launch.
     pub launches: Vec<f64>,
+    /// What each of them could do at its best: of a rate its best slice, else the figure.
+    #[serde(skip)]
+    pub best: Vec<f64>,
     /// For each of them, how often a look found the processors disturbed, where somebody looked.
     pub disturbed: Vec<Option<f64>>,
     /// Between which values the median lies, over launches; of one launch over its samples.
@@ -254,6 +257,14 @@ fn metrics<'a>(points: &[&'a Point]) -> Vec<&'a Metric> {
     found
 }
 
+/// What a launch could do at its best. Single operations of a latency are as short as the clock allows, so there the figure stands.
+fn best(metric: &Metric) -> f64 {
+    match (metric.better, &metric.summary) {
+        (Better::Higher, Some(summary)) => summary.max,
+        _ => metric.value,
+    }
+}
+
 fn figure(points: &[&Point], first: &Metric) -> Figure {
     let of = |point: &&Point| {
         let metric = point.metrics.iter().find(|m| m.name == first.name)?;
@@ -262,6 +273,7 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
     let (metrics, disturbed): (Vec<Metric>, Vec<Option<f64>>) =
         points.iter().filter_map(of).unzip();
     let launches: Vec<f64> = metrics.iter().map(|metric| metric.value).collect();
+    let best = metrics.iter().map(best).collect();
     let sample = Sample::new(launches.clone());
     let value = sample.as_ref().map_or(f64::NAN, |sample| sample.median());
     let over = sample.as_ref().and_then(launches::interval);
@@ -277,6 +289,7 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
         better: first.better,
         value,
         launches,
+        best,
         disturbed,
         interval: over.or_else(|| nearest.summary.as_ref()?.median_interval),
         // Files from before the tails were kept have the launch in the middle to show.

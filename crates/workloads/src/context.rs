@@ -122,13 +122,13 @@ impl Budget {
     pub fn full() -> Budget {
         Budget {
             warmup: Duration::from_millis(8),
-            block: Duration::from_millis(8),
-            blocks: 10,
+            block: Duration::from_millis(6),
+            blocks: 8,
             target: 0.02,
             most: 100_000,
             tail: TAIL,
             tail_time: Duration::from_secs(1),
-            rates: RateBudget::of_block(Duration::from_millis(6)),
+            rates: RateBudget::of_block(Duration::from_millis(4)),
             sweep: Sweep::Fine,
         }
     }

@@ -23,7 +23,7 @@ const ELSEWHERE: f64 = 1.5;
 const PAUSE: Duration = Duration::from_millis(1);
 /// A benchmark waits so long in all, and this part of its time.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
-const WAITING_SHARE: f64 = 0.1;
+const WAITING_SHARE: f64 = 0.05;
 
 /// What a benchmark has waited for rest so far.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Statistics over samples. All are pure, and all take hostile input (rule 23).
 
+pub mod floors;
 pub mod half_power;
 pub mod interval;
 pub mod knee;

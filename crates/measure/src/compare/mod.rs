@@ -3,15 +3,18 @@
 //! equal runs stay silent.
 //!
 //! What changes an adapter changes a benchmark: all sizes of a curve, not one of them. So whole curves are tested first, of which
-//! there are tens; then the points of those that changed; and, much more strictly, all other points, of which there are
-//! hundreds.
+//! there are tens: where the launches lie, and what the runs could do at their best ([`floors`]), which is known well where
+//! something disturbs some of the launches. Then the points of those that changed; and, much more strictly, all other points, of
+//! which there are hundreds.
+
+mod curve;
+mod discovery;
 
 use crate::sample::Sample;
 use crate::stats::interval::Interval;
 use crate::stats::moderate::Prior;
 use crate::stats::welch::{Difference, difference};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Which way a metric gets better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +39,40 @@ pub struct Paired {
     pub a: Vec<f64>,
     /// The second's.
     pub b: Vec<f64>,
+    /// The best of each of the first run's launches: of a rate its best slice, else the figure.
+    pub best_a: Vec<f64>,
+    /// The second's.
+    pub best_b: Vec<f64>,
     /// The smallest relative effect that counts.
     pub threshold: f64,
+}
+
+impl Paired {
+    /// What was best, as times, so that less is better.
+    fn times(&self) -> [Vec<f64>; 2] {
+        let time = |value: &f64| match self.better {
+            Better::Lower => *value,
+            Better::Higher => 1.0 / value,
+        };
+        [&self.best_a, &self.best_b].map(|side| side.iter().map(time).collect())
+    }
+
+    /// Whether the best launches lie apart too, the way that this ratio says: what changed an adapter shows in them, and what
+    /// disturbed some launches does not.
+    fn has_moved_at_best(&self, ratio: f64) -> bool {
+        let best = |side: &[f64]| {
+            let counting = counting(side).into_iter();
+            match self.better {
+                Better::Lower => counting.min_by(f64::total_cmp),
+                Better::Higher => counting.max_by(f64::total_cmp),
+            }
+        };
+        let (Some(a), Some(b)) = (best(&self.best_a), best(&self.best_b)) else {
+            return false;
+        };
+        let apart = b / a;
+        (apart - 1.0).abs() > self.threshold && (apart > 1.0) == (ratio > 1.0)
+    }
 }
 
 /// What became of a key.
@@ -61,7 +96,7 @@ pub struct Change {
     pub key: String,
     /// Points that it is of: one, or all of a curve.
     pub points: usize,
-    /// Median of the first run's launches; of a curve in the middle between both runs.
+    /// Median of the first run's launches; of a curve where the middle between both runs is 1.
     pub a: f64,
     /// Median of the second's; likewise.
     pub b: f64,
@@ -69,12 +104,19 @@ pub struct Change {
     pub ratio: f64,
     /// 95 % interval of the ratio.
     pub interval: Option<Interval>,
-    /// p-value before the control of false discoveries.
+    /// p-value before the control of false discoveries; of a curve for both questions that it is asked.
     pub p: Option<f64>,
     /// The threshold used.
     pub threshold: f64,
     /// The verdict.
     pub verdict: Verdict,
+}
+
+impl Change {
+    /// Whether it was called better or worse.
+    fn has_changed(&self) -> bool {
+        matches!(self.verdict, Verdict::Improved | Verdict::Regressed)
+    }
 }
 
 /// Two runs compared.
@@ -89,7 +131,7 @@ pub struct Comparison {
 /// Launches a side below which nothing is called.
 pub const LEAST_LAUNCHES: usize = 3;
 /// Share of false ones among the curves reported, and the chance that equal runs have one.
-const FALSE_CURVES: f64 = 0.04;
+const FALSE_CURVES: f64 = 0.03;
 /// The same among the points of curves that changed.
 const FALSE_WITHIN: f64 = 0.05;
 /// The same among all other points.
@@ -98,79 +140,45 @@ const FALSE_POINTS: f64 = 0.01;
 /// Compares all keys.
 pub fn compare(pairs: &[Paired]) -> Comparison {
     let mut points = measure(pairs);
-    let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, pair) in pairs.iter().enumerate() {
-        members.entry(&pair.curve).or_default().push(at);
-    }
-    // A curve of one point is that point, tested as a curve: it has no others to speak for it.
-    let mut groups: Vec<Vec<usize>> = members.into_values().collect();
-    groups.sort_by_key(|group| group[0]);
-    let shifts: Vec<Paired> = groups
-        .iter()
-        .map(|group| shift(&group.iter().map(|&at| &pairs[at]).collect::<Vec<_>>()))
-        .collect();
-    let mut curves = measure(&shifts);
-    let limit = discovery_limit(curves.iter(), FALSE_CURVES);
-    for ((curve, pair), group) in curves.iter_mut().zip(&shifts).zip(&groups) {
-        curve.points = group.len();
-        curve.verdict = verdict(curve, pair.better, limit);
-    }
-    let changed = |curve: &Change| matches!(curve.verdict, Verdict::Improved | Verdict::Regressed);
+    let groups = curve::groups(pairs);
+    let mut curves = curve::measure(&groups, pairs);
+    discovery::judge(&mut curves, |at| pairs[groups[at][0]].better, FALSE_CURVES);
     // Points of curves that changed are judged among themselves: as many true discoveries beside them would let others pass.
     let (moved, still): (Vec<usize>, Vec<usize>) =
-        (0..groups.len()).partition(|&group| changed(&curves[group]));
-    let unmoved = still.iter().map(|&group| &groups[group]);
-    let families = moved
+        (0..groups.len()).partition(|&group| curves[group].has_changed());
+    for group in moved {
+        discovery::judge_some(&mut points, &groups[group], pairs, FALSE_WITHIN);
+    }
+    let others: Vec<usize> = still
         .iter()
-        .map(|&group| (groups[group].clone(), FALSE_WITHIN));
-    let families: Vec<(Vec<usize>, f64)> = families
-        .chain([(unmoved.flatten().copied().collect(), FALSE_POINTS)])
+        .flat_map(|&group| groups[group].clone())
         .collect();
-    for (family, share) in families {
-        let limit = discovery_limit(family.iter().map(|&at| &points[at]), share);
-        for at in family {
-            points[at].verdict = verdict(&points[at], pairs[at].better, limit);
-        }
+    discovery::judge_some(&mut points, &others, pairs, FALSE_POINTS);
+    for group in still {
+        keep_those_that_went_further(&mut points, &groups[group], pairs);
     }
     for (curve, group) in curves.iter().zip(&groups) {
         if let [alone] = group[..] {
             points[alone].verdict = curve.verdict;
         }
     }
+    for (point, pair) in points.iter_mut().zip(pairs) {
+        if point.has_changed() && !pair.has_moved_at_best(point.ratio) {
+            point.verdict = Verdict::Same;
+        }
+    }
     curves.retain(|curve| curve.points > 1);
     Comparison { curves, points }
 }
 
-/// A curve's points as one figure a launch: how far the launch lies from where both runs are, in the middle of the points.
-/// Those that a launch lacks say nothing.
-fn shift(points: &[&Paired]) -> Paired {
-    let first = points[0];
-    let most = |of: fn(&Paired) -> usize| points.iter().map(|p| of(p)).max().unwrap_or(0);
-    let launches = [most(|p| p.a.len()), most(|p| p.b.len())];
-    let whole = points
-        .iter()
-        .filter(|p| [p.a.len(), p.b.len()] == launches)
-        .filter(|p| p.a.iter().chain(&p.b).all(|v| v.is_nan() || *v > 0.0));
-    let middle = |values: &[f64]| median(&counting(values));
-    let levels = whole.filter_map(|p| Some((*p, (middle(&p.a)? * middle(&p.b)?).sqrt())));
-    let levels: Vec<(&Paired, f64)> = levels.collect();
-    let side = |of: fn(&Paired) -> &[f64], count: usize| -> Vec<f64> {
-        let launch = |at: usize| {
-            levels
-                .iter()
-                .map(move |(p, level)| (of(p)[at] / level).ln())
-                .filter(|shift| !shift.is_nan())
-        };
-        let middles = (0..count).map(|at| median(&launch(at).collect::<Vec<f64>>()));
-        middles
-            .map(|middle| middle.map_or(f64::NAN, f64::exp))
-            .collect()
-    };
-    Paired {
-        key: first.curve.clone(),
-        a: side(|p| &p.a, launches[0]),
-        b: side(|p| &p.b, launches[1]),
-        ..first.clone()
+/// Where launches of a point have one of two levels, five of one level meet five of the other now and then. A point that moved
+/// alone must have gone further than any launch of its curve has strayed.
+fn keep_those_that_went_further(points: &mut [Change], group: &[usize], pairs: &[Paired]) {
+    let strays = curve::stray(group.iter().map(|&at| &pairs[at]));
+    for &at in group {
+        if points[at].has_changed() && points[at].ratio.ln().abs() <= strays {
+            points[at].verdict = Verdict::Same;
+        }
     }
 }
 
@@ -218,32 +226,6 @@ fn median(values: &[f64]) -> Option<f64> {
     Sample::new(values.to_vec()).map(|sample| sample.median())
 }
 
-/// Benjamini and Hochberg: the largest p-value that may count when this share of false discoveries is allowed.
-fn discovery_limit<'a>(changes: impl Iterator<Item = &'a Change>, share: f64) -> f64 {
-    let mut values: Vec<f64> = changes.filter_map(|change| change.p).collect();
-    values.sort_by(f64::total_cmp);
-    let count = values.len() as f64;
-    let mut passing = values
-        .iter()
-        .enumerate()
-        .filter(|(i, p)| **p <= share * (*i as f64 + 1.0) / count);
-    passing.next_back().map_or(-1.0, |(_, p)| *p)
-}
-
-fn verdict(change: &Change, better: Better, limit: f64) -> Verdict {
-    let Some(p) = change.p else {
-        return Verdict::Undecided;
-    };
-    let large = (change.ratio - 1.0).abs() > change.threshold;
-    if !(large && p <= limit) {
-        return Verdict::Same;
-    }
-    match (better, change.ratio > 1.0) {
-        (Better::Lower, true) | (Better::Higher, false) => Verdict::Regressed,
-        _ => Verdict::Improved,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,6 +258,8 @@ mod tests {
                 key: i.to_string(),
                 curve: i.to_string(),
                 better: Better::Lower,
+                best_a: a.clone(),
+                best_b: b.clone(),
                 a,
                 b,
                 threshold: 0.05,
@@ -320,6 +304,8 @@ mod tests {
             better: Better::Higher,
             a: vec![1.0],
             b: vec![9.0],
+            best_a: vec![1.0],
+            best_b: vec![9.0],
             threshold: 0.05,
         };
         assert_eq!(compare(&[pair]).points[0].verdict, Verdict::Undecided);
@@ -333,6 +319,8 @@ mod tests {
             better: Better::Higher,
             a: vec![1.0, 1.01, 0.99, 1.0, 1.0],
             b: vec![2.0, 2.01, 1.99, 2.0, 2.0],
+            best_a: vec![1.0, 1.01, 0.99, 1.0, 1.0],
+            best_b: vec![2.0, 2.01, 1.99, 2.0, 2.0],
             threshold: 0.05,
         };
         assert_eq!(compare(&[pair]).points[0].verdict, Verdict::Improved);
