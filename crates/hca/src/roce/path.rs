@@ -14,9 +14,22 @@ use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_wire::roce::{Network, Route, V4, V6};
 use verbena_wire::{Gid, udp};
 
-/// Source ports are of this range, and say nothing (annex A17.4.3): the dynamic one of IANA.
-const FIRST_SOURCE_PORT: u16 = 0xc000;
-const SOURCE_PORTS: u32 = 0x4000;
+/// Source ports are of this range, the dynamic one of IANA, and say nothing to others (annex A17.4.3). Ours are each sixteenth
+/// of it, by which adapters like this one are told from others, mostly ([`is_ours`]).
+const FIRST_SOURCE_PORT: u16 = 0xc009;
+const SOURCE_PORTS: u32 = 0x400;
+const BETWEEN: u16 = 16;
+
+/// The one at a place among ours.
+fn source_port(place: u32) -> u16 {
+    FIRST_SOURCE_PORT + (place % SOURCE_PORTS) as u16 * BETWEEN
+}
+
+/// Whether an adapter like this one may have sent a packet from that port. Another has such a port one time in sixteen, so
+/// nothing may hang on it but what any adapter may be sent.
+pub fn is_ours(source_port: u16) -> bool {
+    source_port >= FIRST_SOURCE_PORT && (source_port - FIRST_SOURCE_PORT).is_multiple_of(BETWEEN)
+}
 
 /// Linux' default, for a socket that does not ask for another.
 const HOPS: u8 = 64;
@@ -39,7 +52,7 @@ impl Sender {
         let scope = scope(ip, through);
         let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
         for attempt in 0..SOURCE_PORTS {
-            let port = FIRST_SOURCE_PORT + (first.wrapping_add(attempt) % SOURCE_PORTS) as u16;
+            let port = source_port(first.wrapping_add(attempt));
             let local = Address { ip, port, scope };
             match Udp::sender(local) {
                 Ok(socket) => {
@@ -324,4 +337,20 @@ pub fn with_identification(route: &Route, identification: u16) -> Route {
 /// The GID of a mapped or IPv6 address.
 pub fn gid(ip: Ipv6Addr) -> ibv_gid {
     ibv_gid::from_bytes(ip.octets())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_like_this_one_are_known_by_their_ports() {
+        for attempt in [0, 1, SOURCE_PORTS - 1] {
+            assert!(is_ours(source_port(attempt)), "{attempt}");
+            assert!(source_port(attempt) >= 0xc000);
+        }
+        let strangers = (0xc000..=u16::MAX).filter(|port| !is_ours(*port));
+        assert_eq!(strangers.count(), 0x4000 / 16 * 15);
+        assert!(!is_ours(udp::PORT));
+    }
 }

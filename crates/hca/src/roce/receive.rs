@@ -12,7 +12,7 @@ use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use verbena_wire::opcode::Service;
+use verbena_wire::opcode::{Opcode, Operation, Service};
 use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Checked, Network, Route, open};
 use verbena_wire::{Qpn, udp};
@@ -178,33 +178,55 @@ impl Process {
             scope: 0,
         };
         let plain = route(arrived.source, to, arrived.traffic_class, arrived.hop_limit);
-        for (index, datagram) in arrived.bytes.chunks(arrived.segment).enumerate() {
+        let datagrams = || arrived.bytes.chunks(arrived.segment).enumerate();
+        let mut take = |(index, datagram): (usize, &[u8])| {
             // What the sender's kernel gave the segments of one call; others are worked out.
             let route = with_identification(&plain, index as u16);
-            let opened = open(&route, datagram);
-            if capture::is_on() {
-                tell(
-                    &route,
-                    opened.as_ref().ok().map(|(_, checked)| *checked),
-                    datagram,
-                );
-            }
-            let Ok((bytes, _)) = opened else {
-                self.counters.shard().damaged_packets.add(1);
-                continue;
-            };
-            let Ok(packet) = Packet::parse(bytes) else {
-                continue;
-            };
-            let arrival = Arrival {
-                packet,
-                route: &route,
-                source: arrived.source.ip,
-                destination: arrived.destination,
-                port,
-            };
-            self.hand_over(&arrival, answering);
+            self.take_datagram(arrived, port, &route, datagram, answering);
+        };
+        if are_acknowledgements_behind_requests(arrived) {
+            datagrams()
+                .filter(|one| is_acknowledgement(one.1))
+                .for_each(&mut take);
+            datagrams()
+                .filter(|one| !is_acknowledgement(one.1))
+                .for_each(&mut take);
+        } else {
+            datagrams().for_each(&mut take);
         }
+    }
+
+    fn take_datagram(
+        &self,
+        arrived: &Arrived<'_>,
+        port: u8,
+        route: &Route,
+        datagram: &[u8],
+        answering: &mut Vec<Arc<Qp>>,
+    ) {
+        let opened = open(route, datagram);
+        if capture::is_on() {
+            tell(
+                route,
+                opened.as_ref().ok().map(|(_, checked)| *checked),
+                datagram,
+            );
+        }
+        let Ok((bytes, _)) = opened else {
+            self.counters.shard().damaged_packets.add(1);
+            return;
+        };
+        let Ok(packet) = Packet::parse(bytes) else {
+            return;
+        };
+        let arrival = Arrival {
+            packet,
+            route,
+            source: arrived.source.ip,
+            destination: arrived.destination,
+            port,
+        };
+        self.hand_over(&arrival, answering);
     }
 
     fn hand_over(&self, arrival: &Arrival<'_>, answering: &mut Vec<Arc<Qp>>) {
@@ -257,6 +279,28 @@ impl Process {
     }
 }
 
+/// Whether these are requests and, behind one of them, an acknowledgement, as they leave a queue pair of ours
+/// ([`Qp::answer_behind`]). Acknowledgements are taken first then: who sees what it was sent finds complete what it had sent
+/// before. The two are of opposite directions, which have no order between them; responses are of the same as acknowledgements.
+fn are_acknowledgements_behind_requests(arrived: &Arrived<'_>) -> bool {
+    let datagrams = || arrived.bytes.chunks(arrived.segment);
+    datagrams().next().is_some_and(is_request)
+        && datagrams().any(is_acknowledgement)
+        && datagrams().all(|one| is_request(one) || is_acknowledgement(one))
+}
+
+fn is_request(datagram: &[u8]) -> bool {
+    operation(datagram).is_some_and(Operation::is_request)
+}
+
+fn is_acknowledgement(datagram: &[u8]) -> bool {
+    operation(datagram) == Some(Operation::Acknowledge)
+}
+
+fn operation(datagram: &[u8]) -> Option<Operation> {
+    Some(Opcode::from_code(*datagram.first()?)?.operation())
+}
+
 /// Which port of ours datagrams were sent to by another host. UDP's is open on all addresses of this one, and ours are
 /// those of the interfaces, whichever of them a packet came through; but a link-local address or a group means something
 /// with its interface alone. What this host itself sends to a group has gone through shared memory already.
@@ -273,4 +317,60 @@ fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
     };
     let found = link::interfaces().find(|(_, interface)| concerns(interface));
     found.map(|(port, _)| port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEND_ONLY: u8 = 0x04;
+    const READ_RESPONSE_ONLY: u8 = 0x10;
+    const ACKNOWLEDGE: u8 = 0x11;
+    const RESERVED: u8 = 0x15;
+
+    /// Whether datagrams that begin with these are taken for it: of 32 bytes, the last of 20.
+    fn is_it(first_bytes: &[u8]) -> bool {
+        const SEGMENT: usize = 32;
+        let mut bytes = vec![0; SEGMENT * first_bytes.len()];
+        for (datagram, first) in bytes.chunks_mut(SEGMENT).zip(first_bytes) {
+            datagram[0] = *first;
+        }
+        bytes.truncate(bytes.len().saturating_sub(12));
+        let nobody = Address {
+            ip: Ipv6Addr::UNSPECIFIED,
+            port: 0,
+            scope: 0,
+        };
+        are_acknowledgements_behind_requests(&Arrived {
+            source: nobody,
+            destination: Ipv6Addr::UNSPECIFIED,
+            traffic_class: 0,
+            hop_limit: 0,
+            interface: 0,
+            bytes: &bytes,
+            segment: SEGMENT,
+        })
+    }
+
+    #[test]
+    fn an_acknowledgement_overtakes_requests_before_it_and_nothing_else() {
+        assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE]));
+        // The first was sent again, or is of a message of several.
+        assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE, SEND_ONLY]));
+        assert!(is_it(&[SEND_ONLY, SEND_ONLY, ACKNOWLEDGE]));
+        for others in [
+            // Of one direction, in which order means something.
+            &[READ_RESPONSE_ONLY, ACKNOWLEDGE][..],
+            &[SEND_ONLY, READ_RESPONSE_ONLY],
+            &[ACKNOWLEDGE, SEND_ONLY],
+            &[SEND_ONLY, ACKNOWLEDGE, READ_RESPONSE_ONLY],
+            &[SEND_ONLY, SEND_ONLY],
+            &[RESERVED, ACKNOWLEDGE],
+            &[SEND_ONLY, ACKNOWLEDGE, RESERVED],
+            &[SEND_ONLY],
+            &[],
+        ] {
+            assert!(!is_it(others), "{others:x?}");
+        }
+    }
 }

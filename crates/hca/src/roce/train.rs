@@ -52,14 +52,19 @@ impl<'a> Train<'a> {
         &mut self.buffer[self.used..self.used + PACKET]
     }
 
-    /// A packet of so many bytes, from its BTH to its last pad byte, was made there.
-    pub fn couple(&mut self, length: usize) {
+    /// Whether a packet of so many bytes, from its BTH to its last pad byte, would leave with what waits.
+    pub fn takes(&self, length: usize) -> bool {
         let whole = length + icrc::LENGTH;
-        let fits = whole <= self.segment
+        whole <= self.segment
             && self.count < MOST
             && self.used + whole <= MOST_BYTES
-            && self.path.segments();
-        if self.count > 0 && !fits {
+            && self.path.segments()
+    }
+
+    /// A packet of so many bytes was made there.
+    pub fn couple(&mut self, length: usize) {
+        let whole = length + icrc::LENGTH;
+        if self.count > 0 && !self.takes(length) {
             let start = self.used;
             self.leave();
             self.buffer.copy_within(start..start + length, 0);

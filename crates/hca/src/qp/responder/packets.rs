@@ -17,7 +17,7 @@ use crate::qp::responder::atomic::perform;
 use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
-use crate::roce::path::Path;
+use crate::roce::path::{self, Path};
 use crate::roce::receive::Arrival;
 use crate::roce::train::Train;
 use crate::shm::section::Section;
@@ -38,16 +38,20 @@ use verbena_transport::{
 };
 use verbena_wire::feth::Feth;
 use verbena_wire::packet::Packet;
-use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, grh};
+use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, aeth, bth, grh};
 
 /// Packets of answers that are made before others get their turn.
 const BATCH: usize = 256;
+/// Bytes of an acknowledgement, from its BTH to its AETH.
+const ACKNOWLEDGEMENT: usize = bth::LENGTH + aeth::LENGTH;
 
 /// The responder of a queue pair that is reached by packets.
 pub(in crate::qp) struct Packets {
     machine: Machine,
     hand: Hand,
     told: Told,
+    /// Whether the peer seems to take acknowledgements before the requests that they came behind ([`path::is_ours`]).
+    peer_is_like_us: bool,
 }
 
 enum Machine {
@@ -128,6 +132,7 @@ impl Packets {
             machine,
             hand,
             told: Told::default(),
+            peer_is_like_us: false,
         }
     }
 
@@ -138,6 +143,13 @@ impl Packets {
                 Some((path, Qpn::new(self.hand.source), &mut self.told))
             }
             Machine::Datagram(_) => None,
+        }
+    }
+
+    fn owes_no_response(&self) -> bool {
+        match &self.machine {
+            Machine::Reliable(_, responder) => !responder.owes_response(),
+            Machine::Connected(..) | Machine::Datagram(_) => true,
         }
     }
 
@@ -172,7 +184,13 @@ impl Qp {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
-        let Some(Packets { machine, hand, .. }) = packets.as_deref_mut() else {
+        let Some(Packets {
+            machine,
+            hand,
+            peer_is_like_us,
+            ..
+        }) = packets.as_deref_mut()
+        else {
             return;
         };
         let path = match machine {
@@ -182,6 +200,7 @@ impl Qp {
         if !path.is_way_of(arrival) {
             return;
         }
+        *peer_is_like_us = path::is_ours(arrival.route.source_port);
         let mut memory = Memory {
             queue_pair: self,
             ring,
@@ -221,10 +240,28 @@ impl Qp {
         }
     }
 
+    /// Whether what is to be acknowledged may leave behind a request, and with it: the peer takes it first all the same.
+    pub(in crate::qp) fn answers_behind(&self) -> bool {
+        match self.lock_receive().packets.as_deref() {
+            Some(packets) => packets.peer_is_like_us && packets.owes_no_response(),
+            None => false,
+        }
+    }
+
     /// Sends what is to be acknowledged before a request leaves: a program that is answered may count on having the
     /// completion of what it sent (perftest with events does).
     pub(in crate::qp) fn answer_first(&self) {
         self.answer(&mut self.lock_receive());
+    }
+
+    /// Couples what is to be acknowledged behind the first packet of requests, so that it costs no call of its own at either
+    /// end. Behind, for only the last packet of a train may be shorter; the receiver takes them the other way round
+    /// ([`crate::roce::receive`]). Where they cannot go together, the acknowledgement leaves first.
+    pub(in crate::qp) fn answer_behind(&self, train: &mut Train<'_>) {
+        match train.takes(ACKNOWLEDGEMENT) {
+            true => self.answer_in(&mut self.lock_receive(), train),
+            false => self.answer(&mut self.lock_receive()),
+        };
     }
 
     /// Sends acknowledgements and responses. Returns whether there is more.
@@ -247,9 +284,21 @@ impl Qp {
     }
 
     fn answer(&self, receive: &mut ReceiveQueue) -> bool {
+        let path = match receive.packets.as_deref() {
+            Some(Packets {
+                machine: Machine::Reliable(path, _),
+                ..
+            }) => path.clone(),
+            _ => return false,
+        };
+        self.answer_in(receive, &mut Train::new(&path))
+    }
+
+    /// As [`Qp::answer`], behind what is in a train.
+    fn answer_in(&self, receive: &mut ReceiveQueue, train: &mut Train<'_>) -> bool {
         let ReceiveQueue { ring, packets, .. } = receive;
         let Some(Packets {
-            machine: Machine::Reliable(path, responder),
+            machine: Machine::Reliable(_, responder),
             hand,
             ..
         }) = packets.as_deref_mut()
@@ -263,14 +312,12 @@ impl Qp {
             header: None,
         };
         let mut made = 0;
-        let mut train = Train::new(path);
         while made < BATCH
             && let Ok(Some(length)) = responder.poll_transmit(&mut access, train.room())
         {
             train.couple(length);
             made += 1;
         }
-        drop(train);
         self.process.counters.shard().packets_sent.add(made as u64);
         made == BATCH
     }

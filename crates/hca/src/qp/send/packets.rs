@@ -242,7 +242,10 @@ impl Qp {
         let Some(mut packets) = send.packets.take() else {
             return;
         };
-        self.answer_first();
+        let answers_behind = self.answers_behind();
+        if !answers_behind {
+            self.answer_first();
+        }
         let mut access = Access {
             queue_pair: self,
             send,
@@ -255,6 +258,9 @@ impl Qp {
             while let Ok(Some(length)) = packets.make(now(), &mut access, train.room()) {
                 train.couple(length);
                 made += 1;
+                if made == 1 && answers_behind {
+                    self.answer_behind(&mut train);
+                }
             }
         }
         let ended = access.ended;

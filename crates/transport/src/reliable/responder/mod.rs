@@ -142,6 +142,11 @@ impl Responder {
         self.mode == Mode::Failed
     }
 
+    /// Whether the response to a read or an atomic has not left completely.
+    pub fn owes_response(&self) -> bool {
+        self.resources.iter().any(|kept| kept.pending.is_some())
+    }
+
     /// Changes `min_rnr_timer`, as a queue pair that is ready to send may.
     pub fn set_min_rnr_timer(&mut self, timer: RnrTimer) {
         self.configuration.min_rnr_timer = timer;
