@@ -7,6 +7,7 @@ use super::send::packets::Packets;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::roce::path::{Path, leads_elsewhere};
+use crate::{refusal, refused};
 use verbena_abi::*;
 
 impl Qp {
@@ -27,12 +28,22 @@ impl Qp {
         }
         if new.ah_attr.is_global == 0 && new.ah_attr.dlid == 0 {
             // The port has no LID, so a route by LID is one that a program made without looking.
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "ah_attr.is_global is 0 and dlid too: a RoCE port has no LID, so set is_global and grh (dgid, sgid_index)"
+            ));
         }
         if !leads_elsewhere(&new.ah_attr) {
             return Ok(None);
         }
-        let port = self.process.roce.get().ok_or(Errno(libc::ENETDOWN))?;
+        let port = self.process.roce.get().ok_or_else(|| {
+            refusal::because(
+                Errno(libc::ENETDOWN),
+                format_args!(
+                    "the port could not be opened: see what was said when the device was opened"
+                ),
+            )
+        })?;
         Path::of(&port.senders, &new.ah_attr).map(|path| Some(path.that_may_be_marked()))
     }
 
