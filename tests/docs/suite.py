@@ -23,6 +23,8 @@ PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rf
 INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN", "VERBENA_SOFTWARE"}
 VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
 SITE = ROOT / "packaging" / "site"
+RELEASE = VERBENA.parent
+HEADER = Path("/usr/include/infiniband/verbs.h")
 SECONDS = 120
 
 
@@ -32,6 +34,8 @@ def cases() -> list[Case]:
               for path in DOCUMENTS for what, look in (("links", links), ("options", options))),
             Case("variables", "", variables),
             Case("chapters", "", chapters),
+            Case("verbs calls", "the page is what would be written", verbs_page),
+            Case("verbs calls", "none of the header is missing", verbs_of_header),
             Case("the site", "", site)]
 
 
@@ -123,6 +127,36 @@ def chapters(_place: Place) -> Outcome:
         if path.name != "README.md" and f"](docs/{path.name})" not in (SITE / "SUMMARY.md").read_text():
             wrong.append(f"packaging/site/SUMMARY.md lacks {path.name}")
     return failed("; ".join(wrong)) if wrong else passed()
+
+
+def verbs_page(place: Place) -> Outcome:
+    """The reference of verbs calls says what the library and the test programs are now, of every exported call."""
+    ended = place.run("verbs", [str(ROOT / "packaging/reference/verbs"), "--check"], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    listed = set(calls_of_page())
+    listing = subprocess.run(["readelf", "--wide", "--dyn-syms", str(RELEASE / "lib" / "libibverbs.so.1")],
+                             capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+    exported = set(re.findall(r" (\w+)@@IBVERBS_1\.", listing))
+    missing = exported - listed
+    return failed(f"docs/verbs.md lacks {', '.join(sorted(missing))}") if missing or not exported else passed(f"{len(listed)} calls")
+
+
+def calls_of_page() -> list[str]:
+    return re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/verbs.md").read_text(), re.MULTILINE)
+
+
+def verbs_of_header(_place: Place) -> Outcome:
+    """Every inline function of the machine's header that goes through a slot is on the page."""
+    if not HEADER.exists():
+        return skipped("the header of libibverbs is not installed (libibverbs-dev)")
+    functions = re.findall(r"^static inline[^(]*?\b(\w+)\(([^{;]*)\)\s*\{(.*?)^\}", HEADER.read_text(), re.MULTILINE | re.DOTALL)
+    through_slots = {name for name, _, body in functions
+                     if name.startswith("ibv_") and re.search(r"->ops\.|verbs_get_ctx_op|\b(?:qp|cq|dm)->\w+\(", body)}
+    missing = through_slots - set(calls_of_page())
+    if missing or not through_slots:
+        return failed(f"docs/verbs.md lacks {', '.join(sorted(missing))}")
+    return passed(f"{len(through_slots)} inline functions")
 
 
 def site(place: Place) -> Outcome:
