@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import tomllib
 from functools import cache, partial
 from pathlib import Path
 
@@ -36,6 +38,7 @@ def cases() -> list[Case]:
             Case("chapters", "", chapters),
             Case("verbs calls", "the page is what would be written", verbs_page),
             Case("verbs calls", "none of the header is missing", verbs_of_header),
+            Case("bill of materials", "", bill_of_materials),
             Case("the site", "", site)]
 
 
@@ -157,6 +160,34 @@ def verbs_of_header(_place: Place) -> Outcome:
     if missing or not through_slots:
         return failed(f"docs/verbs.md lacks {', '.join(sorted(missing))}")
     return passed(f"{len(through_slots)} inline functions")
+
+
+def bill_of_materials(place: Place) -> Outcome:
+    """It names what the lock file names, with its checksum, and everything in it is reached from the whole."""
+    first, second = (place.directory / name for name in ("first.json", "second.json"))
+    for out in (first, second):
+        ended = place.run(out.stem, [str(ROOT / "packaging/sbom/build"), "--out", str(out)], SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+    if first.read_bytes() != second.read_bytes():
+        return failed("two of the same state differ")
+    bill = json.loads(first.read_text())
+    locked = {f"{package['name']}@{package['version']}": package.get("checksum")
+              for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
+    components = {part["bom-ref"]: part for part in bill["components"]}
+    wrong = [f"{name} is not locked" for name in components if name not in locked]
+    wrong += [f"{name}: another checksum" for name, part in components.items()
+              if [found["content"] for found in part.get("hashes", [])] != [sum for sum in [locked.get(name)] if sum]]
+    wrong += [f"{name}: no licence" for name, part in components.items() if "licenses" not in part]
+    needs = {entry["ref"]: entry["dependsOn"] for entry in bill["dependencies"]}
+    reached, waiting = set(), [bill["metadata"]["component"]["bom-ref"]]
+    while waiting:
+        if (name := waiting.pop()) not in reached:
+            reached.add(name)
+            waiting += needs.get(name, [])
+    wrong += [f"{name}: nothing needs it" for name in components if name not in reached]
+    wrong += [f"{name}: needed and not there" for name in reached - set(components) - {bill["metadata"]["component"]["bom-ref"]}]
+    return failed("; ".join(wrong)) if wrong else passed(f"{len(components)} components")
 
 
 def site(place: Place) -> Outcome:
