@@ -59,6 +59,12 @@ actions! {
 
 /// Not supported: -1 with EOPNOTSUPP.
 #[unsafe(no_mangle)]
+pub extern "C" fn ibv_export_buf_dmabuf_fd() -> c_int {
+    outcome::number("ibv_export_buf_dmabuf_fd", Err(not_offered()))
+}
+
+/// Not supported: -1 with EOPNOTSUPP.
+#[unsafe(no_mangle)]
 pub extern "C" fn ibv_dm_export_dmabuf_fd() -> c_int {
     outcome::number("ibv_dm_export_dmabuf_fd", Err(not_offered()))
 }

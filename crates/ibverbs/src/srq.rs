@@ -283,8 +283,8 @@ pub unsafe extern "C" fn post_srq_ops(
     operations: *mut ibv_ops_wr,
     bad: *mut *mut ibv_ops_wr,
 ) -> c_int {
-    // SAFETY: as promised to us.
     if !bad.is_null() {
+        // SAFETY: valid for writes, as promised to us.
         unsafe { bad.write(operations) };
     }
     let error = refused!(
