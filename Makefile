@@ -1,4 +1,4 @@
-# make build | xrootd | install PREFIX=/usr/local | wheel | deb | site | test | bench | evaluate | nightly | clean
+# make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | test | bench | evaluate | nightly | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build xrootd install wheel deb site test bench evaluate nightly clean libraries
+.PHONY: build xrootd install wheel deb sbom site test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -68,6 +68,11 @@ wheel:
 
 deb: build
 	packaging/debian/build
+
+# What is installed is made of, as CycloneDX: target/verbena.cdx.json.
+sbom:
+	@setup/machine build
+	packaging/sbom/build
 
 bench: build
 	@setup/machine bench

@@ -41,6 +41,8 @@ ends            what a peer had acknowledged when it ended fails
 rings           a reader goes on for as long as its peer writes
 flush           a FLUSH is asked of no bytes whatever its arguments are, needs a right of the queue pair, or is refused
                 for a range where the whole region is meant
+refusals        a refusal without its line, or with two, or one that names neither call nor attribute; a line
+                without VERBENA_LOG
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ HERE = Path(__file__).resolve().parent
 # Most take less than a second; the longest a tenth of this, a third on a machine that is very busy.
 SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking",
-            "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush")
+            "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals")
 
 
 def cases() -> list[Case]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import tomllib
 from functools import cache, partial
 from pathlib import Path
 
@@ -23,6 +25,8 @@ PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rf
 INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN", "VERBENA_SOFTWARE"}
 VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
 SITE = ROOT / "packaging" / "site"
+RELEASE = VERBENA.parent
+HEADER = Path("/usr/include/infiniband/verbs.h")
 SECONDS = 120
 
 
@@ -32,6 +36,9 @@ def cases() -> list[Case]:
               for path in DOCUMENTS for what, look in (("links", links), ("options", options))),
             Case("variables", "", variables),
             Case("chapters", "", chapters),
+            Case("verbs calls", "the page is what would be written", verbs_page),
+            Case("verbs calls", "none of the header is missing", verbs_of_header),
+            Case("bill of materials", "", bill_of_materials),
             Case("the site", "", site)]
 
 
@@ -123,6 +130,64 @@ def chapters(_place: Place) -> Outcome:
         if path.name != "README.md" and f"](docs/{path.name})" not in (SITE / "SUMMARY.md").read_text():
             wrong.append(f"packaging/site/SUMMARY.md lacks {path.name}")
     return failed("; ".join(wrong)) if wrong else passed()
+
+
+def verbs_page(place: Place) -> Outcome:
+    """The reference of verbs calls says what the library and the test programs are now, of every exported call."""
+    ended = place.run("verbs", [str(ROOT / "packaging/reference/verbs"), "--check"], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    listed = set(calls_of_page())
+    listing = subprocess.run(["readelf", "--wide", "--dyn-syms", str(RELEASE / "lib" / "libibverbs.so.1")],
+                             capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+    exported = set(re.findall(r" (\w+)@@IBVERBS_1\.", listing))
+    missing = exported - listed
+    return failed(f"docs/verbs.md lacks {', '.join(sorted(missing))}") if missing or not exported else passed(f"{len(listed)} calls")
+
+
+def calls_of_page() -> list[str]:
+    return re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/verbs.md").read_text(), re.MULTILINE)
+
+
+def verbs_of_header(_place: Place) -> Outcome:
+    """Every inline function of the machine's header that goes through a slot is on the page."""
+    if not HEADER.exists():
+        return skipped("the header of libibverbs is not installed (libibverbs-dev)")
+    functions = re.findall(r"^static inline[^(]*?\b(\w+)\(([^{;]*)\)\s*\{(.*?)^\}", HEADER.read_text(), re.MULTILINE | re.DOTALL)
+    through_slots = {name for name, _, body in functions
+                     if name.startswith("ibv_") and re.search(r"->ops\.|verbs_get_ctx_op|\b(?:qp|cq|dm)->\w+\(", body)}
+    missing = through_slots - set(calls_of_page())
+    if missing or not through_slots:
+        return failed(f"docs/verbs.md lacks {', '.join(sorted(missing))}")
+    return passed(f"{len(through_slots)} inline functions")
+
+
+def bill_of_materials(place: Place) -> Outcome:
+    """It names what the lock file names, with its checksum, and everything in it is reached from the whole."""
+    first, second = (place.directory / name for name in ("first.json", "second.json"))
+    for out in (first, second):
+        ended = place.run(out.stem, [str(ROOT / "packaging/sbom/build"), "--out", str(out)], SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+    if first.read_bytes() != second.read_bytes():
+        return failed("two of the same state differ")
+    bill = json.loads(first.read_text())
+    locked = {f"{package['name']}@{package['version']}": package.get("checksum")
+              for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
+    components = {part["bom-ref"]: part for part in bill["components"]}
+    wrong = [f"{name} is not locked" for name in components if name not in locked]
+    wrong += [f"{name}: another checksum" for name, part in components.items()
+              if [found["content"] for found in part.get("hashes", [])] != [sum for sum in [locked.get(name)] if sum]]
+    wrong += [f"{name}: no licence" for name, part in components.items() if "licenses" not in part]
+    needs = {entry["ref"]: entry["dependsOn"] for entry in bill["dependencies"]}
+    reached, waiting = set(), [bill["metadata"]["component"]["bom-ref"]]
+    while waiting:
+        if (name := waiting.pop()) not in reached:
+            reached.add(name)
+            waiting += needs.get(name, [])
+    wrong += [f"{name}: nothing needs it" for name in components if name not in reached]
+    wrong += [f"{name}: needed and not there" for name in reached - set(components) - {bill["metadata"]["component"]["bom-ref"]}]
+    return failed("; ".join(wrong)) if wrong else passed(f"{len(components)} components")
 
 
 def site(place: Place) -> Outcome:

@@ -2,9 +2,10 @@
 
 use crate::context::Pd;
 use crate::device::gid_at;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::link;
 use crate::quota::{self, Place};
+use crate::refused;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
@@ -58,13 +59,36 @@ impl AddressHandle {
 
 /// Whether the device can send to these attributes. An Ethernet port has no LID, and reaches nobody without a GID.
 pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
-    let source = gid_at(attributes.port_num, attributes.grh.sgid_index.into());
-    let wrong_gid = attributes.is_global != 0 && source.is_none_or(|gid| !reaches(gid, attributes));
-    let is_by_lid = link::is_ethernet() && attributes.is_global == 0;
-    if !link::has_port(attributes.port_num.into()) || wrong_gid || is_by_lid {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(())
+    let (port, index) = (attributes.port_num, attributes.grh.sgid_index);
+    if !link::has_port(port.into()) {
+        return Err(refused!(
+            EINVAL,
+            "ah_attr.port_num is {port}, and the device has {} (phys_port_cnt), counted from 1",
+            link::ports()
+        ));
+    }
+    match (attributes.is_global != 0, link::is_ethernet()) {
+        (true, _) => (),
+        (false, false) => return Ok(()),
+        (false, true) => {
+            return Err(refused!(
+                EINVAL,
+                "ah_attr.is_global is 0: a RoCE port has no LID, so set is_global and grh (dgid, sgid_index)"
+            ));
+        }
+    }
+    match gid_at(port, index.into()) {
+        None => Err(refused!(
+            EINVAL,
+            "ah_attr.grh.sgid_index is {index}, and no GID stands there in the table of port {port}: look with \
+             ibv_devinfo -v"
+        )),
+        Some(source) if !reaches(source, attributes) => Err(refused!(
+            EINVAL,
+            "ah_attr.grh.sgid_index {index} is of another family (IPv4, IPv6) than the group in dgid: take a GID of the \
+             group's family"
+        )),
+        Some(_) => Ok(()),
     }
 }
 

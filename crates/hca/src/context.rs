@@ -1,9 +1,11 @@
 //! An opened device, its protection domains and its asynchronous events: ibv_open_device(3), ibv_alloc_pd(3).
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::process::Process;
 use crate::quota::{self, Place};
+use crate::refusal;
+use crate::refused;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +20,7 @@ pub struct Context {
 impl Context {
     /// Opens the software adapter.
     pub fn open() -> Result<Arc<Context>> {
+        refusal::prepare();
         let context = Arc::new(Context {
             process: Process::current()?,
             events: EventQueue::new()?,
@@ -94,7 +97,12 @@ impl Pd {
     /// EBUSY while regions, windows, queue pairs, shared receive queues or address handles live in it.
     pub fn deallocate(&self) -> Result<()> {
         if self.users.load(Ordering::Relaxed) > 0 {
-            return Err(Errno::EBUSY);
+            return Err(refused!(
+                EBUSY,
+                "{} objects live in the protection domain: destroy its memory regions, windows, queue pairs, shared \
+                 receive queues, address handles and parent domains first",
+                self.users.load(Ordering::Relaxed)
+            ));
         }
         // Now, and not when the last work request that remembers the domain is gone.
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);

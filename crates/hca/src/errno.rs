@@ -36,6 +36,35 @@ impl Errno {
     /// The adapter's own state could not be set up.
     pub const EIO: Errno = Errno(libc::EIO);
 
+    /// Its name in errno.h, for those that verbs answer with.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self.0 {
+            libc::EINVAL => "EINVAL",
+            libc::ENOMEM => "ENOMEM",
+            libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::EBUSY => "EBUSY",
+            libc::EFAULT => "EFAULT",
+            libc::ENOENT => "ENOENT",
+            libc::EEXIST => "EEXIST",
+            libc::EPERM => "EPERM",
+            libc::EACCES => "EACCES",
+            libc::EPROTO => "EPROTO",
+            libc::ESTALE => "ESTALE",
+            libc::EIO => "EIO",
+            libc::EBADF => "EBADF",
+            libc::EMFILE => "EMFILE",
+            libc::ENOSYS => "ENOSYS",
+            libc::ENOSPC => "ENOSPC",
+            libc::ENODEV => "ENODEV",
+            libc::ENETDOWN => "ENETDOWN",
+            libc::ENOTCONN => "ENOTCONN",
+            libc::EADDRINUSE => "EADDRINUSE",
+            libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+            libc::EAFNOSUPPORT => "EAFNOSUPPORT",
+            _ => return None,
+        })
+    }
+
     /// The calling thread's `errno`.
     pub fn last() -> Errno {
         Errno(

@@ -27,6 +27,7 @@ pub mod process;
 pub mod qp;
 pub mod quota;
 pub mod receive;
+pub mod refusal;
 pub mod roce;
 pub mod shm;
 mod slots;

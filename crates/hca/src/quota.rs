@@ -5,23 +5,26 @@
 //! device advertises.
 
 use crate::device::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
+use crate::refused;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Protection domains. Parent domains are names for them and not counted.
-pub static PROTECTION_DOMAINS: Quota = Quota::new(MAX_PD);
+pub static PROTECTION_DOMAINS: Quota = Quota::new("max_pd", MAX_PD);
 /// Address handles.
-pub static ADDRESS_HANDLES: Quota = Quota::new(MAX_AH);
+pub static ADDRESS_HANDLES: Quota = Quota::new("max_ah", MAX_AH);
 /// Queue pairs.
-pub static QUEUE_PAIRS: Quota = Quota::new(MAX_QP);
+pub static QUEUE_PAIRS: Quota = Quota::new("max_qp", MAX_QP);
 /// Completion queues.
-pub static COMPLETION_QUEUES: Quota = Quota::new(MAX_CQ);
+pub static COMPLETION_QUEUES: Quota = Quota::new("max_cq", MAX_CQ);
 /// Shared receive queues.
-pub static SHARED_RECEIVE_QUEUES: Quota = Quota::new(MAX_SRQ);
+pub static SHARED_RECEIVE_QUEUES: Quota = Quota::new("max_srq", MAX_SRQ);
 
 /// Objects of one kind: how many there are, and may be.
 #[derive(Debug)]
 pub struct Quota {
+    /// What of the device's attributes names the limit.
+    name: &'static str,
     limit: u32,
     used: AtomicU32,
 }
@@ -32,8 +35,9 @@ pub struct Place(&'static Quota);
 
 impl Quota {
     /// None used yet.
-    pub const fn new(limit: u32) -> Quota {
+    pub const fn new(name: &'static str, limit: u32) -> Quota {
         Quota {
+            name,
             limit,
             used: AtomicU32::new(0),
         }
@@ -47,7 +51,14 @@ impl Quota {
         let one_more = |used: u32| (used < self.limit).then_some(used + 1);
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .map_err(|_| Errno::ENOMEM)?;
+            .map_err(|_| {
+                refused!(
+                    ENOMEM,
+                    "there are {} already, {} of ibv_query_device: destroy some first",
+                    self.limit,
+                    self.name
+                )
+            })?;
         Ok(Place(self))
     }
 
@@ -66,10 +77,11 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errno::Errno;
 
     #[test]
     fn no_more_than_the_limit_and_what_is_given_back_is_free() {
-        static FEW: Quota = Quota::new(3);
+        static FEW: Quota = Quota::new("few", 3);
         let mut places: Vec<Place> = (0..3).map(|_| FEW.take().unwrap()).collect();
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
         places.pop();
@@ -81,7 +93,7 @@ mod tests {
 
     #[test]
     fn many_threads_never_exceed_it() {
-        static SHARED: Quota = Quota::new(8);
+        static SHARED: Quota = Quota::new("shared", 8);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

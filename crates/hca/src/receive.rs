@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::planted::{self, Fault};
 use crate::quota;
+use crate::refused;
 use crate::shm::context_table::QpRecord;
 use crate::slots::{Slot, Slots};
 use crate::xrcd::Xrcd;
@@ -112,18 +113,33 @@ impl ReceiveRing {
     ///
     /// # Errors
     /// ENOMEM when full, EINVAL for too many buffers.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
-        if self.entries.len() >= self.capacity {
-            return Err(Errno::ENOMEM);
-        }
-        if sges.len() > self.max_sge {
-            return Err(Errno::EINVAL);
+        if self.entries.len() >= self.capacity || sges.len() > self.max_sge {
+            return Err(self.refusal_of(sges.len()));
         }
         let entry = self.entries.append();
         entry.wr_id = wr_id;
         entry.sges.set(sges);
         Ok(())
+    }
+
+    /// Which of the two conditions of [`ReceiveRing::post`] a request does not meet.
+    #[cold]
+    #[inline(never)]
+    fn refusal_of(&self, buffers: usize) -> Errno {
+        let (capacity, most) = (self.capacity, self.max_sge);
+        match self.entries.len() >= capacity {
+            true => refused!(
+                ENOMEM,
+                "{capacity} receive requests are posted and wait, as many as the queue was made for (max_recv_wr, or max_wr \
+                 if it is shared): post fewer, or make it larger"
+            ),
+            false => refused!(
+                EINVAL,
+                "num_sge is {buffers}, and the queue was made for {most} (max_recv_sge, or max_sge if it is shared)"
+            ),
+        }
     }
 
     /// The oldest request.
@@ -204,7 +220,11 @@ impl Srq {
         xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     ) -> Result<Arc<Srq>> {
         if max_wr == 0 || max_wr > MAX_SRQ_WR || max_sge > MAX_SGE {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "attr.max_wr is {max_wr} and attr.max_sge {max_sge}: 1 to {MAX_SRQ_WR} (max_srq_wr of ibv_query_device) \
+                 and at most {MAX_SGE} (max_srq_sge) are allowed"
+            ));
         }
         let place = quota::SHARED_RECEIVE_QUEUES.take()?;
         let process = pd.process();
@@ -314,10 +334,18 @@ impl Srq {
         let mut state = self.lock();
         let capacity = max_wr.map_or(state.ring.capacity(), |max_wr| max_wr as usize);
         if capacity == 0 || capacity > MAX_SRQ_WR as usize || capacity < state.ring.waiting() {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "max_wr is {capacity}: 1 to {MAX_SRQ_WR} (max_srq_wr of ibv_query_device) are allowed, and at least as many \
+                 as are posted, {}",
+                state.ring.waiting()
+            ));
         }
-        if limit.is_some_and(|limit| limit as usize > capacity) {
-            return Err(Errno::EINVAL);
+        if let Some(limit) = limit.filter(|limit| *limit as usize > capacity) {
+            return Err(refused!(
+                EINVAL,
+                "srq_limit is {limit}, and the queue is of {capacity} (max_wr): a limit beyond it is always reached"
+            ));
         }
         state.ring.capacity = capacity;
         if let Some(limit) = limit {
@@ -352,7 +380,11 @@ impl Srq {
     /// EBUSY while queue pairs use it.
     pub fn destroy(&self) -> Result<()> {
         if self.users.load(Ordering::Relaxed) > 0 {
-            return Err(Errno::EBUSY);
+            return Err(refused!(
+                EBUSY,
+                "{} queue pairs receive from the queue: ibv_destroy_qp them first",
+                self.users.load(Ordering::Relaxed)
+            ));
         }
         if self.number != 0 {
             let record = self.context.process.contexts.queue_pair(self.number);

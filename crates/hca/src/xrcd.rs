@@ -2,6 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::process::Process;
+use crate::refused;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -43,7 +44,10 @@ impl Xrcd {
         let create = flags & libc::O_CREAT != 0;
         if fd < 0 {
             if !create {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "fd is {fd} and oflags lacks O_CREAT: without a file a domain can only be a new one"
+                ));
             }
             let identity = private_identity(process)?;
             return Ok(Arc::new(Xrcd {
@@ -70,10 +74,16 @@ impl Xrcd {
         // SAFETY: plain system calls on a descriptor that we own.
         let alone = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
         if alone && !create {
-            return Err(Errno::ENOENT);
+            return Err(refused!(
+                ENOENT,
+                "nobody has the domain of this file open, and oflags lacks O_CREAT"
+            ));
         }
         if !alone && create && flags & libc::O_EXCL != 0 {
-            return Err(Errno::EEXIST);
+            return Err(refused!(
+                EEXIST,
+                "somebody has the domain of this file open, and oflags has O_EXCL"
+            ));
         }
         // SAFETY: as above; turns the exclusive lock into a shared one.
         unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH) };
@@ -109,7 +119,11 @@ impl Xrcd {
     /// EBUSY while queue pairs or shared receive queues live in it.
     pub fn close(&self) -> Result<()> {
         if self.users.load(Ordering::Relaxed) > 0 {
-            Err(Errno::EBUSY)
+            Err(refused!(
+                EBUSY,
+                "{} queue pairs and shared receive queues live in the XRC domain: destroy them first",
+                self.users.load(Ordering::Relaxed)
+            ))
         } else {
             Ok(())
         }

@@ -7,8 +7,9 @@ use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::device;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
 use verbena_hca::link;
+use verbena_hca::refused;
 
 use crate::handle::{Handle, Object};
 use crate::{context, door, outcome, pd};
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn ibv_create_ah(
     attributes: *mut ibv_ah_attr,
 ) -> *mut ibv_ah {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_ah", unsafe {
         door::input(attributes).and_then(|attributes| create(pd, attributes))
     })
 }
@@ -72,11 +73,14 @@ unsafe fn create(pd: *mut ibv_pd, attributes: &ibv_ah_attr) -> Result<*mut ibv_a
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(ah) }.map(|object| {
-        object.destroy();
-        // SAFETY: a pointer from us, in its last use.
-        unsafe { Handle::<AhObject>::destroy(ah) };
-    }))
+    outcome::errno_value(
+        "ibv_destroy_ah",
+        unsafe { of(ah) }.map(|object| {
+            object.destroy();
+            // SAFETY: a pointer from us, in its last use.
+            unsafe { Handle::<AhObject>::destroy(ah) };
+        }),
+    )
 }
 
 /// Works out the way back to the sender of a message. Returns -1 on failure.
@@ -93,7 +97,7 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     attributes: *mut ibv_ah_attr,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_init_ah_from_wc", unsafe {
         context::of(context).and_then(|_| {
             let wc = door::input(wc)?;
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
@@ -115,7 +119,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     port: u8,
 ) -> *mut ibv_ah {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_ah_from_wc", unsafe {
         door::input(wc).and_then(|wc| {
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
             create(pd, &way_back(port, wc, grh)?)
@@ -136,14 +140,24 @@ fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr>
         ..Default::default()
     };
     if wc.wc_flags & IBV_WC_GRH != 0 {
-        let grh = grh.ok_or(Errno::EINVAL)?;
+        let grh = grh.ok_or_else(|| {
+            refused!(
+                EINVAL,
+                "wc_flags has IBV_WC_GRH, and the grh is NULL: give the first 40 bytes of the receive's buffer"
+            )
+        })?;
         let (source, destination) = addresses(grh);
         // A multicast message has the group's GID there; the way back starts at our own.
         let own = match link::group(destination) {
             Some(_) => Some(device::index_towards(port, source)),
             None => device::index_of(port, destination),
         };
-        let own = own.ok_or(Errno::EINVAL)?;
+        let own = own.ok_or_else(|| {
+            refused!(
+                EINVAL,
+                "the destination GID of the grh is none of port {port}'s: give the 40 bytes that came with this completion"
+            )
+        })?;
         // IBA 8.3: version in 4 bits, traffic class in 8, flow label in 20.
         let word = u32::from_be(grh.version_tclass_flow);
         attributes.is_global = 1;
@@ -184,12 +198,17 @@ pub extern "C" fn ibv_resolve_eth_l2_from_gid(
     _mac: *mut u8,
     _vlan: *mut u16,
 ) -> c_int {
-    outcome::errno_value(Err(Errno::EOPNOTSUPP))
+    let error = refused!(
+        EOPNOTSUPP,
+        "the adapter sends through the kernel's sockets, which find Ethernet addresses by themselves"
+    );
+    outcome::errno_value("ibv_resolve_eth_l2_from_gid", Err(error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_hca::errno::Errno;
 
     const GRH_TO: fn(ibv_gid) -> ibv_grh = |dgid| ibv_grh {
         version_tclass_flow: (6u32 << 28 | 0xab << 20 | 0x12345).to_be(),

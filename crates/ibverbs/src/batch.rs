@@ -9,6 +9,7 @@ use std::{hint, ptr, slice, thread};
 use verbena_abi::*;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::qp::{Qp, SendRequest};
+use verbena_hca::refused;
 
 use crate::{ah, post};
 
@@ -160,15 +161,20 @@ impl Work {
     }
 
     /// Remembers the first thing that is wrong.
-    pub fn fail(&mut self, error: Errno) {
-        self.failure.get_or_insert(error);
+    pub fn fail(&mut self, error: impl FnOnce() -> Errno) {
+        self.failure.get_or_insert_with(error);
     }
 
     /// The request that setters complete. A setter without one is a mistake of the program's.
     #[inline]
     pub fn last(&mut self) -> Option<&mut Request> {
         if self.requests.is_empty() {
-            self.fail(Errno::EINVAL);
+            self.fail(|| {
+                refused!(
+                    EINVAL,
+                    "a setter (ibv_wr_set_*) comes before the first work request: call it behind the one that it completes"
+                )
+            });
         }
         self.requests.last_mut()
     }
@@ -209,7 +215,12 @@ impl Work {
         }
         let length = u32::try_from(self.inline.len() - start);
         let Ok(length) = length else {
-            return self.fail(Errno::EINVAL);
+            return self.fail(|| {
+                refused!(
+                    EINVAL,
+                    "the inline data is of 4 GiB or more: give at most max_inline_data of the queue pair"
+                )
+            });
         };
         self.set_buffers(&[ibv_sge {
             addr: start as u64,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
 use verbena_hca::event::CompletionChannel;
+use verbena_hca::refused;
 
 use crate::cq::CqObject;
 use crate::handle::{Handle, Object};
@@ -43,15 +44,18 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe { context::of(context) }.and_then(|_| {
-        let channel = Arc::new(CompletionChannel::new()?);
-        let c = ibv_comp_channel {
-            context,
-            fd: channel.fd(),
-            refcnt: 0,
-        };
-        Ok(Handle::create(c, ChannelObject { channel }))
-    }))
+    outcome::pointer(
+        "ibv_create_comp_channel",
+        unsafe { context::of(context) }.and_then(|_| {
+            let channel = Arc::new(CompletionChannel::new()?);
+            let c = ibv_comp_channel {
+                context,
+                fd: channel.fd(),
+                refcnt: 0,
+            };
+            Ok(Handle::create(c, ChannelObject { channel }))
+        }),
+    )
 }
 
 /// Ends a channel. Fails while completion queues use it.
@@ -61,17 +65,24 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(channel) }.and_then(|_| {
-        // SAFETY: a pointer from us, in its last use; queues change the counter under no lock, but
-        // the program may not make queues of a channel that it destroys.
-        unsafe {
-            if (*channel).refcnt > 0 {
-                return Err(Errno::EBUSY);
+    outcome::errno_value(
+        "ibv_destroy_comp_channel",
+        unsafe { of(channel) }.and_then(|_| {
+            // SAFETY: a pointer from us, in its last use; queues change the counter under no lock, but
+            // the program may not make queues of a channel that it destroys.
+            unsafe {
+                if (*channel).refcnt > 0 {
+                    return Err(refused!(
+                        EBUSY,
+                        "{} completion queues use the channel: ibv_destroy_cq them first",
+                        (*channel).refcnt
+                    ));
+                }
+                Handle::<ChannelObject>::destroy(channel);
             }
-            Handle::<ChannelObject>::destroy(channel);
-        }
-        Ok(())
-    }))
+            Ok(())
+        }),
+    )
 }
 
 /// Waits for the next event of the channel, or fails with EAGAIN where its descriptor does not
@@ -86,7 +97,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     cq_context: *mut *mut c_void,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_get_cq_event", unsafe {
         of(channel).and_then(|channel| {
             // The cookie is the queue's pointer: it stays valid, because the queue's destruction
             // takes its events out of the channel first and then waits for those counted here.

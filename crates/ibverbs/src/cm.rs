@@ -3,6 +3,7 @@
 
 use libc::{c_int, c_void, ssize_t};
 use std::slice;
+use verbena_hca::refusal;
 use verbena_rdmacm::command;
 
 /// More than the longest command. write(2) takes any length, a slice does not.
@@ -11,7 +12,10 @@ const LONGEST: usize = 4096;
 /// Opens an event channel; its descriptor is closed on exec.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_cm_open() -> c_int {
-    command::open().unwrap_or_else(|error| -error.0)
+    command::open().unwrap_or_else(|error| {
+        refusal::tell_call("rdma_create_event_channel", error);
+        -error.0
+    })
 }
 
 /// Carries out the command of `length` bytes at `buffer`.
@@ -37,7 +41,12 @@ pub unsafe extern "C" fn verbena_cm_write(
     };
     match outcome {
         Ok(length) => length as ssize_t,
-        Err(error) => -(error.0 as ssize_t),
+        Err(error) => {
+            // SAFETY: by the caller's promise.
+            let bytes = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), length) };
+            command::tell_refused(bytes, error);
+            -(error.0 as ssize_t)
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
 use verbena_hca::roce::management::set_agent;
 
 use crate::handle::{Handle, Object};
@@ -45,7 +46,10 @@ const INNER: usize = offset_of!(verbs_context, context);
 #[inline]
 pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObject>> {
     if context.is_null() {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "the ibv_context is NULL: look whether ibv_open_device has failed"
+        ));
     }
     // SAFETY: a context from us stands this far inside its handle.
     unsafe { Handle::of(context.byte_sub(INNER).cast()) }
@@ -57,7 +61,10 @@ pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObje
 /// `device` is null or a pointer from us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    outcome::pointer(device::check(device).and_then(|()| open(Command::create()?)))
+    outcome::pointer(
+        "ibv_open_device",
+        device::check(device).and_then(|()| open(Command::create()?)),
+    )
 }
 
 /// Opens the device that a context of this process has open, given a duplicate of its `cmd_fd`.
@@ -66,7 +73,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
 /// import them, and gets EOPNOTSUPP.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
-    outcome::pointer(Command::import(cmd_fd).and_then(open))
+    outcome::pointer("ibv_import_device", Command::import(cmd_fd).and_then(open))
 }
 
 fn open(command: Command) -> Result<*mut ibv_context> {
@@ -114,7 +121,7 @@ fn vectors() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     // SAFETY: null or a pointer from us, and its last use.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_close_device", unsafe {
         of(context).map(|handle| drop(Handle::<ContextObject>::destroy(handle.c())))
     })
 }
@@ -149,7 +156,11 @@ impl Command {
     fn import(descriptor: RawFd) -> Result<Command> {
         let inode = inode(descriptor)?;
         if !open_devices().contains(&inode) {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(refused!(
+                EOPNOTSUPP,
+                "cmd_fd {descriptor} is not that of a device which this process has open: the software adapter's objects \
+                 live in the process that made them, so open the device here"
+            ));
         }
         // SAFETY: ibv_import_device(3): the program hands the duplicate over.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };

@@ -10,6 +10,7 @@ use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
 use verbena_hca::cq::{Cq, CqInit, OnOverrun, Polled, Timestamps};
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
 
 use crate::acknowledge::{Delivered, Guard};
 use crate::cq_ex::{self, Current};
@@ -79,9 +80,10 @@ pub unsafe extern "C" fn ibv_create_cq(
     comp_vector: c_int,
 ) -> *mut ibv_cq {
     let attributes = u32::try_from(cqe)
-        .map_err(|_| Errno::EINVAL)
+        .map_err(|_| not_a_size(cqe))
         .and_then(|cqe| {
-            let comp_vector = u32::try_from(comp_vector).map_err(|_| Errno::EINVAL)?;
+            let comp_vector = u32::try_from(comp_vector)
+                .map_err(|_| refused!(EINVAL, "comp_vector is {comp_vector}: give 0 or more"))?;
             Ok(ibv_cq_init_attr_ex {
                 cqe,
                 cq_context,
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn ibv_create_cq(
             })
         });
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_cq", unsafe {
         attributes
             .and_then(|attributes| create(context, &attributes, Promises::default()))
             .map(|cq| cq.cast())
@@ -109,17 +111,30 @@ pub unsafe extern "C" fn create_cq_ex(
     const KNOWN: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const KNOWN_FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_cq_ex", unsafe {
         door::input(attributes).and_then(|attributes| {
             if attributes.comp_mask & !KNOWN != 0 {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask is {:#x}, and only IBV_CQ_INIT_ATTR_MASK_FLAGS and _PD are known",
+                    attributes.comp_mask
+                ));
             }
-            if attributes.wc_flags & !cq_ex::READABLE != 0 {
-                return Err(Errno::EOPNOTSUPP);
+            let unreadable = attributes.wc_flags & !cq_ex::READABLE;
+            if unreadable != 0 {
+                return Err(refused!(
+                    EOPNOTSUPP,
+                    "wc_flags asks for {unreadable:#x}, which the device does not have (VLAN, flow tag, tag matching): \
+                     IBV_WC_STANDARD_FLAGS and both times of completion can be had"
+                ));
             }
             let flags = attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0;
             if flags && attributes.flags & !KNOWN_FLAGS != 0 {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(refused!(
+                    EOPNOTSUPP,
+                    "flags is {:#x}, and only IBV_CREATE_CQ_ATTR_SINGLE_THREADED and _IGNORE_OVERRUN can be had",
+                    attributes.flags
+                ));
             }
             let mut promises = Promises::default();
             if flags && attributes.flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 {
@@ -137,6 +152,12 @@ pub unsafe extern "C" fn create_cq_ex(
             create(context, attributes, promises)
         })
     })
+}
+
+/// The refusal of a negative number of entries.
+#[cold]
+fn not_a_size(cqe: c_int) -> Errno {
+    refused!(EINVAL, "cqe is {cqe}: give 1 or more")
 }
 
 /// What the program promises about its use of a queue.
@@ -161,7 +182,11 @@ unsafe fn create(
         )
     };
     if i64::from(attributes.comp_vector) >= i64::from(vectors) {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "comp_vector is {}, and the context has {vectors} (num_comp_vectors)",
+            attributes.comp_vector
+        ));
     }
     let channel = if attributes.channel.is_null() {
         None
@@ -229,13 +254,16 @@ unsafe fn count_in_channel(channel: *mut ibv_comp_channel, change: i32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(cq) }.and_then(|handle| {
-        let entries = u32::try_from(cqe).map_err(|_| Errno::EINVAL)?;
-        handle.object.cq.resize(entries)?;
-        // SAFETY: a field that the program only reads.
-        unsafe { (&raw mut (*cq).cqe).write(handle.object.cq.capacity() as c_int) };
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_resize_cq",
+        unsafe { of(cq) }.and_then(|handle| {
+            let entries = u32::try_from(cqe).map_err(|_| not_a_size(cqe))?;
+            handle.object.cq.resize(entries)?;
+            // SAFETY: a field that the program only reads.
+            unsafe { (&raw mut (*cq).cqe).write(handle.object.cq.capacity() as c_int) };
+            Ok(())
+        }),
+    )
 }
 
 /// Ends a queue, when all its events are acknowledged. Fails while queue pairs complete there.
@@ -245,26 +273,29 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(cq) }.and_then(|handle| {
-        let object = &handle.object;
-        object.cq.destroy()?;
-        let c = handle.c();
-        // SAFETY: a pointer from us, in its last use once the events are acknowledged.
-        unsafe {
-            let guard = guard(c);
-            guard.wait(
-                &raw const (*c).comp_events_completed,
-                &object.completion_events,
-            );
-            guard.wait(
-                &raw const (*c).async_events_completed,
-                &object.asynchronous_events,
-            );
-            count_in_channel((*c).channel, -1);
-            Handle::<CqObject>::destroy(c);
-        }
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_destroy_cq",
+        unsafe { of(cq) }.and_then(|handle| {
+            let object = &handle.object;
+            object.cq.destroy()?;
+            let c = handle.c();
+            // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+            unsafe {
+                let guard = guard(c);
+                guard.wait(
+                    &raw const (*c).comp_events_completed,
+                    &object.completion_events,
+                );
+                guard.wait(
+                    &raw const (*c).async_events_completed,
+                    &object.asynchronous_events,
+                );
+                count_in_channel((*c).channel, -1);
+                Handle::<CqObject>::destroy(c);
+            }
+            Ok(())
+        }),
+    )
 }
 
 /// Acknowledges completion events.
@@ -304,7 +335,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc)
     // SAFETY: as promised to us.
     let result =
         unsafe { of(cq).and_then(|handle| Ok(handle.object.cq.poll(door::array_mut(wc, count)?))) };
-    result.map_or_else(|error| -error.0, |polled| polled as c_int)
+    outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
 }
 
 /// The slot behind ibv_req_notify_cq.
@@ -313,7 +344,10 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc)
 /// `cq` is null or a pointer from us.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(cq) }.map(|handle| handle.object.cq.arm(solicited_only != 0)))
+    outcome::errno_value(
+        "ibv_req_notify_cq",
+        unsafe { of(cq) }.map(|handle| handle.object.cq.arm(solicited_only != 0)),
+    )
 }
 
 /// The slot behind ibv_modify_cq: event moderation.
@@ -322,11 +356,15 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
 /// `cq` is null or a pointer from us; `attributes` is null or valid.
 pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attributes: *mut ibv_modify_cq_attr) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_modify_cq", unsafe {
         of(cq).and_then(|handle| {
             let attributes = door::input(attributes)?;
             if attributes.attr_mask >= IBV_CQ_ATTR_RESERVED {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(refused!(
+                    EOPNOTSUPP,
+                    "attr_mask is {:#x}, and only IBV_CQ_ATTR_MODERATE is known",
+                    attributes.attr_mask
+                ));
             }
             if attributes.attr_mask & IBV_CQ_ATTR_MODERATE != 0 {
                 let period = Duration::from_micros(attributes.moderate.cq_period.into());

@@ -11,9 +11,11 @@ use libc::{c_int, c_uint};
 use verbena_abi::*;
 use verbena_hca::cq::Polled;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
 
 use crate::cq::CqObject;
 use crate::handle::Handle;
+use crate::outcome;
 
 /// The fields that can be asked for. VLAN, flow tag and tag matching belong to features that the
 /// adapter does not have.
@@ -120,8 +122,12 @@ unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
     // SAFETY: the header calls this on the structure that holds it; `attr` is null or valid.
     let (object, attr) = unsafe { (&Handle::<CqObject>::known(cq).object, attr.as_ref()) };
-    if attr.is_some_and(|attr| attr.comp_mask != 0) {
-        return libc::EINVAL;
+    if let Some(mask) = attr.map(|attr| attr.comp_mask).filter(|mask| *mask != 0) {
+        let error = refused!(
+            EINVAL,
+            "comp_mask of ibv_poll_cq_attr is {mask:#x}: set it to 0"
+        );
+        return outcome::errno_value("ibv_start_poll", Err(error));
     }
     object.current.acquire();
     // SAFETY: acquired.

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use libc::{c_char, c_int};
 use verbena_abi::*;
 use verbena_hca::device::{NAME, guid};
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
+use verbena_hca::refused;
 
 use crate::outcome;
 
@@ -54,7 +55,10 @@ pub fn check(device: *const ibv_device) -> Result<()> {
     if ptr::eq(device, the_device()) {
         Ok(())
     } else {
-        Err(Errno::EINVAL)
+        Err(refused!(
+            EINVAL,
+            "{device:p} is not the device that ibv_get_device_list gives"
+        ))
     }
 }
 
@@ -121,7 +125,13 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
 /// `device` is null or a pointer from us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
-    outcome::number(Err(Errno::EOPNOTSUPP))
+    outcome::number(
+        "ibv_get_device_index",
+        Err(refused!(
+            EOPNOTSUPP,
+            "no kernel device is behind {NAME}, so it has no index: tell devices apart by name"
+        )),
+    )
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
 use verbena_hca::memory::device::DeviceMemory;
 use verbena_hca::memory::region::Region;
+use verbena_hca::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
@@ -36,7 +37,10 @@ fn whole_words(offset: u64, length: usize) -> Result<()> {
     if offset.is_multiple_of(WORD) && (length as u64).is_multiple_of(WORD) {
         Ok(())
     } else {
-        Err(Errno::EINVAL)
+        Err(refused!(
+            EINVAL,
+            "offset {offset} and length {length} are not both multiples of {WORD}: device memory is read and written in words"
+        ))
     }
 }
 
@@ -54,11 +58,16 @@ pub unsafe extern "C" fn alloc_dm(
     attributes: *mut ibv_alloc_dm_attr,
 ) -> *mut ibv_dm {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_alloc_dm", unsafe {
         context::of(context).and_then(|handle| {
             let attributes = door::input(attributes)?;
             if attributes.comp_mask != 0 || attributes.log_align_req > LOG_PAGE {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask is {:#x} and log_align_req {}: 0 and at most {LOG_PAGE} are allowed",
+                    attributes.comp_mask,
+                    attributes.log_align_req
+                ));
             }
             let process = &handle.object.context.process;
             let memory = Arc::new(DeviceMemory::allocate(process, attributes.length as u64)?);
@@ -85,9 +94,12 @@ fn hand_out(context: *mut ibv_context, memory: Arc<DeviceMemory>, handle: u32) -
 /// `dm` is null or a pointer from us, and this is its last use.
 pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(dm) }.and_then(|handle| {
+    outcome::errno_value("ibv_free_dm", unsafe { of(dm) }.and_then(|handle| {
         if Arc::strong_count(&handle.object.memory) > 1 {
-            return Err(Errno::EBUSY);
+            return Err(refused!(
+                EBUSY,
+                "memory regions are made of the device memory, or it is imported: ibv_dereg_mr and ibv_unimport_dm first"
+            ));
         }
         // SAFETY: a pointer from us, in its last use.
         unsafe {
@@ -110,7 +122,7 @@ pub unsafe extern "C" fn reg_dm_mr(
     access: c_uint,
 ) -> *mut ibv_mr {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_reg_dm_mr", unsafe {
         pd::of(pd).and_then(|domain| {
             let memory = &of(dm)?.object.memory;
             let region = Region::of_device_memory(domain, memory, offset, length as u64, access)?;
@@ -130,7 +142,7 @@ unsafe extern "C" fn memcpy_to_dm(
     length: usize,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_memcpy_to_dm", unsafe {
         of(dm).and_then(|handle| {
             whole_words(offset, length)?;
             handle
@@ -152,7 +164,7 @@ unsafe extern "C" fn memcpy_from_dm(
     length: usize,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_memcpy_from_dm", unsafe {
         of(dm).and_then(|handle| {
             whole_words(offset, length)?;
             handle
@@ -170,10 +182,13 @@ unsafe extern "C" fn memcpy_from_dm(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, number: u32) -> *mut ibv_dm {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe { context::of(context) }.and_then(|_| {
-        let memory = MEMORIES.find(number)?;
-        Ok(hand_out(context, memory, number))
-    }))
+    outcome::pointer(
+        "ibv_import_dm",
+        unsafe { context::of(context) }.and_then(|_| {
+            let memory = MEMORIES.find(number)?;
+            Ok(hand_out(context, memory, number))
+        }),
+    )
 }
 
 /// Gives such a pointer back; the memory lives on.

@@ -3,9 +3,38 @@
 //! What a program must promise about each argument stands in the man pages; these functions state
 //! it once, so that the verbs themselves are safe code but for the call of a door.
 
-use std::slice;
+use std::{any, slice};
 
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
+
+/// The refusal of a null pointer.
+#[cold]
+#[inline(never)]
+fn null<T>() -> Errno {
+    let what = any::type_name::<T>()
+        .rsplit("::")
+        .next()
+        .unwrap_or_default();
+    refused!(
+        EINVAL,
+        "the pointer to {what} is NULL: give one that is valid"
+    )
+}
+
+/// The refusal of a negative count.
+#[cold]
+#[inline(never)]
+fn negative<T>() -> Errno {
+    let what = any::type_name::<T>()
+        .rsplit("::")
+        .next()
+        .unwrap_or_default();
+    refused!(
+        EINVAL,
+        "the number of {what} in the list (num_sge of a work request) is negative: give 0 or more"
+    )
+}
 
 /// A structure that the verb reads.
 ///
@@ -17,7 +46,7 @@ use verbena_hca::errno::{Errno, Result};
 #[inline]
 pub unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T> {
     // SAFETY: null or valid, by the caller's promise.
-    unsafe { pointer.as_ref() }.ok_or(Errno::EINVAL)
+    unsafe { pointer.as_ref() }.ok_or_else(null::<T>)
 }
 
 /// A structure that the verb reads and changes.
@@ -30,7 +59,7 @@ pub unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T> {
 #[inline]
 pub unsafe fn in_out<'a, T>(pointer: *mut T) -> Result<&'a mut T> {
     // SAFETY: null or valid and exclusive, by the caller's promise.
-    unsafe { pointer.as_mut() }.ok_or(Errno::EINVAL)
+    unsafe { pointer.as_mut() }.ok_or_else(null::<T>)
 }
 
 /// Where the verb puts a result. The memory may be uninitialised.
@@ -43,7 +72,7 @@ pub unsafe fn in_out<'a, T>(pointer: *mut T) -> Result<&'a mut T> {
 #[inline]
 pub unsafe fn output<T>(pointer: *mut T, value: T) -> Result<()> {
     if pointer.is_null() {
-        return Err(Errno::EINVAL);
+        return Err(null::<T>());
     }
     // SAFETY: not null, so valid for writes by the caller's promise.
     unsafe { pointer.write(value) };
@@ -59,12 +88,12 @@ pub unsafe fn output<T>(pointer: *mut T, value: T) -> Result<()> {
 /// Null, or `length` elements valid for reads as long as the result is used.
 #[inline]
 pub unsafe fn array<'a, T>(pointer: *const T, length: impl TryInto<usize>) -> Result<&'a [T]> {
-    let length = length.try_into().map_err(|_| Errno::EINVAL)?;
+    let length = length.try_into().map_err(|_| negative::<T>())?;
     if length == 0 {
         return Ok(&[]);
     }
     if pointer.is_null() {
-        return Err(Errno::EINVAL);
+        return Err(null::<T>());
     }
     // SAFETY: not null, so this many elements by the caller's promise.
     Ok(unsafe { slice::from_raw_parts(pointer, length) })
@@ -82,12 +111,12 @@ pub unsafe fn array_mut<'a, T>(
     pointer: *mut T,
     length: impl TryInto<usize>,
 ) -> Result<&'a mut [T]> {
-    let length = length.try_into().map_err(|_| Errno::EINVAL)?;
+    let length = length.try_into().map_err(|_| negative::<T>())?;
     if length == 0 {
         return Ok(&mut []);
     }
     if pointer.is_null() {
-        return Err(Errno::EINVAL);
+        return Err(null::<T>());
     }
     // SAFETY: not null, so this many elements by the caller's promise.
     Ok(unsafe { slice::from_raw_parts_mut(pointer, length) })
@@ -104,7 +133,7 @@ pub unsafe fn array_mut<'a, T>(
 /// Null, or `size` bytes valid for writes.
 pub unsafe fn output_sized<T: Copy>(pointer: *mut T, size: usize, value: &T) -> Result<()> {
     if pointer.is_null() {
-        return Err(Errno::EINVAL);
+        return Err(null::<T>());
     }
     let known = size.min(size_of::<T>());
     // SAFETY: `size` bytes by the caller's promise, of which `known` come from `value`.

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
     event: *mut ibv_async_event,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_get_async_event", unsafe {
         context::of(context).and_then(|handle| {
             let next = handle.object.context.events.next_with(count)?;
             door::output(event, to_c(next))

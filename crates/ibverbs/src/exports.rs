@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
+use verbena_hca::refused;
 
 /// Objects of one kind that can be imported. It keeps none of them alive.
 pub struct Exports<T> {
@@ -46,7 +47,13 @@ impl<T> Exports<T> {
             .objects
             .get(&number)
             .and_then(Weak::upgrade)
-            .ok_or(Errno::EINVAL)
+            .ok_or_else(|| {
+                refused!(
+                    EINVAL,
+                    "handle {number} names no object of this process, or none any more: only what lives in the same \
+                     process can be imported"
+                )
+            })
     }
 
     /// Forgets a number, as its object is destroyed.
@@ -64,6 +71,7 @@ impl<T> Exports<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_hca::errno::Errno;
 
     #[test]
     fn an_object_is_found_while_it_lives_and_its_number_is_not_used_again() {

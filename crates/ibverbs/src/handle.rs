@@ -9,10 +9,12 @@
 //! that of every object pointer. A null pointer and, as far as a tag can tell, a pointer to
 //! something else or to something freed are refused with EINVAL instead of being followed.
 
+use std::any;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
 
 /// A kind of object.
 pub trait Object: Sized {
@@ -20,6 +22,27 @@ pub trait Object: Sized {
     type C;
     /// Four letters that no other kind has.
     const TAG: [u8; 4];
+}
+
+/// The refusal of a pointer that is none of ours.
+#[cold]
+#[inline(never)]
+fn not_ours<T: Object>(pointer: *mut T::C) -> Errno {
+    let what = any::type_name::<T::C>()
+        .rsplit("::")
+        .next()
+        .unwrap_or_default();
+    let what = what.trim_end_matches("_ex");
+    match pointer.is_null() {
+        true => refused!(
+            EINVAL,
+            "the {what} is NULL: look whether the call that makes it has failed"
+        ),
+        false => refused!(
+            EINVAL,
+            "{pointer:p} is no {what} of this library: it is of another kind or device, or destroyed already"
+        ),
+    }
 }
 
 /// An object with its C structure.
@@ -54,12 +77,12 @@ impl<T: Object> Handle<T> {
     #[inline]
     pub unsafe fn of<'a>(pointer: *mut T::C) -> Result<&'a Handle<T>> {
         if pointer.is_null() {
-            return Err(Errno::EINVAL);
+            return Err(not_ours::<T>(pointer));
         }
         // SAFETY: a pointer from us points to the beginning of such a structure.
         let handle = unsafe { &*pointer.cast::<Handle<T>>() };
         if handle.tag.load(Ordering::Relaxed) != Self::LIVE {
-            return Err(Errno::EINVAL);
+            return Err(not_ours::<T>(pointer));
         }
         Ok(handle)
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
 use verbena_hca::memory::region::{Change, Region};
+use verbena_hca::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
@@ -76,6 +77,7 @@ unsafe fn hand_out_shared(
 }
 
 unsafe fn register(
+    call: &str,
     pd: *mut ibv_pd,
     address: *mut c_void,
     length: usize,
@@ -83,7 +85,7 @@ unsafe fn register(
     access: c_uint,
 ) -> *mut ibv_mr {
     // SAFETY: as promised to our callers.
-    outcome::pointer(unsafe {
+    outcome::pointer(call, unsafe {
         pd::of(pd)
             .and_then(|pd| Region::register(pd, address as u64, length as u64, iova, access))
             .map(|region| hand_out(pd, address, length, region))
@@ -102,7 +104,16 @@ pub unsafe extern "C" fn ibv_reg_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: as promised to us.
-    unsafe { register(pd, address, length, address as u64, access as c_uint) }
+    unsafe {
+        register(
+            "ibv_reg_mr",
+            pd,
+            address,
+            length,
+            address as u64,
+            access as c_uint,
+        )
+    }
 }
 
 /// Registers memory under an address of the program's choice.
@@ -118,7 +129,16 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: as promised to us.
-    unsafe { register(pd, address, length, iova, access as c_uint) }
+    unsafe {
+        register(
+            "ibv_reg_mr_iova",
+            pd,
+            address,
+            length,
+            iova,
+            access as c_uint,
+        )
+    }
 }
 
 /// As [`ibv_reg_mr_iova`], what the header calls when access flags may be optional ones.
@@ -134,7 +154,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     access: c_uint,
 ) -> *mut ibv_mr {
     // SAFETY: as promised to us.
-    unsafe { register(pd, address, length, iova, access) }
+    unsafe { register("ibv_reg_mr_iova2", pd, address, length, iova, access) }
 }
 
 /// `struct ibv_mr_init_attr`, newer than v44.
@@ -166,13 +186,23 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     // SAFETY: as promised to us.
     let attributes = match unsafe { door::input(attributes) } {
         Ok(attributes) => attributes,
-        Err(error) => return outcome::pointer(Err(error)),
+        Err(error) => return outcome::pointer("ibv_reg_mr_ex", Err(error)),
     };
     if attributes.comp_mask & !(IOVA | ADDRESS) != 0 {
-        return outcome::pointer(Err(Errno::EOPNOTSUPP));
+        let error = refused!(
+            EOPNOTSUPP,
+            "comp_mask is {:#x}: buffers by descriptor (fd) and DMA handles need a bus, so give addr, and iova if you like",
+            attributes.comp_mask
+        );
+        return outcome::pointer("ibv_reg_mr_ex", Err(error));
     }
     if attributes.comp_mask & ADDRESS == 0 {
-        return outcome::pointer(Err(Errno::EINVAL));
+        let error = refused!(
+            EINVAL,
+            "comp_mask is {:#x} and lacks IBV_REG_MR_MASK_ADDR: set it, and addr",
+            attributes.comp_mask
+        );
+        return outcome::pointer("ibv_reg_mr_ex", Err(error));
     }
     let own = attributes.addr as u64;
     let iova = if attributes.comp_mask & IOVA != 0 {
@@ -183,6 +213,7 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     // SAFETY: as promised to us.
     unsafe {
         register(
+            "ibv_reg_mr_ex",
             pd,
             attributes.addr,
             attributes.length,
@@ -202,7 +233,11 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     _fd: c_int,
     _access: c_int,
 ) -> *mut ibv_mr {
-    outcome::pointer(Err(Errno::EOPNOTSUPP))
+    let error = refused!(
+        EOPNOTSUPP,
+        "no device of this host could own a DMA buffer of the software adapter: map it and use ibv_reg_mr"
+    );
+    outcome::pointer("ibv_reg_dmabuf_mr", Err(error))
 }
 
 /// Changes a region in place. Returns 0 or one of IBV_REREG_MR_ERR_*.
@@ -220,11 +255,14 @@ pub unsafe extern "C" fn ibv_rereg_mr(
 ) -> c_int {
     // SAFETY: as promised to us.
     let change = unsafe { change(mr, flags, pd, address, length, access) };
-    let Ok((handle, change)) = change else {
-        return outcome::number(Err(Errno::EINVAL)).min(IBV_REREG_MR_ERR_INPUT);
+    let (handle, change) = match change {
+        Ok(change) => change,
+        Err(error) => {
+            return outcome::number("ibv_rereg_mr", Err(error)).min(IBV_REREG_MR_ERR_INPUT);
+        }
     };
     if let Err(error) = handle.object.region.reregister(change) {
-        outcome::errno_value(Err(error));
+        outcome::errno_value("ibv_rereg_mr", Err(error));
         return IBV_REREG_MR_ERR_CMD;
     }
     // SAFETY: the program's own structure, which it does not use while the call changes it.
@@ -255,12 +293,18 @@ unsafe fn change<'a>(
     // SAFETY: as promised to our caller.
     let handle = unsafe { Handle::<MrObject>::of(mr) }?;
     if flags == 0 || flags & !IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "flags is {flags:#x}: give one or more of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS, and nothing else"
+        ));
     }
     let mut change = Change::default();
     if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
         if address.is_null() || length == 0 {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "IBV_REREG_MR_CHANGE_TRANSLATION with addr {address:p} and length {length}: give the new range"
+            ));
         }
         change.translation = Some((address as u64, length as u64));
     }
@@ -281,15 +325,18 @@ unsafe fn change<'a>(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { Handle::<MrObject>::of(mr) }.and_then(|handle| {
-        handle.object.region.deregister()?;
-        // SAFETY: a pointer from us, in its last use.
-        unsafe {
-            REGIONS.remove((*mr).handle);
-            Handle::<MrObject>::destroy(mr);
-        }
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_dereg_mr",
+        unsafe { Handle::<MrObject>::of(mr) }.and_then(|handle| {
+            handle.object.region.deregister()?;
+            // SAFETY: a pointer from us, in its last use.
+            unsafe {
+                REGIONS.remove((*mr).handle);
+                Handle::<MrObject>::destroy(mr);
+            }
+            Ok(())
+        }),
+    )
 }
 
 /// The slot behind ibv_alloc_null_mr.
@@ -298,7 +345,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 /// `pd` is null or a pointer from us.
 pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_alloc_null_mr", unsafe {
         pd::of(pd)
             .and_then(Region::null)
             .map(|region| hand_out(pd, ptr::null_mut(), 0, region))
@@ -318,11 +365,14 @@ pub unsafe extern "C" fn advise_mr(
     count: u32,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_advise_mr", unsafe {
         pd::of(pd).and_then(|pd| {
             let list = door::array(list, count)?;
             if flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 || list.is_empty() {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "flags is {flags:#x} with {count} ranges: IBV_ADVISE_MR_FLAG_FLUSH or 0, and at least one range"
+                ));
             }
             pd.advise(advice, list)
         })
@@ -336,7 +386,7 @@ pub unsafe extern "C" fn advise_mr(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, number: u32) -> *mut ibv_mr {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_import_mr", unsafe {
         pd::of(pd).and_then(|_| REGIONS.find(number)).map(|region| {
             let length = region.length() as usize;
             hand_out_shared(pd, ptr::null_mut(), length, region, number)

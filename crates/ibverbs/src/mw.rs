@@ -40,18 +40,21 @@ pub unsafe fn of<'a>(mw: *mut ibv_mw) -> Result<&'a Arc<Window>> {
 /// `pd` is null or a pointer from us.
 pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe { pd::of(pd) }.and_then(|domain| {
-        let window = Window::allocate(domain, kind)?;
-        let c = ibv_mw {
-            // SAFETY: a pointer from us.
-            context: unsafe { pd::context_of(pd) },
-            pd,
-            rkey: window.key(),
-            handle: 0,
-            type_: kind,
-        };
-        Ok(Handle::create(c, MwObject { window }))
-    }))
+    outcome::pointer(
+        "ibv_alloc_mw",
+        unsafe { pd::of(pd) }.and_then(|domain| {
+            let window = Window::allocate(domain, kind)?;
+            let c = ibv_mw {
+                // SAFETY: a pointer from us.
+                context: unsafe { pd::context_of(pd) },
+                pd,
+                rkey: window.key(),
+                handle: 0,
+                type_: kind,
+            };
+            Ok(Handle::create(c, MwObject { window }))
+        }),
+    )
 }
 
 /// The slot behind ibv_dealloc_mw.
@@ -60,9 +63,12 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
 /// `mw` is null or a pointer from us, and this is its last use.
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { Handle::<MwObject>::of(mw) }.map(|handle| {
-        handle.object.window.free();
-        // SAFETY: a pointer from us, in its last use.
-        unsafe { Handle::<MwObject>::destroy(mw) };
-    }))
+    outcome::errno_value(
+        "ibv_dealloc_mw",
+        unsafe { Handle::<MwObject>::of(mw) }.map(|handle| {
+            handle.object.window.free();
+            // SAFETY: a pointer from us, in its last use.
+            unsafe { Handle::<MwObject>::destroy(mw) };
+        }),
+    )
 }

@@ -8,9 +8,9 @@
 
 use libc::{c_int, c_void};
 use verbena_abi::ibv_mr;
-use verbena_hca::errno::Errno;
 
 use crate::outcome;
+use crate::unsupported::not_offered;
 
 macro_rules! objects {
     ($($name:ident -> $object:ty)*) => {
@@ -18,7 +18,7 @@ macro_rules! objects {
             /// Not supported: NULL with EOPNOTSUPP.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> *mut $object {
-                outcome::pointer(Err(Errno::EOPNOTSUPP))
+                outcome::pointer(stringify!($name), Err(not_offered()))
             }
         )*
     };
@@ -37,7 +37,7 @@ macro_rules! actions {
             /// Not supported: EOPNOTSUPP.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> c_int {
-                outcome::errno_value(Err(Errno::EOPNOTSUPP))
+                outcome::errno_value(stringify!($name), Err(not_offered()))
             }
         )*
     };
@@ -59,6 +59,12 @@ actions! {
 
 /// Not supported: -1 with EOPNOTSUPP.
 #[unsafe(no_mangle)]
+pub extern "C" fn ibv_export_buf_dmabuf_fd() -> c_int {
+    outcome::number("ibv_export_buf_dmabuf_fd", Err(not_offered()))
+}
+
+/// Not supported: -1 with EOPNOTSUPP.
+#[unsafe(no_mangle)]
 pub extern "C" fn ibv_dm_export_dmabuf_fd() -> c_int {
-    outcome::number(Err(Errno::EOPNOTSUPP))
+    outcome::number("ibv_dm_export_dmabuf_fd", Err(not_offered()))
 }

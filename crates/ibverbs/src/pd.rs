@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Pd;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
+use verbena_hca::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
@@ -86,14 +87,17 @@ pub unsafe fn context_of(pd: *mut ibv_pd) -> *mut ibv_context {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe { context::of(context) }.and_then(|handle| {
-        let pd = Pd::allocate(&handle.object.context)?;
-        let c = ibv_pd {
-            context,
-            handle: PDS.add(&pd),
-        };
-        Ok(Handle::create(c, PdObject { pd, parent: None }))
-    }))
+    outcome::pointer(
+        "ibv_alloc_pd",
+        unsafe { context::of(context) }.and_then(|handle| {
+            let pd = Pd::allocate(&handle.object.context)?;
+            let c = ibv_pd {
+                context,
+                handle: PDS.add(&pd),
+            };
+            Ok(Handle::create(c, PdObject { pd, parent: None }))
+        }),
+    )
 }
 
 /// Ends a protection or parent domain.
@@ -103,21 +107,24 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { Handle::<PdObject>::of(pd) }.and_then(|handle| {
-        handle.object.pd.deallocate()?;
-        // SAFETY: a pointer from us, in its last use.
-        unsafe {
-            PDS.remove((*pd).handle);
-            let object = Handle::<PdObject>::destroy(pd);
-            if let Some(parent) = object.parent {
-                parent.pd.release();
-                if let Some(thread) = parent.thread {
-                    thread.fetch_sub(1, Ordering::Relaxed);
+    outcome::errno_value(
+        "ibv_dealloc_pd",
+        unsafe { Handle::<PdObject>::of(pd) }.and_then(|handle| {
+            handle.object.pd.deallocate()?;
+            // SAFETY: a pointer from us, in its last use.
+            unsafe {
+                PDS.remove((*pd).handle);
+                let object = Handle::<PdObject>::destroy(pd);
+                if let Some(parent) = object.parent {
+                    parent.pd.release();
+                    if let Some(thread) = parent.thread {
+                        thread.fetch_sub(1, Ordering::Relaxed);
+                    }
                 }
             }
-        }
-        Ok(())
-    }))
+            Ok(())
+        }),
+    )
 }
 
 /// The slot behind ibv_alloc_parent_domain. The adapter's queues are not made of memory that the
@@ -132,11 +139,15 @@ pub unsafe extern "C" fn alloc_parent_domain(
     const KNOWN: u32 =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_alloc_parent_domain", unsafe {
         context::of(context).and_then(|_| {
             let attributes = door::input(attributes)?;
             if attributes.comp_mask & !KNOWN != 0 {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask is {:#x}, and only IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS and _PD_CONTEXT are known",
+                    attributes.comp_mask
+                ));
             }
             let inner = of(attributes.pd)?.clone();
             let thread = if attributes.td.is_null() {
@@ -168,10 +179,14 @@ pub unsafe extern "C" fn alloc_td(
     attributes: *mut ibv_td_init_attr,
 ) -> *mut ibv_td {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_alloc_td", unsafe {
         context::of(context).and_then(|_| {
-            if door::input(attributes)?.comp_mask != 0 {
-                return Err(Errno::EINVAL);
+            let mask = door::input(attributes)?.comp_mask;
+            if mask != 0 {
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask is {mask:#x}, and no attribute of a thread domain is known: set it to 0"
+                ));
             }
             let users = Arc::new(AtomicUsize::new(0));
             Ok(Handle::create(ibv_td { context }, TdObject { users }))
@@ -185,14 +200,20 @@ pub unsafe extern "C" fn alloc_td(
 /// `td` is null or a pointer from us, and this is its last use.
 pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { Handle::<TdObject>::of(td) }.and_then(|handle| {
-        if handle.object.users.load(Ordering::Relaxed) > 0 {
-            return Err(Errno::EBUSY);
-        }
-        // SAFETY: a pointer from us, in its last use.
-        unsafe { Handle::<TdObject>::destroy(td) };
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_dealloc_td",
+        unsafe { Handle::<TdObject>::of(td) }.and_then(|handle| {
+            if handle.object.users.load(Ordering::Relaxed) > 0 {
+                return Err(refused!(
+                    EBUSY,
+                    "parent domains are made with the thread domain: ibv_dealloc_pd them first"
+                ));
+            }
+            // SAFETY: a pointer from us, in its last use.
+            unsafe { Handle::<TdObject>::destroy(td) };
+            Ok(())
+        }),
+    )
 }
 
 /// A second pointer to a domain of this process, by its handle number.
@@ -202,14 +223,17 @@ pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe { context::of(context) }.and_then(|_| {
-        let pd = PDS.find(number)?;
-        let c = ibv_pd {
-            context,
-            handle: number,
-        };
-        Ok(Handle::create(c, PdObject { pd, parent: None }))
-    }))
+    outcome::pointer(
+        "ibv_import_pd",
+        unsafe { context::of(context) }.and_then(|_| {
+            let pd = PDS.find(number)?;
+            let c = ibv_pd {
+                context,
+                handle: number,
+            };
+            Ok(Handle::create(c, PdObject { pd, parent: None }))
+        }),
+    )
 }
 
 /// Gives such a pointer back; the domain lives on.

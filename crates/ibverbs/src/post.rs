@@ -6,6 +6,7 @@ use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::qp::{Bind, Poster, SendRequest};
+use verbena_hca::refused;
 
 use crate::{ah, door, mr, mw, outcome, qp, srq};
 
@@ -19,17 +20,18 @@ pub unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
+    const CALL: &str = "ibv_post_send";
     // SAFETY: as promised to us.
     unsafe {
         let handle = match qp::of(qp) {
             Ok(handle) => handle,
-            Err(error) => return refuse(error, wr, bad),
+            Err(error) => return refuse(CALL, error, wr, bad),
         };
         let mut poster = handle.object.qp.poster();
         let mut next = wr;
         while let Some(request) = next.as_ref() {
             if let Err(error) = post_one(&mut poster, handle.object.qp.kind(), request) {
-                return refuse(error, next, bad);
+                return refuse(CALL, error, next, bad);
             }
             next = request.next;
         }
@@ -39,11 +41,14 @@ pub unsafe extern "C" fn post_send(
 
 /// Tells the program which request was refused, and why.
 #[cold]
-unsafe fn refuse<T>(error: Errno, wr: *mut T, bad: *mut *mut T) -> c_int {
-    // SAFETY: null or valid for writes, as our callers were promised. A program that gives no
-    // place for it does not want to know.
-    let _ = unsafe { door::output(bad, wr) };
-    outcome::errno_value(Err(error))
+#[inline(never)]
+unsafe fn refuse<T>(call: &str, error: Errno, wr: *mut T, bad: *mut *mut T) -> c_int {
+    // A program that gives no place for it does not want to know.
+    if !bad.is_null() {
+        // SAFETY: valid for writes, as our callers were promised.
+        unsafe { bad.write(wr) };
+    }
+    outcome::errno_value(call, Err(error))
 }
 
 #[inline]
@@ -117,7 +122,11 @@ pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -
     unsafe {
         let object = mw::of(window)?;
         if object.kind() != IBV_MW_TYPE_2 {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "the window of IBV_WR_BIND_MW is of type {}: a type 1 window is bound by ibv_bind_mw",
+                object.kind()
+            ));
         }
         binding(window, object.key_with(key), info)
     }
@@ -170,12 +179,16 @@ pub unsafe extern "C" fn bind_mw(
     bind: *mut ibv_mw_bind,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_bind_mw", unsafe {
         qp::of(qp).and_then(|handle| {
             let bind = door::input(bind)?;
             let object = mw::of(window)?;
             if object.kind() != IBV_MW_TYPE_1 {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "the window is of type {}: a type 2 window is bound by a work request, IBV_WR_BIND_MW",
+                    object.kind()
+                ));
             }
             let key = object.next_key();
             let request = SendRequest {
@@ -216,9 +229,11 @@ pub unsafe extern "C" fn post_recv(
         match qp::of(qp) {
             Ok(handle) => {
                 let qp = &handle.object.qp;
-                post_receives(wr, bad, |wr_id, sges| qp.post_receive(wr_id, sges))
+                post_receives("ibv_post_recv", wr, bad, |wr_id, sges| {
+                    qp.post_receive(wr_id, sges)
+                })
             }
-            Err(error) => refuse(error, wr, bad),
+            Err(error) => refuse("ibv_post_recv", error, wr, bad),
         }
     }
 }
@@ -235,14 +250,17 @@ pub unsafe extern "C" fn post_srq_recv(
     // SAFETY: as promised to us.
     unsafe {
         match srq::of(srq) {
-            Ok(srq) => post_receives(wr, bad, |wr_id, sges| srq.post(wr_id, sges)),
-            Err(error) => refuse(error, wr, bad),
+            Ok(srq) => post_receives("ibv_post_srq_recv", wr, bad, |wr_id, sges| {
+                srq.post(wr_id, sges)
+            }),
+            Err(error) => refuse("ibv_post_srq_recv", error, wr, bad),
         }
     }
 }
 
 #[inline]
 unsafe fn post_receives(
+    call: &str,
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
     post: impl Fn(u64, &[ibv_sge]) -> Result<()>,
@@ -254,7 +272,7 @@ unsafe fn post_receives(
             let posted = door::array(request.sg_list, request.num_sge)
                 .and_then(|sges| post(request.wr_id, sges));
             if let Err(error) = posted {
-                return refuse(error, next, bad);
+                return refuse(call, error, next, bad);
             }
             next = request.next;
         }

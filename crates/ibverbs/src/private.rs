@@ -14,6 +14,7 @@ use libc::{c_char, c_int, c_uint, c_void};
 use verbena_hca::errno::Errno;
 
 use crate::outcome;
+use crate::unsupported::not_offered;
 
 /// Set by programs that want destroy calls to succeed after a device went away. Ours does not.
 #[unsafe(no_mangle)]
@@ -25,7 +26,7 @@ macro_rules! commands {
             /// A command to a kernel device, of which there is none.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> c_int {
-                outcome::errno_value(Err(Errno::EOPNOTSUPP))
+                outcome::errno_value(stringify!($name), Err(not_offered()))
             }
         )*
     };
@@ -120,7 +121,7 @@ macro_rules! no_contexts {
             /// Would make a provider's context.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> *mut c_void {
-                outcome::pointer(Err(Errno::EOPNOTSUPP))
+                outcome::pointer(stringify!($name), Err(not_offered()))
             }
         )*
     };
@@ -147,5 +148,5 @@ pub unsafe extern "C" fn ibv_read_ibdev_sysfs_file(buffer: *mut c_char, size: us
         // SAFETY: at least one byte, by the caller's promise.
         unsafe { ptr::write(buffer, 0) };
     }
-    outcome::number(Err(Errno::ENOENT))
+    outcome::number("ibv_read_ibdev_sysfs_file", Err(Errno::ENOENT))
 }

@@ -10,6 +10,7 @@ use verbena_abi::*;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit};
+use verbena_hca::refused;
 
 use crate::acknowledge::{Delivered, Guard};
 use crate::batch::Batch;
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn ibv_create_qp(
     attributes: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_qp", unsafe {
         door::in_out(attributes).and_then(|attributes| {
             pd::of(pd)?;
             let mut extended = extend(attributes);
@@ -108,7 +109,7 @@ pub unsafe extern "C" fn create_qp_ex(
     attributes: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_qp_ex", unsafe {
         door::in_out(attributes).and_then(|attributes| create(context, attributes))
     })
 }
@@ -128,13 +129,23 @@ unsafe fn create(
     // SAFETY: as promised to us.
     let opened = unsafe { &context::of(context)?.object.context };
     if mask & !KNOWN != 0 {
-        return Err(Errno::EOPNOTSUPP);
+        return Err(refused!(
+            EOPNOTSUPP,
+            "comp_mask asks for {:#x}: of the extended attributes PD, XRCD, CREATE_FLAGS and SEND_OPS_FLAGS can be had \
+             (no TSO, no receive hash, no work queues of their own)",
+            mask & !KNOWN
+        ));
     }
     let loopback = match attributes.create_flags {
         _ if !has(IBV_QP_INIT_ATTR_CREATE_FLAGS) => Loopback::Wanted,
         0 => Loopback::Wanted,
         IBV_QP_CREATE_BLOCK_SELF_MCAST_LB if attributes.qp_type == IBV_QPT_UD => Loopback::Blocked,
-        _ => return Err(Errno::EOPNOTSUPP),
+        flags => {
+            return Err(refused!(
+                EOPNOTSUPP,
+                "create_flags is {flags:#x}: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB can be had, of a datagram queue pair"
+            ));
+        }
     };
     let extended = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
     if extended {
@@ -230,7 +241,7 @@ pub unsafe extern "C" fn open_qp(
 ) -> *mut ibv_qp {
     const NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_open_qp", unsafe {
         context::of(context).and_then(|_| {
             let attributes = door::input(attributes)?;
             let mask = attributes.comp_mask;
@@ -238,14 +249,25 @@ pub unsafe extern "C" fn open_qp(
                 || mask & NEEDED != NEEDED
                 || attributes.qp_type != IBV_QPT_XRC_RECV
             {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask is {mask:#x} and qp_type {}: IBV_QP_OPEN_ATTR_NUM, _XRCD and _TYPE are needed, and \
+                     IBV_QPT_XRC_RECV is what can be opened",
+                    attributes.qp_type
+                ));
             }
             let domain = xrcd::of(attributes.xrcd)?;
             let opened = open_queue_pairs()
                 .get(&attributes.qp_num)
                 .and_then(Weak::upgrade)
                 .filter(|opened| opened.qp.xrcd().is_some_and(|own| own.is_same(domain)))
-                .ok_or(Errno::ENOENT)?;
+                .ok_or_else(|| {
+                    refused!(
+                        ENOENT,
+                        "qp_num {:#x} is no IBV_QPT_XRC_RECV queue pair of this process and this XRC domain",
+                        attributes.qp_num
+                    )
+                })?;
             let has_context = mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
             let base = ibv_qp {
                 context,
@@ -296,7 +318,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     mask: c_int,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_modify_qp", unsafe {
         of(qp).and_then(|handle| {
             let attributes = door::input(attributes)?;
             handle.object.qp.modify(attributes, mask)?;
@@ -320,7 +342,7 @@ pub unsafe extern "C" fn ibv_query_qp(
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_qp", unsafe {
         of(qp).and_then(|handle| {
             let now = handle.object.qp.query();
             let made = ibv_qp_init_attr {
@@ -348,23 +370,26 @@ pub unsafe extern "C" fn ibv_query_qp(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(qp) }.and_then(|handle| {
-        {
-            // Under this lock nobody opens it again meanwhile.
-            let mut open = open_queue_pairs();
-            if Arc::strong_count(&handle.object.opened) == 1 {
-                handle.object.qp.destroy()?;
-                open.remove(&handle.object.qp.number());
+    outcome::errno_value(
+        "ibv_destroy_qp",
+        unsafe { of(qp) }.and_then(|handle| {
+            {
+                // Under this lock nobody opens it again meanwhile.
+                let mut open = open_queue_pairs();
+                if Arc::strong_count(&handle.object.opened) == 1 {
+                    handle.object.qp.destroy()?;
+                    open.remove(&handle.object.qp.number());
+                }
             }
-        }
-        // SAFETY: a pointer from us, in its last use once the events are acknowledged.
-        unsafe {
-            let counter = &raw const (*qp).events_completed;
-            guard(qp).wait(counter, &handle.object.asynchronous_events);
-            Handle::<QpObject>::destroy(handle.c());
-        }
-        Ok(())
-    }))
+            // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+            unsafe {
+                let counter = &raw const (*qp).events_completed;
+                guard(qp).wait(counter, &handle.object.asynchronous_events);
+                Handle::<QpObject>::destroy(handle.c());
+            }
+            Ok(())
+        }),
+    )
 }
 
 /// Acknowledges an asynchronous event.
@@ -402,7 +427,7 @@ pub unsafe extern "C" fn ibv_attach_mcast(
     _lid: u16,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_attach_mcast", unsafe {
         of(qp).and_then(|handle| handle.object.qp.attach(*door::input(gid)?))
     })
 }
@@ -418,15 +443,23 @@ pub unsafe extern "C" fn ibv_detach_mcast(
     _lid: u16,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_detach_mcast", unsafe {
         of(qp).and_then(|handle| handle.object.qp.detach(*door::input(gid)?))
     })
+}
+
+/// The refusal of enhanced connection establishment.
+fn no_options() -> Errno {
+    refused!(
+        EOPNOTSUPP,
+        "the device has no options of enhanced connection establishment: connect without them"
+    )
 }
 
 /// Enhanced connection establishment has no options here.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
-    outcome::errno_value(Err(Errno::EOPNOTSUPP))
+    outcome::errno_value("ibv_set_ece", Err(no_options()))
 }
 
 /// Enhanced connection establishment has no options here; a vendor of 0 says so too.
@@ -437,5 +470,5 @@ pub extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     // SAFETY: as promised to us.
     let answered = unsafe { door::output(ece, ibv_ece::default()) };
-    outcome::errno_value(answered.and(Err(Errno::EOPNOTSUPP)))
+    outcome::errno_value("ibv_query_ece", answered.and_then(|()| Err(no_options())))
 }

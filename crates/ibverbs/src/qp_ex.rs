@@ -8,7 +8,8 @@
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
+use verbena_hca::refused;
 
 use crate::batch::{Batch, Request, Work};
 use crate::handle::Handle;
@@ -46,7 +47,11 @@ pub fn check_operations(kind: ibv_qp_type, operations: u64) -> Result<()> {
     if operations & !possible == 0 {
         Ok(())
     } else {
-        Err(Errno::EOPNOTSUPP)
+        Err(refused!(
+            EOPNOTSUPP,
+            "send_ops_flags asks for {:#x}, which a queue pair of type {kind} does not do: {possible:#x} can be had",
+            operations & !possible
+        ))
     }
 }
 
@@ -125,7 +130,13 @@ unsafe fn build(
         let Some(batch) = batch(qp) else { return };
         let work = batch.work();
         if batch.operations & operation == 0 {
-            work.fail(Errno::EOPNOTSUPP);
+            work.fail(|| {
+                refused!(
+                    EOPNOTSUPP,
+                    "the queue pair was made without {operation:#x} (IBV_QP_EX_WITH_*) in send_ops_flags, which this work \
+                     request needs"
+                )
+            });
         }
         // Inline data has its own setter here; the flag means nothing.
         let flags = (*qp).wr_flags & !IBV_SEND_INLINE;
@@ -209,7 +220,14 @@ unsafe extern "C" fn wr_flush(
         // A message's length, as that of every request, for it travels in the same field.
         let is_message = length <= verbena_hca::device::MAX_MESSAGE as usize;
         if placement == 0 || !is_known || !is_level || !is_message {
-            work.fail(Errno::EINVAL);
+            work.fail(|| {
+                refused!(
+                    EINVAL,
+                    "ibv_wr_flush with length {length}, type {placement:#x} and level {selectivity:#x}: at most \
+                     {} bytes, IBV_FLUSH_GLOBAL or IBV_FLUSH_PERSISTENT or both, IBV_FLUSH_RANGE or IBV_FLUSH_MR",
+                    verbena_hca::device::MAX_MESSAGE
+                )
+            });
         }
         build(qp, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, |request| {
             request.rkey = rkey;
@@ -293,7 +311,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
         if let Some(work) = work(qp) {
             match crate::door::array(list, count) {
                 Ok(list) => work.set_buffers(list),
-                Err(error) => work.fail(error),
+                Err(error) => work.fail(|| error),
             }
         }
     }
@@ -321,7 +339,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
                     list.iter()
                         .map(|buffer| (buffer.addr.cast_const().cast(), buffer.length)),
                 ),
-                Err(error) => work.fail(error),
+                Err(error) => work.fail(|| error),
             }
         }
     }
@@ -349,15 +367,20 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     unsafe {
         let object = &Handle::<QpObject>::known(qp).object;
         let Some(batch) = object.batch.as_deref() else {
-            return libc::EINVAL;
+            let error = refused!(
+                EINVAL,
+                "the queue pair was made without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: make it with ibv_create_qp_ex for this"
+            );
+            return outcome::errno_value("ibv_wr_complete", Err(error));
         };
-        outcome::errno_value(batch.complete(&object.qp))
+        outcome::errno_value("ibv_wr_complete", batch.complete(&object.qp))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_hca::errno::Errno;
 
     #[test]
     fn a_transport_takes_its_operations_only() {

@@ -7,6 +7,7 @@ use verbena_abi::*;
 use verbena_hca::device::{self, GIDS, PKEY, PKEYS, gid_at};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
+use verbena_hca::refused;
 use verbena_hca::sys::clock;
 
 use crate::{attributes, context, door, outcome};
@@ -14,10 +15,15 @@ use crate::{attributes, context, door, outcome};
 /// # Errors
 /// EINVAL for a port that the device does not have.
 fn check_port(port: impl Into<u32>) -> Result<()> {
-    if link::has_port(port.into()) {
+    let port = port.into();
+    if link::has_port(port) {
         Ok(())
     } else {
-        Err(Errno::EINVAL)
+        Err(refused!(
+            EINVAL,
+            "port is {port}, and the device has {} (phys_port_cnt), counted from 1",
+            link::ports()
+        ))
     }
 }
 
@@ -31,7 +37,7 @@ pub unsafe extern "C" fn ibv_query_device(
     attributes: *mut ibv_device_attr,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_device", unsafe {
         context::of(context).and_then(|_| door::output(attributes, device::attributes()))
     })
 }
@@ -48,10 +54,13 @@ pub unsafe extern "C" fn query_device_ex(
     size: usize,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_device_ex", unsafe {
         context::of(context).and_then(|_| {
             if input.as_ref().is_some_and(|input| input.comp_mask != 0) {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask of the input is not 0: set it to 0"
+                ));
             }
             door::output_sized(attributes, size, &attributes::device_ex())
         })
@@ -87,7 +96,7 @@ pub unsafe extern "C" fn query_port(
     size: usize,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_port", unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
             .and_then(|()| door::output_sized(attributes, size, &device::port_attributes(port)))
@@ -105,7 +114,7 @@ pub unsafe extern "C" fn ibv_query_port_speed(
     speed: *mut u64,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_port_speed", unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
             .and_then(|()| door::output(speed, attributes::PORT_SPEED))
@@ -124,7 +133,7 @@ pub unsafe extern "C" fn ibv_query_gid(
     gid: *mut ibv_gid,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_query_gid", unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
             .and_then(|()| check_index(index, GIDS))
@@ -152,7 +161,7 @@ pub unsafe extern "C" fn ibv_query_gid_type(
         false => SYSFS_IB_OR_ROCE_V1,
     };
     // SAFETY: as promised to us.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_query_gid_type", unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
             .and_then(|()| check_index(index, GIDS))
@@ -187,7 +196,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     size: usize,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_gid_ex", unsafe {
         context::of(context)
             .and_then(|_| no_flags(flags))
             .and_then(|()| check_port(port))
@@ -211,14 +220,18 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     size: usize,
 ) -> ssize_t {
     // SAFETY: as promised to us.
-    outcome::count_or_negative(unsafe {
+    outcome::count_or_negative("ibv_query_gid_table", unsafe {
         context::of(context)
             .and_then(|_| no_flags(flags))
             .and_then(|()| {
                 let of_port = |port| (0..GIDS).filter_map(move |index| gid_entry(port, index));
                 let found: Vec<_> = (1..=link::ports()).flat_map(of_port).collect();
                 if max < found.len() {
-                    return Err(Errno::EINVAL);
+                    return Err(refused!(
+                        EINVAL,
+                        "max_entries is {max}, and the tables hold {} GIDs: give room for gid_tbl_len of each port",
+                        found.len()
+                    ));
                 }
                 for (place, entry) in found.iter().enumerate() {
                     // The program's entries are `size` bytes apart, whatever we know of them.
@@ -241,7 +254,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     pkey: *mut u16,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::minus_one(unsafe {
+    outcome::minus_one("ibv_query_pkey", unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
             .and_then(|()| check_index(index, PKEYS))
@@ -260,12 +273,16 @@ pub unsafe extern "C" fn ibv_get_pkey_index(
     pkey: u16,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::number(unsafe { context::of(context) }.and_then(|_| {
+    outcome::number("ibv_get_pkey_index", unsafe { context::of(context) }.and_then(|_| {
         check_port(port)?;
         if pkey == PKEY.to_be() {
             Ok(0)
         } else {
-            Err(Errno::EINVAL)
+            Err(refused!(
+                EINVAL,
+                "pkey is {:#06x}, and the table holds {PKEY:#06x} alone (the argument is in network byte order)",
+                u16::from_be(pkey)
+            ))
         }
     }))
 }
@@ -279,7 +296,7 @@ pub unsafe extern "C" fn query_rt_values(
     values: *mut ibv_values_ex,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_query_rt_values_ex", unsafe {
         context::of(context).and_then(|_| {
             let values = door::in_out(values)?;
             // What was asked for and is not known stays unanswered, as the man page has it.
@@ -297,10 +314,14 @@ pub unsafe extern "C" fn query_rt_values(
     })
 }
 
-fn check_index(index: impl TryInto<usize>, length: usize) -> Result<usize> {
-    match index.try_into() {
+fn check_index(index: impl Into<i64>, length: usize) -> Result<usize> {
+    let index = index.into();
+    match usize::try_from(index) {
         Ok(index) if index < length => Ok(index),
-        _ => Err(Errno::EINVAL),
+        _ => Err(refused!(
+            EINVAL,
+            "index is {index}, and the table has {length} entries, counted from 0"
+        )),
     }
 }
 
@@ -308,6 +329,9 @@ fn no_flags(flags: u32) -> Result<()> {
     if flags == 0 {
         Ok(())
     } else {
-        Err(Errno::EINVAL)
+        Err(refused!(
+            EINVAL,
+            "flags is {flags:#x}, and none is known: give 0"
+        ))
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
 use verbena_hca::receive::Srq;
+use verbena_hca::refused;
 
 use crate::acknowledge::{Delivered, Guard};
 use crate::handle::{Handle, Object};
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     attributes: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_srq", unsafe {
         door::in_out(attributes)
             .and_then(|attributes| create(pd, attributes.srq_context, &mut attributes.attr, None))
     })
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn create_srq_ex(
     attributes: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_create_srq_ex", unsafe {
         context::of(context)
             .and_then(|_| door::in_out(attributes))
             .and_then(|attributes| create_ex(attributes))
@@ -95,7 +96,10 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
     let mask = attributes.comp_mask;
     let has = |bits| mask & bits == bits;
     if mask >= IBV_SRQ_INIT_ATTR_RESERVED || !has(IBV_SRQ_INIT_ATTR_PD) {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "comp_mask is {mask:#x}: IBV_SRQ_INIT_ATTR_PD is needed, and nothing above IBV_SRQ_INIT_ATTR_TM is known"
+        ));
     }
     let kind = if has(IBV_SRQ_INIT_ATTR_TYPE) {
         attributes.srq_type
@@ -114,8 +118,24 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
             };
             Some((xrcd.clone(), cq.clone()))
         }
-        IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
-        _ => return Err(Errno::EINVAL),
+        IBV_SRQT_TM => {
+            return Err(refused!(
+                EOPNOTSUPP,
+                "srq_type is IBV_SRQT_TM, and the device matches no tags (tm_caps): match them in the program"
+            ));
+        }
+        IBV_SRQT_XRC => {
+            return Err(refused!(
+                EINVAL,
+                "srq_type is IBV_SRQT_XRC, and comp_mask {mask:#x} lacks IBV_SRQ_INIT_ATTR_XRCD or IBV_SRQ_INIT_ATTR_CQ"
+            ));
+        }
+        _ => {
+            return Err(refused!(
+                EINVAL,
+                "srq_type is {kind}, which is none: give IBV_SRQT_BASIC or IBV_SRQT_XRC"
+            ));
+        }
     };
     // SAFETY: as promised to our caller.
     unsafe {
@@ -173,11 +193,14 @@ pub unsafe extern "C" fn ibv_modify_srq(
     mask: c_int,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_modify_srq", unsafe {
         of(srq).and_then(|srq| {
             let attributes = door::input(attributes)?;
             if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "the mask is {mask:#x}, and only IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT are known"
+                ));
             }
             let max_wr = (mask & IBV_SRQ_MAX_WR != 0).then_some(attributes.max_wr);
             let limit = (mask & IBV_SRQ_LIMIT != 0).then_some(attributes.srq_limit);
@@ -193,7 +216,9 @@ pub unsafe extern "C" fn ibv_modify_srq(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attributes: *mut ibv_srq_attr) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(srq).and_then(|srq| door::output(attributes, srq.query())) })
+    outcome::errno_value("ibv_query_srq", unsafe {
+        of(srq).and_then(|srq| door::output(attributes, srq.query()))
+    })
 }
 
 /// The slot behind ibv_get_srq_num: the number by which XRC senders name the queue.
@@ -202,9 +227,12 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attributes: *mut ibv_s
 /// `srq` is null or a pointer from us; `number` is null or valid for writes.
 pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe {
+    outcome::errno_value("ibv_get_srq_num", unsafe {
         of(srq).and_then(|srq| match srq.number() {
-            0 => Err(Errno::EINVAL),
+            0 => Err(refused!(
+                EINVAL,
+                "a basic shared receive queue has no number: make it with IBV_SRQT_XRC"
+            )),
             of_srq => door::output(number, of_srq),
         })
     })
@@ -217,16 +245,19 @@ pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { Handle::<SrqObject>::of(srq) }.and_then(|handle| {
-        handle.object.srq.destroy()?;
-        // SAFETY: a pointer from us, in its last use once the events are acknowledged.
-        unsafe {
-            let counter = &raw const (*srq).events_completed;
-            guard(srq).wait(counter, &handle.object.asynchronous_events);
-            Handle::<SrqObject>::destroy(srq);
-        }
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_destroy_srq",
+        unsafe { Handle::<SrqObject>::of(srq) }.and_then(|handle| {
+            handle.object.srq.destroy()?;
+            // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+            unsafe {
+                let counter = &raw const (*srq).events_completed;
+                guard(srq).wait(counter, &handle.object.asynchronous_events);
+                Handle::<SrqObject>::destroy(srq);
+            }
+            Ok(())
+        }),
+    )
 }
 
 /// Acknowledges an asynchronous event.
@@ -252,7 +283,13 @@ pub unsafe extern "C" fn post_srq_ops(
     operations: *mut ibv_ops_wr,
     bad: *mut *mut ibv_ops_wr,
 ) -> c_int {
-    // SAFETY: as promised to us.
-    let _ = unsafe { door::output(bad, operations) };
-    outcome::errno_value(Err(Errno::EOPNOTSUPP))
+    if !bad.is_null() {
+        // SAFETY: valid for writes, as promised to us.
+        unsafe { bad.write(operations) };
+    }
+    let error = refused!(
+        EOPNOTSUPP,
+        "the device matches no tags (tm_caps of ibv_query_device_ex): match them in the program"
+    );
+    outcome::errno_value("ibv_post_srq_ops", Err(error))
 }

@@ -5,8 +5,18 @@
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::errno::Errno;
+use verbena_hca::refused;
 
 use crate::outcome;
+
+/// The refusal of what the device does not have.
+#[cold]
+pub fn not_offered() -> Errno {
+    refused!(
+        EOPNOTSUPP,
+        "the software adapter does not have this, and advertises no capability for it; docs/verbs.md says what it has"
+    )
+}
 
 macro_rules! objects {
     ($($name:ident($($type:ty),*) -> $object:ty;)*) => {$(
@@ -15,7 +25,7 @@ macro_rules! objects {
         /// # Safety
         /// None of the arguments is looked at.
         pub unsafe extern "C" fn $name($(_: $type),*) -> *mut $object {
-            outcome::pointer(Err(Errno::EOPNOTSUPP))
+            outcome::pointer(concat!("ibv_", stringify!($name)), Err(not_offered()))
         }
     )*};
 }
@@ -35,7 +45,7 @@ macro_rules! actions {
         /// # Safety
         /// None of the arguments is looked at.
         pub unsafe extern "C" fn $name($(_: $type),*) -> c_int {
-            outcome::errno_value(Err(Errno::EOPNOTSUPP))
+            outcome::errno_value(concat!("ibv_", stringify!($name)), Err(not_offered()))
         }
     )*};
 }

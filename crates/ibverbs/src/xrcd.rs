@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca::errno::Result;
+use verbena_hca::refused;
 use verbena_hca::xrcd::Xrcd;
 
 use crate::handle::{Handle, Object};
@@ -42,14 +43,22 @@ pub unsafe extern "C" fn open_xrcd(
 ) -> *mut ibv_xrcd {
     const NEEDED: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     // SAFETY: as promised to us.
-    outcome::pointer(unsafe {
+    outcome::pointer("ibv_open_xrcd", unsafe {
         context::of(context).and_then(|handle| {
             let attributes = door::input(attributes)?;
             if attributes.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
-                return Err(Errno::EOPNOTSUPP);
+                return Err(refused!(
+                    EOPNOTSUPP,
+                    "comp_mask is {:#x}, and only IBV_XRCD_INIT_ATTR_FD and _OFLAGS are known",
+                    attributes.comp_mask
+                ));
             }
             if attributes.comp_mask & NEEDED != NEEDED {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "comp_mask is {:#x}: set IBV_XRCD_INIT_ATTR_FD and IBV_XRCD_INIT_ATTR_OFLAGS, and both fields",
+                    attributes.comp_mask
+                ));
             }
             let process = &handle.object.context.process;
             let xrcd = Xrcd::open(process, attributes.fd, attributes.oflags)?;
@@ -64,10 +73,13 @@ pub unsafe extern "C" fn open_xrcd(
 /// `xrcd` is null or a pointer from us, and this is its last use.
 pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     // SAFETY: as promised to us.
-    outcome::errno_value(unsafe { of(xrcd) }.and_then(|domain| {
-        domain.close()?;
-        // SAFETY: a pointer from us, in its last use.
-        unsafe { Handle::<XrcdObject>::destroy(xrcd) };
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_close_xrcd",
+        unsafe { of(xrcd) }.and_then(|domain| {
+            domain.close()?;
+            // SAFETY: a pointer from us, in its last use.
+            unsafe { Handle::<XrcdObject>::destroy(xrcd) };
+            Ok(())
+        }),
+    )
 }

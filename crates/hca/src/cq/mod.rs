@@ -11,7 +11,7 @@ pub use init::{CqInit, OnOverrun, Polled, Timestamps};
 pub(crate) use ring::Retired;
 
 use crate::context::Context;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::event::{AsyncEvent, CompletionChannel};
 use crate::lock::{Guard, Lock};
 use crate::moderation::{Moderation, Verdict};
@@ -19,6 +19,7 @@ use crate::process::SeenChannels;
 use crate::qp::Qp;
 use crate::quota;
 use crate::sys::clock;
+use crate::{refusal, refused};
 use members::Members;
 use ring::{Entries, Entry};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -168,7 +169,10 @@ impl Cq {
     pub fn create_with(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
         let capacity = init.entries;
         if capacity == 0 || capacity > MAX_ENTRIES {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed"
+            ));
         }
         let place = quota::COMPLETION_QUEUES.take()?;
         let timestamps = init.timestamps == Timestamps::On;
@@ -220,7 +224,12 @@ impl Cq {
         let mut filling = self.push.lock();
         let (head, tail) = self.ends();
         if capacity == 0 || capacity > MAX_ENTRIES || tail - head > u64::from(capacity) {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed, and at least what is in the \
+                 queue, {}",
+                tail - head
+            ));
         }
         let next = Arc::new(Entries::new(capacity, self.timestamps));
         for position in head..tail {
@@ -441,8 +450,13 @@ impl Cq {
             return Pushed::Stored;
         }
         let is_first = !std::mem::replace(&mut filling.overrun, true);
+        let capacity = filling.capacity;
         drop(filling);
         if is_first {
+            refusal::tell(format_args!(
+                "completion queue: IBV_EVENT_CQ_ERR: a completion found no room among {capacity} (cqe of ibv_create_cq) that \
+                 nobody has polled, and the queue pairs that complete there fail: poll, or make the queue larger"
+            ));
             let element = self.cookie.load(Ordering::Acquire);
             self.context.events.push(AsyncEvent {
                 kind: IBV_EVENT_CQ_ERR,
@@ -516,7 +530,10 @@ impl Cq {
     /// EBUSY while queue pairs complete here.
     pub fn destroy(&self) -> Result<()> {
         if !self.members.is_empty() {
-            return Err(Errno::EBUSY);
+            return Err(refused!(
+                EBUSY,
+                "queue pairs or shared receive queues complete in the queue: destroy them first"
+            ));
         }
         let armed = std::mem::replace(&mut self.push.lock().arm, Arm::No);
         if armed != Arm::No {

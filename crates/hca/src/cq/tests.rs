@@ -1,4 +1,5 @@
 use super::*;
+use crate::errno::Errno;
 use std::time::Duration;
 
 fn queue(init: CqInit) -> Arc<Cq> {

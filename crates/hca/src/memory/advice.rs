@@ -1,8 +1,10 @@
 //! Advice about memory that is paged in on demand: ibv_advise_mr(3).
 
 use crate::context::Pd;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
+use crate::memory::explain::explain;
 use crate::memory::place::{Claim, Refusal, check, grant};
+use crate::refused;
 use crate::sys::populate::{Use, populate};
 use std::sync::atomic::Ordering::SeqCst;
 use verbena_abi::*;
@@ -21,7 +23,13 @@ impl Pd {
             IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => Some(Use::Write),
             // What is in memory is in reach of the adapter already.
             IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => None,
-            _ => return Err(Errno(libc::ENOTSUP)),
+            other => {
+                return Err(refused!(
+                    EOPNOTSUPP,
+                    "advice is {other}, which is none: give IBV_ADVISE_MR_ADVICE_PREFETCH, _PREFETCH_WRITE or \
+                     _PREFETCH_NO_FAULT"
+                ));
+            }
         };
         for range in ranges {
             let address = self.demanded(range, intent)?;
@@ -45,20 +53,34 @@ impl Pd {
         let section = self.process().own_marks.enter(range.lkey);
         let place = match grant(&section, record, claim, range.addr, length) {
             Ok(place) => place,
-            Err(Refusal::Key) if range.lkey != 0 && record.key.load(SeqCst) == range.lkey => {
-                return Err(Errno::EPERM);
+            Err(refusal) => {
+                let is_foreign = refusal == Refusal::Key
+                    && range.lkey != 0
+                    && record.key.load(SeqCst) == range.lkey;
+                let why = explain("lkey", record, claim, range.addr, length).unwrap_or_default();
+                return Err(match is_foreign {
+                    true => refused!(EPERM, "{why}"),
+                    false => refused!(EFAULT, "{why}"),
+                });
             }
-            Err(_) => return Err(Errno::EFAULT),
         };
         let allows = |access| {
             let claim = Claim { access, ..claim };
             check(record, claim, range.addr, length).is_ok()
         };
         if !allows(IBV_ACCESS_ON_DEMAND) {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "lkey {:#x} is not of an on-demand region: register it with IBV_ACCESS_ON_DEMAND",
+                range.lkey
+            ));
         }
         if intent == Some(Use::Write) && !allows(IBV_ACCESS_LOCAL_WRITE) {
-            return Err(Errno::EPERM);
+            return Err(refused!(
+                EPERM,
+                "IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, and lkey {:#x} lacks IBV_ACCESS_LOCAL_WRITE",
+                range.lkey
+            ));
         }
         Ok(place.address())
     }

@@ -3,6 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::memory::arena::PAGE;
 use crate::process::Process;
+use crate::refused;
 use std::sync::Arc;
 
 /// Device memory that a process can have in all, as advertised.
@@ -22,12 +23,20 @@ impl DeviceMemory {
     /// EINVAL for nothing, ENOMEM beyond the device's capacity.
     pub fn allocate(process: &Arc<Process>, length: u64) -> Result<DeviceMemory> {
         if length == 0 {
-            return Err(Errno::EINVAL);
+            return Err(refused!(EINVAL, "length is 0: give 1 or more"));
         }
         if length > CAPACITY {
-            return Err(Errno::ENOMEM);
+            return Err(refused!(
+                ENOMEM,
+                "length is {length}, and the device has {CAPACITY} bytes of its own (max_dm_size of ibv_query_device_ex)"
+            ));
         }
-        let arena = process.arena.as_ref().ok_or(Errno::ENOMEM)?;
+        let arena = process.arena.as_ref().ok_or_else(|| {
+            refused!(
+                ENOMEM,
+                "the process has no arena of shared memory, where device memory lies: see `verbena doctor`"
+            )
+        })?;
         let offset = arena.allocate(length.next_multiple_of(PAGE))?;
         Ok(DeviceMemory {
             process: process.clone(),
@@ -70,9 +79,13 @@ impl DeviceMemory {
     }
 
     fn range(&self, offset: u64, length: usize) -> Result<*mut u8> {
-        let end = offset.checked_add(length as u64).ok_or(Errno::EINVAL)?;
-        if end > self.length {
-            return Err(Errno::EINVAL);
+        let end = offset.checked_add(length as u64);
+        if end.is_none_or(|end| end > self.length) {
+            return Err(refused!(
+                EINVAL,
+                "offset {offset} and length {length} leave the device memory, which has {} bytes",
+                self.length
+            ));
         }
         let arena = self.process.arena.as_ref().ok_or(Errno::EIO)?;
         Ok(arena.pointer(self.offset + offset))

@@ -5,6 +5,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
+use crate::refused;
 use crate::shm::context_table::{ContextTable, KEYS, KeyRecord, SEGMENTS};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicU32;
@@ -98,7 +99,16 @@ impl Keys {
         let mut pool = lock(&self.pool);
         let (count, most) = pool.count(kind);
         if *count >= most {
-            return Err(Errno::ENOMEM);
+            return Err(match kind {
+                Kind::Region => refused!(
+                    ENOMEM,
+                    "there are {most} memory regions already, max_mr of ibv_query_device: ibv_dereg_mr some first"
+                ),
+                Kind::Window => refused!(
+                    ENOMEM,
+                    "there are {most} memory windows already, max_mw of ibv_query_device: ibv_dealloc_mw some first"
+                ),
+            });
         }
         *count += 1;
         let fresh = pool.tags.len() + 1;

@@ -19,6 +19,7 @@ pub mod advice;
 pub mod arena;
 pub mod device;
 pub mod evict;
+pub(crate) mod explain;
 pub mod extents;
 pub mod fork;
 pub mod interval;

@@ -4,12 +4,14 @@ use crate::context::Pd;
 use crate::errno::{Errno, Result};
 use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
+use crate::memory::explain::access_names;
 use crate::memory::key::{KeyEntry, Kind};
 use crate::memory::pins::{HoldId, Segment};
 use crate::memory::place::ACCESS_NULL;
 use crate::memory::quarantine::Release;
 use crate::memory::{fence, restore};
 use crate::process::Process;
+use crate::refused;
 use crate::shm::context_table::SEGMENTS;
 use crate::sys::vma::{self, Vma};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -142,11 +144,19 @@ impl Region {
         check_access(access)?;
         // Device memory has no virtual address; the interface demands zero-based access.
         if access & IBV_ACCESS_ZERO_BASED == 0 {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "access is {}: device memory has no address of its own, so IBV_ACCESS_ZERO_BASED is needed",
+                access_names(access)
+            ));
         }
-        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
-        if end > memory.length() {
-            return Err(Errno::EINVAL);
+        let end = offset.checked_add(length);
+        if end.is_none_or(|end| end > memory.length()) {
+            return Err(refused!(
+                EINVAL,
+                "offset {offset} and length {length} leave the device memory, which has {} bytes",
+                memory.length()
+            ));
         }
         let start = memory.address() + offset;
         let entry = KeyEntry {
@@ -208,10 +218,10 @@ impl Region {
         match &inner.stage {
             Stage::Registered | Stage::Claimed => {
                 let entry = inner.pd.process().keys.entry(inner.key);
-                narrow(&entry.ok_or(Errno::EINVAL)?)?
+                narrow(&entry.ok_or_else(gone)?)?
             }
             Stage::Changing(next) => narrow(next)?,
-            Stage::Gone => return Err(Errno::EINVAL),
+            Stage::Gone => return Err(gone()),
         };
         inner.windows += 1;
         Ok(())
@@ -233,7 +243,7 @@ impl Region {
                 inner.pending.push((key, narrow.clone()));
                 Ok(())
             }
-            Stage::Gone => Err(Errno::EINVAL),
+            Stage::Gone => Err(gone()),
         }
     }
 
@@ -259,7 +269,10 @@ impl Region {
         let (key, old, old_pd) = {
             let mut inner = self.lock();
             if inner.range.access & ACCESS_NULL != 0 || inner.device.is_some() {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "the region is a null region or of device memory, which stays as it is: deregister it and make another"
+                ));
             }
             inner.check_unused()?;
             inner.stage = Stage::Claimed;
@@ -291,7 +304,7 @@ impl Region {
                 inner.stage = Stage::Registered;
                 drop(inner);
                 depart(process, entry.hold, None);
-                return Err(Errno::EBUSY);
+                return Err(bound(1));
             }
             inner.stage = Stage::Changing(entry.clone());
             inner.hold
@@ -346,12 +359,30 @@ impl Inner {
     /// Whether it may change or end now.
     fn check_unused(&self) -> Result<()> {
         match self.stage {
-            Stage::Gone => Err(Errno::EINVAL),
-            Stage::Claimed | Stage::Changing(_) => Err(Errno::EBUSY),
-            Stage::Registered if self.windows > 0 => Err(Errno::EBUSY),
+            Stage::Gone => Err(gone()),
+            Stage::Claimed | Stage::Changing(_) => Err(refused!(
+                EBUSY,
+                "another thread is changing the region with ibv_rereg_mr: wait for it"
+            )),
+            Stage::Registered if self.windows > 0 => Err(bound(self.windows)),
             Stage::Registered => Ok(()),
         }
     }
+}
+
+/// The refusal of a region that is none any more.
+#[cold]
+fn gone() -> Errno {
+    refused!(EINVAL, "the memory region is deregistered already")
+}
+
+/// The refusal of a change under windows.
+#[cold]
+fn bound(windows: usize) -> Errno {
+    refused!(
+        EBUSY,
+        "memory windows are bound to the region ({windows} or more): invalidate, unbind or deallocate them first"
+    )
 }
 
 impl Range {
@@ -387,12 +418,21 @@ fn depart(process: &Process, hold: Option<HoldId>, release: Option<Release>) {
 
 fn check_access(access: u32) -> Result<()> {
     if access & !KNOWN_ACCESS != 0 {
-        return Err(Errno::EOPNOTSUPP);
+        return Err(refused!(
+            EOPNOTSUPP,
+            "access is {}: the flags {:#x} are not known to the device",
+            access_names(access),
+            access & !KNOWN_ACCESS
+        ));
     }
     // The architecture (o10-37.2.1): remote write and atomic need local write.
     let remote_changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     if access & remote_changes != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0 {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "access is {}: IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE with them",
+            access_names(access)
+        ));
     }
     Ok(())
 }
@@ -422,8 +462,12 @@ fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
         // Implicit on-demand paging: the whole address space.
         return Ok(entry);
     }
-    let end = address.checked_add(length).ok_or(Errno::EINVAL)?;
-    iova.checked_add(length).ok_or(Errno::EINVAL)?;
+    let (Some(end), Some(_)) = (address.checked_add(length), iova.checked_add(length)) else {
+        return Err(refused!(
+            EINVAL,
+            "addr {address:#x} or iova {iova:#x} with length {length:#x} leaves the address space"
+        ));
+    };
     if on_demand || length == 0 {
         return Ok(entry);
     }
@@ -449,12 +493,27 @@ fn check_mapped(mappings: &[Vma], start: u64, end: u64, access: u32) -> Result<(
         .iter()
         .filter(|vma| vma.end > start && vma.start < end)
     {
-        if vma.start > at || !vma.readable || (access & ANY_WRITE != 0 && !vma.writable) {
-            return Err(Errno::EFAULT);
+        if vma.start > at {
+            break;
+        }
+        if !vma.readable || (access & ANY_WRITE != 0 && !vma.writable) {
+            return Err(refused!(
+                EFAULT,
+                "[{start:#x}, {end:#x}): what is mapped at {at:#x} may not be {}: change it with mprotect, or access, \
+                 which is {}",
+                if vma.readable { "written" } else { "read" },
+                access_names(access)
+            ));
         }
         at = vma.end;
     }
-    if at < end { Err(Errno::EFAULT) } else { Ok(()) }
+    if at < end {
+        return Err(refused!(
+            EFAULT,
+            "[{start:#x}, {end:#x}): nothing is mapped at {at:#x}; look at addr and length"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Memory windows: ibv_alloc_mw(3), ibv_bind_mw(3), and the bind work request.
 
 use crate::context::Pd;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
+use crate::memory::explain::{access_names, range_name};
 use crate::memory::key::{KeyEntry, Kind, next_tag, with_chosen_tag};
 use crate::memory::region::{Narrow, Region};
+use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
 
@@ -33,7 +35,10 @@ impl Window {
     /// EINVAL for an unknown type, ENOMEM at the device's limit.
     pub fn allocate(pd: &Arc<Pd>, kind: ibv_mw_type) -> Result<Arc<Window>> {
         if kind != IBV_MW_TYPE_1 && kind != IBV_MW_TYPE_2 {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "type is {kind}: give IBV_MW_TYPE_1 or IBV_MW_TYPE_2"
+            ));
         }
         let key = pd.process().keys.allocate(Kind::Window)?;
         pd.retain();
@@ -93,7 +98,11 @@ impl Window {
         let mut state = self.settled();
         let unbinds = length == 0;
         if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "the window is deallocated, or it is of type 2 and bound already, or bound to nothing: invalidate it first \
+                 (IBV_WR_LOCAL_INV), and bind it to 1 byte or more"
+            ));
         }
         let pd = self.pd.number();
         let narrow: Narrow = Arc::new(move |region: &KeyEntry| {
@@ -103,7 +112,9 @@ impl Window {
             true => None,
             false => {
                 // Refused before anything is changed: an old binding stays as it is.
-                let region = region.ok_or(Errno::EINVAL)?;
+                let region = region.ok_or_else(|| {
+                    refused!(EINVAL, "bind_info.mr is NULL: give the region to bind to")
+                })?;
                 region.reserve(&narrow)?;
                 Some(region.clone())
             }
@@ -139,13 +150,23 @@ impl Window {
     pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
         let mut state = self.settled();
         let Some((region, bound_through)) = &state.binding else {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "rkey {key:#x} is of a window that is not bound"
+            ));
         };
         if self.kind != IBV_MW_TYPE_2 || state.key != key {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "rkey {key:#x} is not that of a type 2 window now: take mw->rkey as it is after the bind"
+            ));
         }
         if self.pd() != pd || *bound_through != queue_pair {
-            return Err(Errno::EPERM);
+            return Err(refused!(
+                EPERM,
+                "rkey {key:#x} is of a window of another protection domain, or bound through queue pair \
+                 {bound_through:#x} and not through {queue_pair:#x}"
+            ));
         }
         region.revoke_window(key);
         let old = state.binding.take();
@@ -220,17 +241,40 @@ fn narrow(
     queue_pair: u32,
 ) -> Result<KeyEntry> {
     let remote_changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    if region.pd != pd
-        || region.access & IBV_ACCESS_MW_BIND == 0
-        || (access & remote_changes != 0 && region.access & IBV_ACCESS_LOCAL_WRITE == 0)
-    {
-        return Err(Errno::EPERM);
+    if region.pd != pd {
+        return Err(refused!(
+            EPERM,
+            "the region is of another protection domain than the window: take both from one"
+        ));
     }
-    let from = address.checked_sub(region.iova).ok_or(Errno::EINVAL)?;
-    let to = from.checked_add(length).ok_or(Errno::EINVAL)?;
-    if to > region.length {
-        return Err(Errno::EINVAL);
+    if region.access & IBV_ACCESS_MW_BIND == 0 {
+        return Err(refused!(
+            EPERM,
+            "the region allows {} and not IBV_ACCESS_MW_BIND: register it with that",
+            access_names(region.access)
+        ));
     }
+    if access & remote_changes != 0 && region.access & IBV_ACCESS_LOCAL_WRITE == 0 {
+        return Err(refused!(
+            EPERM,
+            "mw_access_flags {} need IBV_ACCESS_LOCAL_WRITE of the region, which allows {}",
+            access_names(access),
+            access_names(region.access)
+        ));
+    }
+    let from = address.checked_sub(region.iova);
+    let inside = |from: &u64| {
+        from.checked_add(length)
+            .is_some_and(|to| to <= region.length)
+    };
+    let Some(from) = from.filter(inside) else {
+        return Err(refused!(
+            EINVAL,
+            "bind_info names {}, and the region stands for {}",
+            range_name(address, length),
+            range_name(region.iova, region.length)
+        ));
+    };
     let zero_based = access & IBV_ACCESS_ZERO_BASED != 0;
     Ok(KeyEntry {
         pd: region.pd,

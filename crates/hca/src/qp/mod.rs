@@ -7,6 +7,7 @@
 
 pub mod atomic;
 pub mod backlog;
+mod check;
 mod congestion;
 pub mod flush;
 pub mod message;
@@ -19,18 +20,18 @@ mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
 
-use crate::ah;
 use crate::context::{Context, Pd};
 use crate::cq::{Completion, Cq};
 use crate::device;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::event::AsyncEvent;
 use crate::link;
 use crate::lock::{Guard, Lock};
 use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::quota;
-use crate::receive::{MAX_SGE, Receive, ReceiveRing, Srq};
+use crate::receive::{Receive, ReceiveRing, Srq};
+use crate::refused;
 use crate::roce::path::{Path, interface_towards};
 use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::xrcd::Xrcd;
@@ -108,7 +109,7 @@ impl Qp {
     /// # Errors
     /// EINVAL for what contradicts itself or exceeds the device; EOPNOTSUPP for types that the device lacks.
     pub fn create(context: &Arc<Context>, init: QpInit) -> Result<Arc<Qp>> {
-        let cap = check(&init)?;
+        let cap = check::init(&init)?;
         let place = quota::QUEUE_PAIRS.take()?;
         let process = context.process.clone();
         let number = process.allocate_number()?;
@@ -217,7 +218,12 @@ impl Qp {
             let mut attributes = self.lock_attributes();
             let from = self.state();
             if mask & IBV_QP_CUR_STATE != 0 && new.cur_qp_state != from {
-                return Err(Errno::EINVAL);
+                return Err(refused!(
+                    EINVAL,
+                    "cur_qp_state is {}, and the queue pair is in {}",
+                    transition::state_name(new.cur_qp_state),
+                    transition::state_name(from)
+                ));
             }
             let to = if mask & IBV_QP_STATE != 0 {
                 new.qp_state
@@ -225,8 +231,9 @@ impl Qp {
                 from
             };
             transition::check(self.kind, from, to, mask)?;
-            self.check_port(&attributes, new, mask)?;
-            check_values(new, mask)?;
+            let joined = || self.process.groups.port_of(self.number);
+            check::port(&attributes, new, mask, joined)?;
+            check::values(new, mask)?;
             let path = self.path_of_packets(new, from, to)?;
             self.answer_before(to);
             let allowed = attributes.qp_access_flags;
@@ -467,14 +474,18 @@ impl Qp {
     #[inline]
     pub fn post_receive(&self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
         if self.srq.is_some() || matches!(self.kind, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV) {
-            return Err(Errno::EINVAL);
+            return Err(check::no_receive_queue());
         }
         let mut receive = self.lock_receive();
         match self.state() {
-            IBV_QPS_RESET => return Err(Errno::EINVAL),
+            IBV_QPS_RESET => return Err(check::reset()),
             IBV_QPS_ERR => {
                 if sges.len() > self.cap.max_recv_sge as usize {
-                    return Err(Errno::EINVAL);
+                    return Err(check::too_many_buffers(
+                        "max_recv_sge",
+                        sges.len(),
+                        self.cap.max_recv_sge,
+                    ));
                 }
                 // Who moved the queue pair there may not have flushed those before it yet.
                 self.flush_receives_of(&mut receive);
@@ -509,12 +520,22 @@ impl Qp {
     /// [`Memberships::join`]: crate::roce::group::Memberships::join
     pub fn attach(self: &Arc<Qp>, gid: ibv_gid) -> Result<()> {
         if self.kind != IBV_QPT_UD {
-            return Err(Errno::EINVAL);
+            return Err(refused!(
+                EINVAL,
+                "the queue pair is of type {}, and datagram queue pairs alone (IBV_QPT_UD) are members of groups",
+                self.kind
+            ));
         }
-        let group = link::group(gid).ok_or(Errno::EINVAL)?;
+        let group = link::group(gid).ok_or_else(check::no_group)?;
         let port = match self.lock_attributes().port_num {
             0 if link::ports() == 1 => device::FIRST_PORT,
-            0 => return Err(Errno::EINVAL),
+            0 => {
+                return Err(refused!(
+                    EINVAL,
+                    "the device has {} ports, and the queue pair is at none yet: take it to INIT first",
+                    link::ports()
+                ));
+            }
             port => port,
         };
         let join = || match self.process.roce.get() {
@@ -531,7 +552,7 @@ impl Qp {
     /// # Errors
     /// EINVAL when it was not attached.
     pub fn detach(&self, gid: ibv_gid) -> Result<()> {
-        let group = link::group(gid).ok_or(Errno::EINVAL)?;
+        let group = link::group(gid).ok_or_else(check::no_group)?;
         let leave = |port| {
             if let Some(udp) = self.process.roce.get() {
                 udp.groups.leave(port, group.into());
@@ -559,10 +580,13 @@ impl Qp {
     /// EBUSY while attached to a multicast group.
     pub fn destroy(&self) -> Result<()> {
         if self.process.groups.port_of(self.number).is_some() {
-            return Err(Errno::EBUSY);
+            return Err(refused!(
+                EBUSY,
+                "the queue pair is attached to multicast groups: ibv_detach_mcast first"
+            ));
         }
         if self.destroyed.swap(true, Ordering::SeqCst) {
-            return Err(Errno::EINVAL);
+            return Err(refused!(EINVAL, "the queue pair is destroyed already"));
         }
         self.answer_before(IBV_QPS_RESET);
         if self.kind == IBV_QPT_UD {
@@ -604,28 +628,6 @@ impl Qp {
         Ok(())
     }
 
-    /// Whether what is said of ports agrees: each is one of the device's, an address vector is of the queue pair's own (as
-    /// Linux checks it: `modify_qp` of `uverbs_cmd.c`), the MTU is one that it has, and groups stay where they were joined.
-    fn check_port(&self, old: &ibv_qp_attr, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
-        let has = |bit| mask & bit != 0;
-        let port = match has(IBV_QP_PORT) {
-            true => new.port_num,
-            false => old.port_num,
-        };
-        let wrong = (has(IBV_QP_PORT) && !link::has_port(port.into()))
-            || (has(IBV_QP_AV) && new.ah_attr.port_num != port)
-            || (has(IBV_QP_ALT_PATH)
-                && !(link::has_port(new.alt_port_num.into())
-                    && new.alt_ah_attr.port_num == new.alt_port_num))
-            || (has(IBV_QP_PATH_MTU)
-                && !(IBV_MTU_256..=device::active_mtu(port)).contains(&new.path_mtu));
-        let joined = || self.process.groups.port_of(self.number);
-        if wrong || (has(IBV_QP_PORT) && joined().is_some_and(|joined| joined != port)) {
-            return Err(Errno::EINVAL);
-        }
-        Ok(())
-    }
-
     fn lock_attributes(&self) -> MutexGuard<'_, ibv_qp_attr> {
         self.attributes.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -638,57 +640,6 @@ impl Qp {
     #[inline]
     fn lock_receive(&self) -> Guard<'_, ReceiveQueue> {
         self.receive.lock()
-    }
-}
-
-fn check(init: &QpInit) -> Result<ibv_qp_cap> {
-    let mut cap = init.cap;
-    let sends = init.kind != IBV_QPT_XRC_RECV;
-    let receives = !matches!(init.kind, IBV_QPT_XRC_RECV | IBV_QPT_XRC_SEND);
-    match init.kind {
-        IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_UD | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV => (),
-        _ => return Err(Errno::EOPNOTSUPP),
-    }
-    let whole = (!sends || (init.pd.is_some() && init.send_cq.is_some()))
-        && (!receives || init.recv_cq.is_some())
-        && (init.kind != IBV_QPT_XRC_RECV || init.xrcd.is_some());
-    let shared_xrc = init.srq.as_ref().is_some_and(|srq| srq.xrc().is_some());
-    if !whole || shared_xrc || (init.srq.is_some() && !receives) {
-        return Err(Errno::EINVAL);
-    }
-    if !sends {
-        (cap.max_send_wr, cap.max_send_sge, cap.max_inline_data) = (0, 0, 0);
-    }
-    if !receives || init.srq.is_some() {
-        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
-    }
-    if cap.max_send_wr > device::MAX_QP_WR
-        || cap.max_recv_wr > device::MAX_QP_WR
-        || cap.max_send_sge > MAX_SGE
-        || cap.max_recv_sge > MAX_SGE
-        || cap.max_inline_data > device::MAX_INLINE
-    {
-        return Err(Errno::EINVAL);
-    }
-    Ok(cap)
-}
-
-fn check_values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
-    let has = |bit| mask & bit != 0;
-    let wrong = (has(IBV_QP_PKEY_INDEX) && usize::from(new.pkey_index) >= device::PKEYS)
-        || (has(IBV_QP_MAX_QP_RD_ATOMIC) && new.max_rd_atomic > device::MAX_RD_ATOMIC)
-        || (has(IBV_QP_MAX_DEST_RD_ATOMIC) && new.max_dest_rd_atomic > device::MAX_RD_ATOMIC)
-        || (has(IBV_QP_TIMEOUT) && new.timeout > 31)
-        || (has(IBV_QP_RETRY_CNT) && new.retry_cnt > 7)
-        || (has(IBV_QP_RNR_RETRY) && new.rnr_retry > 7)
-        || (has(IBV_QP_MIN_RNR_TIMER) && new.min_rnr_timer > 31);
-    if wrong {
-        return Err(Errno::EINVAL);
-    }
-    if has(IBV_QP_AV) {
-        ah::check(&new.ah_attr)
-    } else {
-        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Multicast groups: ibv_attach_mcast(3), ibv_detach_mcast(3).
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::qp::Qp;
+use crate::refused;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
@@ -66,7 +67,12 @@ impl Groups {
         let found = members
             .iter_mut()
             .find(|(joined, list)| joined.group == group && has_it(list));
-        let (joined, list) = found.ok_or(Errno::EINVAL)?;
+        let (joined, list) = found.ok_or_else(|| {
+            refused!(
+                EINVAL,
+                "the queue pair is not attached to the group of this GID: detach what ibv_attach_mcast attached"
+            )
+        })?;
         let joined = *joined;
         list.retain(|member| member.number() != number);
         if list.is_empty() {

@@ -6,6 +6,7 @@ use super::send::SendQueue;
 use super::send::packets::Packets;
 use crate::errno::{Errno, Result};
 use crate::link;
+use crate::refusal;
 use crate::roce::path::{Path, leads_elsewhere};
 use verbena_abi::*;
 
@@ -25,7 +26,14 @@ impl Qp {
         if !connects || !leads_elsewhere(&new.ah_attr) {
             return Ok(None);
         }
-        let port = self.process.roce.get().ok_or(Errno(libc::ENETDOWN))?;
+        let port = self.process.roce.get().ok_or_else(|| {
+            refusal::because(
+                Errno(libc::ENETDOWN),
+                format_args!(
+                    "the port could not be opened: see what was said when the device was opened"
+                ),
+            )
+        })?;
         Path::of(&port.senders, &new.ah_attr).map(|path| Some(path.that_may_be_marked()))
     }
 

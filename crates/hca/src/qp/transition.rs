@@ -2,7 +2,9 @@
 //! the architecture specification, chapter 11.2.5.2.
 
 use crate::errno::{Errno, Result};
+use crate::refused;
 use std::ffi::c_int;
+use std::fmt;
 use verbena_abi::*;
 
 /// What a transition of one type needs and allows besides the state itself.
@@ -126,10 +128,14 @@ pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_in
     let rows = match (from, to) {
         // Any state goes to these; attributes have no meaning there, save the state that the caller believes in.
         (_, IBV_QPS_RESET | IBV_QPS_ERR) => {
-            return if given & !CUR == 0 {
-                Ok(())
-            } else {
-                Err(Errno::EINVAL)
+            return match given & !CUR {
+                0 => Ok(()),
+                foreign => Err(refused!(
+                    EINVAL,
+                    "to {}: no attribute goes with it, and attr_mask has {}",
+                    state_name(to),
+                    mask_names(foreign)
+                )),
             };
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => RESET_INIT,
@@ -140,18 +146,96 @@ pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_in
         (IBV_QPS_RTS, IBV_QPS_SQD) => RTS_SQD,
         (IBV_QPS_SQD, IBV_QPS_SQD) => SQD_SQD,
         (IBV_QPS_SQE, IBV_QPS_RTS) => SQE_RTS,
-        _ => return Err(Errno::EINVAL),
+        _ => return Err(no_way(kind, from, to)),
     };
     let row = rows
         .iter()
         .find(|row| row.kind == kind)
-        .ok_or(Errno::EINVAL)?;
+        .ok_or_else(|| no_way(kind, from, to))?;
     let missing = row.required & !given;
     let foreign = given & !(row.required | row.optional);
     if missing != 0 || foreign != 0 {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(())
+        let (from, to) = (state_name(from), state_name(to));
+        return Err(refused!(
+            EINVAL,
+            "from {from} to {to} attr_mask lacks {} and must not have {}",
+            mask_names(missing),
+            mask_names(foreign)
+        ));
+    }
+    Ok(())
+}
+
+/// The refusal of a change that is none of the table.
+fn no_way(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state) -> Errno {
+    refused!(
+        EINVAL,
+        "qp_state: no way leads from {} to {} for a queue pair of type {kind}: RESET, INIT, RTR, RTS is the order, and any \
+         goes to RESET and ERR",
+        state_name(from),
+        state_name(to)
+    )
+}
+
+/// A state by its name.
+pub(super) fn state_name(state: ibv_qp_state) -> &'static str {
+    const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+    NAMES
+        .get(state as usize)
+        .copied()
+        .unwrap_or("no state at all")
+}
+
+/// The bits of an attribute mask by their names.
+fn mask_names(mask: c_int) -> MaskNames {
+    MaskNames(mask)
+}
+
+struct MaskNames(c_int);
+
+impl fmt::Display for MaskNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// In the order of their bits.
+        const NAMES: [&str; 26] = [
+            "STATE",
+            "CUR_STATE",
+            "EN_SQD_ASYNC_NOTIFY",
+            "ACCESS_FLAGS",
+            "PKEY_INDEX",
+            "PORT",
+            "QKEY",
+            "AV",
+            "PATH_MTU",
+            "TIMEOUT",
+            "RETRY_CNT",
+            "RNR_RETRY",
+            "RQ_PSN",
+            "MAX_QP_RD_ATOMIC",
+            "ALT_PATH",
+            "MIN_RNR_TIMER",
+            "SQ_PSN",
+            "MAX_DEST_RD_ATOMIC",
+            "PATH_MIG_STATE",
+            "CAP",
+            "DEST_QPN",
+            "21",
+            "22",
+            "23",
+            "24",
+            "RATE_LIMIT",
+        ];
+        let is_set = |bit: &usize| self.0 & 1 << bit != 0;
+        let names: Vec<String> = (0..32)
+            .filter(is_set)
+            .map(|bit| match NAMES.get(bit) {
+                Some(name) => format!("IBV_QP_{name}"),
+                None => format!("bit {bit}"),
+            })
+            .collect();
+        match names.is_empty() {
+            true => f.write_str("nothing"),
+            false => f.write_str(&names.join("|")),
+        }
     }
 }
 
@@ -175,6 +259,21 @@ mod tests {
                 assert_eq!(check(kind, from, to, row.required | IBV_QP_STATE), Ok(()));
             }
         }
+    }
+
+    #[test]
+    fn attributes_have_the_names_of_their_bits() {
+        for (bit, name) in [
+            (IBV_QP_ACCESS_FLAGS, "IBV_QP_ACCESS_FLAGS"),
+            (IBV_QP_AV, "IBV_QP_AV"),
+            (IBV_QP_MIN_RNR_TIMER, "IBV_QP_MIN_RNR_TIMER"),
+            (IBV_QP_DEST_QPN, "IBV_QP_DEST_QPN"),
+            (IBV_QP_RATE_LIMIT, "IBV_QP_RATE_LIMIT"),
+            (IBV_QP_STATE | IBV_QP_CAP, "IBV_QP_STATE|IBV_QP_CAP"),
+        ] {
+            assert_eq!(mask_names(bit).to_string(), name);
+        }
+        assert_eq!(state_name(IBV_QPS_ERR), "ERR");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
+use verbena_hca::refusal::{self, because};
+use verbena_hca::refused;
 
 /// Gives an identifier its address and port.
 ///
@@ -34,16 +36,36 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
     } = state;
     let identifier = identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
     if identifier.stage != Stage::Idle {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "the identifier has an address already: bind once, before anything else"
+        ));
     }
     if !address.ip().is_unspecified() && !address::is_ours(address) {
-        return Err(Errno(libc::EADDRNOTAVAIL));
+        return Err(because(
+            Errno(libc::EADDRNOTAVAIL),
+            format_args!(
+                "{} is no address of this host: look with `ip address`",
+                address.ip()
+            ),
+        ));
     }
     if identifier.options.reuse_address && address.port() != 0 {
         // Taken when it listens; until then others may have it too.
         identifier.source = Some(address);
     } else {
-        let (port, address) = ports.reserve(identifier.space.number(), address)?;
+        let (port, address) =
+            ports
+                .reserve(identifier.space.number(), address)
+                .map_err(|error| {
+                    because(
+                        error,
+                        format_args!(
+                            "port {}: another has it, or it may not be taken",
+                            address.port()
+                        ),
+                    )
+                })?;
         identifier.port = Some(port);
         identifier.source = Some(address);
     }
@@ -73,7 +95,12 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             identifier.stage = Stage::Bound;
         }
         (Stage::Bound, _) => (),
-        _ => return Err(Errno::EINVAL),
+        _ => {
+            return Err(refused!(
+                EINVAL,
+                "the identifier has a destination already, or listens: make another one"
+            ));
+        }
     }
     let identifier = state.identifier(command.descriptor, wanted.id)?;
     let bound = identifier.source_or_any();
@@ -85,7 +112,14 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             identifier.stage = Stage::AddressResolved;
             Event::plain(Kind::AddrResolved, 0)
         }
-        Err(error) => Event::plain(Kind::AddrError, -error.0),
+        Err(error) => {
+            refusal::tell(format_args!(
+                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the device: {error}; over RoCE it must \
+                 be reached through one of the interfaces of --interface, else it must be this host's",
+                destination.ip()
+            ));
+            Event::plain(Kind::AddrError, -error.0)
+        }
     };
     state.raise(wanted.id, event);
     Ok(())
@@ -145,7 +179,10 @@ pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveRoute = command.read()?;
     let identifier = state.identifier(command.descriptor, wanted.id)?;
     if identifier.stage != Stage::AddressResolved {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "there is no destination yet: wait for RDMA_CM_EVENT_ADDR_RESOLVED"
+        ));
     }
     identifier.stage = Stage::RouteResolved;
     state.raise(wanted.id, Event::plain(Kind::RouteResolved, 0));

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
 use verbena_wire::mad::cm::ip;
 
 /// Requests that may wait when a program does not say how many, and at most.
@@ -42,7 +43,10 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     } = state;
     let identifier = identifiers.get_mut(wanted.id).ok_or(Errno::ENOENT)?;
     if identifier.stage != Stage::Bound {
-        return Err(Errno::EINVAL);
+        return Err(refused!(
+            EINVAL,
+            "the identifier listens already, or has a destination: make another one"
+        ));
     }
     if identifier.port.is_none() {
         let (space, address) = (identifier.space.number(), identifier.source_or_any());

@@ -8,6 +8,9 @@ pub mod event;
 pub mod group;
 pub mod option;
 pub mod query;
+mod refused;
+
+pub use refused::tell_refused;
 
 use crate::abi::{self, Header, code};
 use crate::channel::Channel;

@@ -24,6 +24,7 @@ use crate::process::link::{Acknowledge, Outbound, Pushed};
 use crate::qp::Qp;
 use crate::qp::message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{Advance, SendQueue, SendRequest};
+use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
 use std::sync::Arc;
@@ -136,6 +137,12 @@ impl Qp {
         }
         self.process.counters.shard().other_operations.add(1);
         let window = self.process.windows.find(request.immediate);
+        if window.is_none() {
+            refusal::note(format_args!(
+                "rkey {:#x} is of no window now: take mw->rkey as it is after the bind",
+                request.immediate
+            ));
+        }
         let invalidated = window
             .map(|window| window.invalidate(request.immediate, self.pd_number(), self.number));
         match invalidated {
@@ -158,6 +165,9 @@ impl Qp {
             0
         };
         if bind.window.pd() != self.pd_number() {
+            refusal::note(format_args!(
+                "the window is of another protection domain than the queue pair: make both in one"
+            ));
             return Outcome::Failed(IBV_WC_MW_BIND_ERR);
         }
         match bind.window.bind(

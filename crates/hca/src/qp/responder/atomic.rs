@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::failure::Failure;
+use super::why;
 use crate::errno::Errno;
 use crate::memory::place::{Piece, Place};
 use crate::process::Process;
@@ -9,6 +10,7 @@ use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::message::{Answer, Nak, Remote};
+use crate::refusal;
 use crate::sys::own_memory;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -27,7 +29,13 @@ impl Call<'_> {
         let operation = self
             .operation()
             .filter(|_| remote.address.is_multiple_of(8))
-            .ok_or_else(|| Failure::fatal(Nak::InvalidRequest))?;
+            .ok_or_else(|| {
+                refusal::note(format_args!(
+                    "an atomic at {:#x}, which is not a multiple of 8",
+                    remote.address
+                ));
+                Failure::fatal(Nak::InvalidRequest)
+            })?;
         let right = if operation.opcode == IBV_WR_ATOMIC_WRITE {
             IBV_ACCESS_REMOTE_WRITE
         } else {
@@ -36,8 +44,7 @@ impl Call<'_> {
         let found = {
             let section = self.inbound.section(remote.key);
             let place = self.grant(&section, queue_pair, remote, right, 8)?;
-            perform(self.process, operation, place)
-                .map_err(|_| Failure::fatal(Nak::RemoteOperation))?
+            perform(self.process, operation, place).map_err(|_| why::unmapped())?
         };
         self.answer(serving, Answer::Atomic(found));
         Ok(())

@@ -1,6 +1,8 @@
 //! Receiving unreliable datagrams.
 
 use super::Call;
+use super::failure::Failure;
+use super::why;
 use crate::cq::Completion;
 use crate::link;
 use crate::memory::transfer::Runs;
@@ -73,6 +75,10 @@ impl Call<'_> {
             srq.note_used();
         }
         let status = self.place_datagram(&receive, pd, route, data);
+        if status != IBV_WC_SUCCESS {
+            let failure = Failure::unanswered(receive.wr_id, status);
+            self.tell_refused(&failure, true);
+        }
         let mut wc = ibv_wc {
             wr_id: receive.wr_id,
             status,
@@ -123,8 +129,12 @@ impl Call<'_> {
             receive.sges.as_slice(),
             IBV_ACCESS_LOCAL_WRITE,
         );
+        let unusable = || {
+            why::note_buffers(self.process, pd, receive.sges.as_slice());
+            IBV_WC_LOC_PROT_ERR
+        };
         let Ok(runs) = runs else {
-            return IBV_WC_LOC_PROT_ERR;
+            return unusable();
         };
         // SAFETY: the record holds route and data; the buffers are long enough, as was checked.
         let placed = unsafe {
@@ -133,7 +143,7 @@ impl Call<'_> {
         };
         match placed {
             Ok(()) => IBV_WC_SUCCESS,
-            Err(_) => IBV_WC_LOC_PROT_ERR,
+            Err(_) => unusable(),
         }
     }
 }

@@ -12,10 +12,10 @@ use verbena_abi::*;
 /// pair can go on.
 pub(super) struct Failure {
     nak: Option<Nak>,
-    receive: Option<(u64, ibv_wc_status)>,
+    pub(super) receive: Option<(u64, ibv_wc_status)>,
     /// Where the receive completes, if not in the queue pair's completion queue: that of an XRC shared receive queue.
     shared: Option<Arc<Cq>>,
-    event: Option<ibv_event_type>,
+    pub(super) event: Option<ibv_event_type>,
 }
 
 impl Failure {
@@ -95,13 +95,14 @@ impl Call<'_> {
         failure: Failure,
     ) {
         let is_reliable = queue_pair.is_none_or(|queue_pair| queue_pair.is_reliable());
+        let ends = is_reliable || failure.receive.is_some();
+        self.tell_refused(&failure, ends);
         let own = || queue_pair.and_then(|queue_pair| queue_pair.recv_cq.as_ref());
         if let Some((wr_id, status)) = failure.receive
             && let Some(cq) = failure.shared.as_ref().or_else(own)
         {
             self.complete(cq, wr_id, status);
         }
-        let ends = is_reliable || failure.receive.is_some();
         let mut nak = failure.nak;
         if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends))
             && !queue_pair.fail_as_responder(event)

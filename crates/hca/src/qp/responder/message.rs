@@ -3,12 +3,14 @@
 use super::arrival::{Arrival, Arriving};
 use super::failure::Failure;
 use super::fetch::NotFetched;
+use super::why;
 use super::{Call, Completing, Delivered, Order};
 use crate::cq::Cq;
 use crate::memory::transfer::Runs;
 use crate::qp::message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{Receive, ReceiveRing, Srq};
+use crate::refusal;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -119,7 +121,13 @@ impl<'a> Call<'a> {
             queue_pair.establish();
             rnr_timer = queue_pair.lock_receive().rnr_timer;
         }
-        let invalid = || Failure::fatal(Nak::InvalidRequest);
+        let invalid = || {
+            refusal::note(format_args!(
+                "the message is for XRC SRQ {:#x}, which is none of the sender's XRC domain here",
+                shared.number
+            ));
+            Failure::fatal(Nak::InvalidRequest)
+        };
         let srq: Arc<Srq> = self.process.srqs.find(shared.number).ok_or_else(invalid)?;
         let (xrcd, cq) = srq.xrc().ok_or_else(invalid)?;
         if xrcd.identity() != shared.domain {
@@ -245,6 +253,7 @@ impl<'a> Call<'a> {
         };
         if takes_bytes && u64::from(message.total) > receive.sges.length() {
             receiver.receives.note_used();
+            why::note_length(message.total.into(), receive.sges.length());
             let status = IBV_WC_LOC_LEN_ERR;
             return Err(Failure::of_receive(
                 Nak::InvalidRequest,
@@ -266,25 +275,30 @@ impl<'a> Call<'a> {
         if message.body == Body::InPlace || message.total == 0 {
             return Ok(());
         }
-        let failed = NotPlaced::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR);
+        let sges = current.receive.sges.as_slice();
+        let failed = || {
+            why::note_buffers(self.process, receiver.pd, sges);
+            NotPlaced::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR)
+        };
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
             self.process,
             receiver.pd,
-            current.receive.sges.as_slice(),
+            sges,
             verbena_abi::IBV_ACCESS_LOCAL_WRITE,
         )
-        .map_err(|_| failed)?;
+        .map_err(|_| failed())?;
         if message.body == Body::AtRequester {
             return self.fetch(&section, &runs).map_err(|reason| match reason {
                 NotFetched::Ended => NotPlaced::Ended,
                 NotFetched::Moving => NotPlaced::Moving,
                 NotFetched::Source => NotPlaced::Source,
-                NotFetched::Target => failed,
+                NotFetched::Target => failed(),
             });
         }
         if current.offset + length > u64::from(message.total) {
+            why::note_length(current.offset + length, message.total.into());
             return Err(NotPlaced::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
         }
         // SAFETY: the record holds `length` bytes of payload, checked by the ring.
@@ -295,7 +309,7 @@ impl<'a> Call<'a> {
                 length as usize,
             )
         }
-        .map_err(|_| failed)?;
+        .map_err(|_| failed())?;
         current.offset += length;
         Ok(())
     }

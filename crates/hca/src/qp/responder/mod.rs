@@ -16,6 +16,7 @@ mod message;
 pub(super) mod packets;
 mod plain;
 mod read;
+mod why;
 mod write;
 
 pub use arrival::{Arrival, XrcArrivals};
@@ -30,6 +31,7 @@ use crate::qp::flush::Flush;
 use crate::qp::message::{Answer, Nak, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
+use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use crate::shm::ring::{Header, Record};
 use crate::shm::section::Section;
@@ -228,7 +230,9 @@ impl<'a> Call<'a> {
     /// request names (architecture specification, annex A14).
     fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
         let record = self.process.contexts.queue_pair(queue_pair.number);
-        if record.access.load(Ordering::Relaxed) & right == 0 {
+        let allowed = record.access.load(Ordering::Relaxed);
+        if allowed & right == 0 {
+            why::note_right(allowed, right);
             return Err(Failure::fatal(Nak::InvalidRequest));
         }
         self.domain_of(queue_pair, remote)
@@ -236,7 +240,13 @@ impl<'a> Call<'a> {
 
     /// The protection domain of the memory that a request means.
     fn domain_of(&self, queue_pair: &Qp, remote: &Remote) -> Result<u32, Failure> {
-        let invalid = || Failure::fatal(Nak::InvalidRequest);
+        let invalid = || {
+            refusal::note(format_args!(
+                "the request names XRC SRQ {:#x}, which is none of the queue pair's XRC domain",
+                remote.shared.unwrap_or(0)
+            ));
+            Failure::fatal(Nak::InvalidRequest)
+        };
         let Some(xrcd) = &queue_pair.xrcd else {
             return Ok(queue_pair.pd_number());
         };
@@ -261,8 +271,10 @@ impl<'a> Call<'a> {
             access: right,
         };
         let key = self.process.keys.named_record(remote.key);
-        grant(section, key, claim, remote.address, length)
-            .map_err(|_| Failure::fatal(Nak::RemoteAccess))
+        grant(section, key, claim, remote.address, length).map_err(|_| {
+            why::note_claim(key, claim, remote.address, length);
+            Failure::fatal(Nak::RemoteAccess)
+        })
     }
 
     /// Whether requests of this queue pair are dropped until one is sent again for which no receive was posted.
@@ -287,7 +299,14 @@ impl<'a> Call<'a> {
             false => grant(&section, key, claim, remote.address, remote.length.into()),
         }
         .map(drop)
-        .map_err(|_| Failure::fatal(Nak::RemoteAccess))
+        .map_err(|_| {
+            let (address, length) = match flush.region {
+                true => (key.iova.load(Ordering::Relaxed), 0),
+                false => (remote.address, remote.length.into()),
+            };
+            why::note_claim(key, claim, address, length);
+            Failure::fatal(Nak::RemoteAccess)
+        })
     }
 
     /// Completes a receive that failed.

@@ -5,6 +5,7 @@
 //! receive and its completion. A fault that ends the queue pair is carried out when the lock is let go, the answer to the
 //! requester first: what comes meanwhile is dropped by the state machine, which has failed already.
 
+use super::why::{self, event_name};
 use crate::cq::{Completion, Cq};
 use crate::device::active_mtu;
 use crate::memory::place::{Claim, Place, grant, grant_whole};
@@ -15,8 +16,10 @@ use crate::qp::congestion::Told;
 use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
 use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
+use crate::qp::send::status_name;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
+use crate::refusal;
 use crate::roce::path::{self, Path};
 use crate::roce::receive::Arrival;
 use crate::roce::train::Train;
@@ -224,6 +227,11 @@ impl Qp {
         if consequence.next == Next::SameState {
             return;
         }
+        self.tell_fault(
+            consequence
+                .event
+                .map_or("fails", |event| event_name(code_of(event))),
+        );
         self.answer(&mut guard);
         drop(guard);
         let mut send = self.lock_send();
@@ -232,12 +240,19 @@ impl Qp {
         }
         self.enter_error(&mut send);
         if let Some(event) = consequence.event {
-            self.raise(match event {
-                Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
-                Event::AccessViolation => IBV_EVENT_QP_ACCESS_ERR,
-                Event::Fatal => IBV_EVENT_QP_FATAL,
-            });
+            self.raise(code_of(event));
         }
+    }
+
+    /// Tells of a request that is refused for good, before the program can see what follows from it.
+    #[cold]
+    fn tell_fault(&self, outcome: &str) {
+        let why = refusal::noted();
+        let why = why.unwrap_or_else(|| "the packets break a rule of their transport".to_owned());
+        refusal::tell(format_args!(
+            "queue pair {:#x}: request by packets: {outcome}: {why}",
+            self.number
+        ));
     }
 
     /// Whether what is to be acknowledged may leave behind a request, and with it: the peer takes it first all the same.
@@ -278,6 +293,7 @@ impl Qp {
         drop(guard);
         if has_failed {
             // The right to read went while the response was under way.
+            self.tell_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
             self.fail_as_responder(IBV_EVENT_QP_ACCESS_ERR);
         }
         more
@@ -368,6 +384,15 @@ impl Qp {
     }
 }
 
+/// IBV_EVENT_*.
+fn code_of(event: Event) -> ibv_event_type {
+    match event {
+        Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
+        Event::AccessViolation => IBV_EVENT_QP_ACCESS_ERR,
+        Event::Fatal => IBV_EVENT_QP_FATAL,
+    }
+}
+
 /// Serves a request, and those that came before it and have waited for it.
 fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>) -> Disposition {
     memory.find_shared_queue(packet);
@@ -446,7 +471,11 @@ impl Memory<'_> {
             access: right,
         };
         let key = self.process().keys.named_record(region.key.0);
-        grant(section, key, claim, region.address, region.length.into()).map_err(|_| AccessError)
+        let (address, length) = (region.address, region.length.into());
+        grant(section, key, claim, address, length).map_err(|_| {
+            why::note_claim(key, claim, address, length);
+            AccessError
+        })
     }
 
     fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
@@ -477,7 +506,11 @@ impl ResponderAccess for Memory<'_> {
     fn supports(&mut self, access: Access) -> bool {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
         // An XRC request must name a queue of the domain, whatever it wants.
-        self.domain().is_some() && record.access.load(Ordering::Relaxed) & right_to(access) != 0
+        let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
+        if allowed & right == 0 {
+            why::note_right(allowed, right);
+        }
+        self.domain().is_some() && allowed & right != 0
     }
 
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
@@ -542,7 +575,14 @@ impl ResponderAccess for Memory<'_> {
             false => grant(&section, key, claim, region.address, region.length.into()),
         }
         .map(drop)
-        .map_err(|_| AccessError)
+        .map_err(|_| {
+            let (address, length) = match flush.region {
+                true => (key.iova.load(Ordering::Relaxed), 0),
+                false => (region.address, region.length.into()),
+            };
+            why::note_claim(key, claim, address, length);
+            AccessError
+        })
     }
 
     fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken {
@@ -567,17 +607,17 @@ impl ResponderAccess for Memory<'_> {
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
         let receive = self.hand.receive.as_ref().ok_or(LocalError)?;
         let section = self.process().own_marks.enter(0);
-        let runs = Runs::resolve(
-            &section,
-            self.process(),
-            self.receive_domain(),
-            receive.sges.as_slice(),
-            IBV_ACCESS_LOCAL_WRITE,
-        )
-        .map_err(|_| LocalError)?;
+        let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
+        let unusable = || {
+            why::note_buffers(self.process(), domain, sges);
+            LocalError
+        };
+        let access = IBV_ACCESS_LOCAL_WRITE;
+        let runs = Runs::resolve(&section, self.process(), domain, sges, access)
+            .map_err(|_| unusable())?;
         // SAFETY: `bytes` is readable for its length; what is beyond the buffers is not stored.
         unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
-            .map_err(|_| LocalError)
+            .map_err(|_| unusable())
     }
 
     fn invalidate(&mut self, key: RKey) -> Result<(), InvalidateError> {
@@ -594,6 +634,16 @@ impl ResponderAccess for Memory<'_> {
         };
         self.note_used();
         let status = status_of(completion.status);
+        if completion.status != Status::Success {
+            let why = refusal::noted().unwrap_or_else(|| {
+                let room = receive.sges.length();
+                format!("the message does not fit the receive's {room} bytes, or breaks a rule")
+            });
+            let (wr_id, status) = (receive.wr_id, status_name(status));
+            refusal::note(format_args!(
+                "receive wr_id {wr_id:#x} ends with {status}: {why}"
+            ));
+        }
         let mut wc = ibv_wc {
             wr_id: receive.wr_id,
             status,

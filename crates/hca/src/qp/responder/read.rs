@@ -1,12 +1,14 @@
 //! RDMA reads whose bytes go through the channel of answers.
 
 use super::failure::Failure;
+use super::why;
 use super::{Call, Progress};
 use crate::errno::Errno;
 use crate::memory::place::{Piece, Place};
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::message::{Answer, Nak, Remote};
+use crate::refusal;
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
@@ -44,7 +46,7 @@ impl<'a> Call<'a> {
                 serving
                     .answers
                     .try_push(&answers, header, length as usize, load)
-                    .map_err(|_| Failure::fatal(Nak::RemoteOperation))?;
+                    .map_err(|_| why::unmapped())?;
             }
             serving.read_progress = offset + length;
             if serving.read_progress >= total {
@@ -57,6 +59,9 @@ impl<'a> Call<'a> {
     pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
         let record = self.process.contexts.queue_pair(queue_pair.number);
         if record.rd_atomic.load(Ordering::Relaxed) == 0 {
+            refusal::note(format_args!(
+                "max_dest_rd_atomic of the queue pair is 0, so it answers no reads and atomics: set it with ibv_modify_qp, to RTR"
+            ));
             return Err(Failure::fatal(Nak::InvalidRequest));
         }
         Ok(())

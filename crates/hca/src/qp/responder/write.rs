@@ -1,11 +1,12 @@
 //! RDMA writes whose bytes came through the channel.
 
 use super::failure::Failure;
+use super::why;
 use super::{Call, Delivered};
 use crate::errno::Errno;
 use crate::memory::place::{Piece, Place};
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Nak, Part, Write};
+use crate::qp::message::{Body, Extra, Message, Part, Write};
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use verbena_abi::*;
@@ -78,7 +79,7 @@ impl<'a> Call<'a> {
         };
         let place = self.grant(&section, queue_pair, &write.remote, right, claimed)?;
         self.store(place.part(0, length))
-            .map_err(|_| Failure::fatal(Nak::RemoteOperation))
+            .map_err(|_| why::unmapped())
     }
 
     /// Into our own memory. What lies outside the arena goes through the kernel: the application may have unmapped it.

@@ -39,13 +39,13 @@ impl Qp {
         while let Some(one) = send.unfinished.front()
             && let Stage::Finished(status) = one.stage
         {
-            self.complete_send(send, one, status);
-            send.unfinished.remove_front();
-            send.begun -= 1;
             if status != IBV_WC_SUCCESS {
-                self.fail_after(send, status);
+                self.finish_failed(send, status);
                 break;
             }
+            self.complete_send(send, one, IBV_WC_SUCCESS);
+            send.unfinished.remove_front();
+            send.begun -= 1;
         }
         self.check_drained(send);
         if send.packets.is_some() {
@@ -53,8 +53,15 @@ impl Qp {
         }
     }
 
-    /// After a failed request: the error state for reliable queue pairs, the send queue error state for the others.
-    fn fail_after(&self, send: &mut SendQueue, _status: ibv_wc_status) {
+    /// The oldest request has failed: the error state for reliable queue pairs, the send queue error state for the others.
+    #[cold]
+    fn finish_failed(&self, send: &mut SendQueue, status: ibv_wc_status) {
+        if let Some(one) = send.unfinished.front() {
+            self.tell_failed(send, one, status);
+            self.complete_send(send, one, status);
+        }
+        send.unfinished.remove_front();
+        send.begun -= 1;
         if matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND) {
             self.enter_error(send);
             return;

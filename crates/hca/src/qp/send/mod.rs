@@ -11,6 +11,9 @@ pub(super) mod packets;
 mod post;
 mod progress;
 mod request;
+mod why;
+
+pub(in crate::qp) use why::status_name;
 
 pub use post::Poster;
 pub use request::{Advance, Bind, SendRequest, Unfinished};

@@ -1,11 +1,15 @@
 //! Posting: what is allowed, and the short way of a request that can be executed at once.
 
 use super::request::{Advance, SendRequest};
+use super::why::opcode_name;
 use super::{Pause, SendQueue, is_answered};
 use crate::errno::{Errno, Result};
 use crate::lock::Guard;
 use crate::qp::Qp;
+use crate::qp::check;
 use crate::qp::requester::Outcome;
+use crate::qp::transition::state_name;
+use crate::refused;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -46,11 +50,11 @@ impl Poster<'_> {
             self.queue_pair.state(),
             IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR
         ) {
-            return Err(Errno::EINVAL);
+            return Err(not_ready(self.queue_pair.state()));
         }
         let used = self.send.posted - self.send.retired.position();
         if used + requests as u64 > self.send.capacity {
-            return Err(Errno::ENOMEM);
+            return Err(full(self.send.capacity));
         }
         Ok(())
     }
@@ -84,10 +88,10 @@ impl Qp {
         self.check_request(request)?;
         let state = self.state();
         if matches!(state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
-            return Err(Errno::EINVAL);
+            return Err(not_ready(state));
         }
         if send.posted - send.retired.position() >= send.capacity {
-            return Err(Errno::ENOMEM);
+            return Err(full(send.capacity));
         }
         let index = send.posted;
         send.posted += 1;
@@ -156,7 +160,12 @@ impl Qp {
 
     fn check_request(&self, request: &SendRequest<'_>) -> Result<()> {
         if request.sges.len() > self.cap.max_send_sge.max(1) as usize {
-            return Err(Errno::EINVAL);
+            let allowed = self.cap.max_send_sge.max(1);
+            return Err(check::too_many_buffers(
+                "max_send_sge",
+                request.sges.len(),
+                allowed,
+            ));
         }
         let reliable = matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND);
         let allowed = match request.opcode {
@@ -179,8 +188,65 @@ impl Qp {
             || (self.kind == IBV_QPT_UD && request.address.is_none())
             || (request.opcode == IBV_WR_BIND_MW && request.bind.is_none())
         {
-            return Err(Errno::EINVAL);
+            return Err(self.refusal_of(request, allowed, inline_length));
         }
         Ok(())
     }
+
+    /// Which of the conditions of [`Qp::check_request`] a request does not meet.
+    #[cold]
+    #[inline(never)]
+    fn refusal_of(&self, request: &SendRequest<'_>, allowed: bool, inline_length: u64) -> Errno {
+        let opcode = opcode_name(request.opcode);
+        let most = self.cap.max_inline_data;
+        if !allowed {
+            return refused!(
+                EINVAL,
+                "opcode is {opcode} ({}), which a queue pair of type {} does not do",
+                request.opcode,
+                self.kind
+            );
+        }
+        if inline_length > u64::from(most) {
+            return refused!(
+                EINVAL,
+                "IBV_SEND_INLINE with {inline_length} bytes, and the queue pair was made for {most} (cap.max_inline_data)"
+            );
+        }
+        if self.kind == IBV_QPT_UD && request.address.is_none() {
+            return refused!(
+                EINVAL,
+                "wr.ud.ah is NULL: give the address handle of the destination"
+            );
+        }
+        if request.opcode == IBV_WR_BIND_MW && request.bind.is_none() {
+            return refused!(EINVAL, "bind_mw.mw is NULL: give the window to bind");
+        }
+        refused!(
+            EINVAL,
+            "IBV_SEND_INLINE with {opcode}, whose buffers are written: leave the flag away"
+        )
+    }
+}
+
+/// The refusal of a request in a state that takes none.
+#[cold]
+#[inline(never)]
+fn not_ready(state: ibv_qp_state) -> Errno {
+    refused!(
+        EINVAL,
+        "the queue pair is in {}: ibv_modify_qp takes it to RTS, where requests can be posted",
+        state_name(state)
+    )
+}
+
+/// The refusal of a request for which there is no room.
+#[cold]
+#[inline(never)]
+fn full(capacity: u64) -> Errno {
+    refused!(
+        ENOMEM,
+        "{capacity} requests are posted and not polled, as many as the queue pair was made for (cap.max_send_wr): poll a \
+         completion of one of them or of a later one first"
+    )
 }

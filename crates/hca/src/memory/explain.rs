@@ -1,0 +1,128 @@
+//! Why a claim to memory is refused, in words: the checks of [`place`](super::place) once more, with what each found.
+//! For who wants to know ([`crate::refusal`]); nothing else comes here.
+
+use crate::memory::place::Claim;
+use crate::shm::context_table::KeyRecord;
+use std::fmt;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use verbena_abi::*;
+
+/// Access flags by their names.
+#[derive(Clone, Copy)]
+pub(crate) struct Access(u32);
+
+pub(crate) fn access_names(access: u32) -> Access {
+    Access(access)
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(u32, &str); 11] = [
+            (IBV_ACCESS_LOCAL_WRITE, "LOCAL_WRITE"),
+            (IBV_ACCESS_REMOTE_WRITE, "REMOTE_WRITE"),
+            (IBV_ACCESS_REMOTE_READ, "REMOTE_READ"),
+            (IBV_ACCESS_REMOTE_ATOMIC, "REMOTE_ATOMIC"),
+            (IBV_ACCESS_MW_BIND, "MW_BIND"),
+            (IBV_ACCESS_ZERO_BASED, "ZERO_BASED"),
+            (IBV_ACCESS_ON_DEMAND, "ON_DEMAND"),
+            (IBV_ACCESS_HUGETLB, "HUGETLB"),
+            (IBV_ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL"),
+            (IBV_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"),
+            (IBV_ACCESS_RELAXED_ORDERING, "RELAXED_ORDERING"),
+        ];
+        let mut parts: Vec<String> = NAMES
+            .iter()
+            .filter(|(bit, _)| self.0 & bit != 0)
+            .map(|(_, name)| format!("IBV_ACCESS_{name}"))
+            .collect();
+        let nameless = NAMES.iter().fold(self.0, |rest, (bit, _)| rest & !bit);
+        if nameless != 0 {
+            parts.push(format!("{nameless:#x}"));
+        }
+        match parts.is_empty() {
+            true => f.write_str("0 (reading by its owner only)"),
+            false => f.write_str(&parts.join("|")),
+        }
+    }
+}
+
+/// A range by its ends and its length.
+#[derive(Clone, Copy)]
+pub(crate) struct Range(u64, u64);
+
+pub(crate) fn range_name(address: u64, length: u64) -> Range {
+    Range(address, length)
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range(from, length) = *self;
+        write!(
+            f,
+            "[{from:#x}, {:#x}), {length} bytes",
+            from.wrapping_add(length)
+        )
+    }
+}
+
+/// Which check refuses a claim to `[address, address + length)`, and what would pass it; None if none does now.
+#[cold]
+pub(crate) fn explain(
+    name: &str,
+    record: &KeyRecord,
+    claim: Claim,
+    address: u64,
+    length: u64,
+) -> Option<String> {
+    let key = claim.key;
+    if key == 0 || record.key.load(SeqCst) != key {
+        return Some(format!(
+            "{name} {key:#x} is not valid: no region or window has it, or not any more (deregistered, registered anew, \
+             invalidated, bound anew); give {name} as the mr or mw has it now"
+        ));
+    }
+    if record.pd.load(Relaxed) != claim.pd {
+        return Some(format!(
+            "{name} {key:#x} is of another protection domain than the queue pair: make both in one"
+        ));
+    }
+    let bound = record.queue_pair.load(Relaxed);
+    if bound != 0 && bound != claim.queue_pair {
+        return Some(format!(
+            "{name} {key:#x} is of a type 2 window that was bound through queue pair {bound:#x}: it can be used through \
+             that one only, not through {:#x}",
+            claim.queue_pair
+        ));
+    }
+    let access = record.access.load(Relaxed);
+    let missing = claim.access & !access;
+    if missing != 0 {
+        let (access, missing) = (access_names(access), access_names(missing));
+        return Some(format!(
+            "{name} {key:#x} allows {access}, and {missing} is needed: register or bind the memory with it"
+        ));
+    }
+    let (start, whole) = (record.iova.load(Relaxed), record.length.load(Relaxed));
+    let from = address.checked_sub(start);
+    let to = from.and_then(|from| from.checked_add(length));
+    to.is_none_or(|to| to > whole).then(|| {
+        format!(
+            "{name} {key:#x} stands for {}, and {} are asked for: keep inside",
+            range_name(start, whole),
+            range_name(address, length)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_their_names_and_unknown_ones_their_numbers() {
+        let flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | 1 << 15;
+        let names = "IBV_ACCESS_LOCAL_WRITE|IBV_ACCESS_REMOTE_READ|0x8000";
+        assert_eq!(access_names(flags).to_string(), names);
+        assert!(access_names(0).to_string().starts_with("0 "));
+    }
+}

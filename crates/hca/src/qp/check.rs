@@ -1,0 +1,262 @@
+//! What a queue pair may be made of and set to, and what may be posted to it: each check with its refusal.
+
+use super::QpInit;
+use crate::ah;
+use crate::device;
+use crate::errno::{Errno, Result};
+use crate::link;
+use crate::receive::MAX_SGE;
+use crate::refused;
+use std::ffi::c_int;
+use std::fmt;
+use verbena_abi::*;
+
+/// The sizes that a queue pair gets.
+///
+/// # Errors
+/// EINVAL for what contradicts itself or exceeds the device; EOPNOTSUPP for types that the device lacks.
+pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
+    let mut cap = init.cap;
+    let kind = init.kind;
+    let sends = kind != IBV_QPT_XRC_RECV;
+    let receives = !matches!(kind, IBV_QPT_XRC_RECV | IBV_QPT_XRC_SEND);
+    match kind {
+        IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_UD | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV => (),
+        _ => {
+            return Err(refused!(
+                EOPNOTSUPP,
+                "qp_type is {kind}: the device has IBV_QPT_RC, UC, UD, XRC_SEND and XRC_RECV"
+            ));
+        }
+    }
+    given("pd", kind, init.pd.is_some() || !sends)?;
+    given("send_cq", kind, init.send_cq.is_some() || !sends)?;
+    given("recv_cq", kind, init.recv_cq.is_some() || !receives)?;
+    given(
+        "xrcd",
+        kind,
+        init.xrcd.is_some() || kind != IBV_QPT_XRC_RECV,
+    )?;
+    if let Some(srq) = &init.srq {
+        if srq.xrc().is_some() {
+            return Err(refused!(
+                EINVAL,
+                "srq is of type IBV_SRQT_XRC, which XRC senders name by number: give a basic one"
+            ));
+        }
+        if !receives {
+            return Err(refused!(
+                EINVAL,
+                "srq is given, and a queue pair of type {kind} takes no receives"
+            ));
+        }
+    }
+    if !sends {
+        (cap.max_send_wr, cap.max_send_sge, cap.max_inline_data) = (0, 0, 0);
+    }
+    if !receives || init.srq.is_some() {
+        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+    }
+    let (most, of) = (device::MAX_QP_WR, "max_qp_wr of ibv_query_device");
+    at_most("cap.max_send_wr", cap.max_send_wr, most, of)?;
+    at_most("cap.max_recv_wr", cap.max_recv_wr, most, of)?;
+    let of = "max_sge of ibv_query_device";
+    at_most("cap.max_send_sge", cap.max_send_sge, MAX_SGE, of)?;
+    at_most("cap.max_recv_sge", cap.max_recv_sge, MAX_SGE, of)?;
+    let (given, most) = (cap.max_inline_data, device::MAX_INLINE);
+    at_most("cap.max_inline_data", given, most, "as the device has it")?;
+    Ok(cap)
+}
+
+fn given(name: &str, kind: ibv_qp_type, is_there: bool) -> Result<()> {
+    match is_there {
+        true => Ok(()),
+        false => Err(refused!(
+            EINVAL,
+            "{name} is NULL, and a queue pair of type {kind} needs one"
+        )),
+    }
+}
+
+fn at_most<T: PartialOrd + fmt::Display>(name: &str, given: T, most: T, of: &str) -> Result<()> {
+    if given <= most {
+        return Ok(());
+    }
+    Err(refused!(
+        EINVAL,
+        "{name} is {given}, and at most {most} are allowed ({of}): ask for less"
+    ))
+}
+
+/// Whether what is said of ports agrees: each is one of the device's, an address vector is of the queue pair's own (as
+/// Linux checks it: `modify_qp` of `uverbs_cmd.c`), the MTU is one that it has, and groups stay where they were joined.
+pub(super) fn port(
+    old: &ibv_qp_attr,
+    new: &ibv_qp_attr,
+    mask: c_int,
+    joined: impl FnOnce() -> Option<u8>,
+) -> Result<()> {
+    let has = |bit| mask & bit != 0;
+    let port = match has(IBV_QP_PORT) {
+        true => new.port_num,
+        false => old.port_num,
+    };
+    if has(IBV_QP_PORT) {
+        of_device("port_num", port)?;
+    }
+    if has(IBV_QP_AV) && new.ah_attr.port_num != port {
+        let other = new.ah_attr.port_num;
+        return Err(refused!(
+            EINVAL,
+            "ah_attr.port_num is {other}, and the queue pair is at port {port}"
+        ));
+    }
+    if has(IBV_QP_ALT_PATH) {
+        let alternate = new.alt_port_num;
+        of_device("alt_port_num", alternate)?;
+        if new.alt_ah_attr.port_num != alternate {
+            let other = new.alt_ah_attr.port_num;
+            return Err(refused!(
+                EINVAL,
+                "alt_ah_attr.port_num is {other}, and alt_port_num is {alternate}"
+            ));
+        }
+    }
+    let most = device::active_mtu(port);
+    if has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=most).contains(&new.path_mtu) {
+        return Err(refused!(
+            EINVAL,
+            "path_mtu is {} (an enum ibv_mtu): port {port} has IBV_MTU_256 ({IBV_MTU_256}) to {} bytes ({most}), \
+             active_mtu of ibv_query_port",
+            new.path_mtu,
+            device::mtu_bytes(port)
+        ));
+    }
+    if has(IBV_QP_PORT)
+        && let Some(joined) = joined().filter(|joined| *joined != port)
+    {
+        return Err(refused!(
+            EINVAL,
+            "port_num is {port}, and the queue pair is attached to groups at port {joined}: ibv_detach_mcast first"
+        ));
+    }
+    Ok(())
+}
+
+fn of_device(name: &str, port: u8) -> Result<()> {
+    match link::has_port(port.into()) {
+        true => Ok(()),
+        false => Err(refused!(
+            EINVAL,
+            "{name} is {port}, and the device has {} (phys_port_cnt), counted from 1",
+            link::ports()
+        )),
+    }
+}
+
+/// Whether numbers are in their ranges, and the address leads somewhere.
+pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
+    /// Fields of 5 and of 3 bits.
+    const FIVE_BITS: u8 = 31;
+    const THREE_BITS: u8 = 7;
+    let has = |bit| mask & bit != 0;
+    let byte = |bit, name, given: u8, most, of| match has(bit) {
+        true => at_most(name, given, most, of),
+        false => Ok(()),
+    };
+    if has(IBV_QP_PKEY_INDEX) {
+        let most = device::PKEYS as u16 - 1;
+        at_most(
+            "pkey_index",
+            new.pkey_index,
+            most,
+            "pkey_tbl_len of ibv_query_port less 1",
+        )?;
+    }
+    let (most, of) = (
+        device::MAX_RD_ATOMIC,
+        "max_qp_rd_atom and max_qp_init_rd_atom of ibv_query_device",
+    );
+    byte(
+        IBV_QP_MAX_QP_RD_ATOMIC,
+        "max_rd_atomic",
+        new.max_rd_atomic,
+        most,
+        of,
+    )?;
+    byte(
+        IBV_QP_MAX_DEST_RD_ATOMIC,
+        "max_dest_rd_atomic",
+        new.max_dest_rd_atomic,
+        most,
+        of,
+    )?;
+    let of = "5 bits; 4.096 us times 2 to that power";
+    byte(IBV_QP_TIMEOUT, "timeout", new.timeout, FIVE_BITS, of)?;
+    byte(
+        IBV_QP_RETRY_CNT,
+        "retry_cnt",
+        new.retry_cnt,
+        THREE_BITS,
+        "3 bits",
+    )?;
+    byte(
+        IBV_QP_RNR_RETRY,
+        "rnr_retry",
+        new.rnr_retry,
+        THREE_BITS,
+        "3 bits; 7 is for ever",
+    )?;
+    byte(
+        IBV_QP_MIN_RNR_TIMER,
+        "min_rnr_timer",
+        new.min_rnr_timer,
+        FIVE_BITS,
+        "5 bits, a code",
+    )?;
+    match has(IBV_QP_AV) {
+        true => ah::check(&new.ah_attr),
+        false => Ok(()),
+    }
+}
+
+/// The refusal of a GID that names no group.
+#[cold]
+#[inline(never)]
+pub(super) fn no_group() -> Errno {
+    refused!(
+        EINVAL,
+        "the GID is no multicast GID: it begins with ff, or over RoCE is the mapped IPv4 address of a group"
+    )
+}
+
+/// The refusal of a receive request where there is no queue for it.
+#[cold]
+#[inline(never)]
+pub(super) fn no_receive_queue() -> Errno {
+    refused!(
+        EINVAL,
+        "the queue pair takes its receives from a shared receive queue, or sends only: post to the former with \
+         ibv_post_srq_recv"
+    )
+}
+
+/// The refusal of a receive request in RESET.
+#[cold]
+#[inline(never)]
+pub(super) fn reset() -> Errno {
+    refused!(
+        EINVAL,
+        "the queue pair is in RESET: ibv_modify_qp takes it to INIT, where receives can be posted"
+    )
+}
+
+/// The refusal of a list of buffers.
+#[cold]
+#[inline(never)]
+pub(super) fn too_many_buffers(limit: &str, given: usize, allowed: u32) -> Errno {
+    refused!(
+        EINVAL,
+        "num_sge is {given}, and the queue pair was made for {allowed} (cap.{limit})"
+    )
+}

@@ -1,0 +1,108 @@
+//! Why a request is refused by the responder, in words: noted where the check is, told when the queue pair fails. For who
+//! wants to know ([`crate::refusal`]); nothing else comes here.
+
+use super::Call;
+use super::failure::Failure;
+use crate::memory::explain::{access_names, explain};
+use crate::memory::place::Claim;
+use crate::process::Process;
+use crate::qp::message::Nak;
+use crate::qp::send::status_name;
+use crate::refusal;
+use crate::shm::context_table::KeyRecord;
+use verbena_abi::*;
+
+/// Notes that the queue pair does not allow an operation.
+#[cold]
+pub(super) fn note_right(allowed: u32, right: u32) {
+    refusal::note(format_args!(
+        "qp_access_flags of the queue pair are {}, and {} is needed: set it with ibv_modify_qp",
+        access_names(allowed),
+        access_names(right)
+    ));
+}
+
+/// Notes which check of a key does not grant a range.
+#[cold]
+pub(super) fn note_claim(record: &KeyRecord, claim: Claim, address: u64, length: u64) {
+    if refusal::is_told() {
+        let why = explain("rkey", record, claim, address, length);
+        let gone = || "the rkey was valid no more when it was looked at, or moved".to_owned();
+        refusal::note(format_args!("{}", why.unwrap_or_else(gone)));
+    }
+}
+
+/// Notes which buffer of a receive a message cannot be put into.
+#[cold]
+pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
+    if !refusal::is_told() {
+        return;
+    }
+    let found = sges.iter().enumerate().find_map(|(place, sge)| {
+        let claim = Claim {
+            key: sge.lkey,
+            pd,
+            queue_pair: 0,
+            access: IBV_ACCESS_LOCAL_WRITE,
+        };
+        let record = process.keys.record(sge.lkey);
+        let why = explain("lkey", record, claim, sge.addr, sge.length.into())?;
+        (sge.length > 0).then(|| format!("sg_list[{place}] of the receive: {why}"))
+    });
+    let unmapped = || {
+        "each lkey of the receive allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
+            .to_owned()
+    };
+    refusal::note(format_args!("{}", found.unwrap_or_else(unmapped)));
+}
+
+/// Notes that a message is longer than the receive that it took.
+#[cold]
+pub(super) fn note_length(message: u64, room: u64) {
+    refusal::note(format_args!(
+        "the message is of {message} bytes, and the receive's buffers are of {room}: post longer ones"
+    ));
+}
+
+/// An event by its name.
+pub(super) fn event_name(event: ibv_event_type) -> &'static str {
+    match event {
+        IBV_EVENT_QP_REQ_ERR => "IBV_EVENT_QP_REQ_ERR",
+        IBV_EVENT_QP_ACCESS_ERR => "IBV_EVENT_QP_ACCESS_ERR",
+        _ => "IBV_EVENT_QP_FATAL",
+    }
+}
+
+impl Call<'_> {
+    /// Tells of a request that is refused for good, before the program can see what follows from it.
+    #[cold]
+    pub(super) fn tell_refused(&self, failure: &Failure, ends: bool) {
+        let why = refusal::noted();
+        let Some(event) = failure.event.filter(|_| refusal::is_told()) else {
+            return;
+        };
+        let (own, other) = (self.route.destination.number, self.route.source.number);
+        let why = why.unwrap_or_else(|| "the request breaks a rule of its transport".to_owned());
+        let outcome = match (failure.receive, ends) {
+            (Some((wr_id, status)), _) => format!(
+                "receive wr_id {wr_id:#x} ends with {}, {}",
+                status_name(status),
+                event_name(event)
+            ),
+            (None, true) => event_name(event).to_owned(),
+            (None, false) => "dropped, as the queue pair is unreliable".to_owned(),
+        };
+        refusal::tell(format_args!(
+            "queue pair {own:#x}: request of queue pair {other:#x}: {outcome}: {why}"
+        ));
+    }
+}
+
+/// The failure of a request whose key allows it, when the owner of the memory has unmapped it.
+#[cold]
+pub(super) fn unmapped() -> Failure {
+    refusal::note(format_args!(
+        "the rkey allows it, and the memory is not mapped any more: deregister before munmap"
+    ));
+    Failure::fatal(Nak::RemoteOperation)
+}

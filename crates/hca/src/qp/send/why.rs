@@ -1,0 +1,250 @@
+//! Why a send request has failed, in words: which check refused it, looked at once more when it completes. For who wants
+//! to know ([`crate::refusal`]); nothing else comes here.
+
+use super::SendQueue;
+use super::request::{SendRequest, Unfinished};
+use crate::device;
+use crate::memory::explain::{access_names, explain, range_name};
+use crate::memory::place::Claim;
+use crate::qp::Qp;
+use crate::qp::flush::Flush;
+use crate::refusal;
+use crate::shm::context_table::QpRecord;
+use std::sync::atomic::Ordering::Relaxed;
+use verbena_abi::*;
+
+impl Qp {
+    /// Tells of a failed request, before the program can see its completion.
+    #[cold]
+    pub(super) fn tell_failed(&self, send: &SendQueue, one: &Unfinished, status: ibv_wc_status) {
+        if !refusal::is_told() {
+            return;
+        }
+        let request = one.request();
+        let why = match status {
+            IBV_WC_LOC_LEN_ERR => self.too_long(send, &request),
+            IBV_WC_LOC_PROT_ERR => self.unusable_buffers(&request),
+            IBV_WC_LOC_QP_OP_ERR => self.not_possible(send, &request),
+            IBV_WC_MW_BIND_ERR => refusal::noted().unwrap_or_else(|| {
+                format!(
+                    "the window or rkey {:#x} is none of the queue pair's protection domain",
+                    request.immediate
+                )
+            }),
+            IBV_WC_RETRY_EXC_ERR => nobody_answers(send),
+            IBV_WC_RNR_RETRY_EXC_ERR => format!(
+                "queue pair {:#x} had no receive posted, {} times after the first (rnr_retry): post receives before the \
+                 sender sends, or set rnr_retry to 7, for ever",
+                send.destination, send.rnr_retry
+            ),
+            IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_OP_ERR => {
+                self.refused_by_peer(send, &request)
+            }
+            _ => "see ibv_poll_cq(3)".to_owned(),
+        };
+        refusal::tell(format_args!(
+            "queue pair {:#x}: {} wr_id {:#x}: {}: {why}",
+            self.number,
+            opcode_name(request.opcode),
+            request.wr_id,
+            status_name(status)
+        ));
+    }
+
+    fn too_long(&self, send: &SendQueue, request: &SendRequest<'_>) -> String {
+        let length = request.length();
+        if word_of(request.opcode) && length < 8 {
+            return format!("the buffers are of {length} bytes, and an atomic needs 8");
+        }
+        let (most, of) = match self.kind {
+            IBV_QPT_UD => (
+                device::mtu_bytes(send.port),
+                "active_mtu, as a datagram is one packet",
+            ),
+            _ => (device::MAX_MESSAGE, "max_msg_sz"),
+        };
+        format!(
+            "the buffers are of {length} bytes, and at most {most} go ({of} of ibv_query_port): send less at a time"
+        )
+    }
+
+    /// Which of the buffers is none, by its key. A key that is right names memory that has gone.
+    fn unusable_buffers(&self, request: &SendRequest<'_>) -> String {
+        let access = match request.opcode {
+            IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                IBV_ACCESS_LOCAL_WRITE
+            }
+            _ => 0,
+        };
+        let found = request.sges.iter().enumerate().find_map(|(place, sge)| {
+            let claim = Claim {
+                key: sge.lkey,
+                pd: self.pd_number(),
+                queue_pair: 0,
+                access,
+            };
+            let record = self.process.keys.record(sge.lkey);
+            (sge.length > 0)
+                .then(|| explain("lkey", record, claim, sge.addr, sge.length.into()))
+                .flatten()
+                .map(|why| format!("sg_list[{place}]: {why}"))
+        });
+        found.unwrap_or_else(|| {
+            "each lkey of sg_list allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
+                .to_owned()
+        })
+    }
+
+    fn not_possible(&self, send: &SendQueue, request: &SendRequest<'_>) -> String {
+        if let Some(address) = request.address {
+            let port = address.attributes().port_num;
+            if port != send.port {
+                return format!(
+                    "the address handle is of port {port}, and the queue pair at port {}: make one of its port",
+                    send.port
+                );
+            }
+        }
+        match send.max_rd_atomic {
+            0 => "max_rd_atomic of the queue pair is 0, so it reads nothing and does no atomics: set it with ibv_modify_qp, \
+                  to RTS"
+                .to_owned(),
+            _ => format!("a queue pair of type {} does not do it now", self.kind),
+        }
+    }
+
+    /// What the responder found, where its adapter can be looked at from here. That of another host only says so itself.
+    fn refused_by_peer(&self, send: &SendQueue, request: &SendRequest<'_>) -> String {
+        let (key, length) = (request.rkey, self.length_there(request));
+        let asked = format!(
+            "the responder, queue pair {:#x}, refused rkey {key:#x} and {}",
+            send.destination,
+            range_name(request.remote_address, length)
+        );
+        let Some(right) = right_of(request) else {
+            return format!(
+                "the responder, queue pair {:#x}, refused a message of {length} bytes: longer than the receive's buffers, or \
+                 these are not its own; its process says which, with VERBENA_LOG=info",
+                send.destination
+            );
+        };
+        let Some(channel) = &send.channel else {
+            return format!("{asked}; its process says why, with VERBENA_LOG=info");
+        };
+        let contexts = &channel.peer.contexts;
+        let responder: &QpRecord = contexts.queue_pair(send.destination);
+        let allowed = responder.access.load(Relaxed);
+        if request.opcode != IBV_WR_FLUSH && allowed & right == 0 {
+            return format!(
+                "{asked}: its qp_access_flags are {}, and {} is needed: set it with ibv_modify_qp there",
+                access_names(allowed),
+                access_names(right)
+            );
+        }
+        if responder.rd_atomic.load(Relaxed) == 0 && super::is_answered(request.opcode) {
+            return format!(
+                "{asked}: its max_dest_rd_atomic is 0, so it answers no reads and atomics"
+            );
+        }
+        if word_of(request.opcode) && !request.remote_address.is_multiple_of(8) {
+            return format!("{asked}: the address of an atomic is a multiple of 8");
+        }
+        let claim = Claim {
+            key,
+            pd: responder.pd.load(Relaxed),
+            queue_pair: send.destination,
+            access: right,
+        };
+        let found = explain(
+            "rkey",
+            contexts.key(key),
+            claim,
+            request.remote_address,
+            length,
+        );
+        let found = found.filter(|_| self.kind != IBV_QPT_XRC_SEND);
+        match found {
+            Some(why) => format!(
+                "the responder, queue pair {:#x}, refused it: {why}",
+                send.destination
+            ),
+            None => format!("{asked}; its process says why, with VERBENA_LOG=info"),
+        }
+    }
+
+    fn length_there(&self, request: &SendRequest<'_>) -> u64 {
+        match request.opcode {
+            IBV_WR_FLUSH => Flush::length(request),
+            opcode if word_of(opcode) => 8,
+            _ => request.length(),
+        }
+    }
+}
+
+fn nobody_answers(send: &SendQueue) -> String {
+    format!(
+        "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and retry_cnt {}; it is not there, \
+         its process has ended, it is not in RTR or RTS, or it is connected to another queue pair, port or packet number",
+        send.destination, send.timeout, send.retry_count
+    )
+}
+
+/// Whether a request is of one word of 8 bytes.
+fn word_of(opcode: ibv_wr_opcode) -> bool {
+    matches!(
+        opcode,
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD | IBV_WR_ATOMIC_WRITE
+    )
+}
+
+/// The right that a request needs of the memory that it names at the responder; None if it names none.
+fn right_of(request: &SendRequest<'_>) -> Option<u32> {
+    Some(match request.opcode {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_ATOMIC_WRITE => {
+            IBV_ACCESS_REMOTE_WRITE
+        }
+        IBV_WR_RDMA_READ => IBV_ACCESS_REMOTE_READ,
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => IBV_ACCESS_REMOTE_ATOMIC,
+        IBV_WR_FLUSH => Flush::of(request).access(),
+        _ => return None,
+    })
+}
+
+/// An opcode by its name.
+pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {
+    match opcode {
+        IBV_WR_RDMA_WRITE => "IBV_WR_RDMA_WRITE",
+        IBV_WR_RDMA_WRITE_WITH_IMM => "IBV_WR_RDMA_WRITE_WITH_IMM",
+        IBV_WR_SEND => "IBV_WR_SEND",
+        IBV_WR_SEND_WITH_IMM => "IBV_WR_SEND_WITH_IMM",
+        IBV_WR_RDMA_READ => "IBV_WR_RDMA_READ",
+        IBV_WR_ATOMIC_CMP_AND_SWP => "IBV_WR_ATOMIC_CMP_AND_SWP",
+        IBV_WR_ATOMIC_FETCH_AND_ADD => "IBV_WR_ATOMIC_FETCH_AND_ADD",
+        IBV_WR_LOCAL_INV => "IBV_WR_LOCAL_INV",
+        IBV_WR_BIND_MW => "IBV_WR_BIND_MW",
+        IBV_WR_SEND_WITH_INV => "IBV_WR_SEND_WITH_INV",
+        IBV_WR_TSO => "IBV_WR_TSO",
+        IBV_WR_FLUSH => "IBV_WR_FLUSH",
+        IBV_WR_ATOMIC_WRITE => "IBV_WR_ATOMIC_WRITE",
+        _ => "an opcode that is none",
+    }
+}
+
+/// The status of a failed completion by its name.
+pub(in crate::qp) fn status_name(status: ibv_wc_status) -> &'static str {
+    match status {
+        IBV_WC_LOC_LEN_ERR => "IBV_WC_LOC_LEN_ERR",
+        IBV_WC_LOC_QP_OP_ERR => "IBV_WC_LOC_QP_OP_ERR",
+        IBV_WC_LOC_PROT_ERR => "IBV_WC_LOC_PROT_ERR",
+        IBV_WC_WR_FLUSH_ERR => "IBV_WC_WR_FLUSH_ERR",
+        IBV_WC_MW_BIND_ERR => "IBV_WC_MW_BIND_ERR",
+        IBV_WC_BAD_RESP_ERR => "IBV_WC_BAD_RESP_ERR",
+        IBV_WC_LOC_ACCESS_ERR => "IBV_WC_LOC_ACCESS_ERR",
+        IBV_WC_REM_INV_REQ_ERR => "IBV_WC_REM_INV_REQ_ERR",
+        IBV_WC_REM_ACCESS_ERR => "IBV_WC_REM_ACCESS_ERR",
+        IBV_WC_REM_OP_ERR => "IBV_WC_REM_OP_ERR",
+        IBV_WC_RETRY_EXC_ERR => "IBV_WC_RETRY_EXC_ERR",
+        IBV_WC_RNR_RETRY_EXC_ERR => "IBV_WC_RNR_RETRY_EXC_ERR",
+        _ => "a status that is none",
+    }
+}
