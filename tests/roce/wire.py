@@ -4,7 +4,14 @@ this network namespace and one of another process's, and loses, doubles, damages
 
     wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED MARKED BEHIND
 
-Shares are per mille. Up to BEHIND later frames of the same direction overtake a delayed one.
+Shares are per mille, each drawn for itself, so that one packet may meet several:
+LOST     it never arrives, whatever else was drawn.
+DOUBLED  it arrives twice; if it is delayed too, both come late, one after the other.
+DAMAGED  one bit of the UDP payload (transport headers, data, padding or ICRC) is flipped, in both copies
+         of a doubled packet. Ethernet, IP and UDP headers stay whole, so that it comes to its adapter's port.
+DELAYED  1 to BEHIND later RoCE packets of the same direction pass it, fewer if the cable falls silent.
+MARKED   it says that it met congestion (RFC 3168), if its sender allows that.
+Other frames pass as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +29,10 @@ IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 CLONE_NEWNET = 0x40000000
 LONGEST = 1 << 16
 ROCE = 4791
+IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
+# Where the UDP header begins in an Ethernet frame, after an IP header without options.
+UDP_AT = {IPV4: 34, IPV6: 54}
+UDP_HEADER = 8
 # How long a delayed frame waits if nothing follows it, in seconds.
 PATIENCE = 0.005
 
@@ -45,9 +56,9 @@ def enter(pid: int) -> None:
 def is_roce(frame: bytes) -> bool:
     """Whether it is UDP to port 4791, over IPv4 or IPv6 without options."""
     kind = frame[12:14]
-    if kind == b"\x08\x00":
+    if kind == IPV4:
         return frame[23] == 17 and frame[36:38] == ROCE.to_bytes(2, "big")
-    if kind == b"\x86\xdd":
+    if kind == IPV6:
         return frame[20] == 17 and frame[56:58] == ROCE.to_bytes(2, "big")
     return False
 
@@ -55,7 +66,7 @@ def is_roce(frame: bytes) -> bool:
 def marked_frame(frame: bytes) -> bytes:
     """The frame as a congested switch passes it on (RFC 3168), if it says that it may be marked."""
     mutable = bytearray(frame)
-    if frame[12:14] == b"\x86\xdd":
+    if frame[12:14] == IPV6:
         if frame[15] & 0x30:
             mutable[15] |= 0x30
     elif frame[15] & 3:
@@ -66,6 +77,13 @@ def marked_frame(frame: bytes) -> bytes:
             total = (total & 0xffff) + (total >> 16)
         mutable[24:26] = (total ^ 0xffff).to_bytes(2, "big")
     return bytes(mutable)
+
+
+def udp_payload(frame: bytes) -> range:
+    """Where the payload of a RoCE frame lies, without what Ethernet padded."""
+    udp = UDP_AT[frame[12:14]]
+    length = int.from_bytes(frame[udp + 4:udp + 6], "big")
+    return range(udp + UDP_HEADER, udp + length)
 
 
 class Direction:
@@ -101,13 +119,14 @@ class Direction:
         if marked:
             frame = marked_frame(frame)
         if damaged:
-            at = self.chance.randrange(42, len(frame))
+            at = self.chance.choice(udp_payload(frame))
             frame = frame[:at] + bytes([frame[at] ^ 1 << self.chance.randrange(8)]) + frame[at + 1:]
-        if delayed:
-            self.waiting.append([frame, self.chance.randrange(1, self.behind + 1)])
-        elif not lost:
-            self.put(frame)
-            if doubled:
+        copies = 0 if lost else 2 if doubled else 1
+        passing = self.chance.randrange(1, self.behind + 1) if delayed else 0
+        for _ in range(copies):
+            if delayed:
+                self.waiting.append([frame, passing])
+            else:
                 self.put(frame)
         for one in self.waiting:
             one[1] -= 1
