@@ -35,6 +35,9 @@ UDPONG_PORT = 7174
 # (it counts itself as polling and never takes that back).
 UDPONG_BURST = 300
 
+# Where a program lies that hosts use, too.
+ROCE = Path(__file__).resolve().parents[1] / "roce"
+
 # Server and client of each example program.
 EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "rping": (["rping", "-s", "-a", HERE, "-C", "20", "-v", "-V"],
@@ -76,7 +79,7 @@ def cases() -> list[Case]:
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
     return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),
-            Case("the server is killed", "", killed)]
+            Case("the server is killed", "", killed), Case("an idle client is killed", "", idle_killed)]
 
 
 def listens(place: Place) -> bool:
@@ -203,3 +206,22 @@ def killed(place: Place) -> Outcome:
     if not any(word in ended.output for word in ("DISCONNECT", "cq completion failed status 12")):
         return failed("was not told of the end", ended.evidence())
     return passed()
+
+
+def idle_killed(place: Place) -> Outcome:
+    """A server that asks nothing of its client is told that it was killed."""
+    try:
+        tool = c_program.compile_program(ROCE / "idle.c", ("-lrdmacm",))
+    except c_program.DoesNotCompile as words:
+        return failed("does not compile", str(words))
+    serving, is_ready = start_server(place, run(tool, "serve", HERE), lambda _process: listens(place))
+    if not is_ready:
+        return failed("never listened", serving.finish(time.monotonic()).evidence())
+    asking = place.start("client", run(tool, "wait", HERE))
+    deadline = time.monotonic() + SECONDS
+    while "ESTABLISHED" not in serving.output() and serving.running and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    asking.finish(time.monotonic())
+    ended = serving.finish(deadline)
+    sweep(place)
+    return passed() if ended.succeeded else failed("was not told", ended.evidence())

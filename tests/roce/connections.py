@@ -47,6 +47,12 @@ LOSSY = ["rping -V", "ucmatose -c 20"] + (["rstream", "riostream"] if WHOLE else
 LOSS = "5 % lost"
 SEEDS = range(1, 11) if WHOLE else range(1, 2)
 
+# Who is left on the host of a process that is killed, where he listens: one with a connection manager, one without.
+LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
+    "rping": (["rping", "-s", "-a", "{}"], lambda host: listens(host)),
+    "ibv_rc_pingpong": (["ibv_rc_pingpong", "-g", "1"], Host.listens),
+}
+
 # What communication management calls its messages, as tshark numbers them.
 CONNECTION = {0x10, 0x13, 0x14, 0x15, 0x16}
 SERVICE = {0x17, 0x18}
@@ -80,6 +86,8 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         Case("a server that is killed", "", on_hosts(killed)),
         Case("a client that is killed", "", on_hosts(client_killed)),
         Case("an idle peer that is killed", "", on_hosts(partial(idle, "wait"))),
+        *[Case("an idle peer that is killed", f"{name} is left", on_hosts(partial(bequeathed, *left)))
+          for name, left in LEFT.items()],
         Case("a peer that ends without a word", "", on_hosts(partial(idle, "leave"))),
         Case("what tshark sees of connections", "", on_hosts(decoded)),
     ]
@@ -303,6 +311,20 @@ def idle(manner: str, hosts: Hosts) -> Outcome:
         asking.finish(time.monotonic())
     ended = serving.finish(deadline)
     return passed() if ended.succeeded else failed("was not told", ended.evidence())
+
+
+def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
+    """Somebody else of its host speaks for a process that is killed."""
+    second = hosts.members[1]
+    command = [word.format(second.address) for word in left]
+    staying = hosts.start(second, "left", second.on_adapter(*command))
+    deadline = time.monotonic() + SECONDS
+    while staying.running and not is_left(second) and time.monotonic() < deadline:
+        wait_for_any([staying], time.monotonic() + 0.005)
+    outcome = idle("wait", hosts)
+    still = staying.running
+    ended = staying.finish(time.monotonic())
+    return outcome if still else failed("nobody was left", ended.evidence())
 
 
 def decoded(hosts: Hosts) -> Outcome:

@@ -47,7 +47,11 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
             for letter in service.letterbox.take() {
                 state.take_letter(letter);
             }
+            if service.letterbox.was_asked() {
+                state.execute_wills();
+            }
         }
+        Source::Wills => state.will_was_closed(),
     }
     Ok(())
 }
@@ -313,6 +317,11 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             identifier.stage = Stage::Over;
             let status = message.status as i32;
             raise_connection(state, number, EventKind::Rejected, message, status);
+        }
+        // It was about to be connected when it ended.
+        (Kind::Rej, Stage::Established) if !identifier.space.is_datagram() => {
+            identifier.stage = Stage::Disconnected;
+            state.raise(number, Event::plain(EventKind::Disconnected, 0));
         }
         (Kind::Dreq, stage) if stage.is_connected() => {
             identifier.stage = Stage::Disconnected;

@@ -1,6 +1,7 @@
 //! Peers' hosts are probed. A process that is killed tells nobody, and one that only waits for it would wait for ever; a
 //! kernel would disconnect for it. What can be seen from here is that its host has no RoCE port any more, that is, that it
-//! was the last process there on the adapter.
+//! was the last process there on the adapter. If it was not, whoever takes the question speaks for it
+//! ([`crate::executor`]), if nobody has done so yet.
 
 use crate::alarm::Alarm;
 use crate::correspondence::Due;

@@ -43,7 +43,13 @@ pub struct Letter {
 }
 
 /// Who is told of what has come.
-pub type Agent = fn(Letter);
+#[derive(Clone, Copy, Debug)]
+pub struct Agent {
+    /// A datagram has come.
+    pub letter: fn(Letter),
+    /// Another host has asked whether there is a RoCE port here ([`Process::probe_port`]).
+    pub question: fn(),
+}
 
 static AGENT: OnceLock<Agent> = OnceLock::new();
 
@@ -145,6 +151,13 @@ impl Process {
         }
     }
 
+    /// An empty datagram.
+    pub(super) fn take_question(&self) {
+        if let Some(agent) = AGENT.get() {
+            (agent.question)();
+        }
+    }
+
     /// A packet for queue pair 1.
     pub(super) fn take_management(&self, arrival: &Arrival<'_>) {
         let headers = &arrival.packet.headers;
@@ -159,7 +172,7 @@ impl Process {
             && is_right
             && let Some(agent) = AGENT.get()
         {
-            agent(Letter {
+            (agent.letter)(Letter {
                 source: arrival.source,
                 destination: arrival.destination,
                 mad,

@@ -273,7 +273,15 @@ pub fn notify(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     if identifier.stage == Stage::Accepted {
         identifier.stage = Stage::Established;
+        let number = identifier
+            .line
+            .as_mut()
+            .and_then(Line::correspondence)
+            .map(|of| of.number());
         state.raise(wanted.id, Event::plain(EventKind::Established, 0));
+        if let Some(number) = number {
+            state.write_will(number);
+        }
     }
     Ok(())
 }
