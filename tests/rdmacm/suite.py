@@ -47,6 +47,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "ucmatose -c 50": (["ucmatose", "-c", "50"], ["ucmatose", "-c", "50", "-s", HERE]),
     "ucmatose -m (migrates)": (["ucmatose", "-m"], ["ucmatose", "-m", "-s", HERE]),
     "udaddy": (["udaddy"], ["udaddy", "-s", HERE]),
+    "rdma_xclient -c r": (["rdma_xserver", "-c", "r"], ["rdma_xclient", "-c", "r", "-s", HERE]),
+    "rdma_xclient -c x": (["rdma_xserver", "-c", "x"], ["rdma_xclient", "-c", "x", "-s", HERE]),
+    "rdma_create_ep": (["message", "rc", "serve", HERE], ["message", "rc", "ask", HERE]),
+    "rdma_create_ep (UC)": (["message", "uc", "serve", HERE], ["message", "uc", "ask", HERE]),
     "rstream": (["rstream", "-S", "4096"], ["rstream", "-S", "4096", "-s", HERE]),
     "rstream -T b": (["rstream", "-S", "65536", "-T", "b"],
                      ["rstream", "-S", "65536", "-T", "b", "-s", HERE]),
@@ -109,6 +113,12 @@ def converse(place: Place, server: list[str], client: list[str],
 
 def example(server: list[str], client: list[str], path: str, place: Place) -> Outcome:
     """Server and client return 0."""
+    if server[0] == "message":
+        try:
+            tool = c_program.compile_program(ROCE / "message.c", ("-lrdmacm", "-l:libibverbs.so"))
+        except c_program.DoesNotCompile as words:
+            return failed("does not compile", str(words))
+        server, client = ([tool, *command[1:]] for command in (server, client))
     if server[0] == "fi_pingpong":
         # Listens on TCP first and connects its endpoint later.
         ready = lambda _process: listening(FABTESTS_PORT)  # noqa: E731

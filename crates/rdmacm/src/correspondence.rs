@@ -16,6 +16,7 @@ use crate::message::{Kind, Message};
 use crate::way::Way;
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 use verbena_hca::roce::management::Letter;
 use verbena_wire::Mtu;
 use verbena_wire::mad::cm::{self, Rejected};
@@ -450,6 +451,7 @@ impl Correspondence {
 
     fn letter(&self, mad: Bytes) -> Letter {
         Letter {
+            interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),
             mad,

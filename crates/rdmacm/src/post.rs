@@ -203,6 +203,7 @@ impl State {
         else {
             return decline(&letter);
         };
+        let request = request.on_link(letter.interface);
         match self.ports.connect(request.space, request.destination) {
             Ok(stream) => {
                 if let Ok(mut line) = Conversation::new(stream) {

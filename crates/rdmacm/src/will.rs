@@ -126,6 +126,7 @@ mod tests {
 
     fn letter(byte: u8) -> Letter {
         Letter {
+            interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
             mad: [byte; 256],

@@ -670,6 +670,10 @@ fn check(init: &QpInit) -> Result<ibv_qp_cap> {
     {
         return Err(Errno::EINVAL);
     }
+    // A work request has room for its segments, or for data in their place: rxe and adapters grant it to who asks for less,
+    // and programs have come to rely on it (rdma_xclient).
+    let in_place = cap.max_send_sge * size_of::<ibv_sge>() as u32;
+    cap.max_inline_data = cap.max_inline_data.max(in_place.min(device::MAX_INLINE));
     Ok(cap)
 }
 

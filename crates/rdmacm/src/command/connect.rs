@@ -104,6 +104,7 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     request.source = address::encode(identifier.source);
     request.destination = address::encode(identifier.destination);
     request.psn = identifier.psn;
+    request.transport = identifier.queue_pair_kind.transport();
     agree(identifier, &wanted.conn_param);
     identifier.agreement.retry_count = request.retry_count;
 
