@@ -117,6 +117,7 @@ fuzz_target!(|input: &[u8]| {
                 let mut letter = match world.network.last() {
                     Some((_, letter)) => letter.clone(),
                     None => Letter {
+                        interface: 0,
                         source: peer.into(),
                         destination: world.sides[side].way().source.into(),
                         mad: [0; 256],

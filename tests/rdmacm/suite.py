@@ -35,6 +35,9 @@ UDPONG_PORT = 7174
 # (it counts itself as polling and never takes that back).
 UDPONG_BURST = 300
 
+# Where a program lies that hosts use, too.
+ROCE = Path(__file__).resolve().parents[1] / "roce"
+
 # Server and client of each example program.
 EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "rping": (["rping", "-s", "-a", HERE, "-C", "20", "-v", "-V"],
@@ -44,6 +47,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "ucmatose -c 50": (["ucmatose", "-c", "50"], ["ucmatose", "-c", "50", "-s", HERE]),
     "ucmatose -m (migrates)": (["ucmatose", "-m"], ["ucmatose", "-m", "-s", HERE]),
     "udaddy": (["udaddy"], ["udaddy", "-s", HERE]),
+    "rdma_xclient -c r": (["rdma_xserver", "-c", "r"], ["rdma_xclient", "-c", "r", "-s", HERE]),
+    "rdma_xclient -c x": (["rdma_xserver", "-c", "x"], ["rdma_xclient", "-c", "x", "-s", HERE]),
+    "rdma_create_ep": (["message", "rc", "serve", HERE], ["message", "rc", "ask", HERE]),
+    "rdma_create_ep (UC)": (["message", "uc", "serve", HERE], ["message", "uc", "ask", HERE]),
     "rstream": (["rstream", "-S", "4096"], ["rstream", "-S", "4096", "-s", HERE]),
     "rstream -T b": (["rstream", "-S", "65536", "-T", "b"],
                      ["rstream", "-S", "65536", "-T", "b", "-s", HERE]),
@@ -76,7 +83,7 @@ def cases() -> list[Case]:
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
     return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),
-            Case("the server is killed", "", killed)]
+            Case("the server is killed", "", killed), Case("an idle client is killed", "", idle_killed)]
 
 
 def listens(place: Place) -> bool:
@@ -106,6 +113,12 @@ def converse(place: Place, server: list[str], client: list[str],
 
 def example(server: list[str], client: list[str], path: str, place: Place) -> Outcome:
     """Server and client return 0."""
+    if server[0] == "message":
+        try:
+            tool = c_program.compile_program(ROCE / "message.c", ("-lrdmacm", "-l:libibverbs.so"))
+        except c_program.DoesNotCompile as words:
+            return failed("does not compile", str(words))
+        server, client = ([tool, *command[1:]] for command in (server, client))
     if server[0] == "fi_pingpong":
         # Listens on TCP first and connects its endpoint later.
         ready = lambda _process: listening(FABTESTS_PORT)  # noqa: E731
@@ -203,3 +216,22 @@ def killed(place: Place) -> Outcome:
     if not any(word in ended.output for word in ("DISCONNECT", "cq completion failed status 12")):
         return failed("was not told of the end", ended.evidence())
     return passed()
+
+
+def idle_killed(place: Place) -> Outcome:
+    """A server that asks nothing of its client is told that it was killed."""
+    try:
+        tool = c_program.compile_program(ROCE / "idle.c", ("-lrdmacm",))
+    except c_program.DoesNotCompile as words:
+        return failed("does not compile", str(words))
+    serving, is_ready = start_server(place, run(tool, "serve", HERE), lambda _process: listens(place))
+    if not is_ready:
+        return failed("never listened", serving.finish(time.monotonic()).evidence())
+    asking = place.start("client", run(tool, "wait", HERE))
+    deadline = time.monotonic() + SECONDS
+    while "ESTABLISHED" not in serving.output() and serving.running and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    asking.finish(time.monotonic())
+    ended = serving.finish(deadline)
+    sweep(place)
+    return passed() if ended.succeeded else failed("was not told", ended.evidence())

@@ -33,6 +33,23 @@ PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
     "riostream": (["riostream", "-S", "4096", "-b", "{}"], ["riostream", "-S", "4096", "-s", "{}"]),
 }
 MORE_PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
+    "rping -q": (["rping", "-s", "-a", "{}", "-C", "20", "-q"], ["rping", "-c", "-a", "{}", "-C", "20", "-q"]),
+    "rping -S 4096": (["rping", "-s", "-a", "{}", "-C", "20", "-S", "4096"],
+                      ["rping", "-c", "-a", "{}", "-C", "20", "-S", "4096", "-V"]),
+    "ucmatose -P ib": (["ucmatose", "-P", "ib", "-b", "{}"], ["ucmatose", "-P", "ib", "-s", "{}"]),
+    "ucmatose -C 50 -S 3000": (["ucmatose", "-C", "50", "-S", "3000", "-b", "{}"],
+                               ["ucmatose", "-C", "50", "-S", "3000", "-s", "{}"]),
+    "udaddy -p 2 (IPoIB)": (["udaddy", "-p", "0x0002", "-b", "{}"], ["udaddy", "-p", "0x0002", "-s", "{}"]),
+    "rstream -T n": (["rstream", "-S", "4096", "-T", "n", "-b", "{}"],
+                     ["rstream", "-S", "4096", "-T", "n", "-s", "{}"]),
+    "rstream -T r": (["rstream", "-S", "4096", "-T", "r", "-b", "{}"],
+                     ["rstream", "-S", "4096", "-T", "r", "-s", "{}"]),
+    "rstream -k 2": (["rstream", "-S", "4096", "-k", "2", "-b", "{}"],
+                     ["rstream", "-S", "4096", "-k", "2", "-s", "{}"]),
+    "riostream -T b": (["riostream", "-S", "4096", "-T", "b", "-b", "{}"],
+                       ["riostream", "-S", "4096", "-T", "b", "-s", "{}"]),
+    "riostream -T v": (["riostream", "-S", "4096", "-T", "v", "-b", "{}"],
+                       ["riostream", "-S", "4096", "-T", "v", "-s", "{}"]),
     "ucmatose -m (migrates)": (["ucmatose", "-m", "-b", "{}"], ["ucmatose", "-m", "-s", "{}"]),
     "ucmatose -c 200": (["ucmatose", "-c", "200", "-b", "{}"], ["ucmatose", "-c", "200", "-s", "{}"]),
     "udaddy -c 50": (["udaddy", "-c", "50", "-b", "{}"], ["udaddy", "-c", "50", "-s", "{}"]),
@@ -47,6 +64,30 @@ LOSSY = ["rping -V", "ucmatose -c 20"] + (["rstream", "riostream"] if WHOLE else
 LOSS = "5 % lost"
 SEEDS = range(1, 11) if WHOLE else range(1, 2)
 
+# Who is left on the host of a process that is killed, where he listens: one with a connection manager, one without.
+LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
+    "rping": (["rping", "-s", "-a", "{}"], lambda host: listens(host)),
+    "ibv_rc_pingpong": (["ibv_rc_pingpong", "-g", "1"], Host.listens),
+}
+
+# Of these the server never ends by itself.
+ENDLESS: dict[str, tuple[list[str], list[str]]] = {
+    "cmtime": (["cmtime", "-b", "{}"], ["cmtime", "-c", "20", "-s", "{}"]),
+    "rping -P": (["rping", "-s", "-P", "-a", "{}"], ["rping", "-c", "-a", "{}", "-C", "20", "-V"]),
+    "rcopy": (["rcopy"], ["rcopy", "/proc/self/exe", "{}:copied"]),
+}
+MORE_ENDLESS: dict[str, tuple[list[str], list[str]]] = {
+    "udpong": (["udpong", "-b", "{}"], ["udpong", "-S", "64", "-C", "300", "-s", "{}"]),
+    "udpong -T e": (["udpong", "-T", "e", "-b", "{}"], ["udpong", "-T", "e", "-S", "64", "-C", "100", "-s", "{}"]),
+}
+# These listen at all IPv4 addresses of their host.
+IPV4_ONLY: dict[str, tuple[list[str], list[str]]] = {
+    "rdma_client": (["rdma_server"], ["rdma_client", "-s", "{}"]),
+    "rdma_xclient -c r": (["rdma_xserver", "-c", "r"], ["rdma_xclient", "-c", "r", "-s", "{}"]),
+    "rdma_xclient -c x": (["rdma_xserver", "-c", "x"], ["rdma_xclient", "-c", "x", "-s", "{}"]),
+}
+UDPONG_PORT = 7174
+
 # What communication management calls its messages, as tshark numbers them.
 CONNECTION = {0x10, 0x13, 0x14, 0x15, 0x16}
 SERVICE = {0x17, 0x18}
@@ -59,6 +100,12 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     for name, (server, client) in programs.items():
         for column, version in (("IPv4", 4), ("IPv6", 6)):
             found.append(Case(name, column, on_hosts(partial(program, server, client, version))))
+    for name, (server, client) in IPV4_ONLY.items():
+        found.append(Case(name, "IPv4", on_hosts(partial(program, server, client, 4))))
+    for name, (server, client) in {**ENDLESS, **(MORE_ENDLESS if WHOLE else {})}.items():
+        found.append(Case(name, "IPv4", on_hosts(partial(endless, server, client))))
+    for kind in ("RC", "UC"):
+        found.append(Case("rdma_create_ep", kind, on_hosts(partial(message, kind.lower()))))
     for options in PERFTEST + (MORE_PERFTEST if WHOLE else []):
         name = " ".join([options[0], "-R", *options[1:]])
         found.append(Case(name, "IPv4", on_hosts(partial(perftest, options))))
@@ -80,6 +127,8 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         Case("a server that is killed", "", on_hosts(killed)),
         Case("a client that is killed", "", on_hosts(client_killed)),
         Case("an idle peer that is killed", "", on_hosts(partial(idle, "wait"))),
+        *[Case("an idle peer that is killed", f"{name} is left", on_hosts(partial(bequeathed, *left)))
+          for name, left in LEFT.items()],
         Case("a peer that ends without a word", "", on_hosts(partial(idle, "leave"))),
         Case("what tshark sees of connections", "", on_hosts(decoded)),
     ]
@@ -121,6 +170,29 @@ def program(server: list[str], client: list[str], version: int, hosts: Hosts) ->
     address = address_of(hosts.members[0], version)
     filled = [[word.format(address) for word in command] for command in (server, client)]
     return converse(hosts, *filled).outcome()
+
+
+def endless(server: list[str], client: list[str], hosts: Hosts) -> Outcome:
+    """The client returns 0; the server of this program never ends by itself."""
+    first, second = hosts.members
+    server, client = ([word.format(first.address) for word in command] for command in (server, client))
+    serving, is_ready = serve(hosts, server, lambda _process: listens(first) or first.has_datagram_port(UDPONG_PORT))
+    if not is_ready:
+        return failed("the server never listened", serving.finish(time.monotonic()).evidence())
+    asked = hosts.run(second, "client", second.on_adapter(*client), SECONDS)
+    ended = serving.finish(time.monotonic())
+    return passed() if asked.succeeded else failed(asked.describe(), f"{asked.evidence()}\n{ended.evidence()}")
+
+
+def message(kind: str, hosts: Hosts) -> Outcome:
+    """One message over a connection of a type, by rdma_create_ep(3)."""
+    source = Path(__file__).resolve().parent / "message.c"
+    try:
+        tool = c_program.compile_program(source, ("-lrdmacm", "-l:libibverbs.so"))
+    except c_program.DoesNotCompile as words:
+        return failed("does not compile", str(words))
+    address = hosts.members[0].address
+    return converse(hosts, [tool, kind, "serve", address], [tool, kind, "ask", address]).outcome()
 
 
 def perftest(options: list[str], hosts: Hosts) -> Outcome:
@@ -303,6 +375,20 @@ def idle(manner: str, hosts: Hosts) -> Outcome:
         asking.finish(time.monotonic())
     ended = serving.finish(deadline)
     return passed() if ended.succeeded else failed("was not told", ended.evidence())
+
+
+def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
+    """Somebody else of its host speaks for a process that is killed."""
+    second = hosts.members[1]
+    command = [word.format(second.address) for word in left]
+    staying = hosts.start(second, "left", second.on_adapter(*command))
+    deadline = time.monotonic() + SECONDS
+    while staying.running and not is_left(second) and time.monotonic() < deadline:
+        wait_for_any([staying], time.monotonic() + 0.005)
+    outcome = idle("wait", hosts)
+    still = staying.running
+    ended = staying.finish(time.monotonic())
+    return outcome if still else failed("nobody was left", ended.evidence())
 
 
 def decoded(hosts: Hosts) -> Outcome:

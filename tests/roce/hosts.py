@@ -105,7 +105,11 @@ class Host:
 
     def has_port_of_roce(self) -> bool:
         """Whether a socket there has the port of RoCE."""
-        return any(line.split()[1].endswith(f":{ROCE:04X}")
+        return self.has_datagram_port(ROCE)
+
+    def has_datagram_port(self, port: int) -> bool:
+        """Whether a socket there has a UDP port."""
+        return any(line.split()[1].endswith(f":{port:04X}")
                    for table in ("udp", "udp6")
                    for line in Path(f"/proc/{self.keeper.pid}/net/{table}").read_text().splitlines()[1:])
 

@@ -14,12 +14,13 @@ from harness.build_tree import DEVICE, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.pair import finish
+from harness.process import Ended
 
 from pyverbs import results, sources
 from pyverbs.suite import PYTHON, SECONDS as RUN_SECONDS
 
 from .changes import NUMBERS, await_line
-from .connections import SECONDS, WHOLE, converse
+from .connections import SECONDS, WHOLE, converse, listens, serve
 from .hosts import Host, Hosts, PORT
 
 HERE = Path(__file__).resolve().parent
@@ -80,6 +81,8 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         Case("two ports: one loses its link", "", on_two(one_down)),
         Case("two ports: ib_write_bw -O (both at once)", "", on_two(both)),
     ]
+    found += [Case("two ports: equal link-local addresses", link, on_two(partial(link_local, link == "second")))
+              for link in ("first", "second")]
     for options in (["ib_write_bw", "-c", "RC"], ["ib_send_lat", "-c", "UD"], ["ib_read_bw"]):
         found.append(Case(f"two ports: {' '.join(options)} -i 2", "", on_two(partial(perftest, options))))
     for name, (server, client) in PROGRAMS.items():
@@ -245,3 +248,30 @@ def program(server: list[str], client: list[str], version: int, hosts: Hosts) ->
     second.setup("ip", "link", "set", second.interface, "down")
     filled = [[word.format(hosts.second_address(version)) for word in command] for command in (server, client)]
     return converse(hosts, *filled).outcome()
+
+
+def link_local(by_second: bool, hosts: Hosts) -> Outcome:
+    """Both ports of a host have the same link-local address: who listens on one link is found there and not on the other."""
+    first, second = hosts.members
+    for host in hosts.members:
+        for interface in (host.interface, more(host)):
+            host.setup("ip", "-6", "addr", "flush", "dev", interface, "scope", "link")
+            host.setup("ip", "addr", "add", f"fe80::{host.number}/64", "dev", interface, "nodad")
+    links = [(host.interface, more(host)) if by_second else (more(host), host.interface) for host in (first, second)]
+    (_, ours), (elsewhere, there) = links
+    command = ["rping", "-s", "-a", f"fe80::{first.number}%{ours}", "-C", "5"]
+    serving, is_ready = serve(hosts, command, lambda _process: listens(first))
+    if not is_ready:
+        return failed("never listened", serving.finish(time.monotonic()).evidence())
+
+    def ask(interface: str) -> Ended:
+        address = f"fe80::{first.number}%{interface}"
+        return hosts.run(second, "client", second.on_adapter("rping", "-c", "-a", address, "-C", "5", "-V"), SECONDS)
+
+    wrong, right = ask(elsewhere), ask(there)
+    served = serving.finish(time.monotonic() + SECONDS)
+    if wrong.succeeded or "RDMA_CM_EVENT_REJECTED" not in wrong.output:
+        return failed("was found on the other link", wrong.evidence())
+    if not (right.succeeded and served.succeeded):
+        return failed("was not found on its link", f"{right.evidence()}\n{served.evidence()}")
+    return passed()

@@ -79,7 +79,7 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 fn open(command: Command) -> Result<*mut ibv_context> {
     let context = Context::open()?;
     // A host answers those that ask for a connection, whatever its processes are busy with.
-    set_agent(verbena_rdmacm::post::deliver);
+    set_agent(verbena_rdmacm::post::AGENT);
     let mut c = verbs_context {
         sz: size_of::<verbs_context>(),
         context: ibv_context {

@@ -3,6 +3,7 @@
 use crate::abi::SocketAddress;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link::is_link_local;
 
 /// Reads a `struct sockaddr`; `None` for AF_UNSPEC, as the library leaves an address out.
 ///
@@ -75,6 +76,26 @@ pub fn source_towards(destination: SocketAddr) -> Result<SocketAddr> {
     match routed() {
         Ok(source) => Ok(with_port(source, 0)),
         Err(_) => Err(Errno(libc::ENETUNREACH)),
+    }
+}
+
+/// The address as it is on the link of an interface: a link-local one names its interface, any other says enough.
+pub fn on_link(mut address: SocketAddr, interface: u32) -> SocketAddr {
+    if let SocketAddr::V6(v6) = &mut address
+        && is_link_local(v6.ip())
+    {
+        v6.set_scope_id(interface);
+    }
+    address
+}
+
+/// An address without its port, by which it is told from all others of this host.
+pub fn name(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V6(v6) if is_link_local(v6.ip()) && v6.scope_id() != 0 => {
+            format!("{}%{}", v6.ip(), v6.scope_id())
+        }
+        _ => address.ip().to_string(),
     }
 }
 

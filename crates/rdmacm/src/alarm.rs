@@ -22,6 +22,8 @@ pub enum Alarm {
     Unclaimed,
     /// The hosts of peers are probed.
     Probe,
+    /// Wills are looked for, or there is something to be said again.
+    Wills,
 }
 
 /// Alarms by their time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable when one is due.

@@ -7,7 +7,7 @@ use crate::channel::Waiting;
 use crate::conversation::{Conversation, Heard};
 use crate::correspondence::{Correspondence, INVALID_MTU, STALE_CONNECTION};
 use crate::event::{Event, Kind as EventKind, Parameters};
-use crate::identifier::{Identifier, Listening};
+use crate::identifier::{Identifier, Listening, QueuePairKind};
 use crate::line::Line;
 use crate::mad;
 use crate::message::{INVALID_TRANSPORT, Kind, Message};
@@ -21,7 +21,7 @@ use verbena_hca::device::active_mtu;
 use verbena_hca::errno::Result;
 use verbena_hca::roce::management::Letter;
 use verbena_hca::sys::clock;
-use verbena_wire::mad::cm::{Transport, ip};
+use verbena_wire::mad::cm::ip;
 
 /// Callers that may be silent at once.
 const MOST_CALLERS: usize = 4096;
@@ -47,7 +47,11 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
             for letter in service.letterbox.take() {
                 state.take_letter(letter);
             }
+            if service.letterbox.was_asked() {
+                state.execute_wills();
+            }
         }
+        Source::Wills => state.will_was_closed(),
     }
     Ok(())
 }
@@ -127,7 +131,15 @@ fn hear_caller(state: &mut State, number: u32) {
 }
 
 /// A request of this host.
-fn accept_call(state: &mut State, caller: Caller, request: &Message) -> Option<()> {
+fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Option<()> {
+    if !is_offered(state, caller.listener, request) {
+        let refusal = Message {
+            status: INVALID_TRANSPORT,
+            ..Message::bare(Kind::Rej)
+        };
+        let _ = caller.conversation.say(&refusal);
+        return None;
+    }
     let destination = address::parse(&request.destination).ok()??;
     let source = address::parse(&request.source).ok()??;
     let number = accept_request(state, &caller, request, Way::within(destination, source))?;
@@ -145,7 +157,7 @@ fn accept_call(state: &mut State, caller: Caller, request: &Message) -> Option<(
 /// A request of another host, which somebody has handed on. It may have come before.
 fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<()> {
     let (transaction, message) = mad::read(&letter.mad)?;
-    let request = mad::request(transaction, &message)?;
+    let request = mad::request(transaction, &message)?.on_link(letter.interface);
     if let Some(known) = state.correspondence_called(letter, request.number) {
         state.hear_again(known, letter);
         return None;
@@ -156,7 +168,7 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
     let way = request.way().ok()?;
     if let Some(proposal) = request.connection {
         let largest = active_mtu(way.port) as u8;
-        if proposal.transport != Transport::Rc {
+        if !is_offered(state, caller.listener, &request.message) {
             nobody::refuse(letter, INVALID_TRANSPORT, &[]);
             return None;
         }
@@ -182,6 +194,12 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
     announce(state, caller.listener, number, &request.message)
 }
 
+/// Whether a listener's queue pairs are of the service that a request is for.
+fn is_offered(state: &State, listener: u32, request: &Message) -> bool {
+    let listener = state.identifiers.get(listener);
+    listener.is_none_or(|of| of.queue_pair_kind.transport() == request.transport)
+}
+
 /// Makes an identifier for a request, which takes a place of the listener's backlog; `None` drops the request.
 fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Way) -> Option<u32> {
     let generation = state.next_generation();
@@ -201,7 +219,8 @@ fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Wa
     let listening = listener.listening.as_mut()?;
     listening.backlog = listening.backlog.checked_sub(1)?;
 
-    let mut identifier = Identifier::new(listener.channel, listener.space, 0, generation);
+    let kind = QueuePairKind::asked_by(request.transport);
+    let mut identifier = Identifier::new(listener.channel, listener.space, kind, 0, generation);
     identifier.stage = Stage::Requested;
     identifier.source = Some(source);
     identifier.destination = Some(destination);
@@ -313,6 +332,11 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             identifier.stage = Stage::Over;
             let status = message.status as i32;
             raise_connection(state, number, EventKind::Rejected, message, status);
+        }
+        // It was about to be connected when it ended.
+        (Kind::Rej, Stage::Established) if !identifier.space.is_datagram() => {
+            identifier.stage = Stage::Disconnected;
+            state.raise(number, Event::plain(EventKind::Disconnected, 0));
         }
         (Kind::Dreq, stage) if stage.is_connected() => {
             identifier.stage = Stage::Disconnected;

@@ -16,6 +16,7 @@ use crate::message::{Kind, Message};
 use crate::way::Way;
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 use verbena_hca::roce::management::Letter;
 use verbena_wire::Mtu;
 use verbena_wire::mad::cm::{self, Rejected};
@@ -321,7 +322,20 @@ impl Correspondence {
 
     /// Ends it before it has come to a connection: what the peer may still believe is not so.
     pub fn break_off(&mut self) -> Option<Letter> {
-        let awaited = self.awaiting.take().map(|awaiting| awaiting.kind);
+        let letter = self.breach();
+        self.awaiting = None;
+        letter
+    }
+
+    /// What there would be to say if its connection ended now.
+    pub fn disconnection(&self) -> Option<Letter> {
+        let bytes = self.envelope().write(&Message::bare(Kind::Dreq));
+        bytes.map(|bytes| self.letter(bytes))
+    }
+
+    /// What there would be to say if it ended now and had not come to a connection.
+    pub fn breach(&self) -> Option<Letter> {
+        let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
             (Some(Kind::Req), _) => {
                 let guid = verbena_hca::device::guid().to_be_bytes();
@@ -437,6 +451,7 @@ impl Correspondence {
 
     fn letter(&self, mad: Bytes) -> Letter {
         Letter {
+            interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),
             mad,

@@ -9,7 +9,9 @@ use crate::way::Way;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixListener;
+use verbena_abi::{IBV_QPT_UC, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use verbena_hca::errno::{Errno, Result};
+use verbena_wire::mad::cm::Transport;
 
 /// `enum rdma_port_space`, as far as IP addresses go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,60 @@ impl Space {
     }
 }
 
+/// What a queue pair of a connection is, and so what of the connection it has to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePairKind {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// The end of an extended reliable connection that sends.
+    XrcSend,
+    /// The end that receives.
+    XrcReceive,
+}
+
+impl QueuePairKind {
+    /// Of an identifier that a program makes with an `enum ibv_qp_type`. A datagram service has none of these, and does not
+    /// look at it.
+    pub fn of(kind: u32) -> QueuePairKind {
+        match kind {
+            IBV_QPT_UC => QueuePairKind::Uc,
+            IBV_QPT_XRC_SEND => QueuePairKind::XrcSend,
+            IBV_QPT_XRC_RECV => QueuePairKind::XrcReceive,
+            _ => QueuePairKind::Rc,
+        }
+    }
+
+    /// Of the end that a request comes to.
+    pub fn asked_by(transport: Transport) -> QueuePairKind {
+        match transport {
+            Transport::Rc => QueuePairKind::Rc,
+            Transport::Uc => QueuePairKind::Uc,
+            Transport::Xrc => QueuePairKind::XrcReceive,
+        }
+    }
+
+    /// The service of its connections.
+    pub fn transport(self) -> Transport {
+        match self {
+            QueuePairKind::Rc => Transport::Rc,
+            QueuePairKind::Uc => Transport::Uc,
+            QueuePairKind::XrcSend | QueuePairKind::XrcReceive => Transport::Xrc,
+        }
+    }
+
+    /// Whether it answers reliable requests.
+    pub fn responds(self) -> bool {
+        matches!(self, QueuePairKind::Rc | QueuePairKind::XrcReceive)
+    }
+
+    /// Whether it makes reliable requests.
+    pub fn requests(self) -> bool {
+        matches!(self, QueuePairKind::Rc | QueuePairKind::XrcSend)
+    }
+}
+
 /// What rdma_set_option(3) has set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -97,6 +153,8 @@ pub struct Identifier {
     pub channel: RawFd,
     /// Its port space.
     pub space: Space,
+    /// What its queue pair is, if it is for connections.
+    pub queue_pair_kind: QueuePairKind,
     /// How far it is.
     pub stage: Stage,
     /// Local address.
@@ -127,11 +185,18 @@ pub struct Identifier {
 
 impl Identifier {
     /// A new one, of `channel`.
-    pub fn new(channel: RawFd, space: Space, uid: u64, generation: u32) -> Identifier {
+    pub fn new(
+        channel: RawFd,
+        space: Space,
+        queue_pair_kind: QueuePairKind,
+        uid: u64,
+        generation: u32,
+    ) -> Identifier {
         Identifier {
             uid,
             channel,
             space,
+            queue_pair_kind,
             stage: Stage::Idle,
             source: None,
             destination: None,

@@ -1,7 +1,7 @@
 //! The end of a process that has connections to other hosts. A kernel would end them for it; here the process says goodbye
-//! itself, when it ends by exit(3), and waits a moment to hear that it was heard. One that is killed cannot: its peers
-//! notice by their requests, which nobody answers any more, or when its host has no port any more
-//! ([`State::probe_peers`](crate::service::State::probe_peers)).
+//! itself, when it ends by exit(3), and waits a moment to hear that it was heard. For one that is killed another process of its
+//! host says it ([`crate::executor`]). If there is none, its peers notice by their requests, which nobody answers any more, or
+//! as its host has no port any more ([`State::probe_peers`](crate::service::State::probe_peers)).
 
 use crate::service::Service;
 use crate::table::Table;
@@ -33,12 +33,15 @@ extern "C" fn leave() {
             state.destroy(number);
         }
         if state.has_left() {
+            state.destroy_will();
+            return;
+        }
+        if Instant::now() >= deadline {
+            // It was said often enough.
+            state.destroy_will();
             return;
         }
         drop(state);
-        if Instant::now() >= deadline {
-            return;
-        }
         std::thread::sleep(ROUND);
     }
 }

@@ -13,7 +13,8 @@
 //!   on those of the InfiniBand communication manager ([`message`]: REQ, REP, RTU, REJ, DREQ, DREP and SIDR's two). A
 //!   process dies, its sockets close, and that is how a peer learns of it.
 //! - Two hosts agree by those messages themselves ([`mad`]), in datagrams ([`post`]) that may be lost
-//!   ([`correspondence`]). A process that ends says so ([`leave`]); one that is killed cannot.
+//!   ([`correspondence`]). A process that ends says so ([`leave`]); for one that is killed another
+//!   of its host says it ([`executor`]), who reads what it has left to be said ([`will`]).
 //!
 //! **Addresses.** Every address of this host leads to the adapter, as all its processes share one port ([`address`]). An
 //! address of another host is reached over RoCE, if the way to it begins at the port ([`way`]); else it leads nowhere.
@@ -33,6 +34,7 @@ pub mod conversation;
 pub mod correspondence;
 pub mod device;
 pub mod event;
+pub mod executor;
 pub mod identifier;
 pub mod leave;
 pub mod line;
@@ -49,3 +51,4 @@ pub mod stage;
 pub mod table;
 pub mod thread;
 pub mod way;
+pub mod will;

@@ -8,7 +8,7 @@ use verbena_hca::device;
 use verbena_hca::errno::{Errno, Result};
 use verbena_wire::mad::cm::ip::{self, Addresses};
 use verbena_wire::mad::cm::{
-    self, Drep, Dreq, Mra, Path, Rej, Rejected, Rep, Req, Rtu, SidrRep, SidrReq, Transport,
+    self, Drep, Dreq, Mra, Path, Rej, Rejected, Rep, Req, Rtu, SidrRep, SidrReq,
 };
 use verbena_wire::mad::{DATA, LENGTH, Mad};
 use verbena_wire::{AckTimeout, Gid, Lid, Mtu, PKey, Psn, QKey, Qpn};
@@ -112,7 +112,7 @@ impl Envelope<'_> {
             responder_resources: message.responder_resources,
             initiator_depth: message.initiator_depth,
             remote_response_timeout: RESPONSE_TIMEOUT,
-            transport: Transport::Rc,
+            transport: message.transport,
             flow_control: message.flow_control != 0,
             starting_psn: Psn::new(message.psn),
             local_response_timeout: RESPONSE_TIMEOUT,
@@ -231,6 +231,17 @@ pub struct Request {
 }
 
 impl Request {
+    /// The request as it came by an interface of ours: its link-local addresses are of that link.
+    pub fn on_link(mut self, interface: u32) -> Request {
+        self.destination = address::on_link(self.destination, interface);
+        for end in [&mut self.message.source, &mut self.message.destination] {
+            if let Ok(Some(address)) = address::parse(end) {
+                *end = address::encode(Some(address::on_link(address, interface)));
+            }
+        }
+        self
+    }
+
     /// The way of a request, from its receiver's side.
     ///
     /// # Errors
@@ -254,8 +265,6 @@ impl Request {
 pub struct Proposal {
     /// The sender's adapter.
     pub guid: u64,
-    /// The service of the connection.
-    pub transport: Transport,
     /// The path's MTU, by its code.
     pub mtu: u8,
     /// The sender's timeout of an acknowledgement.
@@ -272,7 +281,6 @@ pub fn request(transaction: u64, message: &cm::Message<'_>) -> Option<Request> {
         cm::Message::Req(req) => {
             let proposal = Proposal {
                 guid: req.ca_guid,
-                transport: req.transport,
                 mtu: req.path_mtu.code(),
                 ack_timeout: req.primary.ack_timeout.code(),
                 response_timeout: req.local_response_timeout,
@@ -287,6 +295,7 @@ pub fn request(transaction: u64, message: &cm::Message<'_>) -> Option<Request> {
                 retry_count: req.retry_count,
                 rnr_retry_count: req.rnr_retry_count,
                 srq: req.shared_receive_queue,
+                transport: req.transport,
                 ..Message::bare(Kind::Req)
             };
             Some(Request {

@@ -4,6 +4,7 @@
 //! A peer's frame is not trusted: its kind is checked, its private data is as long as the kind always has it.
 
 use crate::abi::{ConnectionParameters, MAX_PRIVATE_DATA, SocketAddress};
+use verbena_wire::mad::cm::Transport;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: u32 = 0x6d63_6276;
@@ -100,9 +101,16 @@ pub struct Message {
     pub rnr_retry_count: u8,
     /// Whether the sender's queue pair has a shared receive queue.
     pub srq: bool,
+    /// The service of the connection (REQ).
+    pub transport: Transport,
     /// The program's own.
     pub private_data: [u8; MAX_PRIVATE_DATA],
 }
+
+/// Services of a connection in a frame, by their numbers in a REQ.
+const RC: u8 = 0;
+const UC: u8 = 1;
+const XRC: u8 = 3;
 
 /// How a message lies in a frame.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -122,7 +130,8 @@ struct Frame {
     retry_count: u8,
     rnr_retry_count: u8,
     srq: u8,
-    reserved: [u8; 2],
+    transport: u8,
+    reserved: u8,
     private_data: [u8; MAX_PRIVATE_DATA],
 }
 
@@ -146,6 +155,7 @@ impl Message {
             retry_count: 0,
             rnr_retry_count: 0,
             srq: false,
+            transport: Transport::Rc,
             private_data: [0; MAX_PRIVATE_DATA],
         }
     }
@@ -206,7 +216,12 @@ impl Message {
             retry_count: self.retry_count,
             rnr_retry_count: self.rnr_retry_count,
             srq: self.srq.into(),
-            reserved: [0; 2],
+            transport: match self.transport {
+                Transport::Rc => RC,
+                Transport::Uc => UC,
+                Transport::Xrc => XRC,
+            },
+            reserved: 0,
             private_data: self.private_data,
         };
         zerocopy::transmute!(frame)
@@ -235,6 +250,12 @@ impl Message {
             retry_count: frame.retry_count.min(7),
             rnr_retry_count: frame.rnr_retry_count.min(7),
             srq: frame.srq != 0,
+            transport: match frame.transport {
+                RC => Transport::Rc,
+                UC => Transport::Uc,
+                XRC => Transport::Xrc,
+                _ => return None,
+            },
             private_data,
         })
     }
@@ -254,6 +275,7 @@ mod tests {
             depths: (u8, u8),
             retries in (0..8_u8, 0..8_u8),
             srq: bool,
+            transport in proptest::sample::select(&[Transport::Rc, Transport::Uc, Transport::Xrc][..]),
         ) {
             let mut parameters = ConnectionParameters {
                 qp_num: queue_pair,
@@ -266,10 +288,11 @@ mod tests {
                 ..Default::default()
             };
             parameters.private_data[..data.len()].copy_from_slice(&data);
-            let Some(message) = Message::proposing(kind, &parameters) else {
+            let Some(mut message) = Message::proposing(kind, &parameters) else {
                 prop_assert!(data.len() > kind.private_data());
                 return Ok(());
             };
+            message.transport = transport;
             let arrived = Message::decode(&message.encode()).unwrap();
             prop_assert_eq!(arrived, message);
             let seen = arrived.parameters();
@@ -285,7 +308,9 @@ mod tests {
             frame[..4].copy_from_slice(&MAGIC.to_ne_bytes());
             frame[4..8].copy_from_slice(&kind.to_ne_bytes());
             let message = Message::decode(&frame);
-            prop_assert_eq!(message.is_some(), (1..=8).contains(&kind));
+            let transport = frame[std::mem::offset_of!(Frame, transport)];
+            let makes_sense = (1..=8).contains(&kind) && matches!(transport, RC | UC | XRC);
+            prop_assert_eq!(message.is_some(), makes_sense);
             if let Some(message) = message {
                 prop_assert!(message.retry_count <= 7 && message.psn < 1 << 24);
             }

@@ -104,6 +104,7 @@ fn rejection(reason: u32) -> Message {
 /// To whom a letter is from.
 fn back(letter: &Letter, mad: mad::Bytes) -> Letter {
     Letter {
+        interface: letter.interface,
         source: letter.destination,
         destination: letter.source,
         mad,

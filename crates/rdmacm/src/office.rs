@@ -9,6 +9,7 @@ use crate::post::send;
 use crate::probe::PROBING;
 use crate::service::State;
 use crate::stage::Stage;
+use crate::will::Will;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
@@ -32,6 +33,8 @@ pub struct Office {
     ended: VecDeque<(u64, Ipv6Addr, u32)>,
     /// Requests that nobody listens for, and until when they wait.
     pub(crate) unclaimed: Vec<(u64, Letter)>,
+    /// What is to be said if we are killed.
+    pub(crate) will: Will,
     /// Whether the alarm is set that probes the hosts of peers.
     pub(crate) probes: bool,
     /// Numbers given out.
@@ -42,6 +45,7 @@ impl Office {
     /// A correspondence is over, whatever the peer believes.
     pub fn forget(&mut self, correspondence: &Correspondence) {
         self.owners.remove(&correspondence.number());
+        self.will.revoke(correspondence.number());
         if self.ended.len() == MOST_ENDED {
             self.ended.pop_front();
         }
@@ -102,9 +106,26 @@ impl State {
         let correspondence = line.and_then(Line::correspondence).ok_or(Errno::EINVAL)?;
         let letter = correspondence.say(message, clock::now())?;
         let (number, deadline) = (correspondence.number(), correspondence.deadline());
+        // Before it leaves: who is killed in between has perhaps said less than he has left.
+        self.write_will(number);
         send(&letter);
         self.remind(number, deadline);
         Ok(())
+    }
+
+    /// Leaves what there is to be said in a correspondence if we are killed now.
+    pub(crate) fn write_will(&mut self, number: u32) {
+        let letter = self.office.owners.get(&number).and_then(|owner| {
+            let identifier = self.identifiers.get(*owner)?;
+            match identifier.line.as_ref()? {
+                Line::Distant(of) if identifier.stage.is_connected() && of.is_connected() => {
+                    of.disconnection()
+                }
+                Line::Distant(of) => of.breach(),
+                Line::Neighbour(_) => None,
+            }
+        });
+        self.office.will.leave(number, letter.as_ref());
     }
 
     pub(crate) fn remind(&mut self, number: u32, deadline: Option<u64>) {
@@ -139,6 +160,11 @@ impl State {
     /// Whether everybody has heard that we have left.
     pub fn has_left(&self) -> bool {
         self.office.farewells.is_empty()
+    }
+
+    /// The process ends by itself, and nobody has to speak for it.
+    pub fn destroy_will(&mut self) {
+        self.office.will.destroy();
     }
 
     /// Says again what is due in a correspondence, or gives it up.

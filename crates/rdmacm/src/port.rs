@@ -4,6 +4,7 @@
 //! flock(2) goes with its process, so a port whose holder was killed is free. The file is removed by whoever held it, and
 //! with the directory by the last process out.
 
+use crate::address;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 use rustix::io::Errno as Os;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -82,7 +83,11 @@ impl Ports {
             port.lock(common, FlockOperation::NonBlockingLockExclusive)?;
         } else {
             port.lock(common, FlockOperation::NonBlockingLockShared)?;
-            let special = format!("{}-{}", common_name(space, address.port()), address.ip());
+            let special = format!(
+                "{}-{}",
+                common_name(space, address.port()),
+                address::name(address)
+            );
             port.lock(special, FlockOperation::NonBlockingLockExclusive)?;
         }
         Ok(port)
@@ -182,7 +187,7 @@ fn common_name(space: u16, port: u16) -> String {
 
 fn socket_name(space: u16, address: SocketAddr) -> String {
     let common = common_name(space, address.port());
-    format!("{common}-{}.socket", address.ip())
+    format!("{common}-{}.socket", address::name(address))
 }
 
 /// Through the directory's descriptor, so that a long directory name does not overflow a socket address.
@@ -250,6 +255,22 @@ mod tests {
         let any = ports.reserve(TCP, address("0.0.0.0:7471")).unwrap();
         assert!(taken(ports.reserve(TCP, address("127.0.0.1:7471"))));
         drop(any);
+    }
+
+    #[test]
+    fn a_link_local_address_is_of_one_link() {
+        let scratch = Scratch::new("links");
+        let ports = Ports::open(&scratch.0).unwrap();
+        let [first, second] = ["[fe80::1%2]:7471", "[fe80::1%3]:7471"].map(address);
+        let (mut held, _) = ports.reserve(TCP, first).unwrap();
+        let (other, _) = ports.reserve(TCP, second).unwrap();
+        let listener = held.listen().unwrap();
+        ports.connect(TCP, first).unwrap();
+        assert!(listener.accept().is_ok());
+        let refused = ports.connect(TCP, second).err();
+        assert_eq!(refused, Some(Errno(libc::ECONNREFUSED)));
+        assert!(taken(ports.reserve(TCP, second)));
+        drop((held, other));
     }
 
     #[test]

@@ -21,11 +21,11 @@ use crate::service::{Service, State};
 use crate::thread::Source;
 use crate::way::mapped;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use verbena_hca::errno::{Errno, Result};
-use verbena_hca::link;
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::{Letter, SLOT_BITS};
+use verbena_hca::roce::management::{Agent, Letter, SLOT_BITS};
 use verbena_hca::sys::clock;
 use verbena_hca::sys::doorbell::Doorbell;
 use verbena_wire::mad::cm;
@@ -43,6 +43,8 @@ const ROUND: u64 = 10_000_000;
 /// The box that letters lie in until the thread takes them.
 pub struct Letterbox {
     letters: Mutex<VecDeque<Letter>>,
+    /// Another host has asked whether there is anybody here.
+    is_asked: AtomicBool,
     bell: Doorbell,
 }
 
@@ -54,19 +56,17 @@ impl Letterbox {
     pub fn new() -> Result<Letterbox> {
         Ok(Letterbox {
             letters: Mutex::default(),
+            is_asked: AtomicBool::new(false),
             bell: Doorbell::new()?,
         })
     }
 
-    /// Has the thread look into it, if letters can come.
+    /// Has the thread look into it.
     ///
     /// # Errors
     /// As [`crate::thread::Watch::add`].
     pub fn open(&self, state: &mut State) -> Result<()> {
-        match link::is_ethernet() {
-            true => state.watch.add(&self.bell, Source::Post),
-            false => Ok(()),
-        }
+        state.watch.add(&self.bell, Source::Post)
     }
 
     fn put(&self, letter: Letter) {
@@ -77,6 +77,17 @@ impl Letterbox {
         }
     }
 
+    fn note_question(&self) {
+        if !self.is_asked.swap(true, Ordering::AcqRel) {
+            self.bell.ring();
+        }
+    }
+
+    /// Whether another host has asked after us since this was asked last.
+    pub fn was_asked(&self) -> bool {
+        self.is_asked.swap(false, Ordering::AcqRel)
+    }
+
     /// Empties it.
     pub fn take(&self) -> VecDeque<Letter> {
         self.bell.clear();
@@ -84,12 +95,19 @@ impl Letterbox {
     }
 }
 
-/// What the adapter calls with every management datagram: it only puts it into the box.
-pub fn deliver(letter: Letter) {
-    if let Ok(service) = Service::current() {
-        service.letterbox.put(letter);
-    }
-}
+/// What the adapter calls: with every management datagram, and when another host asks after us. It only puts it into the box.
+pub const AGENT: Agent = Agent {
+    letter: |letter| {
+        if let Ok(service) = Service::current() {
+            service.letterbox.put(letter);
+        }
+    },
+    question: || {
+        if let Ok(service) = Service::current() {
+            service.letterbox.note_question();
+        }
+    },
+};
 
 /// Sends a letter.
 pub fn send(letter: &Letter) {
@@ -149,6 +167,7 @@ impl State {
             }
             _ => (),
         }
+        self.write_will(number);
         true
     }
 
@@ -184,6 +203,7 @@ impl State {
         else {
             return decline(&letter);
         };
+        let request = request.on_link(letter.interface);
         match self.ports.connect(request.space, request.destination) {
             Ok(stream) => {
                 if let Ok(mut line) = Conversation::new(stream) {

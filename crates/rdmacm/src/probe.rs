@@ -1,11 +1,13 @@
 //! Peers' hosts are probed. A process that is killed tells nobody, and one that only waits for it would wait for ever; a
 //! kernel would disconnect for it. What can be seen from here is that its host has no RoCE port any more, that is, that it
-//! was the last process there on the adapter.
+//! was the last process there on the adapter. If it was not, whoever takes the question speaks for it
+//! ([`crate::executor`]), if nobody has done so yet.
 
 use crate::alarm::Alarm;
 use crate::correspondence::Due;
 use crate::service::State;
 use std::collections::BTreeSet;
+use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::sys::clock;
 
@@ -16,15 +18,16 @@ impl State {
     /// Asks the hosts of those that we are connected with whether they still have a RoCE port.
     pub fn probe_peers(&mut self) {
         self.note_failures();
-        let peers: BTreeSet<([u8; 16], [u8; 16])> = self
+        let peers: BTreeSet<(u8, [u8; 16], [u8; 16])> = self
             .correspondences()
             .filter(|(_, of)| of.is_connected())
-            .map(|(_, of)| (of.way().source, of.way().destination))
+            .map(|(_, of)| (of.way().port, of.way().source, of.way().destination))
             .collect();
         if let Ok(process) = Process::current() {
-            for (source, destination) in peers {
+            for (port, source, destination) in peers {
+                let interface = link::interface_number(port);
                 // What cannot leave is asked for the next time.
-                let _ = process.probe_port(source.into(), destination.into());
+                let _ = process.probe_port(interface, source.into(), destination.into());
             }
         }
         self.office.probes = !self.office.owners.is_empty();

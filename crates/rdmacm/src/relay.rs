@@ -7,7 +7,8 @@ use verbena_hca::roce::management::Letter;
 use verbena_wire::mad::LENGTH;
 
 const MAGIC: [u8; 4] = *b"vbmd";
-const SOURCE: usize = MAGIC.len();
+const INTERFACE: usize = MAGIC.len();
+const SOURCE: usize = INTERFACE + 4;
 const DESTINATION: usize = SOURCE + 16;
 const MAD: usize = DESTINATION + 16;
 const _: () = assert!(MAD + LENGTH <= FRAME);
@@ -15,7 +16,8 @@ const _: () = assert!(MAD + LENGTH <= FRAME);
 /// The frame.
 pub fn encode(letter: &Letter) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
-    frame[..SOURCE].copy_from_slice(&MAGIC);
+    frame[..INTERFACE].copy_from_slice(&MAGIC);
+    frame[INTERFACE..SOURCE].copy_from_slice(&letter.interface.to_ne_bytes());
     frame[SOURCE..DESTINATION].copy_from_slice(&letter.source.octets());
     frame[DESTINATION..MAD].copy_from_slice(&letter.destination.octets());
     frame[MAD..MAD + LENGTH].copy_from_slice(&letter.mad);
@@ -25,9 +27,11 @@ pub fn encode(letter: &Letter) -> [u8; FRAME] {
 /// The letter in a frame; `None` when there is none.
 pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
     let (magic, rest) = frame.split_first_chunk()?;
+    let (interface, rest) = rest.split_first_chunk()?;
     let (source, rest) = rest.split_first_chunk::<16>()?;
     let (destination, rest) = rest.split_first_chunk::<16>()?;
     (*magic == MAGIC).then_some(Letter {
+        interface: u32::from_ne_bytes(*interface),
         source: Ipv6Addr::from(*source),
         destination: Ipv6Addr::from(*destination),
         mad: *rest.first_chunk()?,
@@ -42,6 +46,7 @@ mod tests {
     #[test]
     fn a_letter_arrives_and_a_message_is_none() {
         let letter = Letter {
+            interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
             mad: std::array::from_fn(|at| at as u8),

@@ -5,13 +5,14 @@ use crate::channel::{Channel, Waiting};
 use crate::conversation::Conversation;
 use crate::device::TIME_WAIT;
 use crate::event::{Event, Kind};
+use crate::executor::Executor;
 use crate::identifier::Identifier;
 use crate::leave;
 use crate::line::Line;
 use crate::message::{self, Message};
 use crate::office::Office;
 use crate::port::Ports;
-use crate::post::{self, Letterbox};
+use crate::post::{AGENT, Letterbox};
 use crate::stage::Stage;
 use crate::table::Table;
 use crate::thread::{Source, Watch};
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::set_agent;
 use verbena_hca::sys::clock;
@@ -64,6 +66,8 @@ pub struct State {
     pub watch: Watch,
     /// Correspondences with other hosts.
     pub(crate) office: Office,
+    /// What others have left to be said; without other hosts nothing is.
+    pub(crate) executor: Option<Executor>,
     alarms: Alarms,
     /// Whether the thread listens to the alarms.
     has_alarms: bool,
@@ -100,6 +104,7 @@ impl Service {
             ports: Ports::open(&Process::current()?.directory()?)?,
             watch: Watch::new()?,
             office: Office::default(),
+            executor: None,
             alarms: Alarms::new()?,
             has_alarms: false,
             generations: 0,
@@ -117,11 +122,21 @@ impl Service {
         }
         let service = Service::existing().ok_or(Errno::EIO)?;
         if result.is_ok() {
-            set_agent(post::deliver);
-            service.letterbox.open(&mut service.lock())?;
+            set_agent(AGENT);
+            service.open_to_other_hosts()?;
             leave::at_exit();
         }
         Ok(service)
+    }
+
+    fn open_to_other_hosts(&self) -> Result<()> {
+        if link::is_ethernet() {
+            let mut state = self.lock();
+            self.letterbox.open(&mut state)?;
+            // Without it only those who are killed are worse off.
+            let _ = state.execute_wills_from_now_on();
+        }
+        Ok(())
     }
 
     /// That of this process, if there is one.
@@ -322,7 +337,11 @@ impl State {
                 }
                 Alarm::Correspondence(number) => self.tend_correspondence(number, now),
                 Alarm::Unclaimed => self.offer_unclaimed(),
-                Alarm::Probe => self.probe_peers(),
+                Alarm::Probe => {
+                    self.probe_peers();
+                    self.execute_wills();
+                }
+                Alarm::Wills => self.execute_wills(),
                 Alarm::Caller(number) => {
                     let caller = self.callers.get(number);
                     if caller.is_some_and(|caller| caller.deadline <= now)

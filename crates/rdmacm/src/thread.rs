@@ -25,6 +25,8 @@ pub enum Source {
     Alarm,
     /// Letters from other hosts.
     Post,
+    /// Somebody has closed his will.
+    Wills,
 }
 
 impl Source {
@@ -35,6 +37,7 @@ impl Source {
             Source::Caller(number) => (2, number, 0),
             Source::Alarm => (3, 0, 0),
             Source::Post => (4, 0, 0),
+            Source::Wills => (5, 0, 0),
         };
         kind << 60 | u64::from(number) << 32 | u64::from(generation)
     }
@@ -46,7 +49,8 @@ impl Source {
             1 => Source::Identifier(number, word as u32),
             2 => Source::Caller(number),
             3 => Source::Alarm,
-            _ => Source::Post,
+            4 => Source::Post,
+            _ => Source::Wills,
         }
     }
 }
@@ -168,6 +172,7 @@ mod tests {
                 Source::Caller(number),
                 Source::Alarm,
                 Source::Post,
+                Source::Wills,
             ] {
                 prop_assert_eq!(Source::decode(source.encode()), source);
             }

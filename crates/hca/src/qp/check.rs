@@ -65,6 +65,10 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
     at_most("cap.max_recv_sge", cap.max_recv_sge, MAX_SGE, of)?;
     let (given, most) = (cap.max_inline_data, device::MAX_INLINE);
     at_most("cap.max_inline_data", given, most, "as the device has it")?;
+    // A work request has room for its segments, or for data in their place: rxe and adapters grant it to who asks for less,
+    // and programs have come to rely on it (rdma_xclient).
+    let in_place = cap.max_send_sge * size_of::<ibv_sge>() as u32;
+    cap.max_inline_data = cap.max_inline_data.max(in_place.min(device::MAX_INLINE));
     Ok(cap)
 }
 

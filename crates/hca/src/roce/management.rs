@@ -34,6 +34,9 @@ pub use super::steering::SLOT_BITS;
 /// A management datagram with both ends of its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
+    /// The interface of ours that it came by, or leaves by: the kernel's number of it, for an address alone does not name one
+    /// if it is link-local, and processes number their ports each in their own way.
+    pub interface: u32,
     /// The address that sent it.
     pub source: Ipv6Addr,
     /// The address that it was sent to.
@@ -43,7 +46,13 @@ pub struct Letter {
 }
 
 /// Who is told of what has come.
-pub type Agent = fn(Letter);
+#[derive(Clone, Copy, Debug)]
+pub struct Agent {
+    /// A datagram has come.
+    pub letter: fn(Letter),
+    /// Another host has asked whether there is a RoCE port here ([`Process::probe_port`]).
+    pub question: fn(),
+}
 
 static AGENT: OnceLock<Agent> = OnceLock::new();
 
@@ -93,7 +102,7 @@ impl Process {
     /// ENODEV without a RoCE port, EADDRNOTAVAIL from an address that is not the port's; as [`Path::of`].
     pub fn send_management(&self, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = way(port, letter.source, letter.destination)?;
+        let path = way(port, letter.interface, letter.source, letter.destination)?;
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
         let mut train = Train::new(&path);
@@ -110,9 +119,14 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::send_management`].
-    pub fn probe_port(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Result<()> {
+    pub fn probe_port(
+        &self,
+        interface: u32,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+    ) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        way(port, source, destination)?.send(&[], 0)
+        way(port, interface, source, destination)?.send(&[], 0)
     }
 
     /// Whom datagrams sent from here did not reach, as far as the network has said.
@@ -145,6 +159,13 @@ impl Process {
         }
     }
 
+    /// An empty datagram.
+    pub(super) fn take_question(&self) {
+        if let Some(agent) = AGENT.get() {
+            (agent.question)();
+        }
+    }
+
     /// A packet for queue pair 1.
     pub(super) fn take_management(&self, arrival: &Arrival<'_>) {
         let headers = &arrival.packet.headers;
@@ -159,7 +180,8 @@ impl Process {
             && is_right
             && let Some(agent) = AGENT.get()
         {
-            agent(Letter {
+            (agent.letter)(Letter {
+                interface: link::interface_number(arrival.port),
                 source: arrival.source,
                 destination: arrival.destination,
                 mad,
@@ -168,9 +190,11 @@ impl Process {
     }
 }
 
-/// The way from an address of ours.
-fn way(port: &Port, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
-    let place = link::place_of(gid(source)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
+/// The way from an address of ours. One that is not link-local may have moved to another interface meanwhile.
+fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
+    let place = link::port_of(interface)
+        .and_then(|port| link::place_seen_from(port, gid(source)))
+        .ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let vector = ibv_ah_attr {
         grh: ibv_global_route {
             dgid: gid(destination),

@@ -57,7 +57,8 @@ impl Sender {
             match Udp::sender(local) {
                 Ok(socket) => {
                     socket.send_to_groups(ip, through, HOPS)?;
-                    if link::ports() > 1 {
+                    // A socket of a link-local address is its interface's already, and the kernel refuses to be told so.
+                    if link::ports() > 1 && scope == 0 {
                         // The routing table knows one way to a network, and ports may be ways to the same one. Of one
                         // port it decides: the address may be one that several interfaces lead to.
                         socket.send_to_hosts(ip, through)?;

@@ -172,6 +172,9 @@ impl Process {
         let Some(port) = port_of(arrived) else {
             return;
         };
+        if arrived.bytes.is_empty() {
+            return self.take_question();
+        }
         let to = Address {
             ip: arrived.destination,
             port: udp::PORT,

@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::abi::{InitQpAttr, QueuePairAttributes};
-use crate::identifier::Identifier;
+use crate::identifier::{Identifier, QueuePairKind};
 use crate::service::State;
 use verbena_abi::*;
 use verbena_hca::errno::{Errno, Result};
@@ -59,12 +59,10 @@ fn to_init(identifier: &Identifier) -> QueuePairAttributes {
 fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
     let mut mask = IBV_QP_STATE;
     if !identifier.space.is_datagram() {
-        mask |= IBV_QP_AV
-            | IBV_QP_PATH_MTU
-            | IBV_QP_DEST_QPN
-            | IBV_QP_RQ_PSN
-            | IBV_QP_MAX_DEST_RD_ATOMIC
-            | IBV_QP_MIN_RNR_TIMER;
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        if identifier.queue_pair_kind.responds() {
+            mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        }
     }
     QueuePairAttributes {
         qp_attr_mask: mask as u32,
@@ -81,10 +79,13 @@ fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
 
 fn to_rts(identifier: &Identifier) -> QueuePairAttributes {
     let mut mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if !identifier.space.is_datagram() {
-        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    }
     let datagram = identifier.space.is_datagram();
+    if !datagram && identifier.queue_pair_kind.requests() {
+        mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    }
+    if !datagram && identifier.queue_pair_kind != QueuePairKind::Uc {
+        mask |= IBV_QP_TIMEOUT;
+    }
     QueuePairAttributes {
         qp_attr_mask: mask as u32,
         qp_state: IBV_QPS_RTS,

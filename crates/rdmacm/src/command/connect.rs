@@ -108,6 +108,7 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     request.source = address::encode(identifier.source);
     request.destination = address::encode(identifier.destination);
     request.psn = identifier.psn;
+    request.transport = identifier.queue_pair_kind.transport();
     agree(identifier, &wanted.conn_param);
     identifier.agreement.retry_count = request.retry_count;
 
@@ -277,7 +278,15 @@ pub fn notify(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     if identifier.stage == Stage::Accepted {
         identifier.stage = Stage::Established;
+        let number = identifier
+            .line
+            .as_mut()
+            .and_then(Line::correspondence)
+            .map(|of| of.number());
         state.raise(wanted.id, Event::plain(EventKind::Established, 0));
+        if let Some(number) = number {
+            state.write_will(number);
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::abi::{CreateId, CreateIdAnswer, DestroyId, MigrateId};
-use crate::identifier::{Identifier, Space};
+use crate::identifier::{Identifier, QueuePairKind, Space};
 use crate::service::State;
 use verbena_hca::errno::{Errno, Result};
 
@@ -12,7 +12,8 @@ pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: CreateId = command.read()?;
     let space = Space::of(wanted.ps)?;
     let generation = state.next_generation();
-    let identifier = Identifier::new(command.descriptor, space, wanted.uid, generation);
+    let kind = QueuePairKind::of(wanted.qp_type.into());
+    let identifier = Identifier::new(command.descriptor, space, kind, wanted.uid, generation);
     let id = state.identifiers.insert(identifier).ok_or(Errno::ENOMEM)?;
     let answer = CreateIdAnswer { id };
     // SAFETY: passed on.

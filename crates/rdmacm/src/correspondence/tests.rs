@@ -234,6 +234,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         remote_queue_pair: 0,
     };
     let refuse = |good: u8| Letter {
+        interface: 0,
         source: letter.destination,
         destination: letter.source,
         mad: envelope

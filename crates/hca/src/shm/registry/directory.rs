@@ -11,8 +11,17 @@ use std::path::{Path, PathBuf};
 /// Name of the registry file.
 pub(super) const FILE: &str = "registry";
 
+/// Name of the directory of what processes leave to be said to other hosts if they are killed.
+const WILLS: &str = "wills";
+
 /// Name of the socket of whoever captures all processes.
 const CAPTURE: &str = "capture";
+
+/// Where processes leave what is to be said if they are killed, in the directory of a registry. The connection manager makes
+/// it, and knows what is in it.
+pub fn wills(directory: &Path) -> PathBuf {
+    directory.join(WILLS)
+}
 
 /// The directory, by name and by a descriptor: what is done in it is done through the descriptor, so that all of it is
 /// of one directory even when another of the same name takes its place. And a long name overflows no socket address.
@@ -60,6 +69,7 @@ impl Directory {
                 let _ = fs::remove_file(self.within(&name));
             }
         }
+        let _ = fs::remove_dir_all(self.within(WILLS));
         if let Err(Errno(libc::ECONNREFUSED)) = Socket::connect(&self.capture_socket()) {
             let _ = fs::remove_file(self.capture_socket());
         }

@@ -1,0 +1,178 @@
+//! What this process leaves to be said to other hosts if it is killed. A kernel ends the connections of a process that
+//! dies (its communication manager destroys their identifiers); here somebody else of the host does it
+//! ([`crate::executor`]), who needs to know what to say to whom.
+//!
+//! A will is a file in the runtime directory, named after its process, with a letter for each correspondence: the one that
+//! would leave if the process ended now. It is written as the correspondence goes on, one letter with one call, and lies in
+//! one page, so that a process that is killed in the midst of it leaves the letter before or the one after.
+
+use crate::message::FRAME;
+use crate::relay;
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use verbena_hca::errno::Result;
+use verbena_hca::process::Process;
+use verbena_hca::roce::management::Letter;
+use verbena_hca::shm::registry::{Identity, wills};
+
+/// The room of a letter: a divisor of a page.
+const ROOM: usize = 512;
+const _: () = assert!(FRAME <= ROOM);
+
+/// Our will.
+#[derive(Default)]
+pub struct Will {
+    file: Option<(File, PathBuf)>,
+    /// Where the letter of a correspondence is, by our number of it.
+    places: HashMap<u32, u32>,
+    /// Places that are free again.
+    free: Vec<u32>,
+}
+
+impl Will {
+    /// Leaves a letter in the place of the one before, or none. What cannot be written is not left.
+    pub fn leave(&mut self, number: u32, letter: Option<&Letter>) {
+        let Some(letter) = letter else {
+            return self.revoke(number);
+        };
+        let place = match self.places.get(&number) {
+            Some(place) => *place,
+            None => self.new_place(number),
+        };
+        if self.file.is_none() {
+            self.file = make().ok();
+        }
+        self.write(place, &relay::encode(letter));
+    }
+
+    /// Nothing is to be said any more in a correspondence.
+    pub fn revoke(&mut self, number: u32) {
+        if let Some(place) = self.places.remove(&number) {
+            self.write(place, &[0; FRAME]);
+            self.free.push(place);
+        }
+    }
+
+    /// Destroys it: the process says what there is to say itself.
+    pub fn destroy(&mut self) {
+        if let Some((_, path)) = self.file.take() {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn new_place(&mut self, number: u32) -> u32 {
+        let place = self.free.pop().unwrap_or(self.places.len() as u32);
+        self.places.insert(number, place);
+        place
+    }
+
+    fn write(&self, place: u32, frame: &[u8; FRAME]) {
+        if let Some((file, _)) = &self.file {
+            let _ = file.write_all_at(frame, u64::from(place) * ROOM as u64);
+        }
+    }
+}
+
+fn make() -> Result<(File, PathBuf)> {
+    let process = Process::current()?;
+    let path = directory(&process.directory()?)?.join(name(process.join()?.identity));
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    Ok((file, path))
+}
+
+/// Where the wills of a host are, in its runtime directory.
+///
+/// # Errors
+/// What mkdir(2) says.
+pub fn directory(runtime: &Path) -> Result<PathBuf> {
+    let path = wills(runtime);
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(path),
+    }
+}
+
+fn name(process: Identity) -> String {
+    format!("{}.{}", process.slot, process.generation)
+}
+
+/// Whose will has a name.
+pub fn author(name: &str) -> Option<Identity> {
+    let (slot, generation) = name.split_once('.')?;
+    Some(Identity {
+        slot: slot.parse().ok()?,
+        generation: generation.parse().ok()?,
+    })
+}
+
+/// The letters of a will.
+pub fn letters(will: &[u8]) -> Vec<Letter> {
+    let frames = will.chunks(ROOM).filter_map(|room| room.first_chunk());
+    frames.filter_map(relay::decode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn letter(byte: u8) -> Letter {
+        Letter {
+            interface: 7,
+            source: "::ffff:10.9.0.1".parse().unwrap(),
+            destination: "fd09::2".parse().unwrap(),
+            mad: [byte; 256],
+        }
+    }
+
+    proptest! {
+        /// Whatever was left and revoked, the letters that stand last are those that are read.
+        #[test]
+        fn what_was_left_last_is_read(
+            orders in proptest::collection::vec((0..8_u32, proptest::option::of(any::<u8>())), 0..64),
+        ) {
+            let path = std::env::temp_dir().join(format!("verbena-will-{}", std::process::id()));
+            let file = File::create(&path).unwrap();
+            let mut will = Will { file: Some((file, path.clone())), ..Will::default() };
+            let mut standing = BTreeMap::new();
+            for (number, byte) in orders {
+                will.leave(number, byte.map(letter).as_ref());
+                match byte {
+                    Some(byte) => standing.insert(number, byte),
+                    None => standing.remove(&number),
+                };
+            }
+            let mut read: Vec<u8> = letters(&fs::read(&path).unwrap()).iter().map(|of| of.mad[0]).collect();
+            let mut expected: Vec<u8> = standing.into_values().collect();
+            read.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(read, expected);
+            will.destroy();
+            prop_assert!(!path.exists());
+        }
+
+        #[test]
+        fn any_bytes_are_letters_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
+            prop_assert!(letters(&bytes).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_name_tells_its_author() {
+        let process = Identity {
+            slot: 7,
+            generation: 12,
+        };
+        assert_eq!(author(&name(process)), Some(process));
+        assert_eq!(author("7"), None);
+        assert_eq!(author("seven.12"), None);
+    }
+}
