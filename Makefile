@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build xrootd install wheel deb sbom site test bench evaluate nightly clean libraries
+.PHONY: adapter build xrootd install wheel deb sbom site test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -81,9 +81,17 @@ bench: build
 	benches/rfio/measure
 
 # QUICK=1 for an evaluation of 90 seconds, ON='hardware:mlx5_0' for another adapter.
-evaluate: build
+evaluate: adapter
 	$(RELEASE)/verbena evaluate $(if $(QUICK),--quick) $(foreach target,$(ON),--on $(target)) \
 		$(if $(OUT),--out $(OUT))
+
+# What an evaluation needs, and no more: it is what somebody new waits for.
+adapter:
+	@setup/machine build
+	$(CARGO) build --release -p verbena -p verbena-ibverbs -p verbena-shim
+	@mkdir -p $(LIBRARIES)
+	crates/ibverbs/link.sh
+	install -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
 
 # The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
 site: build

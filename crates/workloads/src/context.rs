@@ -123,7 +123,7 @@ impl Budget {
         Budget {
             warmup: Duration::from_millis(8),
             block: Duration::from_millis(6),
-            blocks: 8,
+            blocks: 6,
             target: 0.02,
             most: 100_000,
             tail: TAIL,
