@@ -201,7 +201,7 @@ def two_ports(hosts: Hosts) -> Outcome:
     """Pairs take the ports of an adapter in turn: the second one's data goes over the second cable, and none of the first's."""
     out = hosts.place.directory / "out"
     # Each host's own names of its two interfaces, the first cable's first.
-    named = 'VERBENA_INTERFACE=$(ip -o link | grep -oE "(veth|more)[0-9]+" | sort -ru | paste -sd, ) exec "$@"'
+    named = 'VERBENA_INTERFACE=$(ip -o link | grep -oE "(veth|wire)[0-9]+" | sort -u | paste -sd, ) exec "$@"'
     sent = {}
     for pairs in (1, 2):
         before = [received(hosts, name) for name in (hosts.members[1].interface, more(hosts.members[1]))]
