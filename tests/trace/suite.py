@@ -34,7 +34,7 @@ EXPECTED = [
     "ibv_reg_mr(pd1, ADDRESS, 8192 B, REMOTE_WRITE) = EINVAL",
     "ibv_reg_mr(pd1, ADDRESS, 8192 B, LOCAL_WRITE|REMOTE_READ) = mr1 {lkey=KEY, rkey=KEY}",
     "ibv_create_cq(ctx1, cqe=16, NULL, vector=0) = cq1",
-    "ibv_create_qp(pd1, {RC, send_cq=cq1, recv_cq=cq1, cap={send_wr=4, recv_wr=4, send_sge=1, recv_sge=1, inline=0}}) = qp1"
+    "ibv_create_qp(pd1, {RC, send_cq=cq1, recv_cq=cq1, cap={send_wr=4, recv_wr=4, send_sge=1, recv_sge=1, inline=16}}) = qp1"
     " {qp_num=KEY}",
     "ibv_post_send(qp1, [{wr_id=0x7, SEND, 1 buffers}]) = EINVAL (request 0)",
     "ibv_query_port(ctx1, port=1) = 0 {state=ACTIVE, active_mtu=4096, lid=0x1, gid_tbl_len=8}",
