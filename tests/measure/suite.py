@@ -26,8 +26,9 @@ def cases() -> list[Case]:
         Case("job of Open MPI", "bound to cores", partial(jobs.mpi, [*jobs.BY_OPEN_MPI, "--bind-to", "core:overload-allowed"])),
         Case("job of MPICH", "", partial(jobs.mpi, ["mpirun.mpich"])),
         Case("a job among strangers", "Open MPI", jobs.strangers),
-        Case("a hung process costs a job its own piece", "Open MPI", jobs.hung),
-        *([Case("process 0 of a job hangs", "Open MPI", jobs.hung_first)] if WHOLE else []),
+        # Who hangs is waited for.
+        *([Case("a hung process costs a job its own piece", "Open MPI", jobs.hung),
+           Case("process 0 of a job hangs", "Open MPI", jobs.hung_first)] if WHOLE else []),
         Case("a job too small for patterns", "Open MPI", jobs.too_small),
         Case("a job begins no launch that would end too late", "Open MPI", jobs.timely),
         Case("figures that once were wrong", "", figures.once_wrong),

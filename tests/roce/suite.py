@@ -96,7 +96,8 @@ def cases() -> list[Case]:
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("packets from strangers", "", on_hosts(strangers)),
         Case("packets of a hostile host", "", on_hosts(hostile)),
-        Case("a network that is not allowed", "", on_hosts(forbidden)),
+        # Who is not heard is waited for.
+        *([Case("a network that is not allowed", "", on_hosts(forbidden))] if WHOLE else []),
         Case("segments that the kernel cuts", "", on_hosts(cut)),
         Case("what tshark sees", "", on_hosts(decoded)),
     ]
@@ -106,8 +107,9 @@ def cases() -> list[Case]:
                               on_hosts(partial(applications.ucx, transport, test, size), mtu=9000)))
     for library in ("Open MPI", "MPICH"):
         found.append(Case("verified by MPI", library, on_hosts(partial(applications.mpi, library), mtu=9000)))
-    # Their datagrams are as long as a path of 4096 bytes lets them be.
-    found.append(Case("random programs", "MTU 9000", on_hosts(partial(random_programs, ""), mtu=9000)))
+    if WHOLE:
+        # Their datagrams are as long as a path of 4096 bytes lets them be.
+        found.append(Case("random programs", "MTU 9000", on_hosts(partial(random_programs, ""), mtu=9000)))
     for column, wire in WIRES.items():
         found.append(Case("random programs", column,
                           on_hosts(partial(random_programs, ENDS_WELL), wire=wire)))
