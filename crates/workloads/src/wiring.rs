@@ -96,7 +96,8 @@ impl Setup {
     }
 }
 
-const PAGE: usize = 4096;
+/// What regions begin at and are made of.
+pub const PAGE: usize = 4096;
 /// Messages up to this size go inline unless a benchmark sweeps it; perftest's default for write latency.
 pub const INLINE_BY_DEFAULT: u32 = 220;
 
@@ -285,21 +286,39 @@ impl<F: Fabric> Wired<F> {
         signal: Signal,
         placement: Placement,
     ) -> Result<()> {
-        let end = &self.links[link];
-        let slices = [Slice::new(&self.region, local.0, local.1)];
+        let slices = [self.slice(local)];
+        let request = self.request(link, operation, &slices, signal, placement);
+        self.links[link].pair.post_send(&[request]).await
+    }
+
+    /// The bytes `local` (offset, length) of the region.
+    pub fn slice(&self, (offset, length): (usize, usize)) -> Slice<'_, F::Region> {
+        Slice::new(&self.region, offset, length)
+    }
+
+    /// A request for a link, signalled or not. What is timed prepares it beforehand, as other programs do: putting one
+    /// together costs as much as a third of a small message.
+    #[inline]
+    pub fn request<'a>(
+        &'a self,
+        link: usize,
+        operation: Operation,
+        slices: &'a [Slice<'a, F::Region>],
+        signal: Signal,
+        placement: Placement,
+    ) -> WorkRequest<'a, F> {
         let destination = match operation {
             // Only two-sided messages over XRC and UD say who receives.
             Operation::Send
             | Operation::SendImmediate { .. }
-            | Operation::WriteImmediate { .. } => end.destination(),
-            _ if self.setup.kind == Kind::Xrc => end.destination(),
+            | Operation::WriteImmediate { .. } => self.links[link].destination(),
+            _ if self.setup.kind == Kind::Xrc => self.links[link].destination(),
             _ => Destination::Connected,
         };
-        let request = WorkRequest::new(link as u64, operation, &slices)
+        WorkRequest::new(link as u64, operation, slices)
             .signal(signal)
             .placement(placement)
-            .to(destination);
-        end.pair.post_send(&[request]).await
+            .to(destination)
     }
 
     /// Posts `count` receives of the bytes `local` for a link (or to the shared queue).
@@ -330,8 +349,9 @@ impl<F: Fabric> Wired<F> {
         self.post_receive_list(link, &[request]).await
     }
 
+    /// Posts receives for a link, or to the shared queue.
     #[inline]
-    async fn post_receive_list(
+    pub async fn post_receive_list(
         &self,
         link: usize,
         list: &[ReceiveRequest<'_, F::Region>],

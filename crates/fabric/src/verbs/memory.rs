@@ -3,6 +3,7 @@
 use super::patience::Patience;
 use crate::error::{Error, Result};
 use crate::region::{Region, RemoteRegion};
+use std::future::ready;
 use verbena_verbs as v;
 
 /// Memory before registration.
@@ -116,16 +117,16 @@ impl Region for VerbsRegion {
         }
     }
 
-    #[inline]
-    async fn until_byte(&self, offset: usize, value: u8) -> Result<()> {
+    #[inline(always)]
+    fn until_byte(&self, offset: usize, value: u8) -> impl Future<Output = Result<()>> {
         let arrived = || (self.load_byte(offset) == value).then_some(());
-        self.patience.until("a byte in memory", arrived)
+        ready(self.patience.until("a byte in memory", arrived))
     }
 
-    #[inline]
-    async fn until_word(&self, offset: usize, value: u64) -> Result<()> {
+    #[inline(always)]
+    fn until_word(&self, offset: usize, value: u64) -> impl Future<Output = Result<()>> {
         let arrived = || (self.load_word(offset) == value).then_some(());
-        self.patience.until("a word in memory", arrived)
+        ready(self.patience.until("a word in memory", arrived))
     }
 
     async fn copy(&self, to: usize, source: &Self, from: usize, length: usize) -> Result<()> {

@@ -4,10 +4,12 @@
 use crate::agreement::{Outcome, agree, attempt};
 use crate::context::{Context, Mode};
 use crate::latency::ping_pong::emit;
+use crate::latency::places;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::sampling::{Role, sample};
 use crate::wiring::{INLINE_BY_DEFAULT, Kind, Setup, wire};
+use std::slice;
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
@@ -82,7 +84,7 @@ pub async fn run<F: Fabric>(
         .map(|pair| pair[usize::from(pair[0] == rank)])
         .into_iter()
         .collect();
-    let arrival = size.next_multiple_of(64) + 64;
+    let arrival = places::arrival(size);
     let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
     let (setup, placement) = match request {
         Request::Write => setup.inline_up_to(size, context.inline_most(INLINE_BY_DEFAULT)),
@@ -116,36 +118,42 @@ pub async fn run<F: Fabric>(
     } else {
         Role::Idle
     };
+    let local = match request {
+        Request::Write => 0,
+        _ => arrival,
+    };
+    let slices = [wired.slice((local, size))];
+    let operation = |count: u64| {
+        let remote = wired.remotes[peers[0]];
+        match request {
+            Request::Write => Operation::Write {
+                to: remote.at(arrival),
+            },
+            Request::Read => Operation::Read { from: remote.at(0) },
+            Request::FetchAdd => Operation::FetchAdd {
+                at: remote.at(0),
+                add: 1,
+            },
+            Request::CompareSwap => Operation::CompareSwap {
+                at: remote.at(0),
+                compare: count,
+                swap: count + 1,
+            },
+        }
+    };
+    let mut prepared = mine.map(|_| {
+        let signal = Signal::Signalled;
+        wired.request(0, operation(0), &slices, signal, placement)
+    });
     let mut count = 0u64;
     let sampled = sample(context, &members, role, mode, async |_| {
-        let remote = wired.remotes[peers[0]];
-        let (operation, local) = match request {
-            Request::Write => (
-                Operation::Write {
-                    to: remote.at(arrival),
-                },
-                0,
-            ),
-            Request::Read => (Operation::Read { from: remote.at(0) }, arrival),
-            Request::FetchAdd => (
-                Operation::FetchAdd {
-                    at: remote.at(0),
-                    add: 1,
-                },
-                arrival,
-            ),
-            Request::CompareSwap => (
-                Operation::CompareSwap {
-                    at: remote.at(0),
-                    compare: count,
-                    swap: count + 1,
-                },
-                arrival,
-            ),
+        let Some(work) = &mut prepared else {
+            return Ok(());
         };
-        wired
-            .post(0, operation, (local, size), Signal::Signalled, placement)
-            .await?;
+        if request == Request::CompareSwap {
+            work.operation = operation(count);
+        }
+        wired.links[0].pair.post_send(slice::from_ref(work)).await?;
         wired.sends.done(Wait::Poll).await?;
         if atomic {
             let old = wired.region.load_word(arrival);

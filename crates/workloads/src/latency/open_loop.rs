@@ -4,6 +4,7 @@
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
+use crate::latency::places;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::wiring::{Kind, Setup, Wired, wire};
@@ -62,7 +63,7 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
         let rank = context.rank();
         let at = pair.iter().position(|&member| member == rank);
         let peers: Vec<usize> = at.map(|side| pair[1 - side]).into_iter().collect();
-        let arrival = size.next_multiple_of(64);
+        let arrival = places::arrival(size);
         let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
         let wired = wire(context, &peers, setup).await?;
         let (link, pass) = (at.map(|_| 0), Placement::Reference);

@@ -8,11 +8,12 @@
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
-use crate::latency::places::Places;
+use crate::latency::places::{self, Places};
 use crate::parameters;
 use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
 use crate::sampling::{Role, Sampled, sample};
 use crate::wiring::{INLINE_BY_DEFAULT, Kind, Receives, Setup, Wired, wire};
+use std::slice;
 use verbena_fabric::*;
 use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
@@ -160,8 +161,8 @@ pub async fn run<F: Fabric>(
     } else {
         0
     };
-    let arrival = spec.size.next_multiple_of(64) + 64;
-    let places = Places::new(arrival, context.fabric.capabilities());
+    let arrival = places::arrival(spec.size);
+    let places = Places::new(spec.size, context.fabric.capabilities());
     let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + places.span());
     setup.receives = spec.receives;
     setup.wait = spec.wait;
@@ -210,30 +211,39 @@ pub async fn run<F: Fabric>(
         Some(_) => Role::Answering,
         None => Role::Idle,
     };
-    let table = Table {
-        wired: &wired,
-        spec,
-        placement,
-        places,
-        header,
-    };
+    let leaves = [wired.slice((0, spec.size))];
+    let table = mine.map(|_| {
+        let to = wired.remotes[peers[0]].at(arrival);
+        let operation = match spec.exchange {
+            Exchange::Write => Operation::Write { to },
+            Exchange::WriteImmediate => Operation::WriteImmediate { to, immediate: 0 },
+            Exchange::Send => Operation::Send,
+        };
+        Table {
+            wired: &wired,
+            spec,
+            places,
+            sent: wired.request(0, operation, &leaves, Signal::Signalled, placement),
+            arriving: spec.size + header,
+        }
+    });
     let answering: Vec<usize> = pairs.iter().map(|pair| pair[1]).collect();
     let mut waits = Vec::new();
-    let mut sampled = sample(context, &members, role, mode, async |i| match role {
-        Role::Timed => {
+    let mut sampled = sample(context, &members, role, mode, async |i| {
+        let Some(table) = &table else {
+            return Ok(());
+        };
+        if role == Role::Timed {
             table.strike(i).await?;
-            table.awaited(i).await
+            return table.awaited(i).await;
         }
-        Role::Answering => {
-            table.awaited(i).await?;
-            if mode == Mode::Lockstep {
-                let since = context.fabric.now();
-                context.fabric.group().barrier(&answering).await?;
-                waits.push(context.nanos(context.fabric.now().since(since)));
-            }
-            table.strike(i).await
+        table.awaited(i).await?;
+        if mode == Mode::Lockstep {
+            let since = context.fabric.now();
+            context.fabric.group().barrier(&answering).await?;
+            waits.push(context.nanos(context.fabric.now().since(since)));
         }
-        Role::Idle => Ok(()),
+        table.strike(i).await
     })
     .await?;
     if mode == Mode::Lockstep {
@@ -263,37 +273,47 @@ pub async fn run<F: Fabric>(
 struct Table<'a, F: Fabric> {
     wired: &'a Wired<F>,
     spec: PingPong,
-    placement: Placement,
     places: Places,
-    header: usize,
+    sent: WorkRequest<'a, F>,
+    /// Bytes of a receive.
+    arriving: usize,
 }
 
 impl<F: Fabric> Table<'_, F> {
     #[inline]
     async fn strike(&self, i: u64) -> Result<()> {
-        let size = self.spec.size;
-        let peer = self.wired.links[0].peer;
-        let to = self.wired.remotes[peer].at(self.places.of(i));
-        let operation = match self.spec.exchange {
-            Exchange::Write => {
-                self.wired.region.store_byte(size - 1, tag(i));
-                Operation::Write { to }
+        let mut sent = self.sent;
+        match &mut sent.operation {
+            Operation::Write { to } => {
+                *to = self.place(i);
+                self.wired.region.store_byte(self.spec.size - 1, tag(i));
             }
-            Exchange::WriteImmediate => Operation::WriteImmediate {
-                to,
-                immediate: i as u32,
-            },
-            Exchange::Send => Operation::Send,
-        };
-        self.wired
-            .post(0, operation, (0, size), Signal::Signalled, self.placement)
+            Operation::WriteImmediate { to, immediate } => {
+                *to = self.place(i);
+                *immediate = i as u32;
+            }
+            _ => {}
+        }
+        self.wired.links[0]
+            .pair
+            .post_send(slice::from_ref(&sent))
             .await?;
         // While the message is on its way, the receive request that the next one takes is replaced.
         if self.spec.exchange != Exchange::Write {
-            let arrival = (self.places.of(i), size + self.header);
-            self.wired.post_receives(0, arrival, 1).await?;
+            let local = [self.wired.slice((self.places.of(i), self.arriving))];
+            let received = ReceiveRequest {
+                id: 0,
+                local: &local,
+            };
+            self.wired.post_receive_list(0, &[received]).await?;
         }
         self.wired.sends.done(self.spec.wait).await
+    }
+
+    /// Where the peer's memory takes message `i`.
+    #[inline]
+    fn place(&self, i: u64) -> Remote {
+        self.wired.remotes[self.wired.links[0].peer].at(self.places.of(i))
     }
 
     #[inline]
