@@ -90,11 +90,7 @@ impl Completion {
         if self.status.is_success() {
             Ok(self)
         } else {
-            Err(Error::Completion {
-                id: self.id,
-                pair: self.pair,
-                status: self.status,
-            })
+            Err(Error::completion(self.id, self.pair, self.status))
         }
     }
 }

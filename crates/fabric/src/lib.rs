@@ -58,7 +58,7 @@ pub mod verbs;
 pub use capability::{Capabilities, FabricKind, Link, Operations, Transports};
 pub use clock::{ClockSource, Ticks};
 pub use completion::{Completion, CompletionKind, CompletionQueue, Status, Wait};
-pub use error::{Error, Result};
+pub use error::{Error, Failed, Invalid, PeerLost, Refused, Result, Stalled, Unsupported};
 pub use group::Group;
 pub use operation::{
     Destination, Operation, Placement, ReceiveRequest, Remote, Signal, Slice, WorkRequest,

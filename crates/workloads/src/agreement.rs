@@ -69,10 +69,7 @@ pub async fn agree_present<F: Fabric>(
 }
 
 fn hung(rank: usize) -> Error {
-    Error::PeerLost {
-        rank,
-        reason: "it hangs: it did not come to the exchange".to_owned(),
-    }
+    Error::peer_lost(rank, "it hangs: it did not come to the exchange")
 }
 
 async fn cast<F: Fabric>(context: &Context<'_, F>, ballot: &[u8]) -> Outcome<Vec<Vec<u8>>> {

@@ -24,23 +24,22 @@ pub fn fill<R: Region>(region: &R, offset: usize, length: usize, seed: u64) -> R
 
 /// Compares with the pattern of `seed`.
 pub fn verify<R: Region>(region: &R, offset: usize, length: usize, seed: u64) -> Result<()> {
-    let check =
-        |from: usize, count: usize| {
-            let mut found = vec![0; count];
-            region.read(offset + from, &mut found)?;
-            let wrong = found
-                .iter()
-                .enumerate()
-                .find(|(i, b)| **b != byte(seed, from + i));
-            wrong.map_or(Ok(()), |(i, found)| {
+    let check = |from: usize, count: usize| {
+        let mut found = vec![0; count];
+        region.read(offset + from, &mut found)?;
+        let wrong = found
+            .iter()
+            .enumerate()
+            .find(|(i, b)| **b != byte(seed, from + i));
+        wrong.map_or(Ok(()), |(i, found)| {
             let expected = byte(seed, from + i);
             let reason = format!(
                 "byte {} of {length} is {found:#04x}, expected {expected:#04x}: wrong data arrived",
                 from + i
             );
-            Err(Error::Adapter { call: "verification".to_owned(), reason })
+            Err(Error::adapter("verification", reason))
         })
-        };
+    };
     if length <= VERIFIED {
         return check(0, length);
     }

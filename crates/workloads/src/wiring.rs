@@ -147,10 +147,7 @@ pub async fn wire<F: Fabric>(
 ) -> Outcome<Wired<F>> {
     let fabric = context.fabric;
     let capabilities = fabric.capabilities();
-    let missing = |what: &str| Error::Unsupported {
-        what: what.to_owned(),
-        fabric: capabilities.device.clone(),
-    };
+    let missing = |what: &str| Error::unsupported(what, capabilities.device.clone());
     if !setup.kind.offered(capabilities) {
         return Err(missing(setup.kind.word()).into());
     }

@@ -154,13 +154,10 @@ impl Session<'_> {
 /// Why a job ended, for its user. Of a silence at the exchange only process 0 can be the cause, which keeps it.
 fn reason(error: &Error, job: &Job) -> String {
     match error {
-        Error::Stalled {
-            what: AT_EXCHANGE,
-            waited,
-        } if job.rank != 0 => format!(
+        Error::Stalled(stalled) if stalled.what == AT_EXCHANGE && job.rank != 0 => format!(
             "process 0, which keeps the exchange and the results, has not answered for {} s: it hangs, or its host is gone; \
              what it wrote before is in its --out directory",
-            waited.as_secs()
+            stalled.waited.as_secs()
         ),
         other => other.to_string(),
     }

@@ -83,10 +83,7 @@ fn request(task: &Task) -> OpenRequest {
 }
 
 fn adapter(call: &str, error: &std::io::Error) -> Error {
-    Error::Adapter {
-        call: call.to_owned(),
-        reason: error.to_string(),
-    }
+    Error::adapter(call, error.to_string())
 }
 
 /// Runs one benchmark in this process.

@@ -216,23 +216,23 @@ impl VirtualSession<'_> {
         match (find(benchmark.name), catalogue::subject(benchmark)) {
             (Some(_), _) => self.modelled(benchmark, stop).run(),
             (None, Some(Subject::Readers)) => self.file_service(),
-            _ => Err(Error::Unsupported {
-                what: benchmark.name.to_owned(),
-                fabric: format!("the model {}", self.target.system.name),
-            }),
+            _ => Err(Error::unsupported(
+                benchmark.name,
+                format!("the model {}", self.target.system.name),
+            )),
         }
     }
 
     /// Message passing is modelled with its library, if the system names one.
     fn message_passing(&self, entry: &messages::Entry) -> SeamResult<Ran> {
         if self.target.system.mpi.is_none() {
-            return Err(Error::Unsupported {
-                what: format!(
+            return Err(Error::unsupported(
+                format!(
                     "{}, which needs a message-passing library,",
                     entry.benchmark.name
                 ),
-                fabric: format!("the model {}", self.target.system.name),
-            });
+                format!("the model {}", self.target.system.name),
+            ));
         }
         let asked = self.options.sizes.as_ref();
         let sizes = asked.map(|sizes| sizes.iter().map(|&size| size as u64).collect());

@@ -38,7 +38,7 @@ impl InstantRegion {
             }
             let world = self.world.borrow();
             let waited = Duration::from_nanos(world.now);
-            world.stuck.then_some(Err(Error::Stalled { what, waited }))
+            world.stuck.then_some(Err(Error::stalled(what, waited)))
         })
         .await
     }

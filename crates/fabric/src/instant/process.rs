@@ -238,7 +238,7 @@ impl InstantGroup {
             let waited = Duration::from_nanos(world.now);
             match ready(&world) {
                 Some(value) => Some(Ok(value)),
-                None => world.stuck.then_some(Err(Error::Stalled { what, waited })),
+                None => world.stuck.then_some(Err(Error::stalled(what, waited))),
             }
         })
         .await

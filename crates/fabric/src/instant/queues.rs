@@ -62,10 +62,9 @@ impl CompletionQueue for InstantCompletions {
             }
             let world = self.world.borrow();
             let waited = Duration::from_nanos(world.now);
-            world.stuck.then_some(Err(Error::Stalled {
-                what: "a completion",
-                waited,
-            }))
+            world
+                .stuck
+                .then_some(Err(Error::stalled("a completion", waited)))
         })
         .await
     }

@@ -76,10 +76,10 @@ impl CompletionQueue for ModelCompletions {
         let since = self.fruitful.get().unwrap_or(now);
         self.fruitful.set(Some(since));
         if now.since(since) > PATIENCE {
-            return Err(Error::Stalled {
-                what: "a completion",
-                waited: Duration::from_nanos(now.since(since).0 / 1000),
-            });
+            return Err(Error::stalled(
+                "a completion",
+                Duration::from_nanos(now.since(since).0 / 1000),
+            ));
         }
         Ok(self.queue.take(into))
     }

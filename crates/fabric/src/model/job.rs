@@ -91,8 +91,5 @@ where
         .into_iter()
         .collect::<Option<Vec<T>>>()
         .map(|results| (results, audit))
-        .ok_or(Error::Stalled {
-            what: "the end of the job",
-            waited,
-        })
+        .ok_or(Error::stalled("the end of the job", waited))
 }

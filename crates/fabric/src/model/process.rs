@@ -49,10 +49,7 @@ pub(super) struct Core {
 impl Core {
     /// The model has no such thing.
     pub fn lacks(&self, what: &str) -> Error {
-        Error::Unsupported {
-            what: what.to_owned(),
-            fabric: format!("the model {}", self.system.name),
-        }
+        Error::unsupported(what, format!("the model {}", self.system.name))
     }
 
     /// Payload of a full packet.

@@ -136,9 +136,8 @@ impl World {
             })
             .await;
         waiting.tasks.set(waiting.tasks.get() - 1);
-        value.ok_or_else(|| Error::Stalled {
-            what,
-            waited: Duration::from_nanos((self.now() - since).0 / 1000),
+        value.ok_or_else(|| {
+            Error::stalled(what, Duration::from_nanos((self.now() - since).0 / 1000))
         })
     }
 

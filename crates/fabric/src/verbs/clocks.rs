@@ -72,10 +72,7 @@ impl Told {
 }
 
 fn failed(error: io::Error) -> Error {
-    Error::Adapter {
-        call: "comparing clocks".to_owned(),
-        reason: error.to_string(),
-    }
+    Error::adapter("comparing clocks", error.to_string())
 }
 
 /// Until the next look.

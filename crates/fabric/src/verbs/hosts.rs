@@ -120,9 +120,11 @@ impl Hosts {
         // Also whoever failed, so that nobody waits for it.
         let everybody: Vec<usize> = (0..self.nodes.len()).collect();
         let told = exchange.gather(&everybody, identity.as_bytes(), patience)?;
-        let (page, _) = opened.map_err(|error| Error::Adapter {
-            call: format!("the shared page {}", path.display()),
-            reason: error.to_string(),
+        let (page, _) = opened.map_err(|error| {
+            Error::adapter(
+                format!("the shared page {}", path.display()),
+                error.to_string(),
+            )
         })?;
         let same = told.iter().all(|one| one == identity.as_bytes());
         Ok(same.then_some(page))

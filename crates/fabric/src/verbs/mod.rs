@@ -32,15 +32,9 @@ impl From<verbena_verbs::Error> for Error {
     fn from(error: verbena_verbs::Error) -> Self {
         use verbena_verbs::Error as V;
         match error {
-            V::Unsupported { call, object } => Error::Unsupported {
-                what: call.to_owned(),
-                fabric: object,
-            },
-            V::Invalid { call, reason } => Error::Invalid { call, reason },
-            other => Error::Adapter {
-                call: "verbs".to_owned(),
-                reason: other.to_string(),
-            },
+            V::Unsupported { call, object } => Error::unsupported(call, object),
+            V::Invalid { call, reason } => Error::invalid(call, reason),
+            other => Error::adapter("verbs", other.to_string()),
         }
     }
 }

@@ -89,15 +89,12 @@ impl Patience {
             0 => {}
             rank => {
                 let reason = "its connection to the exchange closed".to_owned();
-                return Err(Error::PeerLost {
-                    rank: rank - 1,
-                    reason,
-                });
+                return Err(Error::peer_lost(rank - 1, reason));
             }
         }
         let waited = since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit {
-            return Err(Error::Stalled { what, waited });
+            return Err(Error::stalled(what, waited));
         }
         Ok(())
     }
@@ -113,15 +110,12 @@ mod tests {
         let stalled = patience.until::<()>("nothing", || None);
         assert!(matches!(
             stalled,
-            Err(Error::Stalled {
-                what: "nothing",
-                ..
-            })
+            Err(Error::Stalled(stalled)) if stalled.what == "nothing"
         ));
         patience.limit = Duration::from_secs(3600);
         patience.lost.store(3, Ordering::Relaxed);
         let lost = patience.until::<()>("nothing", || None);
-        assert!(matches!(lost, Err(Error::PeerLost { rank: 2, .. })));
+        assert!(matches!(lost, Err(Error::PeerLost(peer)) if peer.rank == 2));
         patience.left_behind.store(true, Ordering::Relaxed);
         assert_eq!(
             patience.until::<()>("nothing", || None),

@@ -136,10 +136,10 @@ impl VerbsProcess {
         let port = context.port(rail.port)?;
         if !port.active {
             let reason = format!("port {} is not active", rail.port);
-            return Err(Error::Adapter {
-                call: format!("opening {}", context.name()),
+            return Err(Error::adapter(
+                format!("opening {}", context.name()),
                 reason,
-            });
+            ));
         }
         let domain = context.protection_domain()?;
         let probe = Probe {
@@ -256,10 +256,7 @@ impl VerbsProcess {
     }
 
     fn unsupported(&self, what: &str) -> Error {
-        Error::Unsupported {
-            what: what.to_owned(),
-            fabric: self.capabilities.device.clone(),
-        }
+        Error::unsupported(what, self.capabilities.device.clone())
     }
 }
 

@@ -243,10 +243,7 @@ fn target<'a>(destination: &Destination<'a, VerbsProcess>) -> v::SendTarget<'a> 
 
 #[cold]
 fn refused(call: &str, error: v::PostError) -> Error {
-    Error::Adapter {
-        call: call.to_owned(),
-        reason: error.to_string(),
-    }
+    Error::adapter(call, error.to_string())
 }
 
 impl QueuePair<VerbsProcess> for VerbsPair {

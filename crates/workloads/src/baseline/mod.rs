@@ -14,7 +14,7 @@ pub fn real_host<F: Fabric>(context: &Context<'_, F>, what: &str) -> Outcome<()>
         FabricKind::Model => {
             let fabric = format!("the model {}", context.fabric.capabilities().device);
             let what = what.to_owned();
-            Err(Error::Unsupported { what, fabric }.into())
+            Err(Error::unsupported(what, fabric).into())
         }
         _ => Ok(()),
     }
@@ -25,11 +25,7 @@ fn real_clock<F: Fabric>(context: &Context<'_, F>) -> Outcome<()> {
     match context.fabric.clock().name {
         "virtual" => {
             let fabric = context.fabric.capabilities().device.clone();
-            Err(Error::Unsupported {
-                what: "TCP in virtual time".to_owned(),
-                fabric,
-            }
-            .into())
+            Err(Error::unsupported("TCP in virtual time", fabric).into())
         }
         _ => real_host(context, "a baseline of the host"),
     }

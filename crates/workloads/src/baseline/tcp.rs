@@ -41,10 +41,7 @@ pub async fn run<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
 }
 
 fn failed(error: io::Error) -> Error {
-    Error::Adapter {
-        call: "TCP".to_owned(),
-        reason: error.to_string(),
-    }
+    Error::adapter("TCP", error.to_string())
 }
 
 /// A connection between the two processes of the pair; `None` elsewhere.
@@ -156,10 +153,7 @@ async fn transfer<F: Fabric>(
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    return Err(Error::Stalled {
-                        what: "TCP",
-                        waited: PATIENCE,
-                    });
+                    return Err(Error::stalled("TCP", PATIENCE));
                 }
                 fabric.compute(GIVE_WAY).await;
             }
@@ -195,10 +189,7 @@ async fn ping_pong<F: Fabric>(
         receive(context.fabric, stream, &mut bytes).await?;
         if bytes[size - 1] != i as u8 {
             let reason = "wrong data arrived".to_owned();
-            return Err(Error::Adapter {
-                call: "verification".to_owned(),
-                reason,
-            });
+            return Err(Error::adapter("verification", reason));
         }
         if role == Role::Answering {
             send(context.fabric, stream, &bytes).await?;

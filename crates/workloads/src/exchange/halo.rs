@@ -113,11 +113,7 @@ async fn point<F: Fabric>(
             if found != expected {
                 let reason =
                     format!("edge {direction} holds {found:#04x}, expected {expected:#04x}");
-                return Err(Error::Adapter {
-                    call: "verification".to_owned(),
-                    reason,
-                }
-                .into());
+                return Err(Error::adapter("verification", reason).into());
             }
         }
     }

@@ -60,9 +60,11 @@ async fn point<F: Fabric>(
         Some(side) => vec![pair[1 - side]; number],
         None => Vec::new(),
     };
-    let unknown = || Error::Unsupported {
-        what: "telling host memory".to_owned(),
-        fabric: context.fabric.capabilities().device.clone(),
+    let unknown = || {
+        Error::unsupported(
+            "telling host memory",
+            context.fabric.capabilities().device.clone(),
+        )
     };
     let before = context.fabric.host_memory().ok_or_else(unknown)?;
     let mut setup = Setup::new(kind, 4096);

@@ -29,7 +29,7 @@ pub async fn device_memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
                 if location == Location::Device && !offered {
                     let fabric = context.fabric.capabilities().device.clone();
                     let what = "memory on the adapter".to_owned();
-                    return Err(Error::Unsupported { what, fabric }.into());
+                    return Err(Error::unsupported(what, fabric).into());
                 }
                 point(context, &parameters, size, location).await
             };

@@ -72,11 +72,7 @@ pub async fn run<F: Fabric>(
     let atomic = matches!(request, Request::FetchAdd | Request::CompareSwap);
     if atomic && !context.fabric.capabilities().operations.atomics {
         let fabric = context.fabric.capabilities().device.clone();
-        return Err(Error::Unsupported {
-            what: "an atomic".to_owned(),
-            fabric,
-        }
-        .into());
+        return Err(Error::unsupported("an atomic", fabric).into());
     }
     let rank = context.rank();
     let mine = pairs.iter().find(|pair| pair.contains(&rank));
@@ -159,10 +155,7 @@ pub async fn run<F: Fabric>(
             let old = wired.region.load_word(arrival);
             if old != count {
                 let reason = format!("atomic {count} gave {old} as the old value");
-                return Err(Error::Adapter {
-                    call: "verification".to_owned(),
-                    reason,
-                });
+                return Err(Error::adapter("verification", reason));
             }
         }
         count += 1;

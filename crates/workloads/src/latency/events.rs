@@ -18,7 +18,7 @@ pub async fn compare<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
                 if wait == Wait::Event && !context.fabric.capabilities().operations.events {
                     let fabric = context.fabric.capabilities().device.clone();
                     let what = "a completion event".to_owned();
-                    return Err(Error::Unsupported { what, fabric }.into());
+                    return Err(Error::unsupported(what, fabric).into());
                 }
                 let spec = PingPong {
                     exchange: Exchange::Send,

@@ -51,10 +51,7 @@ pub fn connect_to_hub(
     rank: usize,
     patience: &Patience,
 ) -> Result<Connection> {
-    let fail = |reason: String| Error::Adapter {
-        call: "connecting to the exchange".to_owned(),
-        reason,
-    };
+    let fail = |reason: String| Error::adapter("connecting to the exchange", reason);
     let since = Instant::now();
     let stream = 'found: loop {
         // One trouble explains enough where hundreds of places were tried.
@@ -154,10 +151,7 @@ impl Connection {
             .iter()
             .for_each(|&member| body.extend((member as u32).to_le_bytes()));
         body.extend(mine);
-        let gone = |reason: String| Error::Adapter {
-            call: "the exchange".to_owned(),
-            reason,
-        };
+        let gone = |reason: String| Error::adapter("the exchange", reason);
         frame::write(&mut self.stream, &body).map_err(|error| gone(error.to_string()))?;
         let mut since = None;
         let frame = loop {
