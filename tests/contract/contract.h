@@ -88,6 +88,20 @@ static inline void connect_link(struct endpoint *endpoint, struct link link)
 	CHECK_CALL(ibv_modify_qp(endpoint->qp, &send, mask));
 }
 
+/* A queue pair that nobody has made, and none of these programs makes so many. */
+enum { NOBODY = 0xabcdef };
+
+/* To that one. */
+static inline void connect_to_nobody(struct endpoint *endpoint)
+{
+	struct link nowhere = { .destination = NOBODY,
+				.lid = endpoint->lid,
+				.receive_psn = 1,
+				.send_psn = 1,
+				.responder_resources = 1 };
+	connect_link(endpoint, nowhere);
+}
+
 static inline void to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attributes = { .qp_state = state };

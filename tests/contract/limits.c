@@ -282,12 +282,7 @@ static void a_request_to_nobody_starts_no_threads(void)
 	struct settings settings = endpoint_defaults();
 	settings.timeout = 0;
 	struct endpoint one = endpoint_open(settings);
-	struct link nowhere = { .destination = 0xabcdef,
-				.lid = one.lid,
-				.receive_psn = 1,
-				.send_psn = 1,
-				.responder_resources = 1 };
-	connect_link(&one, nowhere);
+	connect_to_nobody(&one);
 	uint8_t *memory = private_pages(PAGE);
 	struct ibv_mr *mr = region(&one, memory, PAGE, ALL_ACCESS);
 	post_send(&one, 1, piece_of(mr, 0, 64));

@@ -424,12 +424,7 @@ static void nobody_there(void)
 	settings.timeout = 8;
 	settings.retry_count = 1;
 	struct endpoint one = endpoint_open(settings);
-	struct link nowhere = { .destination = 0xabcdef,
-				.lid = one.lid,
-				.receive_psn = 1,
-				.send_psn = 1,
-				.responder_resources = 1 };
-	connect_link(&one, nowhere);
+	connect_to_nobody(&one);
 	CHECK_CALL(send_of(&one, NULL, 0, IBV_WR_SEND, IBV_SEND_SIGNALED));
 	expect(&one, 5, IBV_WC_RETRY_EXC_ERR);
 	EXPECT_LINE("IBV_WR_SEND wr_id 0x5: IBV_WC_RETRY_EXC_ERR: ", "0xabcdef", "timeout is 8", "retry_cnt 1");

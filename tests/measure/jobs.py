@@ -110,13 +110,11 @@ def hung(place: Place) -> Outcome:
                                  "--pairs", "2", "--mode", "free", "--sizes", "8,64,512,4096", "--out", str(out)])
     deadline = time.monotonic() + SECONDS
     said(out, POINT, job, deadline)
-    last = [pid for pid in descendants(job.pid) if rank(pid) == "3"]
-    if len(last) != 1:
-        return failed(f"the processes of rank 3 are {last}", job.output())
-    os.kill(last[0], signal.SIGSTOP)
+    last = of_rank(job.pid, 3)
+    os.kill(last, signal.SIGSTOP)
     # While it hangs, the next benchmark has points.
     said(out, '"benchmark":"latency.write"', job, deadline)
-    os.kill(last[0], signal.SIGCONT)
+    os.kill(last, signal.SIGCONT)
     ended = job.finish(deadline)
     if ended.status != 1:
         return failed(f"{ended.describe()}, expected exit 1", ended.evidence())
@@ -141,10 +139,7 @@ def hung_first(place: Place) -> Outcome:
                                  "latency.write", "--sizes", "8,64,512,4096", "--launches", "100", "--out", str(out)])
     deadline = time.monotonic() + SECONDS
     said(out, POINT, job, deadline)
-    first = [pid for pid in descendants(job.pid) if rank(pid) == "0"]
-    if len(first) != 1:
-        return failed(f"the processes of rank 0 are {first}", job.output())
-    os.kill(first[0], signal.SIGSTOP)
+    os.kill(of_rank(job.pid, 0), signal.SIGSTOP)
     # Nobody wakes it up: mpirun ends all when one of them has failed.
     ended = job.finish(deadline)
     if ended.status in (0, None):
@@ -153,6 +148,12 @@ def hung_first(place: Place) -> Outcome:
         return failed("nobody says that process 0 hangs", ended.evidence())
     read = place.run("report", [str(VERBENA), "report", str(out), "--out", str(place.directory / "report.html")], SECONDS)
     return passed(f"{ended.seconds:.0f} s") if read.succeeded else failed(read.describe(), read.evidence())
+
+
+def of_rank(job: int, wanted: int) -> int:
+    """The process of a job that has a rank."""
+    [process] = [pid for pid in descendants(job) if rank(pid) == str(wanted)]
+    return process
 
 
 def descendants(pid: int) -> list[int]:

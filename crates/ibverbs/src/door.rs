@@ -8,14 +8,17 @@ use std::{any, slice};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refused;
 
+/// A structure's name as C has it: without the modules.
+fn c_name<T>() -> &'static str {
+    let path = any::type_name::<T>();
+    path.rsplit("::").next().unwrap_or(path)
+}
+
 /// The refusal of a null pointer.
 #[cold]
 #[inline(never)]
 fn null<T>() -> Errno {
-    let what = any::type_name::<T>()
-        .rsplit("::")
-        .next()
-        .unwrap_or_default();
+    let what = c_name::<T>();
     refused!(
         EINVAL,
         "the pointer to {what} is NULL: give one that is valid"
@@ -26,10 +29,7 @@ fn null<T>() -> Errno {
 #[cold]
 #[inline(never)]
 fn negative<T>() -> Errno {
-    let what = any::type_name::<T>()
-        .rsplit("::")
-        .next()
-        .unwrap_or_default();
+    let what = c_name::<T>();
     refused!(
         EINVAL,
         "the number of {what} in the list (num_sge of a work request) is negative: give 0 or more"

@@ -190,6 +190,27 @@ fn beyond(call: &'static str, slice: &Slice<'_, VerbsRegion>) -> Error {
     )
 }
 
+/// The segment of one slice.
+#[inline(always)]
+fn segment<'a>(call: &'static str, slice: &Slice<'a, VerbsRegion>) -> Result<v::Segment<'a>> {
+    let part = slice.region.part(slice.offset, slice.length);
+    part.ok_or_else(|| beyond(call, slice))
+}
+
+/// What a list of receive requests asks for, checked.
+fn receives<'a>(
+    call: &'static str,
+    list: &'a [ReceiveRequest<'a, VerbsRegion>],
+) -> Result<impl Iterator<Item = v::ReceiveWork<impl Iterator<Item = v::Segment<'a>>>>> {
+    for request in list {
+        check(call, request.local)?;
+    }
+    Ok(list.iter().map(|request| v::ReceiveWork {
+        id: request.id,
+        segments: segments(request.local),
+    }))
+}
+
 /// The segments of checked slices.
 #[inline]
 fn segments<'a>(
@@ -304,9 +325,7 @@ impl VerbsPair {
         request: &WorkRequest<'_, VerbsProcess>,
         slice: &Slice<'_, VerbsRegion>,
     ) -> Result<()> {
-        let Some(segment) = slice.region.part(slice.offset, slice.length) else {
-            return Err(beyond("QueuePair::post_send", slice));
-        };
+        let segment = segment("QueuePair::post_send", slice)?;
         let flags = flags(request.signal, request.placement);
         let work = (request.id, opcode(request.operation), flags);
         let to = target(&request.destination);
@@ -334,9 +353,7 @@ impl VerbsPair {
 
     #[inline(always)]
     fn receive_one(&self, id: u64, slice: &Slice<'_, VerbsRegion>) -> Result<()> {
-        let Some(segment) = slice.region.part(slice.offset, slice.length) else {
-            return Err(beyond("QueuePair::post_receive", slice));
-        };
+        let segment = segment("QueuePair::post_receive", slice)?;
         self.inner
             .post_receive_one(id, segment)
             .map_err(|error| refused("ibv_post_recv", error))
@@ -344,15 +361,9 @@ impl VerbsPair {
 
     #[inline(never)]
     fn receive_list(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
-        for request in list {
-            check("QueuePair::post_receive", request.local)?;
-        }
-        let requests = list.iter().map(|request| v::ReceiveWork {
-            id: request.id,
-            segments: segments(request.local),
-        });
+        let work = receives("QueuePair::post_receive", list)?;
         self.inner
-            .post_receive(&mut self.scratch.borrow_mut(), requests)
+            .post_receive(&mut self.scratch.borrow_mut(), work)
             .map_err(|error| refused("ibv_post_recv", error))
     }
 }
@@ -408,9 +419,7 @@ impl SharedReceive<VerbsRegion> for VerbsSharedReceive {
 impl VerbsSharedReceive {
     #[inline(always)]
     fn receive_one(&self, id: u64, slice: &Slice<'_, VerbsRegion>) -> Result<()> {
-        let Some(segment) = slice.region.part(slice.offset, slice.length) else {
-            return Err(beyond("SharedReceive::post_receive", slice));
-        };
+        let segment = segment("SharedReceive::post_receive", slice)?;
         self.inner
             .post_receive_one(id, segment)
             .map_err(|error| refused("ibv_post_srq_recv", error))
@@ -418,15 +427,9 @@ impl VerbsSharedReceive {
 
     #[inline(never)]
     fn receive_list(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
-        for request in list {
-            check("SharedReceive::post_receive", request.local)?;
-        }
-        let requests = list.iter().map(|request| v::ReceiveWork {
-            id: request.id,
-            segments: segments(request.local),
-        });
+        let work = receives("SharedReceive::post_receive", list)?;
         self.inner
-            .post_receive(&mut self.scratch.borrow_mut(), requests)
+            .post_receive(&mut self.scratch.borrow_mut(), work)
             .map_err(|error| refused("ibv_post_srq_recv", error))
     }
 }
