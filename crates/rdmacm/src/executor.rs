@@ -16,13 +16,14 @@ use crate::service::State;
 use crate::thread::Source;
 use crate::will;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::Letter;
@@ -124,13 +125,22 @@ impl Executor {
     }
 }
 
-/// Opens a will that nobody else executes.
-fn open(path: &std::path::Path) -> Result<(File, Vec<Letter>)> {
-    let mut file = File::open(path)?;
+/// Opens a will that nobody else executes. What is none (a pipe would keep us waiting, an endless file would fill the
+/// memory) is left alone.
+fn open(path: &Path) -> Result<(File, Vec<Letter>)> {
+    let alone = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(alone.bits() as i32)
+        .open(path)?;
+    let is_file = file.metadata().is_ok_and(|about| about.is_file());
+    if !is_file {
+        return Err(Errno::EINVAL);
+    }
     flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(|error| Errno(error.raw_os_error()))?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    (&file).take(will::LONGEST).read_to_end(&mut bytes)?;
     Ok((file, will::letters(&bytes)))
 }
 
@@ -170,5 +180,27 @@ impl State {
         for due in executor.speak(now) {
             self.set_alarm(due, Alarm::Wills);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_is_no_will_is_left_alone() {
+        let directory = std::env::temp_dir().join(format!("verbena-wills-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let [will, pipe, link] = ["1.1", "2.1", "3.1"].map(|name| directory.join(name));
+        File::create(&will).unwrap().set_len(1 << 40).unwrap();
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        symlink(&will, &link).unwrap();
+        assert!(open(&pipe).is_err() && open(&link).is_err() && open(&directory).is_err());
+        let (_locked, letters) = open(&will).expect("it is long, and a file");
+        assert!(letters.is_empty());
+        assert!(open(&will).is_err(), "somebody else executes it");
+        fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -21,6 +21,8 @@ use verbena_hca::shm::registry::{Identity, wills};
 /// The room of a letter: a divisor of a page.
 const ROOM: usize = 512;
 const _: () = assert!(FRAME <= ROOM);
+/// Bytes of a will that are read: more correspondences than a process can have.
+pub const LONGEST: u64 = (ROOM << 17) as u64;
 
 /// Our will.
 #[derive(Default)]
