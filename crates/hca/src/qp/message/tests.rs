@@ -1,0 +1,143 @@
+//! What is emitted is what is parsed.
+
+use super::*;
+use proptest::prelude::*;
+
+fn part() -> impl Strategy<Value = Part> {
+    any::<(bool, bool)>().prop_map(|(is_first, is_last)| Part { is_first, is_last })
+}
+
+fn remote() -> impl Strategy<Value = Remote> {
+    any::<(u64, u32, u32, Option<u32>)>().prop_map(|(address, key, length, shared)| Remote {
+        address,
+        key,
+        length,
+        shared,
+    })
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let body = proptest::sample::select(vec![Body::Here, Body::AtRequester, Body::InPlace]);
+    let extra = prop_oneof![
+        Just(Extra::None),
+        any::<u32>().prop_map(Extra::Immediate),
+        any::<u32>().prop_map(Extra::Invalidate),
+    ];
+    let shared = proptest::option::of(any::<(u32, u64)>());
+    (part(), any::<u32>(), body, extra, any::<bool>(), shared).prop_map(
+        |(part, total, body, extra, solicited, shared)| Message {
+            part,
+            total,
+            body,
+            extra,
+            solicited,
+            shared: shared.map(|(number, domain)| SharedQueue { number, domain }),
+        },
+    )
+}
+
+fn datagram() -> impl Strategy<Value = Datagram> {
+    any::<(u32, Option<u32>, bool, bool, bool, u16, u8, u32)>().prop_map(
+        |(qkey, immediate, solicited, has_route, is_multicast, lid, level, interface)| Datagram {
+            qkey,
+            immediate,
+            solicited,
+            has_route,
+            is_multicast,
+            lid,
+            service_level: level & 15,
+            interface,
+        },
+    )
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let write = (part(), remote(), any::<(Option<u32>, bool)>()).prop_map(
+        |(part, remote, (immediate, solicited))| Write {
+            part,
+            remote,
+            immediate: immediate.filter(|_| remote.shared.is_none()),
+            solicited,
+        },
+    );
+    prop_oneof![
+        message().prop_map(Request::Message),
+        write.prop_map(Request::Write),
+        remote().prop_map(Request::Read),
+        remote().prop_map(Request::Atomic),
+        (remote(), flush()).prop_map(|(remote, flush)| Request::Flush(remote, flush)),
+        datagram().prop_map(Request::Datagram),
+    ]
+}
+
+fn flush() -> impl Strategy<Value = Flush> {
+    any::<(bool, bool, bool)>().prop_map(|(visible, persistent, region)| Flush {
+        visible,
+        persistent,
+        region,
+    })
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    let naks = vec![
+        Nak::Lost,
+        Nak::InvalidRequest,
+        Nak::RemoteAccess,
+        Nak::RemoteOperation,
+        Nak::SourceProtection,
+    ];
+    prop_oneof![
+        proptest::sample::select(naks).prop_map(Answer::Nak),
+        any::<u8>().prop_map(|timer| Answer::Nak(Nak::ReceiverNotReady(timer))),
+        any::<u64>().prop_map(Answer::ReadData),
+        any::<u64>().prop_map(Answer::Atomic),
+    ]
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    any::<(u32, u32, u32, u32, u32)>().prop_map(|(to, to_life, from, from_life, psn)| Route {
+        destination: Endpoint {
+            number: to,
+            incarnation: to_life,
+        },
+        source: Endpoint {
+            number: from,
+            incarnation: from_life,
+        },
+        psn,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_request_survives_its_header(request in request(), route in route()) {
+        let header = request.emit(&route);
+        prop_assert_eq!(Request::parse(&header), Some(request));
+        prop_assert_eq!(Route::of(&header), route);
+        prop_assert_eq!(Answer::parse(&header), None);
+    }
+
+    #[test]
+    fn an_answer_survives_its_header(answer in answer(), route in route()) {
+        let header = answer.emit(&route.back());
+        prop_assert_eq!(Answer::parse(&header), Some(answer));
+        prop_assert_eq!(Route::of(&header).back(), route);
+        prop_assert_eq!(Request::parse(&header), None);
+    }
+
+    #[test]
+    fn a_source_survives_its_bytes(address in any::<u64>(), length in any::<u32>(), key in any::<u32>()) {
+        let source = Source { address, length, key };
+        prop_assert_eq!(Source::parse(&source.emit()), source);
+    }
+}
+
+#[test]
+fn timers_are_those_of_the_specification() {
+    assert_eq!(rnr_nanoseconds(0), 655_360_000);
+    assert_eq!(rnr_nanoseconds(1), 10_000);
+    assert_eq!(rnr_nanoseconds(12), 640_000);
+    assert_eq!(rnr_nanoseconds(31), 491_520_000);
+    assert_eq!(timeout_nanoseconds(0), None);
+    assert_eq!(timeout_nanoseconds(14), Some(67_108_864));
+}
