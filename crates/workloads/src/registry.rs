@@ -21,6 +21,8 @@ pub enum Group {
     Patterns,
     /// Libraries above verbs.
     MessagePassing,
+    /// Whole programs.
+    Applications,
     /// The file service.
     Service,
 }
@@ -36,6 +38,7 @@ impl Group {
             Group::Internals => "Inside the adapter",
             Group::Patterns => "Patterns of many processes",
             Group::MessagePassing => "Message passing",
+            Group::Applications => "Applications",
             Group::Service => "File service",
         }
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use crate::app;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::mpi;
@@ -69,10 +70,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// All benchmarks, the file service's and message passing's too.
+/// All benchmarks: message passing's, whole applications and the file service's too.
 pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
     ALL.iter()
         .chain(mpi::catalogue::all())
+        .chain(app::catalogue::ALL.iter().map(|one| &one.benchmark))
         .chain(catalogue::ALL)
 }
 

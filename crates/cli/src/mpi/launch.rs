@@ -1,23 +1,19 @@
 //! A launch: `mpirun` and its processes, anew each time, their facts taken as they are told.
 
 use super::lines::{Fact, Reader, Told};
+use super::mpirun::{self, Mpirun};
 use super::points::Job;
 use super::proof::{self, Counted};
-use super::way::Way;
 use super::{Ready, plan};
 use crate::failure::Failure;
-use crate::launch::environment::Environment;
-use crate::launch::libraries::Libraries;
 use crate::stats::collect;
 use crate::stats::directory::Directory;
 use crate::suite::local::Ended;
 use crate::suite::plan::Task;
-use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verbena_hca::describe;
 use verbena_hca::shm::registry;
@@ -27,11 +23,8 @@ use verbena_workloads::Benchmark;
 
 /// A run of the program that says nothing for so long is ended: its processes do not find each other, or hang.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long `mpirun` has to end its processes when it is told to.
-const GRACE: Duration = Duration::from_secs(8);
-/// The longest line that is read, and the most that is kept of what is said on the error stream.
+/// The longest line that is read.
 const LONGEST_LINE: u64 = 1 << 20;
-const SAID: u64 = 1 << 14;
 
 /// Runs one launch; every point is handed on as it is told.
 pub fn launch(
@@ -51,7 +44,7 @@ pub fn launch(
     let mut counted = Counted::default();
     for processes in plan::crews(task, benchmark, wanted) {
         let directory = Directory::create()?;
-        let command = ready.command(task, benchmark, &sizes, processes, &directory)?;
+        let command = ready.measuring(task, benchmark, &sizes, processes, &directory)?;
         let mut job = Job {
             task,
             benchmark,
@@ -121,7 +114,8 @@ fn line(job: &Job<'_>, told: &Told) -> Line {
 }
 
 impl Ready {
-    fn command(
+    /// The measuring program in its processes.
+    fn measuring(
         &self,
         task: &Task,
         benchmark: &Benchmark,
@@ -129,47 +123,24 @@ impl Ready {
         processes: usize,
         counters: &Directory,
     ) -> Result<Command, Failure> {
-        let mut command = Command::new(&self.library.mpirun);
-        command
-            .args(&self.settings.arguments)
-            .args(["-n", &processes.to_string()])
-            .arg(&self.program)
-            .args(plan::arguments(task, benchmark, sizes, processes))
-            .envs(self.settings.variables.iter().copied())
-            // On another way too: whoever uses the adapter all the same is seen.
-            .env("VERBENA_STATS_DIR", counters.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if self.way == Way::Software {
-            let libraries = Libraries::beside_this_executable()?;
-            command.envs(Environment::new(&libraries, None).variables());
-        }
+        let mut command = self.command(self.way, &self.program, processes, counters)?;
+        command.args(plan::arguments(task, benchmark, sizes, processes));
         Ok(command)
     }
 }
 
-/// A running `mpirun`.
+/// A launcher whose processes measure, and tell.
 struct Run {
-    child: Child,
+    mpirun: Mpirun,
     lines: Receiver<std::io::Result<String>>,
-    said: JoinHandle<String>,
-    told: Option<Instant>,
 }
 
 impl Run {
-    fn start(mut command: Command, ready: &Ready) -> Result<Run, Failure> {
-        let name = || ready.library.mpirun.display().to_string();
-        let mut child = command
-            .spawn()
-            .map_err(|error| Failure::of_exec(name(), error))?;
-        let output = child.stdout.take().expect("its output is piped");
-        let errors = child.stderr.take().expect("its errors are piped");
+    fn start(command: Command, ready: &Ready) -> Result<Run, Failure> {
+        let (mpirun, output) = Mpirun::start(command, &ready.library.mpirun)?;
         Ok(Run {
-            child,
+            mpirun,
             lines: listen(output),
-            said: std::thread::spawn(move || keep(errors)),
-            told: None,
         })
     }
 
@@ -181,19 +152,15 @@ impl Run {
     ) -> Result<Ended, Failure> {
         let heard = self.hear(stop, take);
         if heard.is_err() {
-            self.tell_to_end();
+            self.mpirun.tell_to_end();
         }
-        let (status, said) = self.end()?;
-        let trouble = heard?;
+        let (status, said) = self.mpirun.end()?;
+        let wrong = heard?;
         if stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
-        let words = match said.is_empty() {
-            true => String::new(),
-            false => format!(": {said}"),
-        };
-        let bad = (!status.success()).then(|| format!("mpirun ended with {status}{words}"));
-        Ok(trouble.or(bad).map_or(Ended::Well, Ended::Failed))
+        let wrong = wrong.or_else(|| mpirun::trouble(status, &said));
+        Ok(wrong.map_or(Ended::Well, Ended::Failed))
     }
 
     /// Hands on facts until nothing more is said; gives what was wrong with what was said, if anything was.
@@ -232,42 +199,12 @@ impl Run {
                 ));
             }
             if is_silent || stop.load(Ordering::Relaxed) {
-                self.tell_to_end();
+                self.mpirun.tell_to_end();
             }
-            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
+            if self.mpirun.is_overdue() {
                 return Ok(trouble);
             }
         }
-    }
-
-    /// The launcher ends its processes.
-    fn tell_to_end(&mut self) {
-        if self.told.is_some() {
-            return;
-        }
-        self.told = Some(Instant::now());
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-    }
-
-    /// Waits for it; not for ever for one that was told to end.
-    fn end(mut self) -> Result<(ExitStatus, String), Failure> {
-        let waited = |source| Failure::System {
-            doing: "wait for mpirun",
-            source,
-        };
-        let status = loop {
-            if let Some(status) = self.child.try_wait().map_err(waited)? {
-                break status;
-            }
-            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
-                let _ = self.child.kill();
-                break self.child.wait().map_err(waited)?;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        Ok((status, self.said.join().unwrap_or_default()))
     }
 }
 
@@ -291,12 +228,4 @@ fn listen(output: impl Read + Send + 'static) -> Receiver<std::io::Result<String
         }
     });
     receiver
-}
-
-/// The first of what is said; the rest is read and dropped, so that nobody waits for room.
-fn keep(mut errors: impl Read) -> String {
-    let mut said = Vec::new();
-    let _ = (&mut errors).take(SAID).read_to_end(&mut said);
-    let _ = std::io::copy(&mut errors, &mut std::io::sink());
-    String::from_utf8_lossy(&said).trim().to_owned()
 }

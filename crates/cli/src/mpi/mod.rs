@@ -3,28 +3,35 @@
 //! rules and tells raw samples, which are judged here as all others are.
 //!
 //! [`catalogue`] is what there is to measure; [`library`] the user's compiler and launcher; [`program`] the C program and where it
-//! is kept; [`way`] what the library is told, so that it takes the adapter, TCP or its own shared memory; [`launch`] runs it,
-//! [`lines`] reads it, [`points`] makes results of that, and [`proof`] holds the way that was taken against counters.
+//! is kept; [`way`] what the library is told, so that it takes the adapter, TCP or its own shared memory; [`mpirun`] is the
+//! launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of that, and [`proof`] holds the
+//! way that was taken against counters. Whole applications ([`crate::app`]) run the same ways.
 
 pub mod catalogue;
 mod launch;
 mod library;
 mod lines;
+pub mod mpirun;
 mod plan;
 mod points;
 mod program;
-mod proof;
-mod way;
+pub mod proof;
+pub mod way;
 
 pub use launch::launch;
 pub use library::Kind;
 
+use crate::app;
 use crate::failure::Failure;
+use crate::launch::environment::Environment;
+use crate::launch::libraries::Libraries;
+use crate::stats::directory::Directory;
 use crate::suite::options::MeasureOptions;
 use crate::suite::target::Resolved;
 use library::Library;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use verbena_workloads::Benchmark;
 use way::{Settings, Way};
 
@@ -43,12 +50,18 @@ impl Ready {
         target: &Resolved,
         options: &MeasureOptions,
     ) -> Result<Option<Ready>, Failure> {
-        let Some(way) = Way::to(target).filter(|_| benchmarks.iter().any(|b| is_of_library(b)))
-        else {
+        let is_needed = benchmarks
+            .iter()
+            .any(|benchmark| runs_under_mpirun(benchmark));
+        let Some(way) = Way::to(target).filter(|_| is_needed) else {
             return Ok(None);
         };
         let library = Library::find(options.mpi)?;
-        let program = program::built(&library)?;
+        let program = match benchmarks.iter().any(|benchmark| is_of_library(benchmark)) {
+            true => program::built(&library)?,
+            // Applications are measured from outside.
+            false => PathBuf::new(),
+        };
         let settings = Settings::of(library.kind, way);
         Ok(Some(Ready {
             library,
@@ -58,6 +71,40 @@ impl Ready {
         }))
     }
 
+    /// Which way its messages take.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// The launcher.
+    pub fn launcher(&self) -> &Path {
+        &self.library.mpirun
+    }
+
+    /// The launcher with so many processes of a program, whose arguments follow.
+    pub fn command(
+        &self,
+        way: Way,
+        program: &Path,
+        processes: usize,
+        counters: &Directory,
+    ) -> Result<Command, Failure> {
+        let settings = Settings::of(self.library.kind, way);
+        let mut command = Command::new(&self.library.mpirun);
+        command
+            .args(&settings.arguments)
+            .args(["-n", &processes.to_string()])
+            .arg(program)
+            .envs(settings.variables)
+            // On another way too: whoever uses the adapter all the same is seen.
+            .env("VERBENA_STATS_DIR", counters.path());
+        if way == Way::Software {
+            let libraries = Libraries::beside_this_executable()?;
+            command.envs(Environment::new(&libraries, None).variables());
+        }
+        Ok(command)
+    }
+
     /// For the record (rule 19): which library, and what it was told.
     pub fn described(&self) -> BTreeMap<String, String> {
         BTreeMap::from([
@@ -65,6 +112,11 @@ impl Ready {
             ("MPI settings".to_owned(), self.settings.to_string()),
         ])
     }
+}
+
+/// Whether a benchmark is started by the library's launcher: its own, and whole applications.
+pub fn runs_under_mpirun(benchmark: &Benchmark) -> bool {
+    is_of_library(benchmark) || app::catalogue::find(benchmark.name).is_some()
 }
 
 /// Whether a benchmark is of a message-passing library.

@@ -10,6 +10,7 @@ use super::options::MeasureOptions;
 use super::plan::{Floors, Task};
 use super::progress::Progress;
 use super::target::Resolved;
+use crate::app::Applications;
 use crate::failure::Failure;
 use crate::mpi;
 use crate::service::{self, catalogue};
@@ -164,6 +165,7 @@ impl Session<'_> {
         for one in take_unreachable(&mut order, &self.target, ready) {
             books.take(unreachable(one, &self.target))?;
         }
+        let mut applications = Applications::default();
         let mut random = verbena_measure::random::Random::new(task.seed);
         let mut progress = Progress::new(order.iter().map(|one| one.name), launches);
         let started = Instant::now();
@@ -177,11 +179,14 @@ impl Session<'_> {
             for benchmark in &order {
                 progress.begin(benchmark.name);
                 let take = |line| books.take(line);
-                let library = ready.filter(|_| mpi::is_of_library(benchmark));
+                let library = ready.filter(|_| mpi::runs_under_mpirun(benchmark));
+                let wanted = self.options.processes;
                 let ended = match (catalogue::subject(benchmark), library) {
-                    (_, Some(ready)) => {
-                        let wanted = self.options.processes;
+                    (_, Some(ready)) if mpi::is_of_library(benchmark) => {
                         mpi::launch(ready, task, benchmark, number, wanted, &stop, take)?
+                    }
+                    (_, Some(ready)) => {
+                        applications.launch(ready, task, benchmark, number, wanted, &stop, take)?
                     }
                     (Some(subject), None) => {
                         service::launch(task, benchmark.name, subject, number, &stop, take)?
@@ -228,7 +233,7 @@ pub(super) fn take_unreachable(
     ready: Option<&mpi::Ready>,
 ) -> Vec<&'static Benchmark> {
     benchmarks
-        .extract_if(.., |benchmark| match mpi::is_of_library(benchmark) {
+        .extract_if(.., |benchmark| match mpi::runs_under_mpirun(benchmark) {
             true => ready.is_none(),
             false => !target.is_adapter(),
         })
@@ -237,8 +242,8 @@ pub(super) fn take_unreachable(
 
 /// What is said of them: it is no failure of the adapter.
 pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
-    let reason = match (mpi::is_of_library(benchmark), target.kind.as_str()) {
-        (false, kind) => format!("needs an adapter; on {kind} there is mpi.* alone"),
+    let reason = match (mpi::runs_under_mpirun(benchmark), target.kind.as_str()) {
+        (false, kind) => format!("needs an adapter; on {kind} there are mpi.* and app.* alone"),
         (true, "hardware") => {
             "is measured on software, tcp, shm and models so far, not on hardware".to_owned()
         }

@@ -1,0 +1,140 @@
+//! HPC Challenge: LINPACK, transposition, random access, Fourier transform, and rings of messages, in one program.
+
+use super::catalogue::Found;
+use super::outcome::{Outcome, text};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use verbena_measure::compare::Better;
+use verbena_measure::result::Metric;
+
+const INPUT: &str = include_str!("hpcc/hpccinf.txt");
+/// Rows of the input that have the grid of processes.
+const ROWS: &str = "ROWS";
+const COLUMNS: &str = "COLUMNS";
+
+/// Name of a result, its own, unit, how many units one of its own is, and which way is better.
+const RESULTS: [(&str, &str, &str, f64, Better); 7] = [
+    ("linpack-time", "HPL_time", "ns", 1e9, Better::Lower),
+    ("linpack", "HPL_Tflops", "flop/s", 1e12, Better::Higher),
+    (
+        "transposition",
+        "PTRANS_GBs",
+        "bytes/s",
+        1e9,
+        Better::Higher,
+    ),
+    ("fourier", "MPIFFT_Gflops", "flop/s", 1e9, Better::Higher),
+    (
+        "random-access",
+        "MPIRandomAccess_GUPs",
+        "1/s",
+        1e9,
+        Better::Higher,
+    ),
+    (
+        "ring-latency",
+        "RandomlyOrderedRingLatency_usec",
+        "ns",
+        1e3,
+        Better::Lower,
+    ),
+    (
+        "ring-bandwidth",
+        "RandomlyOrderedRingBandwidth_GBytes",
+        "bytes/s",
+        1e9,
+        Better::Higher,
+    ),
+];
+
+pub fn prepare(directory: &Path, _: &Found, processes: usize) -> io::Result<Vec<String>> {
+    let (rows, columns) = grid(processes);
+    let input = INPUT
+        .replace(ROWS, &rows.to_string())
+        .replace(COLUMNS, &columns.to_string());
+    fs::write(directory.join("hpccinf.txt"), input)?;
+    Ok(Vec::new())
+}
+
+/// As square as can be, no more rows than columns, as LINPACK likes it.
+fn grid(processes: usize) -> (usize, usize) {
+    let rows = (1..=processes.isqrt()).rev();
+    let rows = rows
+        .into_iter()
+        .find(|rows| processes.is_multiple_of(*rows));
+    rows.map_or((1, processes), |rows| (rows, processes / rows))
+}
+
+pub fn read(directory: &Path) -> Result<Outcome, String> {
+    parse(&text(&directory.join("hpccoutf.txt"))?)
+}
+
+/// The summary at the end: names and values.
+fn parse(output: &str) -> Result<Outcome, String> {
+    let summary = output
+        .split_once("Begin of Summary section.")
+        .and_then(|(_, rest)| rest.split_once("End of Summary section."));
+    let (summary, _) = summary.ok_or("HPCC's output has no summary: it did not come to its end")?;
+    let values: BTreeMap<&str, &str> = summary
+        .lines()
+        .filter_map(|line| line.trim().split_once('='))
+        .collect();
+    if values.get("Success") != Some(&"1") {
+        return Err("HPCC found its own results wrong (Success is not 1)".to_owned());
+    }
+    let processes = values
+        .get("CommWorldProcs")
+        .and_then(|word| word.parse().ok());
+    // What was not measured is -1: rings with one process.
+    let figure = |(name, theirs, unit, scale, better): (&str, &str, &str, f64, Better)| {
+        let value: f64 = values.get(theirs)?.parse().ok()?;
+        (value > 0.0 && value.is_finite())
+            .then(|| Metric::figure(name, unit, better, value * scale))
+    };
+    let metrics: Vec<Metric> = RESULTS.into_iter().filter_map(figure).collect();
+    if metrics
+        .first()
+        .is_none_or(|first| first.name != RESULTS[0].0)
+    {
+        return Err("HPCC's summary has no time of LINPACK".to_owned());
+    }
+    Ok(Outcome {
+        processes: processes.ok_or("HPCC's summary does not say how many processes there were")?,
+        metrics,
+        computed: String::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_as_square_as_can_be() {
+        let grids = [1, 2, 6, 7, 12, 16].map(grid);
+        assert_eq!(grids, [(1, 1), (1, 2), (2, 3), (1, 7), (3, 4), (4, 4)]);
+    }
+
+    #[test]
+    fn the_input_is_of_the_grid() {
+        assert!(INPUT.matches(ROWS).count() == 1 && INPUT.matches(COLUMNS).count() == 1);
+    }
+
+    #[test]
+    fn a_summary_is_read_and_a_failed_check_is_none() {
+        let told = "x\nBegin of Summary section.\nSuccess=1\nCommWorldProcs=2\nHPL_time=0.5\nHPL_Tflops=0.002\n\
+                    RandomlyOrderedRingLatency_usec=-1\nMPIFFT_Gflops=nan\nEnd of Summary section.\n";
+        let outcome = parse(told).unwrap();
+        let figures: Vec<(&str, f64)> = outcome
+            .metrics
+            .iter()
+            .map(|one| (one.name.as_str(), one.value))
+            .collect();
+        assert_eq!(figures, [("linpack-time", 5e8), ("linpack", 2e9)]);
+        assert!(parse(&told.replace("Success=1", "Success=0")).is_err());
+        assert!(parse(&told.replace("End of", "")).is_err());
+        assert!(parse(&told.replace("HPL_time", "HPL")).is_err());
+    }
+}

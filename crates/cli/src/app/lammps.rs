@@ -1,0 +1,108 @@
+//! LAMMPS: a solvated peptide with CHARMM's force field, electrostatics by particles and mesh, and rigid bonds, as in the
+//! rhodopsin benchmark of the paper (whose data is in no package), replicated to 16,032 atoms.
+
+use super::catalogue::Found;
+use super::outcome::{Outcome, text};
+use std::fs;
+use std::io;
+use std::path::Path;
+use verbena_measure::compare::Better;
+use verbena_measure::result::Metric;
+
+const INPUT: &str = include_str!("lammps/in.peptide");
+const LOG: &str = "log.lammps";
+
+pub fn prepare(directory: &Path, found: &Found, _: usize) -> io::Result<Vec<String>> {
+    fs::write(directory.join("in.peptide"), INPUT)?;
+    let data = found.data.display().to_string();
+    let words = [
+        "-in",
+        "in.peptide",
+        "-log",
+        LOG,
+        "-screen",
+        "none",
+        "-var",
+        "data",
+    ];
+    Ok(words.map(str::to_owned).into_iter().chain([data]).collect())
+}
+
+pub fn read(directory: &Path) -> Result<Outcome, String> {
+    parse(&text(&directory.join(LOG))?)
+}
+
+/// The log: the state of the system at some steps, how long the loop took, and a table of where that went.
+fn parse(log: &str) -> Result<Outcome, String> {
+    if let Some(error) = log.lines().find(|line| line.starts_with("ERROR")) {
+        return Err(format!("LAMMPS: {error}"));
+    }
+    let (before, after) = log
+        .split_once("\nLoop time of ")
+        .ok_or("LAMMPS' log has no \"Loop time\": it did not come to its end")?;
+    let (_, states) = before
+        .rsplit_once("\nStep")
+        .ok_or("LAMMPS' log has no table of states")?;
+    // The heading's other words are of the same line.
+    let states = states.split_once('\n').map_or("", |(_, rows)| rows);
+    let words: Vec<&str> = after
+        .lines()
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    let [seconds, "on", processes, "procs", "for", steps, "steps", ..] = words[..] else {
+        return Err(format!("LAMMPS' loop time is {words:?}"));
+    };
+    let number = |word: &str| {
+        let value = word.parse::<f64>().ok().filter(|value| *value > 0.0);
+        value.ok_or_else(|| format!("LAMMPS' log has {word:?} for a number"))
+    };
+    let (seconds, steps) = (number(seconds)?, number(steps)?);
+    let mut metrics = vec![
+        Metric::figure("step-time", "ns", Better::Lower, seconds / steps * 1e9),
+        Metric::figure("run-time", "ns", Better::Lower, seconds * 1e9),
+    ];
+    for (part, name) in [("Comm", "neighbours-share"), ("Kspace", "mesh-share")] {
+        let row = after.lines().find(|line| line.starts_with(part));
+        let share = row.and_then(|row| row.rsplit('|').next()?.trim().parse().ok());
+        metrics.extend(share.map(|share: f64| Metric::figure(name, "%", Better::Lower, share)));
+    }
+    Ok(Outcome {
+        processes: number(processes)? as usize,
+        metrics,
+        computed: states.trim_end().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLD: &str = "LAMMPS (7 Jan 2022)\nMemory\nStep Temp TotEng \n       0    281.9   -41898.16\n      50    281.4   -41974.25\n\
+        Loop time of 2.5 on 2 procs for 50 steps with 16032 atoms\n\nSection |  min | avg | max |%varavg| %total\n\
+        Kspace  | 14.255     | 15.149     | 16.044     |  23.0 | 26.17\nComm    | 3.9 | 4.0 | 4.1 |   4.1 |  6.95\n";
+
+    #[test]
+    fn a_log_tells_time_parts_and_states() {
+        let outcome = parse(TOLD).unwrap();
+        assert_eq!(outcome.processes, 2);
+        let figures: Vec<f64> = outcome.metrics.iter().map(|metric| metric.value).collect();
+        assert_eq!(figures, [5e7, 2.5e9, 6.95, 26.17]);
+        assert!(outcome.computed.starts_with("       0    281.9"));
+        assert!(outcome.computed.ends_with("-41974.25"));
+    }
+
+    #[test]
+    fn a_log_that_ends_early_is_no_outcome() {
+        for end in 0..TOLD.find("Loop time").unwrap() {
+            assert!(parse(&TOLD[..end]).is_err(), "{end}");
+        }
+        assert!(parse(&TOLD.replace("2.5 on", "nan on")).is_err());
+        assert!(
+            parse(&format!("{TOLD}\nERROR: Lost atoms"))
+                .unwrap_err()
+                .contains("Lost")
+        );
+    }
+}

@@ -1,0 +1,273 @@
+//! A launch: the program with one process, two, four and so on, each time anew in a directory of its own.
+
+use super::catalogue::{self, Application, Found};
+use super::outcome::Outcome;
+use crate::failure::Failure;
+use crate::mpi::Ready;
+use crate::mpi::mpirun::{self, Mpirun};
+use crate::mpi::proof::{self, Counted};
+use crate::mpi::way::Way;
+use crate::stats::collect;
+use crate::stats::directory::Directory;
+use crate::suite::local::Ended;
+use crate::suite::plan::Task;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use verbena_hca::describe;
+use verbena_hca::shm::registry;
+use verbena_measure::result::{Conduct, Failure as PointFailure, Parameters, Point, Value};
+use verbena_measure::warning::Warning;
+use verbena_report::schema::Line;
+use verbena_workloads::{Benchmark, Sweep};
+
+/// A run that takes longer is ended: these take seconds to a minute.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What the launches of a session have in common.
+#[derive(Default)]
+pub struct Applications {
+    /// What came out over shared memory, by program and number of processes.
+    computed: BTreeMap<(&'static str, usize), String>,
+}
+
+/// How a run ended that did not fail as a whole.
+enum Ran {
+    To(Outcome, Counted),
+    Badly(String),
+    Interrupted,
+}
+
+impl Applications {
+    /// Runs one launch; every point is handed on as it is there.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "as the launches of other kinds of benchmarks"
+    )]
+    pub fn launch(
+        &mut self,
+        ready: &Ready,
+        task: &Task,
+        benchmark: &Benchmark,
+        number: u32,
+        wanted: Option<usize>,
+        stop: &AtomicBool,
+        mut take: impl FnMut(Line) -> Result<(), Failure>,
+    ) -> Result<Ended, Failure> {
+        let Some(application) = catalogue::find(benchmark.name) else {
+            return Ok(Ended::Failed(format!("{} is no program", benchmark.name)));
+        };
+        let fail = |reason: String, parameters, unsupported| {
+            Line::Failure(PointFailure {
+                benchmark: benchmark.name.to_owned(),
+                launch: number,
+                parameters,
+                reason,
+                unsupported,
+            })
+        };
+        let found = match application.found() {
+            Ok(found) => found,
+            Err(missing) => {
+                take(fail(missing, Parameters::new(), true))?;
+                return Ok(Ended::Well);
+            }
+        };
+        let job = Job {
+            ready,
+            application,
+            found: &found,
+            stop,
+        };
+        for processes in crews(task, wanted) {
+            let parameters = parameters(processes);
+            match self.checked(&job, processes)? {
+                Ran::Interrupted => return Ok(Ended::Interrupted),
+                Ran::Badly(reason) => take(fail(reason, parameters, false))?,
+                Ran::To(outcome, counted) => {
+                    take(Line::Finding(counted.finding(benchmark.name, number)))?;
+                    let mut point = Point {
+                        benchmark: benchmark.name.to_owned(),
+                        launch: number,
+                        parameters,
+                        metrics: outcome.metrics,
+                        conduct: Conduct {
+                            validated: true,
+                            ..Conduct::default()
+                        },
+                        ..Point::default()
+                    };
+                    let cores = task.cores;
+                    let is_crowded = processes > cores;
+                    let crowd = Warning::OversubscribedCores { processes, cores };
+                    point.warnings.extend(is_crowded.then_some(crowd));
+                    take(Line::Point(Box::new(point)))?;
+                }
+            }
+        }
+        Ok(Ended::Well)
+    }
+
+    /// A run whose messages took the way that was asked for, and that computed what it does over shared memory.
+    fn checked(&mut self, job: &Job<'_>, processes: usize) -> Result<Ran, Failure> {
+        let way = job.ready.way();
+        let key = (job.application.benchmark.name, processes);
+        if way != Way::SharedMemory && !self.computed.contains_key(&key) {
+            match job.run(Way::SharedMemory, processes)? {
+                Ran::To(outcome, _) => self.computed.insert(key, outcome.computed),
+                Ran::Badly(reason) => {
+                    return Ok(Ran::Badly(format!(
+                        "over shared memory, for comparison: {reason}"
+                    )));
+                }
+                Ran::Interrupted => return Ok(Ran::Interrupted),
+            };
+        }
+        let (outcome, counted) = match job.run(way, processes)? {
+            Ran::To(outcome, counted) => (outcome, counted),
+            other => return Ok(other),
+        };
+        if let Some(reason) = counted.contradicts(way) {
+            return Ok(Ran::Badly(reason));
+        }
+        let differs = self
+            .computed
+            .get(&key)
+            .and_then(|theirs| difference(theirs, &outcome.computed));
+        Ok(match differs {
+            Some(line) => Ran::Badly(format!(
+                "it computed another result than over shared memory: {line}"
+            )),
+            None => Ran::To(outcome, counted),
+        })
+    }
+}
+
+/// A program to run.
+struct Job<'a> {
+    ready: &'a Ready,
+    application: &'a Application,
+    found: &'a Found,
+    stop: &'a AtomicBool,
+}
+
+impl Job<'_> {
+    fn run(&self, way: Way, processes: usize) -> Result<Ran, Failure> {
+        let (place, counters) = (Directory::create()?, Directory::create()?);
+        let arguments = (self.application.prepare)(place.path(), self.found, processes);
+        let arguments = arguments.map_err(|source| Failure::Directory {
+            path: place.path().to_owned(),
+            source,
+        })?;
+        let mut command = self
+            .ready
+            .command(way, &self.found.program, processes, &counters)?;
+        // Processes are what is counted; threads beside them would share their processors.
+        command
+            .args(arguments)
+            .env("OMP_NUM_THREADS", "1")
+            .current_dir(place.path());
+        let before = proof::loopback();
+        let (mut mpirun, mut output) = Mpirun::start(command, self.ready.launcher())?;
+        // What programs say to a terminal is none of their results.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        let started = Instant::now();
+        let mut is_late = false;
+        while mpirun.ended()?.is_none() && !mpirun.is_overdue() {
+            is_late |= started.elapsed() > PATIENCE;
+            if is_late || self.stop.load(Ordering::Relaxed) {
+                mpirun.tell_to_end();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (status, said) = mpirun.end()?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(Ran::Interrupted);
+        }
+        let wrong = match is_late {
+            true => Some(format!("it ran for {} s and was ended", PATIENCE.as_secs())),
+            false => mpirun::trouble(status, &said),
+        };
+        if let Some(reason) = wrong {
+            // Of processes that were killed nobody else is left to tidy up.
+            describe::sweep(&registry::directory());
+            return Ok(Ran::Badly(reason));
+        }
+        let outcome = match (self.application.read)(place.path()) {
+            Ok(outcome) => outcome,
+            Err(reason) => return Ok(Ran::Badly(reason)),
+        };
+        if outcome.processes != processes {
+            return Ok(Ran::Badly(format!(
+                "{} were started and {} worked together: {} is linked with another library than {} is of (--mpi chooses)",
+                processes,
+                outcome.processes,
+                self.found.program.display(),
+                self.ready.launcher().display()
+            )));
+        }
+        let counted = Counted {
+            // One alone has nobody to send to.
+            payload: u64::from(processes > 1),
+            adapter: proof::through_the_adapter(&collect::read(counters.path())),
+            loopback: before
+                .zip(proof::loopback())
+                .map(|(before, after)| after.saturating_sub(before)),
+        };
+        Ok(Ran::To(outcome, counted))
+    }
+}
+
+/// Numbers of processes: doubled up to the processors, in quick form all processors alone.
+fn crews(task: &Task, wanted: Option<usize>) -> Vec<usize> {
+    let doubled = (0..)
+        .map(|power| 1 << power)
+        .take_while(|number| *number <= task.cores);
+    match (wanted, task.budget().sweep) {
+        (Some(processes), _) => vec![processes],
+        (None, Sweep::Coarse) => doubled.last().into_iter().collect(),
+        (None, _) => doubled.collect(),
+    }
+}
+
+fn parameters(processes: usize) -> Parameters {
+    [
+        ("transport".to_owned(), Value::from("mpi")),
+        ("processes".to_owned(), Value::from(processes)),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// The first line that differs.
+fn difference(theirs: &str, ours: &str) -> Option<String> {
+    let (mut theirs, mut ours) = (theirs.lines(), ours.lines());
+    loop {
+        match (theirs.next(), ours.next()) {
+            (None, None) => return None,
+            (one, other) if one == other => {}
+            (one, other) => {
+                let words = |line: Option<&str>| line.unwrap_or("(nothing)").trim().to_owned();
+                return Some(format!("{:?} instead of {:?}", words(other), words(one)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_differs_is_told() {
+        assert_eq!(difference("a\nb", "a\nb"), None);
+        assert_eq!(
+            difference("a\n b", "a\nc\nd").unwrap(),
+            "\"c\" instead of \"b\""
+        );
+        assert_eq!(
+            difference("a", "a\nc").unwrap(),
+            "\"c\" instead of \"(nothing)\""
+        );
+    }
+}
