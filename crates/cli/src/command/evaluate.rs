@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::app;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::mpi::catalogue;
@@ -28,7 +29,8 @@ pub struct Arguments {
     #[arg(long, value_name = "PROFILES", value_delimiter = ',', default_values = BESIDE)]
     beside: Vec<String>,
 
-    /// What else to evaluate: mpi is a choice of mpi.*, with TCP and the library's own shared memory beside it in quick form
+    /// What else to evaluate: mpi is a choice of mpi.*, apps are the applications that are installed, both with TCP and the
+    /// library's own shared memory beside them in quick form
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     with: Vec<Extra>,
 
@@ -42,6 +44,8 @@ pub struct Arguments {
 pub enum Extra {
     /// The user's message-passing library
     Mpi,
+    /// Whole applications over it
+    Apps,
 }
 
 /// Set-up, build and evaluation together are to take a quarter of an hour.
@@ -57,8 +61,8 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
             .map_or(0, |d| d.as_secs());
         PathBuf::from(format!("out/evaluate-{now}"))
     });
-    let messages = arguments.messages();
-    let all: Vec<&'static Benchmark> = ALL.iter().chain(messages.iter().copied()).collect();
+    let over_library = arguments.over_library();
+    let all: Vec<&'static Benchmark> = ALL.iter().chain(over_library.iter().copied()).collect();
     let beside = arguments.beside()?;
     let mut runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
     if runs.is_empty() {
@@ -75,7 +79,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     }
     for other in &arguments.alternatives()? {
         let directory = out.join(other.directory());
-        runs.extend(on(other, &messages, &quick, Some(&directory))?);
+        runs.extend(on(other, &over_library, &quick, Some(&directory))?);
     }
     let published = match beside.is_empty() {
         true => None,
@@ -90,19 +94,22 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 impl Arguments {
-    /// The choice of message passing, if it is asked for.
-    fn messages(&self) -> Vec<&'static Benchmark> {
+    /// What runs over a message-passing library, as far as it is asked for.
+    fn over_library(&self) -> Vec<&'static Benchmark> {
         let is_chosen = |one: &&Benchmark| catalogue::QUICK.contains(&one.name);
-        match self.with.contains(&Extra::Mpi) {
-            true => catalogue::all().filter(is_chosen).collect(),
-            false => Vec::new(),
-        }
+        let messages = catalogue::all().filter(is_chosen);
+        let applications = app::catalogue::ALL.iter().map(|one| &one.benchmark);
+        let asked = |what| move |_: &&Benchmark| self.with.contains(&what);
+        messages
+            .filter(asked(Extra::Mpi))
+            .chain(applications.filter(asked(Extra::Apps)))
+            .collect()
     }
 
     /// What a message-passing library has without an adapter, beside one that is measured.
     fn alternatives(&self) -> Result<Vec<Found>, Failure> {
         let is_software = self.options.targets.contains(&Target::Software);
-        if self.messages().is_empty() || !is_software {
+        if self.over_library().is_empty() || !is_software {
             return Ok(Vec::new());
         }
         let all = [Target::SharedMemory, Target::Tcp].into_iter();

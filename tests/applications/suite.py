@@ -1,0 +1,135 @@
+"""`verbena bench app.*`: whole programs of others over the adapter, TCP and shared memory. That what a program computes is compared,
+that the way is proved by counters, and that a program which is not there, which found itself wrong or whose processes worked
+alone is no result, is tried with programs that only pretend."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+
+from harness.build_tree import VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+from harness.requirement import Tool
+
+TITLE = "whole applications over MPI"
+REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
+
+SECONDS = 600
+LAMMPS, HPCC = "app.lammps-peptide", "app.hpcc"
+# What comes with LAMMPS' examples.
+PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
+HEADLINES = {LAMMPS: "step-time", HPCC: "linpack-time"}
+# Two processes move more than that in each of them.
+MUCH = 1 << 20
+
+SUMMARY = """#!/bin/sh
+cat > hpccoutf.txt <<END
+Begin of Summary section.
+Success={success}
+CommWorldProcs={processes}
+HPL_time=0.5
+End of Summary section.
+END
+"""
+LOG = """#!/bin/sh
+energy=-41898.16
+case $UCX_TLS in tcp*) energy=-41898.17 ;; esac
+cat > log.lammps <<END
+LAMMPS
+Step Temp TotEng
+       0    281.9   $energy
+Loop time of 2.5 on 2 procs for 50 steps with 16032 atoms
+END
+"""
+
+
+def cases() -> list[Case]:
+    """Real ones where they are installed, then pretended ones."""
+    found = [Case("measured", f"{name} on {way}", partial(measured, name, way))
+             for name in (HPCC, LAMMPS) for way in ("software", "shm", "tcp")]
+    summary = partial(SUMMARY.format, success=1, processes=2)
+    found += [
+        Case("names the package of what is missing", "", missing),
+        Case("no result", "found itself wrong",
+             partial(pretended, "hpcc", SUMMARY.format(success=0, processes=2), HPCC, "shm", "Success is not 1")),
+        Case("no result", "each worked alone",
+             partial(pretended, "hpcc", summary(processes=1), HPCC, "shm", "2 were started and 1 worked together")),
+        Case("no result", "another way", partial(pretended, "hpcc", summary(), HPCC, "software",
+                                                 "the messages took another way: the adapter carried 0 B")),
+        Case("no result", "left nothing", partial(pretended, "hpcc", "#!/bin/sh\n", HPCC, "shm", "hpccoutf.txt: No such file")),
+        Case("no result", "ended badly", partial(pretended, "hpcc", "#!/bin/sh\nexit 3\n", HPCC, "shm", "mpirun ended with")),
+        Case("no result", "computed another", partial(pretended, "lmp", LOG, LAMMPS, "tcp",
+                                                      "another result than over shared memory: \"0    281.9   -41898.17\"")),
+    ]
+    return found
+
+
+def bench(place: Place, name: str, way: str, tools: Path | None = None):
+    """One launch with two processes; programs are looked for in `tools` first, or alone where the real ones must not be found."""
+    path = "/usr/bin:/bin" if tools is None else f"{tools}:/usr/bin:/bin"
+    return place.run("bench", [str(VERBENA), "bench", name, "--mpi", "openmpi", "--on", way, "--quick", "--processes", "2",
+                               "--out", str(place.directory / "out")], SECONDS, PATH=path)
+
+
+def records(place: Place) -> list[dict]:
+    """Of the run."""
+    return [json.loads(line) for line in (place.directory / "out" / "results.jsonl").read_text().splitlines()]
+
+
+def measured(name: str, way: str, place: Place) -> Outcome:
+    """A time, and the adapter carried much of it or nothing."""
+    program = {HPCC: "hpcc", LAMMPS: "lmp"}[name]
+    if not shutil.which(program) or name == LAMMPS and not PEPTIDE.is_file():
+        return skipped(f"{program} is not installed")
+    ended = bench(place, name, way)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    found = records(place)
+    points = [one for one in found if one["record"] == "point"]
+    if [one["parameters"]["processes"] for one in points] != [2]:
+        return failed(f"the points are {points}", ended.evidence())
+    headline = points[0]["metrics"][0]
+    if headline["name"] != HEADLINES[name] or not headline["value"] > 0:
+        return failed(f"the headline is {headline}", ended.evidence())
+    [carried] = [one["value"] for one in found if one["record"] == "finding"]
+    if (carried > MUCH) != (way == "software") or way != "software" and carried:
+        return failed(f"the adapter carried {carried:.0f} bytes", ended.evidence())
+    return passed(f"{headline['value'] / 1e6:.0f} ms, {carried / 1e6:.0f} MB")
+
+
+def missing(place: Place) -> Outcome:
+    """It is no failure of the adapter."""
+    tools = place.directory / "tools"
+    tools.mkdir()
+    for tool in ("mpicc.openmpi", "mpirun.openmpi"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    ended = place.run("bench", [str(VERBENA), "bench", HPCC, "--mpi", "openmpi", "--on", "shm", "--quick",
+                                "--out", str(place.directory / "out")], SECONDS, PATH=str(tools))
+    failures = [one for one in records(place) if one["record"] == "failure"]
+    if not ended.succeeded or len(failures) != 1 or not failures[0]["unsupported"]:
+        return failed(ended.describe(), ended.evidence())
+    reason = failures[0]["reason"]
+    return passed(reason) if "the package hpcc has it" in reason else failed(reason)
+
+
+def pretended(program: str, text: str, name: str, way: str, expected: str, place: Place) -> Outcome:
+    """A program of that name that only writes files, by each of its processes, is no result, and the reason is said."""
+    if name == LAMMPS and not PEPTIDE.is_file():
+        return skipped(f"{PEPTIDE} is not installed")
+    tools = place.directory / "tools"
+    tools.mkdir()
+    file = tools / program
+    file.write_text(text)
+    file.chmod(0o755)
+    ended = bench(place, name, way, tools)
+    found = records(place)
+    if any(one["record"] == "point" for one in found):
+        return failed("there is a point", ended.evidence())
+    reasons = [one["reason"] for one in found if one["record"] == "failure"]
+    if len(reasons) != 1 or expected not in reasons[0]:
+        return failed(f"the reasons are {reasons}", ended.evidence())
+    return passed() if ended.status == 1 else failed(ended.describe(), ended.evidence())
