@@ -10,6 +10,10 @@
 /* A queue pair in RESET, with completion queue of its own, beside another; of the receiving half of XRC, with a domain. */
 struct endpoint fresh(const struct endpoint *first, enum ibv_qp_type type, struct ibv_xrcd *xrcd);
 
+/* A domain of XRC that no file stands for, and a shared receive queue in it whose receives complete to a queue. */
+struct ibv_xrcd *xrc_domain(const struct endpoint *beside);
+struct ibv_srq *xrc_queue(const struct endpoint *beside, struct ibv_xrcd *domain, struct ibv_cq *cq, uint32_t depth);
+
 /* From RESET to ready-to-send (or, the receiving half of XRC, to ready-to-receive). `timeout` as the verbs count it. */
 void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout);
 

@@ -60,9 +60,11 @@ WIRES = {
 if not WHOLE:
     WIRES = {name: WIRES[name] for name in ("1 % lost", "all of it")}
 # Of each kind so many, over a wire that does everything at once.
-MANY, MANY_SECONDS = (1_000_000, 3600) if WHOLE else (5_000, 120)
+MANY, MANY_SECONDS = (1_000_000, 3600) if WHOLE else (2_000, 120)
 MANY_KINDS = ("write", "write with immediate", "send", "send with immediate", "send with invalidate", "read",
-              "fetch and add", "compare and swap", "atomic write", "send over UC", "send over UD")
+              "fetch and add", "compare and swap", "atomic write", "flush", "window bind",
+              "write with immediate over XRC", "send over XRC", "read over XRC", "fetch and add over XRC",
+              "write over UC", "write with immediate over UC", "send over UC", "send over UD")
 WORST = Wire(lost=50, doubled=50, damaged=10, delayed=50, behind=64)
 UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 65536), ("ucp_fadd", 8)]
 # What a hostile host sends, and how long that may take.
@@ -187,7 +189,7 @@ def perftest(tool: str, transport: str, size, hosts: Hosts) -> Outcome:
 
 def many(kind: str, hosts: Hosts) -> Outcome:
     """Each is done once, in order, with the right bytes."""
-    program = c_program.compile_program(HERE / "many.c", more=[HERE / "between.c"])
+    program = c_program.compile_program(HERE / "many.c", more=[HERE / "kinds.c", HERE / "between.c"])
     settings = ["env", f"KIND={kind}", f"COUNT={MANY}", f"PEER={hosts.members[0].address}", program]
     return hosts.exchange([*settings, "answers"], [*settings, "asks"], MANY_SECONDS).outcome()
 
