@@ -78,7 +78,7 @@ static struct honest honest_open(struct peer *peer)
 		.address = { .qp_number = honest.end.qp->qp_num, .psn = honest.end.qp->qp_num & 0xffffff },
 		.memory = region_window(honest.mr),
 	};
-	CHECK_CALL(ibv_query_gid(honest.end.context, 1, GID_INDEX, &ours.gid));
+	CHECK_CALL(ibv_query_gid(honest.end.context, 1, gid_index(), &ours.gid));
 	peer_tell(peer, &ours, sizeof ours);
 	peer_hear(peer, &honest.theirs, sizeof honest.theirs);
 	/* Both ends begin at the same number; 268 ms, eight times: an attack takes room from honest packets. */

@@ -1,6 +1,13 @@
 #include "between.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
+
+int gid_index(void)
+{
+	const char *index = getenv("GID_INDEX");
+	return index ? atoi(index) : 1;
+}
 
 void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout)
 {
@@ -20,7 +27,7 @@ void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, ui
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
 		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+			     .grh = { .dgid = gid, .sgid_index = gid_index(), .hop_limit = 64 } },
 	};
 	mask = IBV_QP_STATE;
 	if (type != IBV_QPT_UD)

@@ -4,8 +4,10 @@
 
 #include "endpoint.h"
 
-#define GID_INDEX 1 /* the interface's IPv4 address */
 #define QUEUE_KEY 0x11111111
+
+/* Which entry of the GID table peers reach each other by: GID_INDEX of the environment, or 1, an IPv4 address. */
+int gid_index(void);
 
 /* A queue pair in RESET, with completion queue of its own, beside another; of the receiving half of XRC, with a domain. */
 struct endpoint fresh(const struct endpoint *first, enum ibv_qp_type type, struct ibv_xrcd *xrcd);

@@ -50,7 +50,7 @@ static void open_queue(struct end *end, const struct kind *kind, enum ibv_qp_typ
 static struct ibv_ah *way_to(struct end *end)
 {
 	struct ibv_ah_attr attributes = { .is_global = 1, .port_num = 1,
-					  .grh = { .dgid = end->theirs.gid, .sgid_index = GID_INDEX, .hop_limit = 64 } };
+					  .grh = { .dgid = end->theirs.gid, .sgid_index = gid_index(), .hop_limit = 64 } };
 	struct ibv_ah *ah = ibv_create_ah(end->queue.pd, &attributes);
 	CHECK_POINTER(ah);
 	return ah;
@@ -83,7 +83,7 @@ static void open_end(struct end *end, const struct kind *kind, enum ibv_qp_type 
 		open_windows(end, ours.keys);
 	if (end->queue.settings.srq)
 		CHECK_CALL(ibv_get_srq_num(end->queue.settings.srq, &ours.srq));
-	CHECK_CALL(ibv_query_gid(end->queue.context, 1, GID_INDEX, &ours.gid));
+	CHECK_CALL(ibv_query_gid(end->queue.context, 1, gid_index(), &ours.gid));
 	peer_tell(&end->peer, &ours, sizeof ours);
 	peer_hear(&end->peer, &end->theirs, sizeof end->theirs);
 	connect_by_gid(&end->queue, end->theirs.gid, end->theirs.number, PSN, TIMEOUT);
