@@ -23,7 +23,7 @@ from .programs import ENDS_WELL, random_programs
 
 TITLE = "RoCEv2 between two hosts"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"),
-            Tool("ucx_perftest", "ucx-utils"), Tool("mpirun.openmpi", "openmpi-bin"),
+            Tool("ucx_perftest", "ucx-utils"), Tool("fi_pingpong", "libfabric-bin"), Tool("mpirun.openmpi", "openmpi-bin"),
             Tool("mpicc.openmpi", "libopenmpi-dev"), Tool("mpirun.mpich", "mpich"), Tool("mpicc.mpich", "libmpich-dev"),
             Tool("ip", "iproute2"), Tool("tshark", "tshark"), Tool("/dev/net/tun", "a TUN device"),
             Tool("nsenter", "util-linux"), Tool("rping", "rdmacm-utils"), Tool("mckey", "rdmacm-utils"),
@@ -105,6 +105,9 @@ def cases() -> list[Case]:
         for transport in ("rc_verbs", "ud_verbs"):
             found.append(Case(f"ucx_perftest {test} {size} B", transport,
                               on_hosts(partial(applications.ucx, transport, test, size), mtu=9000)))
+    for provider, kind in applications.FABRICS:
+        found.append(Case(f"fi_pingpong -p {provider} -e {kind}", "",
+                          on_hosts(partial(applications.libfabric, provider, kind), mtu=9000)))
     for library in ("Open MPI", "MPICH"):
         found.append(Case("verified by MPI", library, on_hosts(partial(applications.mpi, library), mtu=9000)))
     if WHOLE:
