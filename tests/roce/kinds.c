@@ -14,7 +14,7 @@
 /* Of the immediate of a message of a trail: this bit, the lap, and its place in the trail. */
 #define TRAIL (1u << 31)
 #define LAPS 0x7fff
-#define TRAIL_LONGEST 0xffff
+#define TRAIL_FAR 0xffff /* and farther */
 /* More than may overtake a packet on the wire: what is before the message of this place is there or is lost. */
 #define TRAIL_SAYS_SO 80
 
@@ -213,11 +213,11 @@ static void bind_and_tell(struct end *end, uint64_t number)
 
 void post_trail(struct end *end, uint64_t lap, uint32_t index)
 {
-	CHECK(index <= TRAIL_LONGEST);
+	uint32_t place = index < TRAIL_FAR ? index : TRAIL_FAR;
 	struct ibv_send_wr request = {
 		.wr_id = index,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = htonl(TRAIL | (uint32_t)(lap & LAPS) << 16 | index),
+		.imm_data = htonl(TRAIL | (uint32_t)(lap & LAPS) << 16 | place),
 		.wr.rdma = { end->theirs.memory.address, end->theirs.memory.rkey },
 	};
 	post_all(end, &request, 1);
@@ -323,7 +323,7 @@ static bool heard_trail(struct end *end, const struct ibv_wc *wc)
 	if (!(said & TRAIL))
 		return false;
 	CHECK_EQUAL(wc->byte_len, 0);
-	if ((said >> 16 & LAPS) == (end->lap & LAPS) && (said & TRAIL_LONGEST) >= TRAIL_SAYS_SO)
+	if ((said >> 16 & LAPS) == (end->lap & LAPS) && (said & TRAIL_FAR) >= TRAIL_SAYS_SO)
 		end->silent = end->lap + 1;
 	return true;
 }
