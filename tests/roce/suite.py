@@ -45,8 +45,14 @@ PINGPONGS = {
 # By night everything; by day what differs most, for each case makes two hosts.
 WHOLE = bool(os.environ.get("ROCE_WHOLE"))
 SIZES = (1, 3, 33, 1023, 1024, 1025, 4097, 65537, 1 << 20) if WHOLE else (1, 1025, 65537)
+# Of every operation and transport that perftest has, those that differ most.
 PERFTEST = [("ib_send_bw", "RC"), ("ib_send_bw", "XRC"), ("ib_write_lat", "RC"), ("ib_write_bw", "XRC"),
             ("ib_read_bw", "RC"), ("ib_send_lat", "UC")]
+if WHOLE:
+    PERFTEST = [(f"ib_{operation}_{kind}", transport)
+                for operation, transports in (("send", ("RC", "UC", "XRC")), ("write", ("RC", "UC", "XRC")),
+                                              ("read", ("RC", "XRC")))
+                for kind in ("lat", "bw") for transport in transports]
 # What becomes of packets on the way. A connection survives all of it, with every byte in its place.
 WIRES = {
     "1 % lost": Wire(lost=10),
@@ -66,6 +72,9 @@ MANY_KINDS = ("write", "write with immediate", "send", "send with immediate", "s
               "write over UC", "write with immediate over UC", "send over UC", "send over UD")
 WORST = Wire(lost=50, doubled=50, damaged=10, delayed=50, behind=64)
 UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 65536), ("ucp_fadd", 8)]
+if WHOLE:
+    UCX += [("ucp_am_lat", 8), ("ucp_am_bw", 65536), ("ucp_put_lat", 8), ("ucp_put_lat", 65536), ("tag_bw", 1 << 20),
+            ("tag_lat", 65536), ("ucp_get", 8), ("ucp_put_bw", 8)]
 # What a hostile host sends, and how long that may take.
 ATTACK_PACKETS, ATTACK_SECONDS = (10_000_000, 1800) if WHOLE else (150_000, 120)
 # Of each size so many bytes are enough to see.
@@ -85,9 +94,13 @@ def cases() -> list[Case]:
             for size in SIZES:
                 found.append(Case(f"{tool} -c {transport} -s {size}", f"MTU {mtu}",
                                   on_hosts(partial(perftest, tool, transport, size), mtu=mtu)))
-        for tool in ("ib_atomic_lat", "ib_atomic_bw"):
-            found.append(Case(f"{tool} -c RC", f"MTU {mtu}",
-                              on_hosts(partial(perftest, tool, "RC", None), mtu=mtu)))
+        for tool, size in (("ib_send_lat", 33), ("ib_send_bw", 1024)) if WHOLE else ():
+            found.append(Case(f"{tool} -c UD -s {size}", f"MTU {mtu}",
+                              on_hosts(partial(perftest, tool, "UD", size), mtu=mtu)))
+        for tool, transport in (("ib_atomic_lat", "RC"), ("ib_atomic_bw", "RC"),
+                                *((("ib_atomic_lat", "XRC"), ("ib_atomic_bw", "XRC")) if WHOLE else ())):
+            found.append(Case(f"{tool} -c {transport}", f"MTU {mtu}",
+                              on_hosts(partial(perftest, tool, transport, None), mtu=mtu)))
     found += [
         Case("ib_send_lat -e", "", on_hosts(answered_in_order)),
         Case("several processes of a host share the port", "", on_hosts(crowd)),
