@@ -106,7 +106,9 @@ def cases() -> list[Case]:
         Case("several processes of a host share the port", "", on_hosts(crowd)),
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
         Case("what the dead had of the port is used again", "", on_hosts(crowds.lives)),
-        Case("16 hosts, stops and kills", "", crowds.crowd),
+        Case("16 hosts, stops and kills", "", partial(crowds.crowd, "stops and kills")),
+        # A death is noticed by retries alone, nine seconds of them.
+        *([Case("16 hosts, one kill a round", "", partial(crowds.crowd, "one kill a round"))] if crowds.ROUNDS else []),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("packets from strangers", "", on_hosts(strangers)),
         *[Case("packets of a hostile host", f"IPv{version}", on_hosts(partial(hostile, version))) for version in (4, 6)],
