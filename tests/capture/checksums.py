@@ -19,7 +19,9 @@ try:
 except ImportError:
     BTH = None
 
-ENHANCED_PACKET, LINK_TYPE_RAW = 6, 101
+INTERFACE, ENHANCED_PACKET = 1, 6
+# How long the link's header is before that of IP, by link type: none, Ethernet.
+LINK_HEADER = {101: 0, 1: 14}
 
 
 def blocks(file: bytes) -> Iterator[tuple[int, bytes]]:
@@ -35,11 +37,16 @@ def blocks(file: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def frames(file: bytes) -> Iterator[bytes]:
-    """The packets of a pcapng file, from their IP headers on."""
+    """The packets of a pcapng file of one interface, from their IP headers on, without what a link padded."""
+    start = 0
     for kind, body in blocks(file):
-        if kind == ENHANCED_PACKET:
+        if kind == INTERFACE:
+            start = LINK_HEADER[struct.unpack_from("<H", body)[0]]
+        elif kind == ENHANCED_PACKET:
             (length,) = struct.unpack_from("<I", body, 12)
-            yield body[20:20 + length]
+            frame = body[20 + start:20 + length]
+            yield frame[:40 + int.from_bytes(frame[4:6], "big") if frame[0] >> 4 == 6 else
+                        int.from_bytes(frame[2:4], "big")]
 
 
 def expected(frame: bytes) -> bytes:

@@ -5,32 +5,13 @@
  * memory but that of persistent devices. */
 
 #include <errno.h>
-#include <string.h>
 
 #include "endpoint.h"
+#include "flush.h"
 
 #define LENGTH 8192
-/* What headers older than rdma-core 45 lack. */
-#define FLUSH_GLOBAL 1
-#define FLUSH_PERSISTENT 2
-#define FLUSH_RANGE 0
-#define FLUSH_MR 1
-#define ACCESS_FLUSH_GLOBAL (1 << 8)
-#define ACCESS_FLUSH_PERSISTENT (1 << 9)
-#define QP_EX_WITH_FLUSH (1 << 11)
-#define WC_FLUSH 8
-
-typedef void flush_function(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t address, size_t length, uint8_t type, uint8_t level);
 
 static uint8_t memory[LENGTH] __attribute__((aligned(4096)));
-
-/* The slot behind the last one that this header knows, which is ibv_wr_atomic_write's. */
-static flush_function *flush_of(struct ibv_qp_ex *qp)
-{
-	flush_function *function;
-	memcpy(&function, (char *)qp + sizeof(*qp), sizeof(function));
-	return function;
-}
 
 /* An endpoint whose queue pair flushes. It gives its peer every right but that to flush, which is the keys'. */
 static struct endpoint flusher(void)

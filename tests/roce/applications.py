@@ -24,6 +24,8 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "MPIR_CVAR_NOLOCAL": "1",
 }
+# libfabric's ways over the verbs, by provider and kind of end point.
+FABRICS = (("verbs", "msg"), ("verbs", "dgram"), ("verbs;ofi_rxm", "rdm"), ("verbs;ofi_rxd", "rdm"))
 COMPILERS = {"Open MPI": "mpicc.openmpi", "MPICH": "mpicc.mpich"}
 # Stands for ssh: goes to the other namespace, under another name, for two nodes have two.
 AGENT = """#!/bin/sh
@@ -45,6 +47,13 @@ def ucx(transport: str, test: str, size: int, hosts: Hosts) -> Outcome:
     if outcome.evidence == "" and not RESULT.search(done.client.output):
         return failed("no result", done.evidence())
     return outcome
+
+
+def libfabric(provider: str, kind: str, hosts: Hosts) -> Outcome:
+    """Messages of all sizes there and back, looked at; both sides return 0."""
+    # The address of IPv4: the link-local one is not yet used in the first second of a host, and a datagram is lost for good.
+    command = ["env", "FI_VERBS_GID_IDX=1", "fi_pingpong", "-p", provider, "-e", kind, "-c", "-I", 10]
+    return hosts.exchange([*command, "-B", PORT], [*command, "-P", PORT, hosts.members[0].address], SECONDS).outcome()
 
 
 def mpi(library: str, hosts: Hosts) -> Outcome:

@@ -7,7 +7,6 @@
  * Every byte of the honest work is checked; so is, at the end, every byte around what the victims' peers may write. */
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +78,7 @@ static struct honest honest_open(struct peer *peer)
 		.address = { .qp_number = honest.end.qp->qp_num, .psn = honest.end.qp->qp_num & 0xffffff },
 		.memory = region_window(honest.mr),
 	};
-	CHECK_CALL(ibv_query_gid(honest.end.context, 1, GID_INDEX, &ours.gid));
+	CHECK_CALL(ibv_query_gid(honest.end.context, 1, gid_index(), &ours.gid));
 	peer_tell(peer, &ours, sizeof ours);
 	peer_hear(peer, &honest.theirs, sizeof honest.theirs);
 	/* Both ends begin at the same number; 268 ms, eight times: an attack takes room from honest packets. */
@@ -117,22 +116,10 @@ static struct field field_open(const struct endpoint *beside, union ibv_gid atta
 	pattern_fill(field.receives, ROOM, GUARD_SEED);
 	field.grant = region(beside, field.granted + GRANT_AT, GRANTED, ALL_ACCESS);
 	field.into = region(beside, field.receives, ROOM, IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_xrcd_init_attr domain = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					     .fd = -1, .oflags = O_CREAT };
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(beside->context, &domain);
-	CHECK_POINTER(xrcd);
-	struct ibv_srq_init_attr_ex queue = {
-		.attr = { .max_wr = 4096, .max_sge = 1 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ |
-			     IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = IBV_SRQT_XRC,
-		.xrcd = xrcd,
-		.cq = ibv_create_cq(beside->context, 8192, NULL, NULL, 0),
-		.pd = beside->pd,
-	};
-	CHECK_POINTER(queue.cq);
-	field.srq = ibv_create_srq_ex(beside->context, &queue);
-	CHECK_POINTER(field.srq);
+	struct ibv_xrcd *xrcd = xrc_domain(beside);
+	struct ibv_cq *cq = ibv_create_cq(beside->context, 8192, NULL, NULL, 0);
+	CHECK_POINTER(cq);
+	field.srq = xrc_queue(beside, xrcd, cq, 4096);
 	const enum ibv_qp_type types[VICTIMS] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_RC,
 						  IBV_QPT_UC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV };
 	for (int i = 0; i < VICTIMS; i++) {
@@ -141,7 +128,7 @@ static struct field field_open(const struct endpoint *beside, union ibv_gid atta
 		one->has_receives = types[i] != IBV_QPT_XRC_RECV;
 		one->sends = i >= 2 && types[i] == IBV_QPT_RC;
 		if (types[i] == IBV_QPT_XRC_RECV) {
-			one->end.cq = queue.cq;
+			one->end.cq = cq;
 			one->end.settings.srq = field.srq;
 			for (int receive = 0; receive < RECEIVES; receive++)
 				post_receive(&one->end, 0, guarded_receive(&field, RECEIVES));

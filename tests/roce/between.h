@@ -4,11 +4,17 @@
 
 #include "endpoint.h"
 
-#define GID_INDEX 1 /* the interface's IPv4 address */
 #define QUEUE_KEY 0x11111111
+
+/* Which entry of the GID table peers reach each other by: GID_INDEX of the environment, or 1, an IPv4 address. */
+int gid_index(void);
 
 /* A queue pair in RESET, with completion queue of its own, beside another; of the receiving half of XRC, with a domain. */
 struct endpoint fresh(const struct endpoint *first, enum ibv_qp_type type, struct ibv_xrcd *xrcd);
+
+/* A domain of XRC that no file stands for, and a shared receive queue in it whose receives complete to a queue. */
+struct ibv_xrcd *xrc_domain(const struct endpoint *beside);
+struct ibv_srq *xrc_queue(const struct endpoint *beside, struct ibv_xrcd *domain, struct ibv_cq *cq, uint32_t depth);
 
 /* From RESET to ready-to-send (or, the receiving half of XRC, to ready-to-receive). `timeout` as the verbs count it. */
 void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout);

@@ -18,14 +18,16 @@ from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, SwitchedHosts
 HERE = Path(__file__).resolve().parent
 # How long the crowd works, and how long it and the hosts may take beside that.
 CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 15)
+# By night also so many kills, one a round.
+ROUNDS = int(os.environ.get("CROWD_ROUNDS") or 0)
 SECONDS = 400
 # More than have room on a host at the same time.
 LIVES = 70
 
 
-def crowd(place: Place) -> Outcome:
-    """64 processes on 16 hosts, all to all, of which some are stopped and some are killed. In the end nobody has the
-    port."""
+def crowd(work: str, place: Place) -> Outcome:
+    """64 processes on 16 hosts, all to all, of which some are stopped and some are killed, or one a round. In the end nobody
+    has the port."""
     try:
         program = c_program.compile_program(HERE.parent / "stress" / "crowd.c")
     except c_program.DoesNotCompile as error:
@@ -36,7 +38,7 @@ def crowd(place: Place) -> Outcome:
             dealt = " ".join(f"{host.keeper.pid}:{host.runtime}" for host in hosts.members)
             # Each host's own interface is found, for they have different names.
             command = [str(VERBENA), "run", "--link", "roce", "--", "env", f"CROWD_HOSTS={dealt}",
-                       f"CROWD_SECONDS={CROWD_SECONDS}", str(program), "stops and kills"]
+                       f"CROWD_SECONDS={CROWD_SECONDS}", str(program), work]
             ended = hosts.run(first, "crowd", first.inside(command), SECONDS + CROWD_SECONDS)
             if not ended.succeeded:
                 return failed(ended.describe(), ended.evidence())

@@ -65,9 +65,16 @@ static uint32_t crc(uint32_t sum, const uint8_t *bytes, size_t length)
 	return sum;
 }
 
+/* An address of IPv4 or IPv6. */
+union name {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
 struct sender {
 	int socket;
-	struct sockaddr_in name;
+	union name name;
 };
 
 static void fail(const char *what)
@@ -76,38 +83,78 @@ static void fail(const char *what)
 	exit(1);
 }
 
+static union name name_of(const char *address, uint16_t port)
+{
+	union name name = { .v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) } };
+	if (inet_pton(AF_INET6, address, &name.v6.sin6_addr) == 1)
+		return name;
+	name = (union name){ .v4 = { .sin_family = AF_INET, .sin_port = htons(port) } };
+	if (inet_pton(AF_INET, address, &name.v4.sin_addr) != 1)
+		fail(address);
+	return name;
+}
+
 static struct sender sender_open(const char *address)
 {
-	struct sender sender = { .socket = socket(AF_INET, SOCK_DGRAM, 0) };
+	struct sender sender = { .name = name_of(address, 0) };
+	sender.socket = socket(sender.name.any.sa_family, SOCK_DGRAM, 0);
 	int never = IP_PMTUDISC_DO, room = 4 << 20;
 	socklen_t length = sizeof sender.name;
-	sender.name = (struct sockaddr_in){ .sin_family = AF_INET };
-	if (inet_pton(AF_INET, address, &sender.name.sin_addr) != 1 ||
-	    setsockopt(sender.socket, IPPROTO_IP, IP_MTU_DISCOVER, &never, sizeof never) != 0 ||
+	bool is_v4 = sender.name.any.sa_family == AF_INET;
+	if ((is_v4 && setsockopt(sender.socket, IPPROTO_IP, IP_MTU_DISCOVER, &never, sizeof never) != 0) ||
 	    setsockopt(sender.socket, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) != 0 ||
-	    bind(sender.socket, (struct sockaddr *)&sender.name, sizeof sender.name) != 0 ||
-	    getsockname(sender.socket, (struct sockaddr *)&sender.name, &length) != 0)
+	    bind(sender.socket, &sender.name.any, sizeof sender.name) != 0 ||
+	    getsockname(sender.socket, &sender.name.any, &length) != 0)
 		fail(address);
 	return sender;
 }
 
-/* Puts the ICRC behind `length` bytes: annex A17, IPv4 with identification 0 and "do not fragment". */
-static void seal(const struct sender *from, const struct sockaddr_in *to, uint8_t *packet, size_t length)
+#define UDP 8
+
+static uint8_t *copy(uint8_t *at, const void *from, size_t length)
 {
-	uint8_t head[8 + 20 + 8 + 5];
-	uint16_t total = htons((uint16_t)(28 + length + 4)), data = htons((uint16_t)(8 + length + 4));
-	memset(head, 0xff, sizeof head);
-	head[8] = 0x45;
-	memcpy(head + 10, &total, 2);
-	memcpy(head + 12, (uint8_t[]){ 0, 0, 0x40, 0 }, 4);
-	head[17] = 17;
-	memcpy(head + 20, &from->name.sin_addr, 4);
-	memcpy(head + 24, &to->sin_addr, 4);
-	memcpy(head + 28, &from->name.sin_port, 2);
-	memcpy(head + 30, &to->sin_port, 2);
-	memcpy(head + 32, &data, 2);
-	memcpy(head + 36, packet, 4);
-	uint32_t sum = crc(0xffffffff, head, sizeof head);
+	memcpy(at, from, length);
+	return at + length;
+}
+
+/* The header of IPv4 as the ICRC covers it, before so many bytes: identification 0 and "do not fragment". */
+static uint8_t *cover_v4(uint8_t *at, const struct sockaddr_in *from, const struct sockaddr_in *to, size_t behind)
+{
+	uint16_t total = htons((uint16_t)(20 + behind));
+	at = copy(at, (uint8_t[]){ 0x45, 0xff }, 2);
+	at = copy(at, &total, 2);
+	at = copy(at, (uint8_t[]){ 0, 0, 0x40, 0, 0xff, 17, 0xff, 0xff }, 8);
+	at = copy(at, &from->sin_addr, 4);
+	return copy(at, &to->sin_addr, 4);
+}
+
+/* That of IPv6. */
+static uint8_t *cover_v6(uint8_t *at, const struct sockaddr_in6 *from, const struct sockaddr_in6 *to, size_t behind)
+{
+	uint16_t payload = htons((uint16_t)behind);
+	at = copy(at, (uint8_t[]){ 0x6f, 0xff, 0xff, 0xff }, 4);
+	at = copy(at, &payload, 2);
+	at = copy(at, (uint8_t[]){ 17, 0xff }, 2);
+	at = copy(at, &from->sin6_addr, 16);
+	return copy(at, &to->sin6_addr, 16);
+}
+
+/* Puts the ICRC behind `length` bytes: annex A17. The ports lie at the same place in both kinds of names. */
+static void seal(const struct sender *from, const union name *to, uint8_t *packet, size_t length)
+{
+	uint8_t covered[8 + 40 + UDP + 5], *at = covered;
+	size_t behind = UDP + length + 4;
+	uint16_t data = htons((uint16_t)behind);
+	at = copy(at, (uint8_t[]){ 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff }, 8);
+	at = to->any.sa_family == AF_INET ? cover_v4(at, &from->name.v4, &to->v4, behind) :
+					    cover_v6(at, &from->name.v6, &to->v6, behind);
+	at = copy(at, &from->name.v4.sin_port, 2);
+	at = copy(at, &to->v4.sin_port, 2);
+	at = copy(at, &data, 2);
+	at = copy(at, (uint8_t[]){ 0xff, 0xff }, 2);
+	at = copy(at, packet, 4);
+	*at++ = 0xff;
+	uint32_t sum = crc(0xffffffff, covered, (size_t)(at - covered));
 	sum = ~crc(sum, packet + 5, length - 5);
 	memcpy(packet + length, (uint8_t[]){ sum, sum >> 8, sum >> 16, sum >> 24 }, 4);
 }
@@ -184,7 +231,7 @@ static uint8_t *extensions(uint8_t *at, const struct victims *victims, uint32_t 
 
 /* A packet, and how long it is; whether its ICRC is right. */
 static size_t make(uint8_t *packet, const struct victims *victims, const struct sender *from,
-		   const struct sockaddr_in *to, bool is_near)
+		   const union name *to, bool is_near)
 {
 	if (once_in(16)) {
 		size_t length = below(300);
@@ -250,9 +297,7 @@ int main(int count, char **arguments)
 	}
 	make_table();
 	struct sender near = sender_open(arguments[1]), far = sender_open(arguments[2]);
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(ROCE) };
-	if (inet_pton(AF_INET, arguments[3], &to.sin_addr) != 1)
-		fail(arguments[3]);
+	union name to = name_of(arguments[3], ROCE);
 	state = strtoull(arguments[4], NULL, 10) * 2 + 1;
 	struct victims victims = victims_of(getenv("VICTIMS"));
 	uint64_t wanted = strtoull(arguments[5], NULL, 10), sent = 0;
@@ -261,7 +306,7 @@ int main(int count, char **arguments)
 		bool is_near = !once_in(4);
 		const struct sender *from = is_near ? &near : &far;
 		size_t length = make(packet, &victims, from, &to, is_near);
-		if (sendto(from->socket, packet, length, 0, (struct sockaddr *)&to, sizeof to) >= 0)
+		if (sendto(from->socket, packet, length, 0, &to.any, sizeof to) >= 0)
 			sent++;
 	}
 	printf("%llu packets\n", (unsigned long long)sent);

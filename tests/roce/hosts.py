@@ -87,6 +87,12 @@ class Host:
         if done.returncode != 0:
             raise SetupFailed(f"{' '.join(command)}: {done.stderr.strip()}")
 
+    def add_address(self, address: str) -> None:
+        """Gives its interface another address, of IPv4 or IPv6, on the same network as the hosts."""
+        # Of IPv6 without the second in which an address is looked for on the link before it is used.
+        words = [f"{address}/64", "nodad"] if ":" in address else [f"{address}/24"]
+        self.setup("ip", "addr", "add", *words, "dev", self.interface)
+
     def dropped_datagrams(self) -> int:
         """How many the kernel had no room for, at sockets there."""
         read = subprocess.run(self.inside(["cat", "/proc/net/snmp"]), capture_output=True, text=True, check=True,
@@ -177,9 +183,8 @@ class Hosts:
 
     def _configure(self, host: Host) -> None:
         host.setup("ip", "link", "set", "lo", "up")
-        host.setup("ip", "addr", "add", f"{host.address}/24", "dev", host.interface)
-        # Without the second in which an address is looked for on the link before it is used.
-        host.setup("ip", "addr", "add", f"{host.address6}/64", "dev", host.interface, "nodad")
+        host.add_address(host.address)
+        host.add_address(host.address6)
         host.setup("ip", "link", "set", host.interface, "mtu", str(self.mtu), "up")
 
     def _carry(self, wire: Wire, first: Host, second: Host) -> None:

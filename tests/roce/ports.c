@@ -82,7 +82,7 @@ static int receive_from(struct ibv_qp *qp, int port, union ibv_gid gid, uint32_t
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = number, .rq_psn = PSN,
 		.max_dest_rd_atomic = 1, .min_rnr_timer = 1,
 		.ah_attr = { .is_global = 1, .port_num = (uint8_t)port,
-			     .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+			     .grh = { .dgid = gid, .sgid_index = gid_index(), .hop_limit = 64 } },
 	};
 	int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 			IBV_QP_MIN_RNR_TIMER;
@@ -130,7 +130,7 @@ static void introduce(struct end *end, struct ibv_qp *const qps[PORTS + 1])
 {
 	struct card ours = { 0 };
 	for EACH_PORT (port) {
-		CHECK_CALL(ibv_query_gid(end->context, (uint8_t)port, GID_INDEX, &ours.gids[port]));
+		CHECK_CALL(ibv_query_gid(end->context, (uint8_t)port, gid_index(), &ours.gids[port]));
 		ours.numbers[port] = qps[port]->qp_num;
 	}
 	peer_tell(&end->peer, &ours, sizeof ours);
@@ -234,7 +234,7 @@ static void open_datagrams(struct end *end, struct ibv_qp *qps[PORTS + 1])
 static struct ibv_ah *handle(struct end *end, int port, union ibv_gid gid)
 {
 	struct ibv_ah_attr attributes = { .is_global = 1, .port_num = (uint8_t)port,
-					  .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 8 } };
+					  .grh = { .dgid = gid, .sgid_index = gid_index(), .hop_limit = 8 } };
 	return ibv_create_ah(end->pd, &attributes);
 }
 
@@ -386,7 +386,7 @@ static void check_refused(struct end *end, int port)
 	CHECK_EQUAL(errno, EINVAL);
 	CHECK_EQUAL(ibv_query_pkey(end->context, (uint8_t)port, 0, &key), -1);
 	CHECK_EQUAL(errno, EINVAL);
-	CHECK_CALL(ibv_query_gid(end->context, 1, GID_INDEX, &gid));
+	CHECK_CALL(ibv_query_gid(end->context, 1, gid_index(), &gid));
 	errno = 0;
 	CHECK(handle(end, port, gid) == NULL);
 	CHECK_EQUAL(errno, EINVAL);

@@ -4,7 +4,10 @@
  * overtaken. Nobody but the dead and those who talk to them may see an error, everything that was
  * posted completes, and in the end each has had an answer from each once more.
  *
+ * Or one is killed in each round, and a round is over when each has worked with each again.
+ *
  *   CROWD_SECONDS   how long (15)
+ *   CROWD_ROUNDS    how many kills, one a round (2)
  *   CROWD_SEED      what is done to whom (of the clock)
  *   CROWD_HOSTS     the hosts over which the processes are dealt out, each as a process in its network
  *                   namespace, a colon, and its runtime directory; separated by spaces */
@@ -49,6 +52,7 @@ struct end {
 	struct address address;
 	_Atomic uint32_t own_life;  /* of the owner; 0: not there yet */
 	_Atomic uint32_t peer_life; /* of the other member, which it is for */
+	_Atomic uint64_t turns;     /* that were taken with it */
 };
 
 struct member {
@@ -151,6 +155,7 @@ static void begin(struct self *self, uint32_t index, uint32_t life)
 	for (uint32_t slot = 0; slot < RECEIVES; slot++)
 		give_receive(self, index, slot);
 	end->address = endpoint_address(&other->endpoint);
+	atomic_store(&end->turns, 0);
 	atomic_store(&end->peer_life, life);
 	atomic_store(&end->own_life, self->life);
 }
@@ -213,6 +218,7 @@ static void note_turn(struct self *self, uint32_t index)
 	CHECK_EQUAL(self->memory->counted[index], other->turn);
 	other->turn++;
 	atomic_fetch_add(&crowd->members[self->index].turns, 1);
+	atomic_fetch_add(&crowd->members[self->index].ends[index].turns, 1);
 }
 
 static void check_message(struct self *self, uint32_t index, uint32_t slot, uint32_t length)
@@ -429,21 +435,48 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 	return text == NULL || *text == 0 ? otherwise : strtoull(text, NULL, 10);
 }
 
-static void stops_and_kills(void)
+/* Starts everybody. The state of the random numbers. */
+static uint64_t gather(void)
 {
 	crowd = mmap(NULL, sizeof *crowd, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(crowd != MAP_FAILED);
 	uint64_t random = setting("CROWD_SEED", now() | 1);
-	uint64_t duration = setting("CROWD_SECONDS", 15) * SECOND;
-	uint32_t stops = 0, kills = 0;
 	printf("seed %llu\n", (unsigned long long)random);
 	for (uint32_t index = 0; index < MEMBERS; index++)
 		start(index);
+	return random;
+}
+
+/* One that has ended by itself has found a fault. */
+static void check_all_there(void)
+{
+	CHECK_EQUAL(waitpid(-1, NULL, WNOHANG), 0);
+}
+
+/* Everybody ends well, having heard from each once more; the turns that were taken. */
+static uint64_t dismiss(void)
+{
+	atomic_store(&crowd->is_closing, 1);
+	for (uint32_t left = MEMBERS; left > 0; left--) {
+		int status;
+		CHECK(waitpid(-1, &status, 0) > 0);
+		CHECK_EQUAL(status, 0);
+	}
+	uint64_t turns = 0;
+	for (uint32_t index = 0; index < MEMBERS; index++)
+		turns += atomic_load(&crowd->members[index].turns);
+	return turns;
+}
+
+static void stops_and_kills(void)
+{
+	uint64_t random = gather();
+	uint64_t duration = setting("CROWD_SECONDS", 15) * SECOND;
+	uint32_t stops = 0, kills = 0;
 	for (uint64_t began = now(); now() - began < duration;) {
 		usleep(20000 + (useconds_t)random_below(&random, 60000));
 		continue_those_due(now());
-		/* One that has ended by itself has found a fault. */
-		CHECK_EQUAL(waitpid(-1, NULL, WNOHANG), 0);
+		check_all_there();
 		uint32_t index = (uint32_t)random_below(&random, MEMBERS);
 		if (random_below(&random, 4) == 0) {
 			end(index);
@@ -456,20 +489,58 @@ static void stops_and_kills(void)
 		}
 	}
 	continue_those_due(UINT64_MAX);
-	atomic_store(&crowd->is_closing, 1);
-	for (uint32_t left = MEMBERS; left > 0; left--) {
-		int status;
-		CHECK(waitpid(-1, &status, 0) > 0);
-		CHECK_EQUAL(status, 0);
-	}
-	uint64_t turns = 0;
-	for (uint32_t index = 0; index < MEMBERS; index++)
-		turns += atomic_load(&crowd->members[index].turns);
+	uint64_t turns = dismiss();
 	printf("%u stops, %u kills, %llu turns of %d requests\n", stops, kills,
 	       (unsigned long long)turns, CHAIN);
 }
 
+/* Whether a member has taken so many turns with the present life of another. */
+static bool have_taken(uint32_t index, uint32_t other, uint64_t turns)
+{
+	struct end *end = &crowd->members[index].ends[other];
+	return atomic_load(&end->own_life) == children[index].life &&
+	       atomic_load(&end->peer_life) == children[other].life && atomic_load(&end->turns) >= turns;
+}
+
+/* Waits until each has worked with each: with the last one that was started once, with all others once more, where a turn that
+ * had begun before proves nothing. */
+static void await_everybody(uint32_t newest)
+{
+	uint64_t before[MEMBERS][MEMBERS], deadline = now() + PATIENCE;
+	for (uint32_t index = 0; index < MEMBERS; index++)
+		for (uint32_t other = 0; other < MEMBERS; other++)
+			before[index][other] = atomic_load(&crowd->members[index].ends[other].turns);
+	for (uint32_t index = 0; index < MEMBERS; index++)
+		for (uint32_t other = 0; other < MEMBERS; other++) {
+			bool is_new = index == newest || other == newest;
+			uint64_t wanted = is_new ? 1 : before[index][other] + 2;
+			while (index != other && !have_taken(index, other, wanted)) {
+				check_all_there();
+				if (now() > deadline)
+					check_failed(__FILE__, __LINE__, "member %u does not come to work with member %u",
+						     index, other);
+				usleep(1000);
+			}
+		}
+}
+
+/* Of the connections of those who live none fails (`note_failure`), and who comes for the dead one works with all. */
+static void one_kill_a_round(void)
+{
+	uint64_t random = gather();
+	uint64_t rounds = setting("CROWD_ROUNDS", 2);
+	await_everybody(MEMBERS);
+	for (uint64_t round = 0; round < rounds; round++) {
+		uint32_t index = (uint32_t)random_below(&random, MEMBERS);
+		end(index);
+		start(index);
+		await_everybody(index);
+	}
+	printf("%llu kills, %llu turns of %d requests\n", (unsigned long long)rounds, (unsigned long long)dismiss(), CHAIN);
+}
+
 const struct test tests[] = {
+	{ "one kill a round", one_kill_a_round },
 	{ "stops and kills", stops_and_kills },
 	{ 0 },
 };

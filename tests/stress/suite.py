@@ -17,9 +17,11 @@ HERE = Path(__file__).resolve().parent
 SECONDS = 300
 # How long the crowd works beside what it may take to end.
 CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 15)
+# By night: in a round everybody has worked with everybody.
+BY_NIGHT = [] if os.environ.get("CROWD_ROUNDS") else ["crowd: one kill a round"]
 
 
 def cases() -> list[Case]:
     """Each program on each path."""
     return [case for source in ("mixed.c", "kill.c", "corrupt.c", "crowd.c")
-            for case in c_program.table(HERE / source, PATHS, SECONDS + CROWD_SECONDS)]
+            for case in c_program.table(HERE / source, PATHS, SECONDS + CROWD_SECONDS) if case.row not in BY_NIGHT]

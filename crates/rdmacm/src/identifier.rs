@@ -11,6 +11,7 @@ use std::os::fd::RawFd;
 use std::os::unix::net::UnixListener;
 use verbena_abi::{IBV_QPT_UC, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 use verbena_wire::mad::cm::Transport;
 
 /// `enum rdma_port_space`, as far as IP addresses go.
@@ -213,10 +214,14 @@ impl Identifier {
         }
     }
 
-    /// Whether it is bound to the device: it is as soon as its own address is one.
+    /// Whether it is bound to the device: it is as soon as its own address is one. Over RoCE the loopback's is no port's and so,
+    /// as on Linux, stands for all until there is a peer.
     pub fn has_device(&self) -> bool {
-        self.source
-            .is_some_and(|source| !source.ip().is_unspecified())
+        let waits = matches!(self.stage, Stage::Bound | Stage::Listening);
+        self.source.is_some_and(|source| {
+            let is_nobodys = waits && link::is_ethernet() && source.ip().is_loopback();
+            !source.ip().is_unspecified() && !is_nobodys
+        })
     }
 
     /// Whether its path is known.

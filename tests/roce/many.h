@@ -1,0 +1,84 @@
+/* Very many operations of one kind between two hosts: what both ends have, and what a kind is. */
+#ifndef VERBENA_TESTS_MANY_H
+#define VERBENA_TESTS_MANY_H
+
+#include "between.h"
+#include "check.h"
+#include "endpoint.h"
+#include "peer.h"
+
+#define SLOTS 256
+#define STRIDE 4096
+#define PATH_MTU 1024
+
+/* What one end knows of the other. */
+struct card {
+	union ibv_gid gid;
+	uint32_t number;
+	uint32_t srq;
+	struct window memory;
+	uint32_t keys[SLOTS]; /* of windows, when they are bound for the first time */
+};
+
+/* The two ends. */
+enum side { NOBODY, ASKING, ANSWERING };
+
+struct end {
+	enum side is;
+	struct peer peer;
+	struct endpoint queue;
+	struct ibv_qp_ex *posting;
+	uint8_t *memory;
+	struct ibv_mr *mr;
+	struct ibv_mw *windows[SLOTS];
+	struct ibv_ah *ah;
+	struct card theirs;
+	uint64_t count;
+	uint64_t received; /* the number of the next one to arrive, or of the last message of a network that loses */
+	uint64_t heard;    /* the number of the next receive, where more than a receive belongs to an operation */
+	uint64_t lap;
+	uint64_t silent; /* the laps of which nothing is on the way any more */
+};
+
+struct kind {
+	const char *name;
+	enum ibv_qp_type type;
+	/* Posts operation `number`. */
+	void (*post)(struct end *end, uint64_t number);
+	/* What its completion says that it was. */
+	int completes;
+	/* Looks at what has come back to the one who asks, if anything does. */
+	void (*returned)(struct end *end, uint64_t number);
+	/* Looks at a completion of the target, if it has any. */
+	void (*arrived)(struct end *end, const struct ibv_wc *wc);
+	/* Looks at a slot of the target after the lap, in which operation `number` was for it, if that leaves anything. */
+	void (*left)(struct end *end, uint64_t number);
+	/* Of ibv_wr_post(3); else ibv_post_send(3). */
+	uint64_t posts;
+	enum side has_windows;
+	/* That one may be lost. */
+	bool loses;
+	/* Several work requests of the one who asks make an operation, and the last one says when it is done. */
+	bool completes_once;
+};
+
+/* The kind of a name; a name that there is not fails the test. */
+const struct kind *kind_of(const char *name);
+
+/* Whether it is memory that operations of the kind leave changed, so that it is filled anew before each lap. */
+bool changes_memory(const struct kind *kind);
+
+/* Whether nothing says that what was lost on the way is lost, so that a lap ends with messages which follow it. */
+bool ends_with_a_trail(const struct kind *kind);
+
+/* What a slot holds before the lap of an operation: the pattern of this seed. */
+uint64_t background(uint64_t number);
+
+uint8_t *slot_of(const struct end *end, uint64_t number);
+
+void receive_into_slot(struct end *end, uint64_t number);
+
+/* Message `index` behind lap `lap`, which carries nothing. */
+void post_trail(struct end *end, uint64_t lap, uint32_t index);
+
+#endif
