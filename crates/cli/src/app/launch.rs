@@ -3,10 +3,10 @@
 use super::catalogue::{self, Application, Found};
 use super::outcome::Outcome;
 use crate::failure::Failure;
-use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
 use crate::mpi::proof::{self, Counted};
 use crate::mpi::way::Way;
+use crate::mpi::{Launch, Ready};
 use crate::stats::collect;
 use crate::stats::directory::Directory;
 use crate::suite::local::Ended;
@@ -19,7 +19,7 @@ use verbena_hca::shm::registry;
 use verbena_measure::result::{Conduct, Failure as PointFailure, Parameters, Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_report::schema::Line;
-use verbena_workloads::{Benchmark, Sweep};
+use verbena_workloads::Sweep;
 
 /// A run that takes longer is ended: these take seconds to a minute.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -40,20 +40,19 @@ enum Ran {
 
 impl Applications {
     /// Runs one launch; every point is handed on as it is there.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "as the launches of other kinds of benchmarks"
-    )]
     pub fn launch(
         &mut self,
         ready: &Ready,
-        task: &Task,
-        benchmark: &Benchmark,
-        number: u32,
-        wanted: Option<usize>,
-        stop: &AtomicBool,
+        launch: &Launch<'_>,
         mut take: impl FnMut(Line) -> Result<(), Failure>,
     ) -> Result<Ended, Failure> {
+        let Launch {
+            task,
+            benchmark,
+            number,
+            processes: wanted,
+            stop,
+        } = *launch;
         let Some(application) = catalogue::find(benchmark.name) else {
             return Ok(Ended::Failed(format!("{} is no program", benchmark.name)));
         };

@@ -4,7 +4,7 @@ use super::lines::{Fact, Reader, Told};
 use super::mpirun::{self, Mpirun};
 use super::points::Job;
 use super::proof::{self, Counted};
-use super::{Ready, plan};
+use super::{Launch, Ready, plan};
 use crate::failure::Failure;
 use crate::stats::collect;
 use crate::stats::directory::Directory;
@@ -29,13 +29,16 @@ const LONGEST_LINE: u64 = 1 << 20;
 /// Runs one launch; every point is handed on as it is told.
 pub fn launch(
     ready: &Ready,
-    task: &Task,
-    benchmark: &Benchmark,
-    number: u32,
-    wanted: Option<usize>,
-    stop: &AtomicBool,
+    launch: &Launch<'_>,
     mut take: impl FnMut(Line) -> Result<(), Failure>,
 ) -> Result<Ended, Failure> {
+    let Launch {
+        task,
+        benchmark,
+        number,
+        processes: wanted,
+        stop,
+    } = *launch;
     let sizes = plan::sizes(task, benchmark);
     if sizes.is_empty() {
         return Ok(Ended::Well);

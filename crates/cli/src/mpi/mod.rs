@@ -27,13 +27,30 @@ use crate::launch::environment::Environment;
 use crate::launch::libraries::Libraries;
 use crate::stats::directory::Directory;
 use crate::suite::options::MeasureOptions;
+use crate::suite::plan::Task;
 use crate::suite::target::Resolved;
 use library::Library;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use verbena_workloads::Benchmark;
 use way::{Settings, Way};
+
+/// A launch to run.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// Sizes, budget, floors.
+    pub task: &'a Task,
+    /// Of these.
+    pub benchmark: &'a Benchmark,
+    /// From 0.
+    pub number: u32,
+    /// How many processes are asked for; none if the benchmark chooses.
+    pub processes: Option<usize>,
+    /// The user's wish to stop.
+    pub stop: &'a AtomicBool,
+}
 
 /// A library that can be measured: its launcher, the program compiled for it, and what it is told.
 pub struct Ready {

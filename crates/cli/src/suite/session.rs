@@ -180,14 +180,18 @@ impl Session<'_> {
                 progress.begin(benchmark.name);
                 let take = |line| books.take(line);
                 let library = ready.filter(|_| mpi::runs_under_mpirun(benchmark));
-                let wanted = self.options.processes;
+                let launching = mpi::Launch {
+                    task,
+                    benchmark,
+                    number,
+                    processes: self.options.processes,
+                    stop: &stop,
+                };
                 let ended = match (catalogue::subject(benchmark), library) {
                     (_, Some(ready)) if mpi::is_of_library(benchmark) => {
-                        mpi::launch(ready, task, benchmark, number, wanted, &stop, take)?
+                        mpi::launch(ready, &launching, take)?
                     }
-                    (_, Some(ready)) => {
-                        applications.launch(ready, task, benchmark, number, wanted, &stop, take)?
-                    }
+                    (_, Some(ready)) => applications.launch(ready, &launching, take)?,
                     (Some(subject), None) => {
                         service::launch(task, benchmark.name, subject, number, &stop, take)?
                     }

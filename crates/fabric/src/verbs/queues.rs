@@ -197,20 +197,6 @@ fn segment<'a>(call: &'static str, slice: &Slice<'a, VerbsRegion>) -> Result<v::
     part.ok_or_else(|| beyond(call, slice))
 }
 
-/// What a list of receive requests asks for, checked.
-fn receives<'a>(
-    call: &'static str,
-    list: &'a [ReceiveRequest<'a, VerbsRegion>],
-) -> Result<impl Iterator<Item = v::ReceiveWork<impl Iterator<Item = v::Segment<'a>>>>> {
-    for request in list {
-        check(call, request.local)?;
-    }
-    Ok(list.iter().map(|request| v::ReceiveWork {
-        id: request.id,
-        segments: segments(request.local),
-    }))
-}
-
 /// The segments of checked slices.
 #[inline]
 fn segments<'a>(
@@ -308,13 +294,7 @@ impl QueuePair<VerbsProcess> for VerbsPair {
         &self,
         list: &[ReceiveRequest<'_, VerbsRegion>],
     ) -> impl Future<Output = Result<()>> {
-        ready(match list {
-            // And they repost one such.
-            [request] if request.local.len() == 1 => {
-                self.receive_one(request.id, &request.local[0])
-            }
-            _ => self.receive_list(list),
-        })
+        ready(receive(self, list))
     }
 }
 
@@ -350,21 +330,62 @@ impl VerbsPair {
             .post_send(&mut self.scratch.borrow_mut(), requests)
             .map_err(|error| refused("ibv_post_send", error))
     }
+}
+
+/// What receives are posted to.
+trait Receives {
+    /// The call of the seam, and that of verbs.
+    const CALLS: [&'static str; 2];
+
+    fn one(&self, id: u64, segment: v::Segment<'_>) -> std::result::Result<(), v::PostError>;
+
+    fn list<'a>(
+        &self,
+        work: impl Iterator<Item = v::ReceiveWork<impl Iterator<Item = v::Segment<'a>>>>,
+    ) -> std::result::Result<(), v::PostError>;
+}
+
+/// Latency tests repost one request of one slice at a time.
+#[inline(always)]
+fn receive<To: Receives>(to: &To, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
+    let [call, verb] = To::CALLS;
+    let posted = match list {
+        [request] if request.local.len() == 1 => {
+            to.one(request.id, segment(call, &request.local[0])?)
+        }
+        _ => receive_list(to, list)?,
+    };
+    posted.map_err(|error| refused(verb, error))
+}
+
+#[inline(never)]
+fn receive_list<To: Receives>(
+    to: &To,
+    list: &[ReceiveRequest<'_, VerbsRegion>],
+) -> Result<std::result::Result<(), v::PostError>> {
+    for request in list {
+        check(To::CALLS[0], request.local)?;
+    }
+    Ok(to.list(list.iter().map(|request| v::ReceiveWork {
+        id: request.id,
+        segments: segments(request.local),
+    })))
+}
+
+impl Receives for VerbsPair {
+    const CALLS: [&'static str; 2] = ["QueuePair::post_receive", "ibv_post_recv"];
 
     #[inline(always)]
-    fn receive_one(&self, id: u64, slice: &Slice<'_, VerbsRegion>) -> Result<()> {
-        let segment = segment("QueuePair::post_receive", slice)?;
-        self.inner
-            .post_receive_one(id, segment)
-            .map_err(|error| refused("ibv_post_recv", error))
+    fn one(&self, id: u64, segment: v::Segment<'_>) -> std::result::Result<(), v::PostError> {
+        self.inner.post_receive_one(id, segment)
     }
 
-    #[inline(never)]
-    fn receive_list(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
-        let work = receives("QueuePair::post_receive", list)?;
+    fn list<'a>(
+        &self,
+        work: impl Iterator<Item = v::ReceiveWork<impl Iterator<Item = v::Segment<'a>>>>,
+    ) -> std::result::Result<(), v::PostError> {
         self.inner
             .post_receive(&mut self.scratch.borrow_mut(), work)
-            .map_err(|error| refused("ibv_post_recv", error))
     }
 }
 
@@ -406,31 +427,24 @@ impl SharedReceive<VerbsRegion> for VerbsSharedReceive {
         &self,
         list: &[ReceiveRequest<'_, VerbsRegion>],
     ) -> impl Future<Output = Result<()>> {
-        ready(match list {
-            // As for a queue pair.
-            [request] if request.local.len() == 1 => {
-                self.receive_one(request.id, &request.local[0])
-            }
-            _ => self.receive_list(list),
-        })
+        ready(receive(self, list))
     }
 }
 
-impl VerbsSharedReceive {
+impl Receives for VerbsSharedReceive {
+    const CALLS: [&'static str; 2] = ["SharedReceive::post_receive", "ibv_post_srq_recv"];
+
     #[inline(always)]
-    fn receive_one(&self, id: u64, slice: &Slice<'_, VerbsRegion>) -> Result<()> {
-        let segment = segment("SharedReceive::post_receive", slice)?;
-        self.inner
-            .post_receive_one(id, segment)
-            .map_err(|error| refused("ibv_post_srq_recv", error))
+    fn one(&self, id: u64, segment: v::Segment<'_>) -> std::result::Result<(), v::PostError> {
+        self.inner.post_receive_one(id, segment)
     }
 
-    #[inline(never)]
-    fn receive_list(&self, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
-        let work = receives("SharedReceive::post_receive", list)?;
+    fn list<'a>(
+        &self,
+        work: impl Iterator<Item = v::ReceiveWork<impl Iterator<Item = v::Segment<'a>>>>,
+    ) -> std::result::Result<(), v::PostError> {
         self.inner
             .post_receive(&mut self.scratch.borrow_mut(), work)
-            .map_err(|error| refused("ibv_post_srq_recv", error))
     }
 }
 
