@@ -29,6 +29,7 @@ SECONDS = 120
 WRONG_INPUT = 2
 ENVIRONMENT = 3
 MODEL = "model:connectx-qdr"
+OTHERS = ["model:infinihost3-ddr", "model:connectx-ddr", "model:connectx-qdr:message"]
 SENT = re.compile(r"^sent (\d+) (\d+)$", re.MULTILINE)
 # Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than processors.
 OPENMPI = (["mpirun.openmpi", "--oversubscribe"], "openmpi", 4)
@@ -97,6 +98,8 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
     told = json.loads(replayed.output)
     if [told["messages"], told["bytes"]] != [int(number) for number in sent.groups()]:
         return failed(f"the trace has {told['messages']} messages of {told['bytes']} bytes, and {sent.group()}")
+    if wrong := beside(place, told):
+        return wrong
     scheduled = replay(place, schedule)
     if not scheduled.succeeded:
         return failed(scheduled.describe(), scheduled.evidence())
@@ -105,6 +108,23 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
     if two_sided and abs(took / by_schedule - 1) > 0.01:
         return failed(f"the replay takes {took} ns, and that of its schedule {by_schedule}")
     return passed(f"{told['messages']} messages of {told['bytes']} bytes")
+
+
+def beside(place: Place, told: dict) -> Outcome | None:
+    """Several models are told of in the order in which they were named, each as if it were alone."""
+    trace = place.directory / "trace"
+    more = [word for other in OTHERS for word in ("--on", other)]
+    together = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--json"], SECONDS)
+    if not together.succeeded:
+        return failed(together.describe(), together.evidence())
+    all_told = json.loads(together.output)
+    systems = [one["system"] for one in all_told]
+    if all_told[0] != told or systems != [name.split(":")[1] for name in [MODEL, *OTHERS]]:
+        return failed(f"the first of {systems} is not what it is alone", together.evidence())
+    refused = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--write-goal", "x"], SECONDS)
+    if refused.status != WRONG_INPUT or "one --on" not in refused.output:
+        return failed("a schedule of several libraries is not refused", refused.evidence())
+    return None
 
 
 def killed(place: Place) -> Outcome:

@@ -7,6 +7,10 @@ use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
 use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
+use crate::suite::virtual_session::ModelTarget;
+
+const NO_MODEL: &str =
+    "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
 
 /// What, on what.
 #[derive(Debug, clap::Args)]
@@ -15,9 +19,10 @@ pub struct Arguments {
     #[arg(value_name = "TRACE|FILE")]
     source: PathBuf,
 
-    /// On which model: model:PROFILE[:message]
-    #[arg(long = "on", value_name = "TARGET")]
-    target: Target,
+    /// On which model: model:PROFILE[:message]; several times for what it would take on each, the first being what the others are held
+    /// against
+    #[arg(long = "on", value_name = "TARGET", required = true)]
+    targets: Vec<Target>,
 
     /// Nodes that the ranks are dealt out over in turn [default: one for each rank]
     #[arg(long, value_name = "N", conflicts_with = "ranks_per_node")]
@@ -26,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     of_trace: recorded::Options,
 
-    /// Print one JSON object with every rank's end
+    /// Print a JSON object with every rank's end; of several models a list of them
     #[arg(long)]
     json: bool,
 
@@ -36,16 +41,20 @@ pub struct Arguments {
 
 /// Reads the trace or the schedule, runs it, says how long it took.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Found::Model(model) = arguments.target.find(&arguments.profiles)? else {
-        let text = "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
-        return Err(Failure::Input(text.to_owned()));
-    };
+    let models = arguments
+        .targets
+        .iter()
+        .map(|target| match target.find(&arguments.profiles)? {
+            Found::Model(model) => Ok(*model),
+            _ => Err(Failure::Input(NO_MODEL.to_owned())),
+        })
+        .collect::<Result<Vec<ModelTarget>, Failure>>()?;
     let (source, nodes) = (&arguments.source, arguments.nodes);
     match source.is_dir() {
-        true => recorded::run(source, &model, nodes, &arguments.of_trace, arguments.json)?,
+        true => recorded::run(source, &models, nodes, &arguments.of_trace, arguments.json)?,
         false => {
             arguments.of_trace.refuse()?;
-            schedule::run(source, &model, nodes, arguments.json)?;
+            schedule::run(source, &models, nodes, arguments.json)?;
         }
     }
     Ok(Exit::Success)

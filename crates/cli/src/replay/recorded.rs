@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::print_json;
 use crate::failure::Failure;
 use crate::output::outln;
 use crate::suite::virtual_session::ModelTarget;
@@ -93,15 +94,45 @@ struct ToldRank {
     end: f64,
 }
 
-/// Reads the trace, runs it, says how long it took.
+/// A replay and what is told of it.
+struct Replayed {
+    told: Told,
+    outcome: Outcome,
+}
+
+/// Reads the trace, runs it on each model, says how long it took.
 pub fn run(
     directory: &Path,
-    model: &ModelTarget,
+    models: &[ModelTarget],
     nodes: Option<usize>,
     options: &Options,
     json: bool,
 ) -> Result<(), Failure> {
+    if options.write_goal.is_some() && models.len() > 1 {
+        let text =
+            "--write-goal writes the collective operations of one model's library: give one --on";
+        return Err(Failure::Input(text.to_owned()));
+    }
     let trace = Trace::open(directory)?;
+    let replayed = models
+        .iter()
+        .map(|model| replay_on(model, directory, &trace, nodes, options))
+        .collect::<Result<Vec<Replayed>, Failure>>()?;
+    match (json, &replayed[..]) {
+        (true, all) => print_json(&all.iter().map(|one| &one.told).collect::<Vec<_>>()),
+        (false, [one]) => table(&one.told, &one.outcome),
+        (false, several) => beside(several),
+    }
+    Ok(())
+}
+
+fn replay_on(
+    model: &ModelTarget,
+    directory: &Path,
+    trace: &Trace,
+    nodes: Option<usize>,
+    options: &Options,
+) -> Result<Replayed, Failure> {
     let system = &model.system;
     let Some(library) = &system.mpi else {
         let name = &system.name;
@@ -109,7 +140,7 @@ pub fn run(
             "{name} has no message-passing library: a profile of kind system names one as `mpi`"
         )));
     };
-    let programs = programs(&trace, library).map_err(|error| match error {
+    let programs = programs(trace, library).map_err(|error| match error {
         Error::Trace(error) => Failure::Trace(error),
         other => Failure::Input(format!("{}: {other}", directory.display())),
     })?;
@@ -124,15 +155,8 @@ pub fn run(
     }
     let outcome = replay(&run, programs)
         .map_err(|failure| Failure::Input(format!("{}: {failure}", directory.display())))?;
-    let told = told(&run, &Summary::of(&trace), &outcome);
-    match json {
-        true => {
-            let text = serde_json::to_string_pretty(&told).expect("numbers are plain data");
-            outln!("{text}");
-        }
-        false => table(&told, &outcome),
-    }
-    Ok(())
+    let told = told(&run, &Summary::of(trace), &outcome);
+    Ok(Replayed { told, outcome })
 }
 
 fn write_goal(file: &Path, programs: &[Program], scale: f64) -> Result<(), Failure> {
@@ -174,14 +198,7 @@ fn table(told: &Told, outcome: &Outcome) {
         told.system,
         unit::time(told.nanoseconds)
     );
-    outln!(
-        "  {} calls, {} messages of {} together, {} given to collectives; computing x {}",
-        told.calls,
-        told.messages,
-        unit::size(told.bytes as f64),
-        unit::size(told.collective_bytes as f64),
-        told.compute_scale
-    );
+    content(told);
     let columns = ["computing", "overhead", "waiting", "end"];
     let [one, two, three, four] = columns;
     outln!("  {:<8} {one:>10} {two:>10} {three:>10} {four:>10}", "rank");
@@ -195,18 +212,67 @@ fn table(told: &Told, outcome: &Outcome) {
             time(parts.end)
         );
     }
-    let mean = |part: fn(&Parts) -> Time| {
-        let sum: f64 = outcome.ranks.iter().map(|rank| part(rank).nanos()).sum();
-        unit::time(sum / outcome.ranks.len() as f64)
-    };
+    let [computing, overhead, waiting, end] = means(outcome).map(unit::time);
     outln!(
-        "  {:<8} {:>10} {:>10} {:>10} {:>10}",
-        "mean",
-        mean(|rank| rank.computing),
-        mean(|rank| rank.overhead),
-        mean(|rank| rank.waiting),
-        mean(|rank| rank.end)
+        "  {:<8} {computing:>10} {overhead:>10} {waiting:>10} {end:>10}",
+        "mean"
     );
+}
+
+/// What the program does, wherever it runs.
+fn content(told: &Told) {
+    outln!(
+        "  {} calls, {} messages of {} together, {} given to collectives; computing x {}",
+        told.calls,
+        told.messages,
+        unit::size(told.bytes as f64),
+        unit::size(told.collective_bytes as f64),
+        told.compute_scale
+    );
+}
+
+/// What it would take on each: times, against the first, and where ranks spend it on average.
+fn beside(all: &[Replayed]) {
+    let first = &all[0].told;
+    outln!("{} ranks on {} nodes", first.ranks, first.nodes);
+    content(first);
+    let width = all
+        .iter()
+        .map(|one| one.told.system.len())
+        .max()
+        .unwrap_or(0);
+    outln!(
+        "  {:<width$} {:>10} {:>9} {:>10} {:>10} {:>10}",
+        "system",
+        "time",
+        "to first",
+        "computing",
+        "overhead",
+        "waiting"
+    );
+    for Replayed { told, outcome } in all {
+        let [computing, overhead, waiting, _] = means(outcome).map(unit::time);
+        outln!(
+            "  {:<width$} {:>10} {:>8.3}x {computing:>10} {overhead:>10} {waiting:>10}",
+            told.system,
+            unit::time(told.nanoseconds),
+            told.nanoseconds / first.nanoseconds
+        );
+    }
+}
+
+/// Over ranks, in nanoseconds: computing, overhead, waiting, end.
+fn means(outcome: &Outcome) -> [f64; 4] {
+    let parts: [fn(&Parts) -> Time; 4] = [
+        |rank| rank.computing,
+        |rank| rank.overhead,
+        |rank| rank.waiting,
+        |rank| rank.end,
+    ];
+    parts.map(|part| {
+        let sum: f64 = outcome.ranks.iter().map(|rank| part(rank).nanos()).sum();
+        sum / outcome.ranks.len() as f64
+    })
 }
 
 /// All ranks, or those at the ends of each column.

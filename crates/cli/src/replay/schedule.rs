@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::print_json;
 use crate::failure::Failure;
 use crate::output::outln;
 use crate::suite::virtual_session::ModelTarget;
@@ -30,10 +31,10 @@ struct Told {
     ends: Vec<f64>,
 }
 
-/// Reads the schedule, runs it, says how long it took.
+/// Reads the schedule, runs it on each model, says how long it took.
 pub fn run(
     file: &Path,
-    model: &ModelTarget,
+    models: &[ModelTarget],
     nodes: Option<usize>,
     json: bool,
 ) -> Result<(), Failure> {
@@ -41,20 +42,20 @@ pub fn run(
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.display())))?;
     let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
     let nodes = nodes.unwrap_or(schedule.ranks);
-    let outcome =
-        replay(&model.system, &schedule, nodes, model.fidelity).map_err(
-            |failure| match failure {
+    let told = models
+        .iter()
+        .map(|model| {
+            let outcome = replay(&model.system, &schedule, nodes, model.fidelity);
+            let outcome = outcome.map_err(|failure| match failure {
                 Refusal::Schedule(fault) => within(file, &fault),
                 Refusal::System(reason) => Failure::Input(reason),
-            },
-        )?;
-    let told = told(model, &schedule, nodes, &outcome);
+            })?;
+            Ok(told(model, &schedule, nodes, &outcome))
+        })
+        .collect::<Result<Vec<Told>, Failure>>()?;
     match json {
-        true => {
-            let text = serde_json::to_string_pretty(&told).expect("numbers are plain data");
-            outln!("{text}");
-        }
-        false => table(&told, &outcome),
+        true => print_json(&told),
+        false => told.iter().for_each(table),
     }
     Ok(())
 }
@@ -92,9 +93,8 @@ fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcom
     }
 }
 
-fn table(told: &Told, outcome: &Outcome) {
-    let last = outcome.last();
-    let slowest = outcome.ends.iter().position(|end| *end == last);
+fn table(told: &Told) {
+    let slowest = told.ends.iter().position(|end| *end == told.nanoseconds);
     outln!(
         "{} ranks on {} nodes of {}: {}",
         told.ranks,
