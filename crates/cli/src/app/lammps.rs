@@ -55,7 +55,8 @@ fn parse(log: &str) -> Result<Outcome, String> {
         return Err(format!("LAMMPS' loop time is {words:?}"));
     };
     let number = |word: &str| {
-        let value = word.parse::<f64>().ok().filter(|value| *value > 0.0);
+        let value = word.parse().ok();
+        let value = value.filter(|value: &f64| value.is_finite() && *value > 0.0);
         value.ok_or_else(|| format!("LAMMPS' log has {word:?} for a number"))
     };
     let (seconds, steps) = (number(seconds)?, number(steps)?);
@@ -66,7 +67,8 @@ fn parse(log: &str) -> Result<Outcome, String> {
     for (part, name) in [("Comm", "neighbours-share"), ("Kspace", "mesh-share")] {
         let row = after.lines().find(|line| line.starts_with(part));
         let share = row.and_then(|row| row.rsplit('|').next()?.trim().parse().ok());
-        metrics.extend(share.map(|share: f64| Metric::figure(name, "%", Better::Lower, share)));
+        let share = share.filter(|share: &f64| (0.0..=100.0).contains(share));
+        metrics.extend(share.map(|share| Metric::figure(name, "%", Better::Lower, share)));
     }
     Ok(Outcome {
         processes: number(processes)? as usize,
@@ -98,7 +100,12 @@ mod tests {
         for end in 0..TOLD.find("Loop time").unwrap() {
             assert!(parse(&TOLD[..end]).is_err(), "{end}");
         }
-        assert!(parse(&TOLD.replace("2.5 on", "nan on")).is_err());
+        for word in ["nan", "inf", "0", "-1"] {
+            let told = TOLD.replace("2.5 on", &format!("{word} on"));
+            assert!(parse(&told).is_err(), "{word}");
+        }
+        let shareless = parse(&TOLD.replace("6.95", "nan").replace("26.17", "-1")).unwrap();
+        assert_eq!(shareless.metrics.len(), 2);
         assert!(
             parse(&format!("{TOLD}\nERROR: Lost atoms"))
                 .unwrap_err()
