@@ -72,7 +72,12 @@ impl Mpirun {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        Ok((status, self.said.join().unwrap_or_default()))
+        // What outlives a launcher that was killed may hold its error stream for ever.
+        let said = match self.is_overdue() {
+            true => String::new(),
+            false => self.said.join().unwrap_or_default(),
+        };
+        Ok((status, said))
     }
 }
 
