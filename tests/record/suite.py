@@ -92,12 +92,15 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
     if not ended.succeeded or sent is None:
         return failed(ended.describe(), ended.evidence())
     schedule = place.directory / "trace.goal"
-    replayed = replay(place, place.directory / "trace", "--write-goal", schedule)
+    drawn = place.directory / "timeline.json"
+    replayed = replay(place, place.directory / "trace", "--write-goal", schedule, "--write-timeline", drawn)
     if not replayed.succeeded:
         return failed(replayed.describe(), replayed.evidence())
     told = json.loads(replayed.output)
     if [told["messages"], told["bytes"]] != [int(number) for number in sent.groups()]:
         return failed(f"the trace has {told['messages']} messages of {told['bytes']} bytes, and {sent.group()}")
+    if wrong := unbalanced(told) or misdrawn(json.loads(drawn.read_text())["traceEvents"], told):
+        return failed(wrong)
     if wrong := beside(place, told):
         return wrong
     scheduled = replay(place, schedule)
@@ -108,6 +111,44 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
     if two_sided and abs(took / by_schedule - 1) > 0.01:
         return failed(f"the replay takes {took} ns, and that of its schedule {by_schedule}")
     return passed(f"{told['messages']} messages of {told['bytes']} bytes")
+
+
+def unbalanced(told: dict) -> str | None:
+    """The chain is as long as the run, and what a rank waited for is all of its waiting."""
+    chain = told["chain"]
+    length = chain["computing"] + chain["overhead"] + chain["wire"]
+    if abs(length - told["nanoseconds"]) > 1 or chain["crossings"] == 0:
+        return f"the chain {chain} is not as long as {told['nanoseconds']} ns"
+    for rank, parts in enumerate(told["by_rank"]):
+        if abs(parts["wire"] + sum(parts["waiting_for"].values()) - parts["waiting"]) > 1 or str(rank) in parts["waiting_for"]:
+            return f"rank {rank} waited {parts}"
+    return None
+
+
+def misdrawn(events: list[dict], told: dict) -> str | None:
+    """The timeline has a track a rank on which it does one thing after the other until its end, and the chain on another."""
+    tracks: dict[tuple, list] = {}
+    for event in events:
+        if event["ph"] == "X":
+            tracks.setdefault((event["pid"], event["tid"]), []).append(event)
+    ends = {(0, rank): parts["end"] for rank, parts in enumerate(told["by_rank"])} | {(1, 0): told["nanoseconds"]}
+    if tracks.keys() != ends.keys():
+        return f"the timeline has {sorted(tracks)}"
+    for track, slices in tracks.items():
+        now = 0.0
+        for one in slices:
+            if abs(one["ts"] - now) > 1e-5:
+                return f"on {track} {one} follows what ends at {now} us"
+            now = one["ts"] + one["dur"]
+        if abs(now * 1000 - ends[track]) > 1:
+            return f"{track} ends at {now} us, and not {ends[track]} ns"
+        computing = sum(one["dur"] for one in slices if one["name"] == "computing")
+        if track[0] == 0 and abs(computing * 1000 - told["by_rank"][track[1]]["computing"]) > 1:
+            return f"{track} computes {computing} us"
+    arrows = [sum(event["ph"] == phase for event in events) for phase in "sf"]
+    if arrows != [told["chain"]["crossings"]] * 2:
+        return f"{arrows} arrows, and the chain has {told['chain']['crossings']} crossings"
+    return None
 
 
 def beside(place: Place, told: dict) -> Outcome | None:
@@ -124,6 +165,26 @@ def beside(place: Place, told: dict) -> Outcome | None:
     refused = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--write-goal", "x"], SECONDS)
     if refused.status != WRONG_INPUT or "one --on" not in refused.output:
         return failed("a schedule of several libraries is not refused", refused.evidence())
+    return by_ranks(place, all_told)
+
+
+def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
+    """Several traces are a row each, in their order, each as if it were alone; schedules are refused among them."""
+    trace = place.directory / "trace"
+    models = [word for model in [MODEL, *OTHERS] for word in ("--on", model)]
+    command = [str(VERBENA), "replay", str(trace), str(trace), *models]
+    told = place.run("replay", [*command, "--json"], SECONDS)
+    if not told.succeeded or json.loads(told.output) != all_told * 2:
+        return failed("two traces are not told as each alone", told.evidence())
+    table = place.run("replay", command, SECONDS)
+    rows = [line.split() for line in table.output.splitlines()]
+    ranks = str(all_told[0]["ranks"])
+    ratios = [f"{one['nanoseconds'] / all_told[0]['nanoseconds']:.3f}x" for one in all_told]
+    if len(rows) != 3 or any(row[:3] != [str(trace), ranks, ranks] or row[5::3] != ratios for row in rows[1:]):
+        return failed(f"not two rows of {ranks} ranks with {ratios}", table.evidence())
+    refused = place.run("replay", [str(VERBENA), "replay", str(trace), str(VERBENA), "--on", MODEL], SECONDS)
+    if refused.status != WRONG_INPUT or "is no directory" not in refused.output:
+        return failed("a file among traces is not refused", refused.evidence())
     return None
 
 

@@ -93,3 +93,13 @@ SELECTED = """(() => {
 RATIOS = """[...document.querySelectorAll('.ratios tr')].map(row => ({
   key: row.cells[0].innerText, ratio: row.cells[2].innerText,
   verdict: row.querySelector('circle').getAttribute('class').replace('ratio ', '')}))"""
+
+# Of each chart of stacked bars: the names of the bars, and how long each is.
+STACKS = """[...document.querySelectorAll('figure.stack svg')].map(svg => {
+  const bars = new Map();
+  for (const part of svg.querySelectorAll('rect')) {
+    const name = part.querySelector('title').textContent.split(': ')[0];
+    bars.set(name, (bars.get(name) ?? 0) + part.width.baseVal.value);
+  }
+  return {names: [...bars.keys()], lengths: [...bars.values()]};
+})"""

@@ -9,13 +9,14 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
+from harness import c_program
 from harness.browser import Browser, BrowserError
-from harness.build_tree import LOGS, VERBENA
+from harness.build_tree import LOGS, ROOT, VERBENA
 from harness.case import Case
-from harness.outcome import Outcome, failed, passed
+from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.planted import plant
-from harness.requirement import Tool
+from harness.requirement import Tool, absent
 
 from . import page
 
@@ -24,12 +25,17 @@ REQUIRES = [Tool("chromium", "chromium")]
 
 SECONDS = 240
 MODELS = ["infinihost3-ddr", "connectx-qdr"]
+FOUR = ["connectx-qdr", "connectx-ddr", "infinihost3-ddr", "infinihost-pcix"]
 LABELS = ["software", *(f"{model} (model)" for model in MODELS)]
 # One of each kind of section, and what the five tiles are taken from.
 BENCHMARKS = ["latency.write", "latency.send", "latency.read", "latency.write-completion",
               "bandwidth.write", "bandwidth.write-both", "bandwidth.read", "rate.window",
               "multi-pair.write-latency", "internals.contexts", "internals.reuse",
               "internals.footprint", "internals.loopback", "patterns.all-pairs"]
+# What is recorded, with what, for the page of applications.
+RECORDED = ROOT / "tests" / "record" / "everything.c"
+RECORDING = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XDG_CACHE_HOME": str(LOGS / "cache")}
 SCREENS = [(1400, 900), (390, 844)]
 # What a curve is of besides its axis is its kind; these only repeat the axis.
 NO_KIND = {"size", "size-class", "rows", "columns"}
@@ -52,6 +58,7 @@ def cases() -> list[Case]:
         Case("figures to copy", "", copied),
         Case("two runs", "one baseline", two_runs),
         Case("nothing from outside", "", offline),
+        Case("what an application would do", "two traces on four systems", application),
     ]
     return found
 
@@ -254,3 +261,40 @@ def offline(place: Place) -> Outcome:
     if len(text) > 5_000_000:
         return failed(f"{len(text)} bytes")
     return passed(f"{len(text) // 1000} kB")
+
+
+def application(place: Place) -> Outcome:
+    """A recorded program's page: its bars are as long as the replay says, each beside its time, and nothing is clipped."""
+    if missing := absent(RECORDING):
+        return skipped(", ".join(f"{tool.name} ({tool.package})" for tool in missing))
+    traces = [place.directory / f"T{ranks}" for ranks in (2, 4)]
+    program = c_program.compile_program(RECORDED, libraries=(), compiler="mpicc.openmpi")
+    for trace in traces:
+        ended = place.run(trace.name, [str(VERBENA), "record", "--out", str(trace), "--", "mpirun.openmpi", "--oversubscribe",
+                                       "-n", trace.name[1:], str(program)], SECONDS, **AS_ROOT)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+    report = place.directory / "application.html"
+    on = [word for model in FOUR for word in ("--on", f"model:{model}")]
+    ended = place.run("replay", [str(VERBENA), "replay", *map(str, traces), *on, "--json", "--out", str(report)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    told = json.loads(ended.output)
+    for width, height in SCREENS:
+        with Browser(place.directory) as browser:
+            browser.show(report, width, height)
+            browser.picture(place.directory / f"{width}.png")
+            bars = browser.evaluate(page.STACKS)
+            browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            found = browser.evaluate(page.CLIPPED)
+        if found["clipped"] or found["scroll"] > found["width"]:
+            return failed(f"clipped at {width} px", "\n".join(found["clipped"]))
+        # A chart a trace, and one of each system's ranks.
+        charts = [chart for chart in bars if chart["names"] == FOUR]
+        if len(charts) != len(traces) or len(bars) != len(traces) * (1 + len(FOUR)):
+            return failed(f"{len(bars)} charts, {len(charts)} of them of systems")
+        for chart, replayed in zip(charts, (told[:4], told[4:])):
+            long = [one["nanoseconds"] / replayed[0]["nanoseconds"] for one in replayed]
+            if any(abs(drawn / chart["lengths"][0] / wanted - 1) > 0.01 for drawn, wanted in zip(chart["lengths"], long)):
+                return failed(f"bars of {chart['lengths']}, and times as {long}")
+    return passed(f"{len(bars)} charts")

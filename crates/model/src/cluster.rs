@@ -4,7 +4,7 @@
 use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
 use crate::audit::{Audit, Usage};
 use crate::component::{BusModel, MemoryModel, Network, Port};
-use crate::kernel::{Server, Sim, Time};
+use crate::kernel::{Occupancy, Server, Sim, Time};
 use crate::profile::{Adapter, Cpu, System};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -149,6 +149,7 @@ impl Cluster {
             sim: self.sim.clone(),
             node: self.node(node),
             core: Rc::new(Server::new()),
+            turns: Rc::default(),
         }
     }
 
@@ -160,6 +161,7 @@ impl Cluster {
             sim: self.sim.clone(),
             node,
             core,
+            turns: Rc::default(),
         }
     }
 
@@ -239,15 +241,27 @@ impl Cluster {
     }
 }
 
+/// Who is told of a core's turns.
+type Watcher = Box<dyn Fn(Occupancy)>;
+
 /// A process: a core of a node that does one thing at a time.
 #[derive(Clone)]
 pub struct Process {
     sim: Sim,
     node: Rc<Node>,
     core: Rc<Server>,
+    turns: Rc<OnceCell<Watcher>>,
 }
 
 impl Process {
+    /// Has each turn of its core told from now on, when it is reserved: they are told in their order.
+    ///
+    /// Panics if they are told to somebody already.
+    pub fn watch(&self, told: impl Fn(Occupancy) + 'static) {
+        let before = self.turns.set(Box::new(told));
+        assert!(before.is_ok(), "somebody watches this process already");
+    }
+
     /// Its node.
     pub fn node(&self) -> &Rc<Node> {
         &self.node
@@ -266,6 +280,9 @@ impl Process {
     /// Is busy for a while.
     pub async fn compute(&self, span: Time) {
         let turn = self.core.reserve(self.sim.now(), span);
+        if let Some(told) = self.turns.get() {
+            told(turn);
+        }
         self.sim.sleep_until(turn.end).await;
     }
 

@@ -8,7 +8,7 @@ use verbena_model::kernel::Time;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_predict::goal::{Schedule, run as run_schedule};
 use verbena_predict::messages::Measure;
-use verbena_predict::recorded::{Failure, Outcome, Replay, goal, programs, run};
+use verbena_predict::recorded::{Failure, Link, Outcome, Replay, goal, programs, run};
 use verbena_trace::{Collective, Messages, Part, Synchronization, Trace, Writer};
 
 fn system() -> System {
@@ -55,6 +55,19 @@ impl Recorded {
 
     /// On one node a rank.
     fn replay(&self, compute_scale: f64) -> Result<Outcome, Failure> {
+        self.replay_as(compute_scale, |rank| rank)
+    }
+
+    /// Each on its node.
+    fn replay_placed(&self, node: impl Fn(usize) -> usize) -> Result<Outcome, Failure> {
+        self.replay_as(1.0, node)
+    }
+
+    fn replay_as(
+        &self,
+        compute_scale: f64,
+        node: impl Fn(usize) -> usize,
+    ) -> Result<Outcome, Failure> {
         let system = system();
         let trace = self.trace();
         let library = system.mpi.as_ref().expect("the system has a library");
@@ -62,7 +75,7 @@ impl Recorded {
         let replay = Replay {
             system: &system,
             fidelity: Fidelity::Packet,
-            nodes: (0..programs.len()).collect(),
+            nodes: (0..programs.len()).map(node).collect(),
             compute_scale,
         };
         run(&replay, programs)
@@ -377,4 +390,129 @@ fn who_relies_on_buffers_is_told_so() {
     let failure = Recorded::of("buffers", &[rank(1), rank(0)]).replay(1.0);
     let failure = failure.expect_err("nobody receives");
     assert_eq!(failure, Failure::Endless { rank: 0, call: 1 });
+}
+
+/// Rank 1 computes for a millisecond and then sends; rank 0 asks at once, rank 2 a millisecond after that.
+#[test]
+fn who_waited_for_whom_is_told() {
+    let late = vec![(vec![send(0, 0, 8)], 1_000_000), (vec![send(2, 0, 8)], 0)];
+    let waits = vec![(vec![receive(1, 0, 8)], 0)];
+    let comes_later = vec![(vec![receive(1, 0, 8)], 2_000_000)];
+    let recorded = Recorded::of("late", &[waits, late, comes_later]);
+    let outcome = recorded.replay(1.0).expect("it comes to its end");
+    let waited = &outcome.waited;
+    let for_sender = waited[0].others.get(&1).copied().unwrap_or_default();
+    assert_eq!(waited[0].others.len(), 1);
+    assert!(
+        (1000.0..1001.0).contains(&for_sender.micros()),
+        "{for_sender}"
+    );
+    assert!(
+        (0.5..5.0).contains(&waited[0].wire.micros()),
+        "{}",
+        waited[0].wire
+    );
+    assert!(waited[2].others.is_empty() && waited[2].wire == Time::ZERO);
+    // The last to end is rank 2, which waited for nobody.
+    let chain = &outcome.chain;
+    assert!(chain.stretches.iter().all(|stretch| stretch.rank == 2));
+    assert_eq!(chain.shares()[0], Time(2_000_000_000));
+}
+
+/// A word that goes round a ring: the chain goes with it.
+#[test]
+fn the_chain_goes_round_with_a_word() {
+    let ranks = 5;
+    let rank = |own: usize| match own {
+        0 => vec![
+            (vec![send(1, 0, 8)], 7_000),
+            (vec![receive(ranks - 1, 0, 8)], 0),
+        ],
+        _ => vec![
+            (vec![receive(own - 1, 0, 8)], 0),
+            (vec![send((own + 1) % ranks, 0, 8)], 1_000 * own as u64),
+        ],
+    };
+    let all: Vec<_> = (0..ranks).map(rank).collect();
+    let outcome = Recorded::of("word", &all).replay(1.0);
+    let chain = outcome.expect("it comes to its end").chain;
+    let ways = chain
+        .stretches
+        .iter()
+        .filter_map(|stretch| match stretch.link {
+            Link::Wire { from } if from != stretch.rank => Some((from, stretch.rank)),
+            _ => None,
+        });
+    assert_eq!(
+        ways.collect::<Vec<_>>(),
+        [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
+    );
+    // All of the computing is on it: 7 us, and 1 to 4 us.
+    assert_eq!(chain.shares()[0], Time(17_000_000));
+}
+
+/// Programs as they come: the chain covers all of the time once, and each rank's waiting is for somebody or for the wire.
+#[test]
+fn the_chain_is_as_long_as_the_run() {
+    let mut seed = 3u64;
+    let mut next = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    for round in 0..60 {
+        let ranks = 2 + next(5) as usize;
+        let mut all: Vec<Vec<(Vec<Part>, u64)>> = vec![Vec::new(); ranks];
+        for _ in 0..1 + next(20) {
+            match next(4) {
+                0 => {
+                    let kinds = [
+                        Collective::Barrier,
+                        Collective::AllReduce,
+                        Collective::AllToAll,
+                    ];
+                    let kind = kinds[next(3) as usize];
+                    let bytes = 1 << next(18);
+                    for own in &mut all {
+                        let operation = Part::Collective {
+                            kind,
+                            comm: 0,
+                            root: None,
+                            slot: None,
+                            bytes,
+                        };
+                        own.push((vec![operation], next(20_000)));
+                    }
+                }
+                _ => {
+                    let from = next(ranks as u64) as usize;
+                    let to = (from + 1 + next(ranks as u64 - 1) as usize) % ranks;
+                    let bytes = 1 << next(20);
+                    all[from].push((vec![send(to, 0, bytes)], next(50_000)));
+                    all[to].push((vec![receive(from, 0, bytes)], next(50_000)));
+                }
+            }
+        }
+        let recorded = Recorded::of(&format!("random-{round}"), &all);
+        for together in [1, 2] {
+            let outcome = recorded
+                .replay_placed(|rank| rank / together)
+                .expect("it comes to its end");
+            let stretches = &outcome.chain.stretches;
+            let mut now = Time::ZERO;
+            for stretch in stretches {
+                assert!(stretch.start == now && stretch.end > now, "{stretches:?}");
+                now = stretch.end;
+            }
+            assert_eq!(now, outcome.last());
+            let [computing, overhead, wire] = outcome.chain.shares();
+            assert_eq!(computing + overhead + wire, now);
+            for (parts, waited) in outcome.ranks.iter().zip(&outcome.waited) {
+                let others = waited
+                    .others
+                    .values()
+                    .fold(waited.wire, |sum, one| sum + *one);
+                assert_eq!(others, parts.waiting);
+            }
+        }
+    }
 }

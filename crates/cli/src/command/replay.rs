@@ -15,9 +15,10 @@ const NO_MODEL: &str =
 /// What, on what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A trace of `verbena record`, which is a directory, or a schedule, e.g. of LogGOPSim's schedgen
-    #[arg(value_name = "TRACE|FILE")]
-    source: PathBuf,
+    /// A trace of `verbena record`, which is a directory, or several, e.g. of the same program on more ranks; or a schedule, e.g. of
+    /// LogGOPSim's schedgen
+    #[arg(value_name = "TRACE|FILE", required = true)]
+    sources: Vec<PathBuf>,
 
     /// On which model: model:PROFILE[:message]; several times for what it would take on each, the first being what the others are held
     /// against
@@ -31,7 +32,7 @@ pub struct Arguments {
     #[command(flatten)]
     of_trace: recorded::Options,
 
-    /// Print a JSON object with every rank's end; of several models a list of them
+    /// Print a JSON object with every rank's end; of several models or traces a list of them
     #[arg(long)]
     json: bool,
 
@@ -49,12 +50,21 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
-    let (source, nodes) = (&arguments.source, arguments.nodes);
-    match source.is_dir() {
-        true => recorded::run(source, &models, nodes, &arguments.of_trace, arguments.json)?,
-        false => {
+    let (sources, nodes) = (&arguments.sources, arguments.nodes);
+    match &sources[..] {
+        [file] if !file.is_dir() => {
             arguments.of_trace.refuse()?;
-            schedule::run(source, &models, nodes, arguments.json)?;
+            schedule::run(file, &models, nodes, arguments.json)?;
+        }
+        _ => {
+            if let Some(file) = sources.iter().find(|source| !source.is_dir()) {
+                let file = file.display();
+                let text = format!(
+                    "{file} is no directory: several at once are for traces, which are directories"
+                );
+                return Err(Failure::Input(text));
+            }
+            recorded::run(sources, &models, nodes, &arguments.of_trace, arguments.json)?;
         }
     }
     Ok(Exit::Success)

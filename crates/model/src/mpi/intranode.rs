@@ -4,6 +4,7 @@
 //! piece. Above it the data pass through memory and one buffer, which the receiver must have emptied before the sender
 //! fills it again.
 
+use super::cause::Cause;
 use super::matching::Origin;
 use super::rank::Envelope;
 use super::{Rank, World};
@@ -14,7 +15,8 @@ use std::rc::Rc;
 /// A message inside the node: its size and where to say that it has been taken.
 pub(super) struct Local {
     bytes: u64,
-    taken: Mailbox<()>,
+    pub(super) sent: Cause,
+    taken: Mailbox<Cause>,
 }
 
 /// Buffered messages that the receiver may be behind.
@@ -44,6 +46,7 @@ impl Rank {
         let due = sim.now() + self.process.node().cpu().miss;
         let local = Local {
             bytes,
+            sent: self.cause(),
             taken: taken.clone(),
         };
         let behind = world.relations[to].inbox.behind(self.number) >= AHEAD;
@@ -52,7 +55,7 @@ impl Rank {
             world.arrive(to, origin, Envelope::Local(local));
         });
         if state == CacheState::Cold || behind {
-            taken.receive().await;
+            self.wait_for(&taken).await;
         }
         drop(buffer);
     }
@@ -64,7 +67,7 @@ impl Rank {
             false => CacheState::Cold,
         };
         self.process.copy(local.bytes, state).await;
-        local.taken.send(());
+        local.taken.send(self.cause());
         local.bytes
     }
 }

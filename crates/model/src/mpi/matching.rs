@@ -92,10 +92,16 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Time;
+    use crate::mpi::Cause;
     use std::rc::Rc;
 
     fn eager(bytes: u64) -> Envelope {
-        Envelope::Eager { bytes }
+        let sent = Cause {
+            rank: 0,
+            at: Time::ZERO,
+        };
+        Envelope::Eager { bytes, sent }
     }
 
     fn wanted(source: Option<usize>, tag: Option<u32>) -> Wanted {
@@ -120,7 +126,7 @@ mod tests {
                 let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
                 sim.start(async move {
                     let (_, envelope) = inbox.take(&own, wanted).await;
-                    if let Envelope::Eager { bytes } = envelope {
+                    if let Envelope::Eager { bytes, .. } = envelope {
                         got.borrow_mut()[place] = Some(bytes as usize);
                     }
                 });
@@ -201,7 +207,7 @@ mod tests {
                     let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
                     sim.start(async move {
                         let (_, envelope) = inbox.take(&own, wanted).await;
-                        if let Envelope::Eager { bytes } = envelope {
+                        if let Envelope::Eager { bytes, .. } = envelope {
                             got.borrow_mut().push((receive, bytes));
                         }
                     });

@@ -5,6 +5,7 @@
 //! ports; both ends register their buffer unless they still have it registered. Inside a node,
 //! messages pass through shared memory, copied twice. Receives take messages by source and tag, or any ([`Wanted`]). Source: the MVAPICH papers' descriptions of its protocols.
 
+mod cause;
 mod collective;
 mod intranode;
 mod matching;
@@ -13,6 +14,7 @@ mod rank;
 mod registration;
 mod rounds;
 
+pub use cause::{Cause, Woken};
 pub use matching::{Origin, Wanted};
 pub use rank::{Rank, World};
 pub use rounds::{Member, Round};

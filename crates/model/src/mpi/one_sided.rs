@@ -1,6 +1,7 @@
 //! Access to another rank's memory without its doing.
 
 use super::Rank;
+use super::cause::{Cause, Posted};
 use crate::adapter::{Kind, Placement, Request};
 use crate::cluster::CacheState;
 use crate::kernel::Mailbox;
@@ -22,13 +23,14 @@ impl Rank {
         if self.world.node(peer) == self.world.node(self.number) {
             return self.process.copy(bytes, CacheState::OtherCore).await;
         }
-        let completions: Mailbox<()> = Mailbox::new(self.process.sim());
+        let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
         let mut request = Request::new(kind, bytes, Placement::Reference);
-        let completed = completions.clone();
-        request.completed = Some(Box::new(move || completed.send(())));
+        let posted = Posted::default();
+        request.completed = Some(self.told(&posted, &completions));
         let pair = self.world.pair(self.number, peer, 0);
         self.process.post(&pair, vec![request]).await;
-        completions.receive().await;
+        posted.set(self.process.now());
+        self.wait_for(&completions).await;
         self.process.take_completion().await;
     }
 }

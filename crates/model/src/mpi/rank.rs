@@ -1,27 +1,39 @@
 //! Ranks, point to point.
 
+use super::cause::{Cause, Posted, Woken};
 use super::matching::{Inbox, Origin, Wanted};
 use super::registration::Registered;
 use crate::adapter::{Kind, Pair, Placement, Request, Transport};
 use crate::cluster::{CacheState, Cluster, Process};
 use crate::kernel::{JoinHandle, Mailbox, Semaphore, Time};
 use crate::profile::{Channel, Mpi, Rendezvous};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What a rank finds in its inbox.
 pub(super) enum Envelope {
     /// An eager message.
-    Eager { bytes: u64 },
+    Eager { bytes: u64, sent: Cause },
     /// A rendezvous' beginning: where to answer, be it before the data or after them, and where their end will be told.
     Rendezvous {
         bytes: u64,
-        go: Mailbox<()>,
-        done: Mailbox<()>,
+        sent: Cause,
+        go: Mailbox<Cause>,
+        done: Mailbox<Cause>,
     },
     /// A message inside the node.
     Local(super::intranode::Local),
+}
+
+impl Envelope {
+    /// Who sent it, and when it had.
+    fn sent(&self) -> Cause {
+        match self {
+            Envelope::Eager { sent, .. } | Envelope::Rendezvous { sent, .. } => *sent,
+            Envelope::Local(local) => local.sent,
+        }
+    }
 }
 
 /// The mark of messages that are told apart by their order alone.
@@ -48,6 +60,8 @@ pub(super) struct Relations {
     buffers: RefCell<BTreeMap<usize, Semaphore>>,
     /// Its buffers that are registered.
     pub(super) registered: RefCell<Registered>,
+    /// When and why it last went on.
+    pub(super) woken: Cell<Option<Woken>>,
 }
 
 /// One rank of a job.
@@ -161,7 +175,7 @@ impl Rank {
     }
 
     /// Delivers a small message of the protocol to the peer; `placed` when it is there.
-    async fn deliver(&self, to: usize, bytes: u64, placed: impl FnOnce() + 'static) {
+    async fn deliver(&self, to: usize, bytes: u64, placed: impl FnOnce(Cause) + 'static) {
         let mpi = &self.world.mpi;
         let placement = match mpi.inline.is_some_and(|most| bytes <= most.0) {
             true => Placement::Inline,
@@ -172,9 +186,12 @@ impl Rank {
             Channel::Send => Kind::Send,
         };
         let mut request = Request::new(kind, bytes, placement);
-        request.placed = Some(Box::new(placed));
+        let (posted, rank) = (Posted::default(), self.number);
+        let sent = posted.clone();
+        request.placed = Some(Box::new(move || placed(sent.cause(rank))));
         let pair = self.world.pair(self.number, to, 0);
         self.process.post(&pair, vec![request]).await;
+        posted.set(self.process.now());
     }
 
     /// Sees a message that `deliver` brought.
@@ -204,8 +221,8 @@ impl Rank {
         let world = self.world.clone();
         if bytes <= mpi.eager.0 {
             self.process.copy(bytes, CacheState::Cold).await;
-            self.deliver(to, bytes + mpi.header.0, move || {
-                world.arrive(to, origin, Envelope::Eager { bytes });
+            self.deliver(to, bytes + mpi.header.0, move |sent| {
+                world.arrive(to, origin, Envelope::Eager { bytes, sent });
             })
             .await;
             return;
@@ -214,21 +231,28 @@ impl Rank {
         let sim = self.process.sim();
         let (go, done) = (Mailbox::new(sim), Mailbox::new(sim));
         let (asked, finished) = (go.clone(), done.clone());
-        self.deliver(to, mpi.header.0, move || {
+        self.deliver(to, mpi.header.0, move |sent| {
             let envelope = Envelope::Rendezvous {
                 bytes,
+                sent,
                 go: asked,
                 done: finished,
             };
             world.arrive(to, origin, envelope);
         })
         .await;
-        go.receive().await;
+        self.wait_for(&go).await;
         self.find().await;
         self.compute(mpi.overhead).await;
         if mpi.rendezvous.unwrap_or_default() == Rendezvous::Write {
             Box::pin(self.write_data(to, bytes, done)).await;
         }
+    }
+
+    /// What tells that something has come of what this rank posts.
+    pub(super) fn told(&self, posted: &Posted, to: &Mailbox<Cause>) -> Box<dyn FnOnce()> {
+        let (posted, to, rank) = (posted.clone(), to.clone(), self.number);
+        Box::new(move || to.send(posted.cause(rank)))
     }
 
     /// Ports that share a message's data.
@@ -240,23 +264,23 @@ impl Rank {
     }
 
     /// A rendezvous' data, over as many ports as are worth while; the last part is followed by the end message.
-    async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<()>) {
+    async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<Cause>) {
         let ports = self.ports_for(bytes);
         let sim = self.process.sim();
-        let completions: Mailbox<()> = Mailbox::new(sim);
+        let completions: Mailbox<Cause> = Mailbox::new(sim);
         for port in 0..ports {
             let share = bytes / ports + u64::from(port < bytes % ports);
             let mut request = Request::new(Kind::Write, share, Placement::Reference);
-            let completed = completions.clone();
-            request.completed = Some(Box::new(move || completed.send(())));
+            let posted = Posted::default();
+            request.completed = Some(self.told(&posted, &completions));
             let mut end = Request::new(Kind::Write, self.world.mpi.header.0, Placement::Inline);
-            let done = done.clone();
-            end.placed = Some(Box::new(move || done.send(())));
+            end.placed = Some(self.told(&posted, &done));
             let pair = self.world.pair(self.number, to, port as usize);
             self.process.post(&pair, vec![request, end]).await;
+            posted.set(self.process.now());
         }
         for _ in 0..ports {
-            completions.receive().await;
+            self.wait_for(&completions).await;
             self.process.take_completion().await;
         }
     }
@@ -264,17 +288,18 @@ impl Rank {
     /// A rendezvous' data, fetched by the receiver over as many ports as are worth while.
     async fn read_data(&self, from: usize, bytes: u64) {
         let ports = self.ports_for(bytes);
-        let completions: Mailbox<()> = Mailbox::new(self.process.sim());
+        let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
         for port in 0..ports {
             let share = bytes / ports + u64::from(port < bytes % ports);
             let mut request = Request::new(Kind::Read, share, Placement::Reference);
-            let completed = completions.clone();
-            request.completed = Some(Box::new(move || completed.send(())));
+            let posted = Posted::default();
+            request.completed = Some(self.told(&posted, &completions));
             let pair = self.world.pair(self.number, from, port as usize);
             self.process.post(&pair, vec![request]).await;
+            posted.set(self.process.now());
         }
         for _ in 0..ports {
-            completions.receive().await;
+            self.wait_for(&completions).await;
             self.process.take_completion().await;
         }
     }
@@ -297,26 +322,30 @@ impl Rank {
     pub async fn receive_wanted(&self, wanted: Wanted) -> u64 {
         let mpi = &self.world.mpi;
         let inbox = &self.world.relations[self.number].inbox;
+        let began = self.process.now();
         let (origin, envelope) = inbox.take(self.process.sim(), wanted).await;
+        self.goes_on(began, envelope.sent());
         let from = origin.source;
         match envelope {
             Envelope::Local(local) => Box::pin(self.receive_inside(local)).await,
-            Envelope::Eager { bytes } => {
+            Envelope::Eager { bytes, .. } => {
                 self.find().await;
                 self.compute(mpi.overhead).await;
                 self.process.copy(bytes, CacheState::Cold).await;
                 bytes
             }
-            Envelope::Rendezvous { bytes, go, done } => {
+            Envelope::Rendezvous {
+                bytes, go, done, ..
+            } => {
                 self.find().await;
                 self.compute(mpi.overhead * 2).await;
                 self.register(bytes).await;
-                let told = self.deliver(from, mpi.header.0, move || go.send(()));
+                let told = self.deliver(from, mpi.header.0, move |told| go.send(told));
                 match mpi.rendezvous.unwrap_or_default() {
                     Rendezvous::Write => {
                         Box::pin(told).await;
                         for _ in 0..self.ports_for(bytes) {
-                            done.receive().await;
+                            self.wait_for(&done).await;
                         }
                         self.process.notice().await;
                     }

@@ -1,6 +1,8 @@
 //! Runs programs on a model: each rank goes through its steps, and what it has begun goes on beside it on the same core.
 
+use super::diary::{Diary, Span};
 use super::program::{Act, Program, Step};
+use super::waiting::{Chain, Waited};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -41,6 +43,12 @@ pub struct Parts {
 pub struct Outcome {
     /// Of each rank.
     pub ranks: Vec<Parts>,
+    /// What each rank waited for.
+    pub waited: Vec<Waited>,
+    /// What the end waited for.
+    pub chain: Chain,
+    /// What each rank did when.
+    pub diaries: Vec<Vec<Span>>,
 }
 
 impl Outcome {
@@ -88,7 +96,10 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failu
             computing: Cell::default(),
             waits_in: Cell::default(),
             parts: Cell::default(),
+            diary: Rc::default(),
+            did: RefCell::default(),
         });
+        player.watch();
         players.push(player.clone());
         cluster.sim().start_in(
             world.node(number),
@@ -107,7 +118,20 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failu
     cluster.finish();
     match endless.zip(call) {
         Some((rank, call)) => Err(Failure::Endless { rank, call }),
-        None => Ok(Outcome { ranks }),
+        None => Ok(outcome(ranks, &players)),
+    }
+}
+
+fn outcome(ranks: Vec<Parts>, players: &[Rc<Player>]) -> Outcome {
+    let diaries: Vec<Vec<Span>> = players.iter().map(|player| player.did.take()).collect();
+    let waited = diaries.iter().enumerate();
+    Outcome {
+        ranks,
+        waited: waited
+            .map(|(rank, diary)| Waited::of(rank, diary))
+            .collect(),
+        chain: Chain::of(&diaries),
+        diaries,
     }
 }
 
@@ -145,9 +169,17 @@ struct Player {
     waits_in: Cell<usize>,
     /// When it has come to its end.
     parts: Cell<Option<Parts>>,
+    diary: Rc<Diary>,
+    did: RefCell<Vec<Span>>,
 }
 
 impl Player {
+    /// Has the diary written.
+    fn watch(&self) {
+        let diary = self.diary.clone();
+        self.rank.watch(move |turn, woken| diary.turn(turn, woken));
+    }
+
     async fn play(self: Rc<Player>, program: Program) {
         for step in program.steps {
             match step {
@@ -156,6 +188,7 @@ impl Player {
                     self.computing.set(self.computing.get() + span);
                     // What was begun gets the processor first, as a call begins it before it returns.
                     self.rank.process().sim().spawn(async {}).await;
+                    self.diary.next_computes();
                     self.rank.compute(span).await;
                 }
                 Step::Begin { slot, act } => self.begin(slot, act),
@@ -174,6 +207,7 @@ impl Player {
         let end = self.rank.process().now();
         let busy = self.rank.process().busy();
         let computing = self.computing.get();
+        self.did.replace(self.diary.end(end, self.rank.woken()));
         self.parts.set(Some(Parts {
             computing,
             overhead: busy.since(computing),

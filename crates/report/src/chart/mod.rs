@@ -6,6 +6,7 @@ pub mod matrix;
 pub mod panel;
 pub mod ratio;
 pub mod scale;
+pub mod stack;
 pub mod strip;
 pub mod timeline;
 

@@ -1,6 +1,7 @@
 //! The report: one HTML file that opens offline. The first screen sums up; then a page a question; behind a click each
 //! benchmark with all of its figures, all findings, and how it was measured.
 
+mod application;
 mod changes;
 mod curves;
 mod explanation;
@@ -15,6 +16,7 @@ mod theme;
 mod tile;
 mod verdict;
 
+pub use application::{Application, OnSystem, application};
 pub use explanation::{Operation, explanation};
 pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};

@@ -1,19 +1,21 @@
-//! A recorded MPI program.
+//! Recorded MPI programs.
 
-use std::fs;
+mod page;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::print_json;
 use crate::failure::Failure;
-use crate::output::outln;
 use crate::suite::virtual_session::ModelTarget;
-use verbena_measure::unit;
-use verbena_model::kernel::Time;
 use verbena_predict::application::cyclic;
 use verbena_predict::recorded::{
-    Error, Outcome, Parts, Program, Replay, goal, programs, run as replay,
+    Error, Outcome, Parts, Program, Replay, Waited, goal, programs, run as replay, timeline,
 };
 use verbena_trace::{Summary, Trace};
 
@@ -28,9 +30,17 @@ pub struct Options {
     #[arg(long, value_name = "X", value_parser = scale)]
     compute_scale: Option<f64>,
 
+    /// Of traces: write an HTML page of what they would take on each model, and where ranks spend it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
     /// Of a trace: write it as a schedule in GOAL's text format, too, with the collective operations of the model's library
     #[arg(long, value_name = "FILE")]
     write_goal: Option<PathBuf>,
+
+    /// Of a trace: write what each rank does when, as a timeline for Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing)
+    #[arg(long, value_name = "FILE")]
+    write_timeline: Option<PathBuf>,
 }
 
 /// A factor that makes sense.
@@ -47,7 +57,9 @@ impl Options {
         let given = [
             ("--ranks-per-node", self.ranks_per_node.is_some()),
             ("--compute-scale", self.compute_scale.is_some()),
+            ("--out", self.out.is_some()),
             ("--write-goal", self.write_goal.is_some()),
+            ("--write-timeline", self.write_timeline.is_some()),
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Failure::Input(format!(
@@ -72,6 +84,8 @@ impl Options {
 /// What is told of a run; times in nanoseconds.
 #[derive(Serialize)]
 struct Told {
+    /// The directory of the trace.
+    trace: String,
     system: String,
     ranks: usize,
     nodes: usize,
@@ -84,6 +98,7 @@ struct Told {
     /// When all had ended.
     nanoseconds: f64,
     by_rank: Vec<ToldRank>,
+    chain: ToldChain,
 }
 
 #[derive(Serialize)]
@@ -91,7 +106,21 @@ struct ToldRank {
     computing: f64,
     overhead: f64,
     waiting: f64,
+    /// Of the waiting, that for what was on its way.
+    wire: f64,
+    /// The rest of it, by the rank that had not done yet what was waited for.
+    waiting_for: BTreeMap<usize, f64>,
     end: f64,
+}
+
+/// What the end waited for, one after the other; together it is all of the time.
+#[derive(Serialize)]
+struct ToldChain {
+    computing: f64,
+    overhead: f64,
+    wire: f64,
+    /// How often it goes from one rank to another.
+    crossings: usize,
 }
 
 /// A replay and what is told of it.
@@ -100,30 +129,50 @@ struct Replayed {
     outcome: Outcome,
 }
 
-/// Reads the trace, runs it on each model, says how long it took.
+/// A trace on each model.
+type OnEach = Vec<Replayed>;
+
+/// Reads the traces, runs each on each model, says how long they took.
 pub fn run(
-    directory: &Path,
+    directories: &[PathBuf],
     models: &[ModelTarget],
     nodes: Option<usize>,
     options: &Options,
     json: bool,
 ) -> Result<(), Failure> {
-    if options.write_goal.is_some() && models.len() > 1 {
-        let text =
-            "--write-goal writes the collective operations of one model's library: give one --on";
+    let alone = models.len() * directories.len() == 1;
+    if options.write_goal.is_some() && !alone {
+        let text = "--write-goal writes one trace with the collective operations of one model's library: give one TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
     }
-    let trace = Trace::open(directory)?;
-    let replayed = models
-        .iter()
-        .map(|model| replay_on(model, directory, &trace, nodes, options))
-        .collect::<Result<Vec<Replayed>, Failure>>()?;
-    match (json, &replayed[..]) {
-        (true, all) => print_json(&all.iter().map(|one| &one.told).collect::<Vec<_>>()),
-        (false, [one]) => table(&one.told, &one.outcome),
-        (false, several) => beside(several),
+    if options.write_timeline.is_some() && !alone {
+        let text = "--write-timeline writes one replay: give one TRACE and one --on";
+        return Err(Failure::Input(text.to_owned()));
     }
-    Ok(())
+    let replayed = directories
+        .iter()
+        .map(|directory| {
+            let trace = Trace::open(directory)?;
+            models
+                .iter()
+                .map(|model| replay_on(model, directory, &trace, nodes, options))
+                .collect()
+        })
+        .collect::<Result<Vec<OnEach>, Failure>>()?;
+    match json {
+        true => print_json(
+            &replayed
+                .iter()
+                .flatten()
+                .map(|one| &one.told)
+                .collect::<Vec<_>>(),
+        ),
+        false => table::print(&replayed),
+    }
+    match &options.out {
+        Some(file) => page::write(file, &replayed),
+        None => Ok(()),
+    }
 }
 
 fn replay_on(
@@ -153,9 +202,14 @@ fn replay_on(
     if let Some(file) = &options.write_goal {
         write_goal(file, &programs, run.compute_scale)?;
     }
-    let outcome = replay(&run, programs)
+    let mut outcome = replay(&run, programs)
         .map_err(|failure| Failure::Input(format!("{}: {failure}", directory.display())))?;
-    let told = told(&run, &Summary::of(trace), &outcome);
+    if let Some(file) = &options.write_timeline {
+        write_timeline(file, &outcome)?;
+    }
+    // They are as long as the trace, and of several traces on several models only one's are needed at a time.
+    outcome.diaries = Vec::new();
+    let told = told(directory, &run, &Summary::of(trace), &outcome);
     Ok(Replayed { told, outcome })
 }
 
@@ -166,14 +220,31 @@ fn write_goal(file: &Path, programs: &[Program], scale: f64) -> Result<(), Failu
         .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
 }
 
-fn told(run: &Replay<'_>, summary: &Summary, outcome: &Outcome) -> Told {
-    let rank = |parts: &Parts| ToldRank {
+fn write_timeline(file: &Path, outcome: &Outcome) -> Result<(), Failure> {
+    let written = File::create(file).and_then(|made| {
+        let mut to = BufWriter::new(made);
+        timeline(outcome, &mut to)?;
+        to.flush()
+    });
+    written.map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
+}
+
+fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome) -> Told {
+    let rank = |(parts, waited): (&Parts, &Waited)| ToldRank {
         computing: parts.computing.nanos(),
         overhead: parts.overhead.nanos(),
         waiting: parts.waiting.nanos(),
+        wire: waited.wire.nanos(),
+        waiting_for: waited
+            .others
+            .iter()
+            .map(|(rank, time)| (*rank, time.nanos()))
+            .collect(),
         end: parts.end.nanos(),
     };
+    let [computing, overhead, wire] = outcome.chain.shares().map(|share| share.nanos());
     Told {
+        trace: directory.display().to_string(),
         system: run.system.name.clone(),
         ranks: outcome.ranks.len(),
         nodes: run.nodes.iter().max().map_or(0, |node| node + 1),
@@ -183,118 +254,17 @@ fn told(run: &Replay<'_>, summary: &Summary, outcome: &Outcome) -> Told {
         collective_bytes: summary.all.collective_bytes,
         compute_scale: run.compute_scale,
         nanoseconds: outcome.last().nanos(),
-        by_rank: outcome.ranks.iter().map(rank).collect(),
+        by_rank: outcome
+            .ranks
+            .iter()
+            .zip(&outcome.waited)
+            .map(rank)
+            .collect(),
+        chain: ToldChain {
+            computing,
+            overhead,
+            wire,
+            crossings: outcome.chain.crossings(),
+        },
     }
-}
-
-/// Ranks that the table shows; of more, those with the least and the most computing, overhead and waiting.
-const SHOWN: usize = 16;
-
-fn table(told: &Told, outcome: &Outcome) {
-    outln!(
-        "{} ranks on {} nodes of {}: {}",
-        told.ranks,
-        told.nodes,
-        told.system,
-        unit::time(told.nanoseconds)
-    );
-    content(told);
-    let columns = ["computing", "overhead", "waiting", "end"];
-    let [one, two, three, four] = columns;
-    outln!("  {:<8} {one:>10} {two:>10} {three:>10} {four:>10}", "rank");
-    for (rank, parts) in shown(outcome) {
-        let time = |time: Time| unit::time(time.nanos());
-        outln!(
-            "  {rank:<8} {:>10} {:>10} {:>10} {:>10}",
-            time(parts.computing),
-            time(parts.overhead),
-            time(parts.waiting),
-            time(parts.end)
-        );
-    }
-    let [computing, overhead, waiting, end] = means(outcome).map(unit::time);
-    outln!(
-        "  {:<8} {computing:>10} {overhead:>10} {waiting:>10} {end:>10}",
-        "mean"
-    );
-}
-
-/// What the program does, wherever it runs.
-fn content(told: &Told) {
-    outln!(
-        "  {} calls, {} messages of {} together, {} given to collectives; computing x {}",
-        told.calls,
-        told.messages,
-        unit::size(told.bytes as f64),
-        unit::size(told.collective_bytes as f64),
-        told.compute_scale
-    );
-}
-
-/// What it would take on each: times, against the first, and where ranks spend it on average.
-fn beside(all: &[Replayed]) {
-    let first = &all[0].told;
-    outln!("{} ranks on {} nodes", first.ranks, first.nodes);
-    content(first);
-    let width = all
-        .iter()
-        .map(|one| one.told.system.len())
-        .max()
-        .unwrap_or(0);
-    outln!(
-        "  {:<width$} {:>10} {:>9} {:>10} {:>10} {:>10}",
-        "system",
-        "time",
-        "to first",
-        "computing",
-        "overhead",
-        "waiting"
-    );
-    for Replayed { told, outcome } in all {
-        let [computing, overhead, waiting, _] = means(outcome).map(unit::time);
-        outln!(
-            "  {:<width$} {:>10} {:>8.3}x {computing:>10} {overhead:>10} {waiting:>10}",
-            told.system,
-            unit::time(told.nanoseconds),
-            told.nanoseconds / first.nanoseconds
-        );
-    }
-}
-
-/// Over ranks, in nanoseconds: computing, overhead, waiting, end.
-fn means(outcome: &Outcome) -> [f64; 4] {
-    let parts: [fn(&Parts) -> Time; 4] = [
-        |rank| rank.computing,
-        |rank| rank.overhead,
-        |rank| rank.waiting,
-        |rank| rank.end,
-    ];
-    parts.map(|part| {
-        let sum: f64 = outcome.ranks.iter().map(|rank| part(rank).nanos()).sum();
-        sum / outcome.ranks.len() as f64
-    })
-}
-
-/// All ranks, or those at the ends of each column.
-fn shown(outcome: &Outcome) -> Vec<(usize, Parts)> {
-    let all = outcome.ranks.iter().copied().enumerate();
-    if outcome.ranks.len() <= SHOWN {
-        return all.collect();
-    }
-    let columns: [fn(&Parts) -> Time; 3] = [
-        |rank| rank.computing,
-        |rank| rank.overhead,
-        |rank| rank.waiting,
-    ];
-    let mut chosen: Vec<(usize, Parts)> = columns
-        .iter()
-        .flat_map(|column| {
-            let key = |(_, parts): &(usize, Parts)| column(parts);
-            [all.clone().min_by_key(key), all.clone().max_by_key(key)]
-        })
-        .flatten()
-        .collect();
-    chosen.sort_by_key(|(rank, _)| *rank);
-    chosen.dedup_by_key(|(rank, _)| *rank);
-    chosen
 }

@@ -1,0 +1,60 @@
+//! What replays came to, as a page.
+
+use super::table::{does, means, shown};
+use super::{OnEach, Replayed};
+use crate::failure::Failure;
+use std::path::Path;
+use verbena_predict::recorded::{Parts, Waited};
+use verbena_report::file::replace;
+use verbena_report::html::{Application, OnSystem, application};
+
+/// Where time goes.
+const KINDS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
+
+/// Writes the page.
+pub fn write(file: &Path, replayed: &[OnEach]) -> Result<(), Failure> {
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let all: Vec<Application> = replayed.iter().map(one).collect();
+    replace(file, &application(&command, &KINDS, &all)).map_err(|source| Failure::System {
+        doing: "write the page",
+        source,
+    })
+}
+
+fn one(on_each: &OnEach) -> Application {
+    let told = &on_each[0].told;
+    let path = Path::new(&told.trace);
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    Application {
+        name: format!(
+            "{}, {} ranks on {} nodes",
+            name.display(),
+            told.ranks,
+            told.nodes
+        ),
+        ranks: told.ranks,
+        content: does(told),
+        on: on_each.iter().map(on).collect(),
+    }
+}
+
+fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
+    let means = means(outcome);
+    let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {
+        let for_others = parts.waiting.since(waited.wire);
+        let kinds = [parts.computing, parts.overhead, waited.wire, for_others];
+        (rank, kinds.map(|part| part.nanos()).to_vec())
+    };
+    OnSystem {
+        system: told.system.clone(),
+        took: told.nanoseconds,
+        parts: vec![
+            means.computing,
+            means.overhead,
+            means.wire,
+            means.waiting - means.wire,
+            told.nanoseconds - means.end,
+        ],
+        ranks: shown(outcome).into_iter().map(of_rank).collect(),
+    }
+}

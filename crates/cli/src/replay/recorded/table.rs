@@ -1,0 +1,239 @@
+//! What replays came to, as text.
+
+use super::{OnEach, Replayed, Told};
+use crate::output::outln;
+use std::cmp::Reverse;
+use verbena_measure::unit;
+use verbena_model::kernel::Time;
+use verbena_predict::recorded::{Outcome, Parts, Waited};
+
+/// One in full, one trace on several models side by side, several traces by ranks.
+pub fn print(replayed: &[OnEach]) {
+    match replayed {
+        [on_each] => match &on_each[..] {
+            [one] => table(&one.told, &one.outcome),
+            several => beside(several),
+        },
+        several => by_ranks(several),
+    }
+}
+
+/// Time by trace and system, and against the first system.
+fn by_ranks(all: &[OnEach]) {
+    let wide =
+        |words: &dyn Fn(&Replayed) -> usize| all.iter().flatten().map(words).max().unwrap_or(0);
+    let trace = wide(&|one| one.told.trace.len()).max("trace".len());
+    let system = wide(&|one| one.told.system.len()).max(18);
+    let mut heading = format!("{:<trace$} {:>5} {:>5}", "trace", "ranks", "nodes");
+    for one in &all[0] {
+        heading += &format!("  {:>system$}", one.told.system);
+    }
+    outln!("{heading}");
+    for on_each in all {
+        let first = &on_each[0].told;
+        let mut line = format!(
+            "{:<trace$} {:>5} {:>5}",
+            first.trace, first.ranks, first.nodes
+        );
+        for Replayed { told, .. } in on_each {
+            let ratio = told.nanoseconds / first.nanoseconds;
+            let words = format!("{} {ratio:.3}x", unit::time(told.nanoseconds));
+            line += &format!("  {words:>system$}");
+        }
+        outln!("{line}");
+    }
+}
+
+/// Ranks that the table shows; of more, those with the least and the most computing, overhead and waiting.
+const SHOWN: usize = 16;
+
+fn table(told: &Told, outcome: &Outcome) {
+    outln!(
+        "{} ranks on {} nodes of {}: {}",
+        told.ranks,
+        told.nodes,
+        told.system,
+        unit::time(told.nanoseconds)
+    );
+    content(told);
+    row(
+        "rank",
+        ["computing", "overhead", "waiting", "of it wire", "end"],
+    );
+    for (rank, parts, waited) in shown(outcome) {
+        let times = [
+            parts.computing,
+            parts.overhead,
+            parts.waiting,
+            waited.wire,
+            parts.end,
+        ];
+        row(
+            &rank.to_string(),
+            times.map(|time| unit::time(time.nanos())),
+        );
+    }
+    let Means {
+        computing,
+        overhead,
+        waiting,
+        wire,
+        end,
+    } = means(outcome);
+    let all = [computing, overhead, waiting, wire, end];
+    row("mean", all.map(unit::time));
+    waited_for(outcome);
+    chain(told);
+}
+
+fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) {
+    let columns = columns
+        .iter()
+        .map(|column| format!(" {:>10}", column.as_ref()));
+    outln!("  {name:<8}{}", columns.collect::<String>());
+}
+
+/// Pairs of ranks that are told of.
+const PAIRS: usize = 5;
+
+/// Whom ranks waited for longest.
+fn waited_for(outcome: &Outcome) {
+    let mut pairs: Vec<(Time, usize, usize)> = Vec::new();
+    for (rank, waited) in outcome.waited.iter().enumerate() {
+        let others = waited.others.iter();
+        pairs.extend(others.map(|(other, time)| (*time, rank, *other)));
+    }
+    pairs.sort_by_key(|&(time, rank, other)| (Reverse(time), rank, other));
+    let words = pairs
+        .iter()
+        .take(PAIRS)
+        .map(|(time, rank, other)| format!("{rank} for {other} {}", unit::time(time.nanos())));
+    let words: Vec<String> = words.collect();
+    if !words.is_empty() {
+        outln!("  waited for each other longest: {}", words.join(", "));
+    }
+}
+
+/// What the end waited for.
+fn chain(told: &Told) {
+    let chain = &told.chain;
+    let part = |what, nanos: f64| {
+        let percent = nanos / told.nanoseconds.max(f64::MIN_POSITIVE) * 100.0;
+        format!("{} {what} ({percent:.1} %)", unit::time(nanos))
+    };
+    outln!(
+        "  longest chain: {}, {}, {}, {} times from rank to rank",
+        part("computing", chain.computing),
+        part("overhead", chain.overhead),
+        part("wire", chain.wire),
+        chain.crossings
+    );
+}
+
+/// What the program does, wherever it runs.
+fn content(told: &Told) {
+    outln!("  {}", does(told));
+}
+
+/// The same as one phrase.
+pub fn does(told: &Told) -> String {
+    format!(
+        "{} calls, {} messages of {} together, {} given to collectives; computing x {}",
+        told.calls,
+        told.messages,
+        unit::size(told.bytes as f64),
+        unit::size(told.collective_bytes as f64),
+        told.compute_scale
+    )
+}
+
+/// What it would take on each: times, against the first, and where ranks spend it on average.
+fn beside(all: &[Replayed]) {
+    let first = &all[0].told;
+    outln!("{} ranks on {} nodes", first.ranks, first.nodes);
+    content(first);
+    let width = all
+        .iter()
+        .map(|one| one.told.system.len())
+        .max()
+        .unwrap_or(0);
+    outln!(
+        "  {:<width$} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}",
+        "system",
+        "time",
+        "to first",
+        "computing",
+        "overhead",
+        "waiting",
+        "of it wire"
+    );
+    for Replayed { told, outcome } in all {
+        let means = means(outcome);
+        let times = [means.computing, means.overhead, means.waiting, means.wire];
+        let [computing, overhead, waiting, wire] = times.map(unit::time);
+        outln!(
+            "  {:<width$} {:>10} {:>8.3}x {computing:>10} {overhead:>10} {waiting:>10} {wire:>10}",
+            told.system,
+            unit::time(told.nanoseconds),
+            told.nanoseconds / first.nanoseconds
+        );
+    }
+}
+
+/// Over ranks, in nanoseconds.
+pub struct Means {
+    pub computing: f64,
+    pub overhead: f64,
+    /// All of it.
+    pub waiting: f64,
+    /// Of the waiting, that for what was on its way.
+    pub wire: f64,
+    pub end: f64,
+}
+
+pub fn means(outcome: &Outcome) -> Means {
+    let ranks = outcome.ranks.len() as f64;
+    let of_parts = |part: fn(&Parts) -> Time| {
+        let sum: f64 = outcome.ranks.iter().map(|rank| part(rank).nanos()).sum();
+        sum / ranks
+    };
+    let wire = outcome.waited.iter().map(|waited| waited.wire.nanos());
+    Means {
+        computing: of_parts(|rank| rank.computing),
+        overhead: of_parts(|rank| rank.overhead),
+        waiting: of_parts(|rank| rank.waiting),
+        wire: wire.sum::<f64>() / ranks,
+        end: of_parts(|rank| rank.end),
+    }
+}
+
+/// All ranks, or those at the ends of each column.
+pub fn shown(outcome: &Outcome) -> Vec<(usize, Parts, &Waited)> {
+    let chosen = ends_of_columns(outcome).into_iter();
+    chosen
+        .map(|(rank, parts)| (rank, parts, &outcome.waited[rank]))
+        .collect()
+}
+
+fn ends_of_columns(outcome: &Outcome) -> Vec<(usize, Parts)> {
+    let all = outcome.ranks.iter().copied().enumerate();
+    if outcome.ranks.len() <= SHOWN {
+        return all.collect();
+    }
+    let columns: [fn(&Parts) -> Time; 3] = [
+        |rank| rank.computing,
+        |rank| rank.overhead,
+        |rank| rank.waiting,
+    ];
+    let mut chosen: Vec<(usize, Parts)> = columns
+        .iter()
+        .flat_map(|column| {
+            let key = |(_, parts): &(usize, Parts)| column(parts);
+            [all.clone().min_by_key(key), all.clone().max_by_key(key)]
+        })
+        .flatten()
+        .collect();
+    chosen.sort_by_key(|(rank, _)| *rank);
+    chosen.dedup_by_key(|(rank, _)| *rank);
+    chosen
+}

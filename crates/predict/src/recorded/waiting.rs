@@ -1,0 +1,232 @@
+//! Who waited for whom, and the chain of deeds that the end waited for.
+//!
+//! A rank that had nothing to do went on with something that another had done at some time: until then it waited for that other, and from
+//! then on for what was on its way. The chain is followed from the end backwards: while the processor was busy it is what it did; before
+//! something came it is the way of that, and before this what its sender did. So it covers all of the time, once.
+
+use super::diary::{Deed, Span};
+use std::collections::BTreeMap;
+use verbena_model::kernel::Time;
+
+/// What a rank waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waited {
+    /// For what others had not done yet, by rank.
+    pub others: BTreeMap<usize, Time>,
+    /// For what was on its way: adapters, buses, links, and whoever used them.
+    pub wire: Time,
+}
+
+impl Waited {
+    /// By a rank, of all that it did.
+    pub(super) fn of(rank: usize, diary: &[Span]) -> Waited {
+        let mut waited = Waited::default();
+        for span in diary {
+            let Deed::Nothing(cause) = span.deed else {
+                continue;
+            };
+            let whole = span.end.since(span.start);
+            let late = match cause {
+                Some(cause) if cause.rank != rank => {
+                    let late = cause.at.min(span.end).since(span.start);
+                    if late > Time::ZERO {
+                        let sum = waited.others.entry(cause.rank).or_default();
+                        *sum += late;
+                    }
+                    late
+                }
+                _ => Time::ZERO,
+            };
+            waited.wire += whole.since(late);
+        }
+        waited
+    }
+}
+
+/// What a link of the chain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// A rank's computing.
+    Computing,
+    /// What messages take a rank's processor.
+    Overhead,
+    /// On the way to a rank, also from itself: its own adapter's doing.
+    Wire {
+        /// From which rank.
+        from: usize,
+    },
+}
+
+/// A part of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// The rank.
+    pub rank: usize,
+    /// From when.
+    pub start: Time,
+    /// Until when.
+    pub end: Time,
+    /// What.
+    pub link: Link,
+}
+
+/// The chain that the end waited for, from the beginning on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Chain {
+    /// Its parts, without gaps.
+    pub stretches: Vec<Stretch>,
+}
+
+impl Chain {
+    /// Found in the diaries of all ranks.
+    pub(super) fn of(diaries: &[Vec<Span>]) -> Chain {
+        let end = |rank: &usize| diaries[*rank].last().map_or(Time::ZERO, |span| span.end);
+        // Of those that end together the first, so that it is always the same.
+        let Some(last) = (0..diaries.len()).rev().max_by_key(end) else {
+            return Chain::default();
+        };
+        let (mut rank, mut now) = (last, end(&last));
+        let mut stretches = Vec::new();
+        // Ranks that were gone through without going back in time.
+        let mut aside = 0;
+        while now > Time::ZERO {
+            let (start, link, next) = match span_before(&diaries[rank], now) {
+                // After its end a rank does nothing but what its adapter still has to do.
+                Some(span) if span.end < now => (span.end, Link::Wire { from: rank }, rank),
+                Some(span) => match span.deed {
+                    Deed::Computing => (span.start, Link::Computing, rank),
+                    Deed::Overhead => (span.start, Link::Overhead, rank),
+                    Deed::Nothing(Some(cause)) if cause.at <= now && aside < diaries.len() => {
+                        let from = cause.rank;
+                        (cause.at, Link::Wire { from }, from)
+                    }
+                    Deed::Nothing(_) => (span.start, Link::Wire { from: rank }, rank),
+                },
+                None => (Time::ZERO, Link::Wire { from: rank }, rank),
+            };
+            aside = match start < now {
+                true => 0,
+                false => aside + 1,
+            };
+            if start < now {
+                stretches.push(Stretch {
+                    rank,
+                    start,
+                    end: now,
+                    link,
+                });
+            }
+            (rank, now) = (next, start);
+        }
+        stretches.reverse();
+        Chain { stretches }
+    }
+
+    /// How much of it is computing, overhead and wire.
+    pub fn shares(&self) -> [Time; 3] {
+        let mut shares = [Time::ZERO; 3];
+        for stretch in &self.stretches {
+            let share = match stretch.link {
+                Link::Computing => &mut shares[0],
+                Link::Overhead => &mut shares[1],
+                Link::Wire { .. } => &mut shares[2],
+            };
+            *share += stretch.end.since(stretch.start);
+        }
+        shares
+    }
+
+    /// How often it goes from one rank to another.
+    pub fn crossings(&self) -> usize {
+        let crosses = |stretch: &&Stretch| matches!(stretch.link, Link::Wire { from } if from != stretch.rank);
+        self.stretches.iter().filter(crosses).count()
+    }
+}
+
+/// What a rank did last before an instant.
+fn span_before(diary: &[Span], now: Time) -> Option<Span> {
+    let later = diary.partition_point(|span| span.start < now);
+    diary[..later].last().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_model::mpi::Cause;
+
+    fn span(start: u64, end: u64, deed: Deed) -> Span {
+        Span {
+            start: Time(start),
+            end: Time(end),
+            deed,
+        }
+    }
+
+    fn by(rank: usize, at: u64) -> Deed {
+        let at = Time(at);
+        Deed::Nothing(Some(Cause { rank, at }))
+    }
+
+    /// Rank 1 computes until 60, posts until 70; rank 0 waits from 20, goes on at 90 and ends at 100.
+    fn late_sender() -> Vec<Vec<Span>> {
+        let waits = vec![
+            span(0, 20, Deed::Computing),
+            span(20, 90, by(1, 70)),
+            span(90, 100, Deed::Overhead),
+        ];
+        let sends = vec![span(0, 60, Deed::Computing), span(60, 70, Deed::Overhead)];
+        vec![waits, sends]
+    }
+
+    #[test]
+    fn who_sends_late_is_waited_for_and_the_way_is_the_wires() {
+        let diaries = late_sender();
+        let waited = Waited::of(0, &diaries[0]);
+        assert_eq!(waited.others, BTreeMap::from([(1, Time(50))]));
+        assert_eq!(waited.wire, Time(20));
+        assert_eq!(Waited::of(1, &diaries[1]), Waited::default());
+    }
+
+    #[test]
+    fn the_chain_goes_through_who_was_late() {
+        let chain = Chain::of(&late_sender());
+        let stretch = |rank, start, end, link| Stretch {
+            rank,
+            start: Time(start),
+            end: Time(end),
+            link,
+        };
+        assert_eq!(
+            chain.stretches,
+            [
+                stretch(1, 0, 60, Link::Computing),
+                stretch(1, 60, 70, Link::Overhead),
+                stretch(0, 70, 90, Link::Wire { from: 1 }),
+                stretch(0, 90, 100, Link::Overhead),
+            ]
+        );
+        assert_eq!(chain.shares(), [Time(60), Time(20), Time(20)]);
+        assert_eq!(chain.crossings(), 1);
+    }
+
+    /// What was sent long before is the wire's alone, and what a rank asks of its own adapter too.
+    #[test]
+    fn nobody_is_waited_for_who_had_done_it() {
+        let diary = vec![span(0, 50, Deed::Computing), span(50, 80, by(1, 10))];
+        let waited = Waited::of(0, &diary);
+        assert_eq!((waited.others.len(), waited.wire), (0, Time(30)));
+        let own = vec![span(0, 50, Deed::Overhead), span(50, 80, by(0, 40))];
+        assert_eq!(Waited::of(0, &own).wire, Time(30));
+        let chain = Chain::of(&[own]);
+        assert_eq!(chain.shares(), [Time(0), Time(40), Time(40)]);
+        assert_eq!(chain.crossings(), 0);
+    }
+
+    /// Two that name each other at the same instant, as no replay does: there is an end nevertheless.
+    #[test]
+    fn causes_in_a_circle_come_to_an_end() {
+        let diary = |other| vec![span(0, 10, by(other, 10))];
+        let chain = Chain::of(&[diary(1), diary(0)]);
+        assert_eq!(chain.shares().iter().map(|share| share.0).sum::<u64>(), 10);
+    }
+}
