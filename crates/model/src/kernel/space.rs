@@ -29,6 +29,8 @@ pub struct Space {
     next_ticket: Cell<u64>,
     /// Where those who wait are.
     place: Cell<u32>,
+    /// Who will look whether it is free, and when, if that is still to come there.
+    look: Cell<Option<(TaskId, Time)>>,
 }
 
 impl Space {
@@ -41,6 +43,7 @@ impl Space {
             queue: RefCell::default(),
             next_ticket: Cell::new(0),
             place: Cell::new(0),
+            look: Cell::new(None),
         }
     }
 
@@ -52,6 +55,7 @@ impl Space {
     /// Waits until `amount` is free, behind all who wait already, and takes it. More than the whole takes the whole.
     pub async fn take(&self, sim: &Sim, amount: u64) {
         let amount = self.of(amount);
+        self.forget_past_look(sim.now());
         if self.queue.borrow().is_empty() && self.try_take(sim.now(), amount) {
             return;
         }
@@ -63,6 +67,7 @@ impl Space {
             task: sim.current(),
         });
         poll_fn(|_| {
+            self.forget_past_look(sim.now());
             if self.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
                 return Poll::Pending;
             }
@@ -77,6 +82,13 @@ impl Space {
             Poll::Ready(())
         })
         .await;
+    }
+
+    /// Only at the place where those who wait are: another place's time says nothing about what has happened there.
+    fn forget_past_look(&self, now: Time) {
+        if self.look.get().is_some_and(|(_, look)| look <= now) {
+            self.look.set(None);
+        }
     }
 
     fn try_take(&self, now: Time, amount: u64) -> bool {
@@ -94,10 +106,23 @@ impl Space {
 
     /// Who is first looks again when the next amount is free, if it is known when that will be.
     fn look_again(&self, sim: &Sim) {
-        let queue = self.queue.borrow();
         let returns = self.returns.borrow();
-        if let (Some(first), Some(Reverse((instant, _)))) = (queue.front(), returns.peek()) {
-            sim.wake_in(self.place.get(), (*instant).max(sim.now()), first.task);
+        if let Some(Reverse((instant, _))) = returns.peek() {
+            self.wake_first(sim, (*instant).max(sim.now()));
+        }
+    }
+
+    /// Who is first looks at `instant`, or before if that is settled already: one look at a time is enough, as each asks for the
+    /// next. With one for everything that is given back, a long queue's looks grow with the square of its length.
+    fn wake_first(&self, sim: &Sim, instant: Time) {
+        let queue = self.queue.borrow();
+        let Some(first) = queue.front() else {
+            return;
+        };
+        let is_settled = |(task, look): (TaskId, Time)| task == first.task && look <= instant;
+        if !self.look.get().is_some_and(is_settled) {
+            self.look.set(Some((first.task, instant)));
+            sim.wake_in(self.place.get(), instant, first.task);
         }
     }
 
@@ -105,9 +130,7 @@ impl Space {
     pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
         let amount = self.of(amount);
         self.returns.borrow_mut().push(Reverse((instant, amount)));
-        if let Some(first) = self.queue.borrow().front() {
-            sim.wake_in(self.place.get(), instant, first.task);
-        }
+        self.wake_first(sim, instant);
     }
 
     /// How much of it is taken at `now` and later, and not to be given back at a known instant.
@@ -160,5 +183,36 @@ mod tests {
         });
         assert_eq!(got, Ok(Time(90)));
         assert_eq!(space.taken(), 1);
+    }
+
+    /// What is given back in parts tells the first of each part before it is enough, and must not tell of each again and again.
+    #[test]
+    fn a_queue_twice_as_long_costs_twice_as_many_events() {
+        let events = |takes: u64| {
+            let sim = Sim::new();
+            let space = Rc::new(Space::new(64));
+            let own = sim.clone();
+            let taken = sim.block_on(async move {
+                for _ in 0..takes {
+                    space.take(&own, 16).await;
+                    let (later, space) = (own.clone(), space.clone());
+                    own.start(async move {
+                        later.sleep(Time(50)).await;
+                        for part in 0..16 {
+                            space.give_back(&later, later.now() + Time(50 + part), 1);
+                        }
+                    });
+                }
+                own.now()
+            });
+            assert!(taken.unwrap() >= Time((takes / 4 - 1) * 100));
+            sim.events()
+        };
+        let (short, long) = (events(1_000), events(2_000));
+        assert!(
+            long <= 2 * short + short / 10,
+            "{short} events, then {long}"
+        );
+        assert!(short <= 1_000 * 32, "{short} events");
     }
 }
