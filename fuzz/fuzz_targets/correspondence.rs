@@ -120,6 +120,7 @@ fuzz_target!(|input: &[u8]| {
                         interface: 0,
                         source: peer.into(),
                         destination: world.sides[side].way().source.into(),
+                        queue_pair: 0,
                         mad: [0; 256],
                     },
                 };

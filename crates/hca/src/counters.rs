@@ -71,6 +71,8 @@ counters! {
     packets_sent,
     /// Packets received that were whole and for a queue pair of ours.
     packets_received,
+    /// Packets received whole at a private port, which stands in for 4791 where somebody else has that.
+    private_port_packets,
     /// Packets received from hosts that are not allowed to send any.
     foreign_packets,
     /// Packets received whose ICRC was wrong.

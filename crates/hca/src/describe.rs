@@ -15,7 +15,7 @@ pub const MAX_LENGTH: usize = 128 << 10;
 ///
 /// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`,
 /// `receives` that are posted and wait, `sends` that are not complete, and what the first of them `waits_for`),
-/// `queue_pairs_in_all` and `counters`.
+/// `queue_pairs_in_all`, `udp_port` (at which other hosts reach it; 0 where none can) and `counters`.
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
     let ask = |identity| message::ask_description(&registry.connect(identity)?);
@@ -73,8 +73,9 @@ pub fn process(process: &Process) -> String {
     }
     let _ = write!(
         text,
-        "],\"queue_pairs_in_all\":{},\"counters\":{{",
-        queue_pairs.len()
+        "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"counters\":{{",
+        queue_pairs.len(),
+        process.roce.get().map_or(0, |port| port.residence().port())
     );
     for (index, (name, value)) in process.counters.all().into_iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };

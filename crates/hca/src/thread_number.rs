@@ -1,7 +1,8 @@
 //! Small numbers for the threads of a process, by which each finds what is its own among what all share.
 //!
 //! Where the compiler can be told so, the number lies in the thread's *static* storage (initial-exec): a load and an
-//! offset, where a shared library's thread-local variables cost a call else.
+//! offset, where a shared library's thread-local variables cost a call else. Of C libraries only glibc keeps room there for
+//! libraries that are loaded later.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,7 +34,7 @@ fn assign() -> u32 {
 }
 
 /// A word a thread, 0 to begin with.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
 mod storage {
     use std::arch::{asm, global_asm};
 
@@ -79,7 +80,7 @@ mod storage {
 }
 
 /// A word a thread, 0 to begin with.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", target_env = "gnu", not(miri))))]
 mod storage {
     use std::cell::Cell;
 

@@ -18,7 +18,10 @@ use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::residence::Residence;
+use verbena_hca::sys::udp::Address;
 use verbena_wire::Mtu;
+use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
 /// How soon something is sent again at first.
@@ -177,6 +180,17 @@ impl Correspondence {
     /// The address at the other end.
     pub fn address(&self) -> Ipv6Addr {
         self.way.destination.into()
+    }
+
+    /// At which port the other end is reached, if it is an adapter like this one.
+    pub fn residence(&self) -> Residence {
+        Residence::of_number(Qpn::new(self.remote_queue_pair))
+    }
+
+    /// Whether a datagram that did not arrive was of it. A host that refuses one port may have others.
+    pub fn concerns(&self, whom: Address, why: Errno) -> bool {
+        let is_at_port = why != Errno(libc::ECONNREFUSED) || whom.port == self.residence().port();
+        self.address() == whom.ip && is_at_port
     }
 
     /// Whether it is the one that somebody at an address calls so.
@@ -454,6 +468,7 @@ impl Correspondence {
             interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),
+            queue_pair: self.remote_queue_pair,
             mad,
         }
     }

@@ -18,7 +18,8 @@ pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Messag
                 remote: dreq.local_comm_id,
                 transaction,
             };
-            reply(letter, numbers, Rejected::Other, &Message::bare(Kind::Drep));
+            let answer = Message::bare(Kind::Drep);
+            reply(letter, 0, numbers, Rejected::Other, &answer);
         }
         cm::Message::Rep(rep) => {
             let numbers = Numbers {
@@ -28,6 +29,7 @@ pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Messag
             };
             reply(
                 letter,
+                rep.qpn.value(),
                 numbers,
                 Rejected::Rep,
                 &rejection(message::INVALID_NUMBER),
@@ -58,7 +60,7 @@ pub fn refuse(letter: &Letter, reason: u32, helpful: &[u8]) {
             let way = Way::home();
             let envelope = envelope(numbers, &way, Rejected::Req);
             if let Some(mad) = envelope.rejection(reason as u16, helpful, &[]) {
-                send(&back(letter, mad));
+                send(&back(letter, req.qpn.value(), mad));
             }
         }
         cm::Message::SidrReq(req) => {
@@ -71,16 +73,16 @@ pub fn refuse(letter: &Letter, reason: u32, helpful: &[u8]) {
                 status: message::SIDR_UNSUPPORTED,
                 ..Message::bare(Kind::SidrRep)
             };
-            reply(letter, numbers, Rejected::Req, &unsupported);
+            reply(letter, 0, numbers, Rejected::Req, &unsupported);
         }
         _ => (),
     }
 }
 
-fn reply(letter: &Letter, numbers: Numbers, refused: Rejected, message: &Message) {
+fn reply(letter: &Letter, queue_pair: u32, numbers: Numbers, refused: Rejected, message: &Message) {
     let way = Way::home();
     if let Some(mad) = envelope(numbers, &way, refused).write(message) {
-        send(&back(letter, mad));
+        send(&back(letter, queue_pair, mad));
     }
 }
 
@@ -101,12 +103,13 @@ fn rejection(reason: u32) -> Message {
     }
 }
 
-/// To whom a letter is from.
-fn back(letter: &Letter, mad: mad::Bytes) -> Letter {
+/// To whom a letter is from, about a queue pair of his; 0 where none was named.
+fn back(letter: &Letter, queue_pair: u32, mad: mad::Bytes) -> Letter {
     Letter {
         interface: letter.interface,
         source: letter.destination,
         destination: letter.source,
+        queue_pair,
         mad,
     }
 }

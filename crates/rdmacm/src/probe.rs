@@ -9,6 +9,7 @@ use crate::service::State;
 use std::collections::BTreeSet;
 use verbena_hca::link;
 use verbena_hca::process::Process;
+use verbena_hca::roce::residence::Residence;
 use verbena_hca::sys::clock;
 
 /// How often, in nanoseconds.
@@ -18,16 +19,20 @@ impl State {
     /// Asks the hosts of those that we are connected with whether they still have a RoCE port.
     pub fn probe_peers(&mut self) {
         self.note_failures();
-        let peers: BTreeSet<(u8, [u8; 16], [u8; 16])> = self
+        let peers: BTreeSet<(u8, [u8; 16], [u8; 16], Residence)> = self
             .correspondences()
             .filter(|(_, of)| of.is_connected())
-            .map(|(_, of)| (of.way().port, of.way().source, of.way().destination))
+            .map(|(_, of)| {
+                let way = of.way();
+                (way.port, way.source, way.destination, of.residence())
+            })
             .collect();
         if let Ok(process) = Process::current() {
-            for (port, source, destination) in peers {
+            for (port, source, destination, residence) in peers {
                 let interface = link::interface_number(port);
                 // What cannot leave is asked for the next time.
-                let _ = process.probe_port(interface, source.into(), destination.into());
+                let (source, destination) = (source.into(), destination.into());
+                let _ = process.probe_port(interface, source, destination, residence);
             }
         }
         self.office.probes = !self.office.owners.is_empty();
@@ -52,7 +57,7 @@ impl State {
                 .collect();
             for number in numbers {
                 let due = self.with(number, |correspondence| {
-                    match correspondence.address() == whom {
+                    match correspondence.concerns(whom, why) {
                         true => correspondence.note_failure(why),
                         false => Due::Nothing,
                     }

@@ -48,7 +48,10 @@ fn port() -> Result<Finding, Failure> {
     let mut command = Probe::Port.command()?;
     command.env("VERBENA_LINK", "roce");
     Ok(match Probe::outcome(command)? {
-        Ok(()) => Finding::ok(subject, "UDP port 4791 can be used"),
+        Ok(said) if said.is_empty() => Finding::ok(subject, "UDP port 4791 can be used"),
+        Ok(said) => Finding::limited(subject, said).advise(
+            "adapters and programs of other makers do not reach it; docs/hosts.md lists who may have the port",
+        ),
         Err(reason) => Finding::missing(subject, reason).advise(
             "only processes of this host are reached; docs/hosts.md lists who may have the port",
         ),

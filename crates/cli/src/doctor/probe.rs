@@ -42,12 +42,12 @@ impl Probe {
         Ok(command)
     }
 
-    /// Tries it in another process. What it said if it failed, or how it ended.
-    pub fn outcome(mut command: Command) -> Result<Result<(), String>, Failure> {
+    /// Tries it in another process. What it said, or how it ended if it failed without a word.
+    pub fn outcome(mut command: Command) -> Result<Result<String, String>, Failure> {
         let Output { status, stderr, .. } = command.output().map_err(system)?;
         let said = String::from_utf8_lossy(&stderr).trim().to_owned();
         Ok(match status.success() {
-            true => Ok(()),
+            true => Ok(said),
             false if said.is_empty() => Err(status.to_string()),
             false => Err(said),
         })

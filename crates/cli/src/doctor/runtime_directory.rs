@@ -29,12 +29,12 @@ pub fn finding() -> Result<Finding, Failure> {
         .advise(format!("make room, at least {}, or set VERBENA_RUNTIME_DIR to a directory elsewhere", unit::size(LEAST as f64))),
         Err(reason) => Finding::missing(subject, reason)
             .advise("set VERBENA_RUNTIME_DIR to a directory of your own that can be written, best in memory"),
-        Ok(()) if is_full => Finding::limited(
+        Ok(_) if is_full => Finding::limited(
             subject,
             format!("{} has {size} left", path.display()),
         )
         .advise("make room, or set VERBENA_RUNTIME_DIR: the next program may find none"),
-        Ok(()) => Finding::ok(
+        Ok(_) => Finding::ok(
             subject,
             format!(
                 "{}, {size} left; registered memory does not lie there",

@@ -17,6 +17,9 @@ pub struct Description {
     pub queue_pairs: Vec<QueuePair>,
     /// How many there are.
     pub queue_pairs_in_all: u64,
+    /// The UDP port at which other hosts reach it; 0 where none can.
+    #[serde(default)]
+    pub udp_port: u16,
     /// What it has counted so far.
     pub counters: BTreeMap<String, u64>,
 }

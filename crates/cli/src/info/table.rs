@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use verbena_hca::roce::residence::Residence;
+
 use super::description::{Answer, Description};
 use super::device::{Device, Identifier, Port};
 
@@ -77,12 +79,23 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
         peers,
         queue_pairs,
         queue_pairs_in_all,
+        udp_port,
         ..
     } = match answer {
         Answer::Said(description) => description,
         Answer::Silent { pid, reason } => return writeln!(f, "  {pid}  does not answer: {reason}"),
     };
     writeln!(f, "  {pid}  {command}, queue pairs: {queue_pairs_in_all}")?;
+    let public = Residence::PUBLIC.port();
+    match *udp_port {
+        // Over InfiniBand, or where no port could be had.
+        0 => (),
+        port if port == public => writeln!(f, "    reached by other hosts at UDP port {port}")?,
+        private => writeln!(
+            f,
+            "    reached by other hosts at private UDP port {private}: {public} is somebody else's"
+        )?,
+    }
     for peer in peers {
         writeln!(f, "    peer {} by the path {}", peer.pid, peer.path)?;
     }
@@ -192,6 +205,7 @@ mod tests {
                 sends: 2,
                 waits_for: "receiver".into(),
             }],
+            udp_port: 24791,
             queue_pairs_in_all: 3,
             counters: BTreeMap::new(),
         };
@@ -204,6 +218,10 @@ mod tests {
         ]);
         assert!(
             text.contains("  7  ib_write_lat, queue pairs: 3\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("at private UDP port 24791: 4791 is somebody else's\n"),
             "{text}"
         );
         assert!(text.contains("peer 8 by the path cma\n"), "{text}");

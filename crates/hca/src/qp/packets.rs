@@ -9,6 +9,7 @@ use crate::link;
 use crate::refusal;
 use crate::roce::path::{Path, leads_elsewhere};
 use verbena_abi::*;
+use verbena_wire::Qpn;
 
 impl Qp {
     /// The way to the peer of a queue pair that is being connected, if it is on another host.
@@ -34,7 +35,11 @@ impl Qp {
                 ),
             )
         })?;
-        Path::of(&port.senders, &new.ah_attr).map(|path| Some(path.that_may_be_marked()))
+        let path = Path::of(&port.senders, &new.ah_attr)?.that_may_be_marked();
+        Ok(Some(path.towards_queue_pair(
+            Qpn::new(new.dest_qp_num),
+            &port.neighbours,
+        )))
     }
 
     /// Begins the state machines that a state needs, or tells them of changed attributes.

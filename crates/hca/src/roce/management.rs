@@ -13,11 +13,12 @@
 use super::path::{Path, gid};
 use super::port::Port;
 use super::receive::Arrival;
+use super::residence::Residence;
 use super::train::Train;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::process::Process;
-use crate::sys::udp::Inbox;
+use crate::sys::udp::{Address, Inbox};
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -41,6 +42,9 @@ pub struct Letter {
     pub source: Ipv6Addr,
     /// The address that it was sent to.
     pub destination: Ipv6Addr,
+    /// Of one that leaves, the receiver's queue pair that it is about, whose number tells at which port the receiver is
+    /// reached ([`super::residence`]); 0 as long as that is not known, and of one that came.
+    pub queue_pair: u32,
     /// The datagram.
     pub mad: [u8; mad::LENGTH],
 }
@@ -102,7 +106,8 @@ impl Process {
     /// ENODEV without a RoCE port, EADDRNOTAVAIL from an address that is not the port's; as [`Path::of`].
     pub fn send_management(&self, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = way(port, letter.interface, letter.source, letter.destination)?;
+        let path = way(port, letter.interface, letter.source, letter.destination)?
+            .towards_queue_pair(Qpn::new(letter.queue_pair), &port.neighbours);
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
         let mut train = Train::new(&path);
@@ -124,13 +129,16 @@ impl Process {
         interface: u32,
         source: Ipv6Addr,
         destination: Ipv6Addr,
+        residence: Residence,
     ) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        way(port, interface, source, destination)?.send(&[], 0)
+        way(port, interface, source, destination)?
+            .towards_known(residence, &port.neighbours)
+            .send(&[], 0)
     }
 
-    /// Whom datagrams sent from here did not reach, as far as the network has said.
-    pub fn take_management_failures(&self) -> Vec<(Ipv6Addr, Errno)> {
+    /// Whom datagrams sent from here did not reach, at which address and port, as far as the network has said.
+    pub fn take_management_failures(&self) -> Vec<(Address, Errno)> {
         match self.roce.get() {
             Some(port) => port.management_senders.take_failures(),
             None => Vec::new(),
@@ -154,7 +162,7 @@ impl Process {
             }
             for arrived in (0..count).filter_map(|index| inbox.arrived(index)) {
                 // Nothing but management is steered here, and nothing of it is answered by a queue pair.
-                self.sort(&arrived, &mut Vec::new());
+                self.sort(&arrived, port.residence().port(), &mut Vec::new());
             }
         }
     }
@@ -184,6 +192,7 @@ impl Process {
                 interface: link::interface_number(arrival.port),
                 source: arrival.source,
                 destination: arrival.destination,
+                queue_pair: 0,
                 mad,
             });
         }

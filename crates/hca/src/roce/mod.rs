@@ -1,6 +1,7 @@
 //! RoCEv2: how queue pairs reach those of other hosts, by packets over UDP port 4791 (annex A17).
 //!
-//! The contract: what leaves and what is taken are the packets that every RoCEv2 adapter knows, nothing private; the ICRC
+//! The contract: what leaves and what is taken are the packets that every RoCEv2 adapter knows, nothing private at port 4791
+//! (but where somebody else has it, adapters like this one find each other at a port of their own); the ICRC
 //! is always made and always checked; the rules of order, acknowledgement and retry are `verbena-transport`'s. Nothing in
 //! a packet is believed before it is checked, and what cannot be is dropped without an answer.
 //!
@@ -8,6 +9,8 @@
 //! - [`train`]: packets of one queue pair that leave together.
 //! - [`pool`]: port 4791, which all processes of a user share.
 //! - [`port`]: what a process has of it, and what it waits on.
+//! - [`residence`]: the ports that stand in for it where somebody else has it.
+//! - [`inquiry`]: whether one of us is found at one of those.
 //! - [`receive`]: which queue pair a packet is for.
 //! - [`steering`]: which process of those that share the port a packet goes to.
 //! - [`group`]: which of its groups a process has joined.
@@ -30,10 +33,12 @@
 pub mod allow;
 pub mod group;
 pub mod header;
+pub mod inquiry;
 pub mod management;
 pub mod path;
 pub mod pool;
 pub mod port;
 pub mod receive;
+pub mod residence;
 mod steering;
 pub mod train;

@@ -2,7 +2,9 @@
 //! sockets that packets leave from.
 
 use super::group;
+use super::inquiry::Neighbours;
 use super::receive::Arrival;
+use super::residence::Residence;
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_wire::roce::{Network, Route, V4, V6};
-use verbena_wire::{Gid, udp};
+use verbena_wire::{Gid, Qpn, udp};
 
 /// Source ports are of this range, the dynamic one of IANA, and say nothing to others (annex A17.4.3). Ours are each sixteenth
 /// of it, by which adapters like this one are told from others, mostly ([`is_ours`]).
@@ -57,12 +59,7 @@ impl Sender {
             match Udp::sender(local) {
                 Ok(socket) => {
                     socket.send_to_groups(ip, through, HOPS)?;
-                    // A socket of a link-local address is its interface's already, and the kernel refuses to be told so.
-                    if link::ports() > 1 && scope == 0 {
-                        // The routing table knows one way to a network, and ports may be ways to the same one. Of one
-                        // port it decides: the address may be one that several interfaces lead to.
-                        socket.send_to_hosts(ip, through)?;
-                    }
+                    leave_through(&socket, local, through)?;
                     return Ok(Sender {
                         socket,
                         local,
@@ -76,6 +73,29 @@ impl Sender {
         }
         Err(Errno(libc::EADDRINUSE))
     }
+
+    /// A socket that sends from the same address, for a question: what does not arrive is told there.
+    fn asking(&self) -> Result<Udp> {
+        let local = Address {
+            port: 0,
+            ..self.local
+        };
+        let socket = Udp::sender(local)?;
+        leave_through(&socket, local, self.through)?;
+        socket.keep_failures()?;
+        Ok(socket)
+    }
+}
+
+/// Has what a socket sends to hosts leave through the interface of its address.
+fn leave_through(socket: &Udp, local: Address, interface: u32) -> Result<()> {
+    // A socket of a link-local address is its interface's already, and the kernel refuses to be told so. And of one port the
+    // routing table decides, for the address may be one that several interfaces lead to; of several it does not, for it
+    // knows one way to a network, and ports may be ways to the same one.
+    if link::ports() > 1 && local.scope == 0 {
+        socket.send_to_hosts(local.ip, interface)?;
+    }
+    Ok(())
 }
 
 /// The sockets that send, by the places of their GIDs. Made when they are first needed.
@@ -113,13 +133,13 @@ impl Senders {
         }
     }
 
-    /// Whom something did not reach, and why, as far as the network has said.
-    pub fn take_failures(&self) -> Vec<(Ipv6Addr, Errno)> {
+    /// Whom something did not reach, at which address and port, and why, as far as the network has said.
+    pub fn take_failures(&self) -> Vec<(Address, Errno)> {
         let mut failures = Vec::new();
         for place in self.ports.iter().flatten() {
             let place = place.lock().unwrap_or_else(|e| e.into_inner());
             let take = || place.as_ref()?.socket.take_failure();
-            failures.extend(std::iter::from_fn(take).map(|(whom, why)| (whom.ip, why)));
+            failures.extend(std::iter::from_fn(take));
         }
         failures
     }
@@ -223,6 +243,38 @@ impl Path {
             to,
             traffic_class: vector.grh.traffic_class,
         })
+    }
+
+    /// The same to the port at which that queue pair is reached. Where its number is one of those of a private port, this
+    /// may have to ask there first.
+    #[inline]
+    pub fn towards_queue_pair(self, number: Qpn, neighbours: &Neighbours) -> Path {
+        let residence = Residence::of_number(number);
+        if !residence.is_private() || self.to.ip.is_multicast() {
+            return self;
+        }
+        let socket = || self.sender.asking();
+        match neighbours.is_at_home(residence, self.to, socket) {
+            true => self.with_port(residence.port()),
+            false => self,
+        }
+    }
+
+    /// The same to a port at which we have found somebody.
+    pub fn towards_known(self, residence: Residence, neighbours: &Neighbours) -> Path {
+        match neighbours.was_at_home(residence, self.to) {
+            true => self.with_port(residence.port()),
+            false => self,
+        }
+    }
+
+    fn with_port(self, port: u16) -> Path {
+        let to = Address { port, ..self.to };
+        Path {
+            to,
+            route: route(self.sender.local, to, 0, 0),
+            ..self
+        }
     }
 
     /// The same for who reacts when a switch marks what it sends.

@@ -1,15 +1,17 @@
-//! Port 4791, which all processes of a user share: 64 sockets, *slots*, of which each process reads its own.
+//! Port 4791, which all processes of a user share: 64 sockets, *slots*, of which each process reads its own. Where somebody
+//! else has it, a port of our own ([`super::residence`]) is shared in the same way.
 //!
 //! All are bound to the port (SO_REUSEPORT). A filter in the kernel chooses by the packet's queue pair number: what is for
 //! block `b` of 256 numbers goes to slot `b mod 64` ([`super::steering`]); and a process has only numbers whose blocks are
 //! of its slot ([`super::port`]). Every process holds all slots, so their order in the kernel never changes, whoever ends.
 //!
-//! The first process makes them and listens under an abstract name, of which there is one in each network namespace; those
+//! The first process makes them and listens under an abstract name, of which there is one for each port in each network namespace; those
 //! that come later call there and are given the slots and the listener itself. So whoever is left goes on listening, and
 //! when the last one ends everything is gone, and nothing has to be cleaned up. A system closes one after the other: who
 //! finds no listener may still find slots, and waits until they are gone, too. New ones among them would be in another
 //! order.
 
+use super::residence::Residence;
 use super::steering;
 use crate::errno::{Errno, Result};
 use crate::shm::registry;
@@ -18,7 +20,6 @@ use crate::sys::udp::{Sharing, Udp};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use verbena_wire::udp::PORT;
 
 /// Sockets that share the port.
 pub const SLOTS: u32 = 64;
@@ -29,44 +30,52 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The slots of this user in this network namespace.
 #[derive(Debug)]
 pub struct Pool {
+    residence: Residence,
     slots: Vec<Udp>,
     listener: Socket,
 }
 
 impl Pool {
-    /// The slots: those that there are, or new ones.
+    /// The slots: those that there are, or new ones; of a private port where 4791 cannot be had. A line on standard error
+    /// says then why not, and what follows.
     ///
     /// # Errors
-    /// EADDRINUSE when somebody else has the port, EBUSY when processes with another runtime directory have it,
-    /// ETIMEDOUT when those that have it do not answer; the system's. A line on standard error says more.
+    /// Of the last port that was tried: EADDRINUSE when somebody else has it, EBUSY when processes with another runtime
+    /// directory have it, ETIMEDOUT when those that have it do not answer; the system's.
     pub fn join() -> Result<Pool> {
-        let answer = Pool::make_or_ask();
-        if let Err(error) = answer {
-            let reason = match error {
-                Errno(libc::EADDRINUSE) => {
-                    "another user, or the kernel's own RoCE (`rdma link`), has it".into()
+        let mut why_not = None;
+        for residence in Residence::all() {
+            match Pool::make_or_ask(residence) {
+                Ok(pool) => {
+                    if let Some(error) = why_not {
+                        eprintln!("{}; {}", refusal(error), consequence(residence));
+                    }
+                    return Ok(pool);
                 }
-                Errno::EBUSY => {
-                    "processes of yours with another VERBENA_RUNTIME_DIR have it".into()
+                Err(error) => {
+                    why_not.get_or_insert(error);
                 }
-                Errno(libc::ETIMEDOUT) => "a process of yours has it and does not answer".into(),
-                error => format!("{error}"),
-            };
-            eprintln!(
-                "verbena: UDP port {PORT} cannot be used: {reason}; only this host can be reached"
-            );
+            }
         }
-        answer
+        let error = why_not.unwrap_or(Errno(libc::EADDRINUSE));
+        eprintln!(
+            "{}, nor any that could stand in for it; only this host can be reached",
+            refusal(error)
+        );
+        Err(error)
     }
 
-    fn make_or_ask() -> Result<Pool> {
+    fn make_or_ask(residence: Residence) -> Result<Pool> {
         const ATTEMPTS: u32 = 20;
         const PAUSE: Duration = Duration::from_millis(10);
+        let name = name(residence);
         let mut reason = Errno(libc::ETIMEDOUT);
         for _ in 0..ATTEMPTS {
-            let answer = match Socket::listen_abstract(&name()) {
-                Ok(listener) => Pool::make(listener, PORT),
-                Err(Errno(libc::EADDRINUSE)) => Pool::ask(),
+            let answer = match Socket::listen_abstract(&name) {
+                Ok(listener) => make(residence.port()).map(|slots| (listener, slots)),
+                Err(Errno(libc::EADDRINUSE)) => {
+                    Socket::connect_abstract(&name).and_then(|socket| receive(&socket))
+                }
                 Err(error) => Err(error),
             };
             reason = match answer {
@@ -76,51 +85,23 @@ impl Pool {
                 Err(Errno(libc::ECONNREFUSED | libc::ECONNRESET) | Errno::EAGAIN) => {
                     Errno(libc::ETIMEDOUT)
                 }
-                answer => return answer,
+                Err(error) => return Err(error),
+                Ok((listener, slots)) => {
+                    return Ok(Pool {
+                        residence,
+                        slots,
+                        listener,
+                    });
+                }
             };
             std::thread::sleep(PAUSE);
         }
         Err(reason)
     }
 
-    fn make(listener: Socket, port: u16) -> Result<Pool> {
-        let mut slots = vec![Udp::receiver(port, Sharing::SharedByUs)?];
-        for _ in 1..SLOTS {
-            slots.push(Udp::receiver(port, Sharing::Shared)?);
-        }
-        if let Some(first) = slots.first() {
-            first.choose_by(&steering::program())?;
-        }
-        Ok(Pool { slots, listener })
-    }
-
-    fn ask() -> Result<Pool> {
-        Pool::receive(&Socket::connect_abstract(&name())?)
-    }
-
-    fn receive(socket: &Socket) -> Result<Pool> {
-        check_user(socket)?;
-        socket
-            .wait_readable(PATIENCE)
-            .map_err(|error| match error {
-                Errno::EAGAIN => Errno(libc::ETIMEDOUT),
-                error => error,
-            })?;
-        let mut path = [0; 512];
-        let received = socket.receive(&mut path)?;
-        if received.length == 0 {
-            return Err(Errno(libc::ECONNRESET));
-        }
-        if path.get(..received.length) != Some(registry::directory().as_os_str().as_bytes()) {
-            return Err(Errno::EBUSY);
-        }
-        let mut descriptors = received.descriptors.into_iter();
-        let listener = descriptors.next().map(Socket::of).ok_or(Errno::EPROTO)?;
-        let slots: Vec<Udp> = descriptors.map(Udp::of).collect();
-        if slots.len() != SLOTS as usize {
-            return Err(Errno::EPROTO);
-        }
-        Ok(Pool { slots, listener })
+    /// Whose slots they are: of 4791, or of a private port.
+    pub fn residence(&self) -> Residence {
+        self.residence
     }
 
     /// Hands the slots to all who call. Waits for nobody.
@@ -154,10 +135,75 @@ impl Pool {
     }
 }
 
+/// New slots.
+fn make(port: u16) -> Result<Vec<Udp>> {
+    let mut slots = vec![Udp::receiver(port, Sharing::SharedByUs)?];
+    for _ in 1..SLOTS {
+        slots.push(Udp::receiver(port, Sharing::Shared)?);
+    }
+    if let Some(first) = slots.first() {
+        first.choose_by(&steering::program())?;
+    }
+    Ok(slots)
+}
+
+/// The listener and the slots from one who has them.
+fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>)> {
+    check_user(socket)?;
+    socket
+        .wait_readable(PATIENCE)
+        .map_err(|error| match error {
+            Errno::EAGAIN => Errno(libc::ETIMEDOUT),
+            error => error,
+        })?;
+    let mut path = [0; 512];
+    let received = socket.receive(&mut path)?;
+    if received.length == 0 {
+        return Err(Errno(libc::ECONNRESET));
+    }
+    if path.get(..received.length) != Some(registry::directory().as_os_str().as_bytes()) {
+        return Err(Errno::EBUSY);
+    }
+    let mut descriptors = received.descriptors.into_iter();
+    let listener = descriptors.next().map(Socket::of).ok_or(Errno::EPROTO)?;
+    let slots: Vec<Udp> = descriptors.map(Udp::of).collect();
+    if slots.len() != SLOTS as usize {
+        return Err(Errno::EPROTO);
+    }
+    Ok((listener, slots))
+}
+
+/// Why 4791 cannot be had.
+fn refusal(error: Errno) -> String {
+    let reason = match error {
+        Errno(libc::EADDRINUSE) => {
+            "another user, or the kernel's own RoCE (`rdma link`), has it".into()
+        }
+        Errno::EBUSY => "processes of yours with another VERBENA_RUNTIME_DIR have it".into(),
+        Errno(libc::ETIMEDOUT) => "a process of yours has it and does not answer".into(),
+        error => format!("{error}"),
+    };
+    let port = Residence::PUBLIC.port();
+    format!("verbena: UDP port {port} cannot be used: {reason}")
+}
+
+/// What that means for a process that is reached at another.
+fn consequence(residence: Residence) -> String {
+    format!(
+        "private port {} is used, where Verbena on other hosts finds this one and no other adapter does",
+        residence.port()
+    )
+}
+
 /// The name in the network namespace under which who has the slots is called.
-fn name() -> Vec<u8> {
+fn name(residence: Residence) -> Vec<u8> {
     // SAFETY: geteuid cannot fail and touches nothing.
-    format!("verbena-roce-{}", unsafe { libc::geteuid() }).into_bytes()
+    let user = unsafe { libc::geteuid() };
+    match residence {
+        Residence::PUBLIC => format!("verbena-roce-{user}"),
+        private => format!("verbena-roce-{user}-{}", private.port()),
+    }
+    .into_bytes()
 }
 
 /// Anybody can take a name: only those of this user are believed.
@@ -179,10 +225,8 @@ mod tests {
     fn slots_are_not_made_beside_some_that_are_left() {
         let left = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = left.port().unwrap();
-        let name = format!("verbena-roce-test-{port}").into_bytes();
-        let make = || Pool::make(Socket::listen_abstract(&name).unwrap(), port);
-        assert_eq!(make().unwrap_err(), Errno(libc::EADDRINUSE));
+        assert_eq!(make(port).unwrap_err(), Errno(libc::EADDRINUSE));
         drop(left);
-        assert_eq!(make().unwrap().slots.len(), SLOTS as usize);
+        assert_eq!(make(port).unwrap().len(), SLOTS as usize);
     }
 }

@@ -1,13 +1,15 @@
-//! What a process has of port 4791: its slot, what it waits on, what it still has to say.
+//! What a process has of port 4791, or of the one that stands in for it: its slot, what it waits on, what it still has to say.
 
 use super::group::Memberships;
+use super::inquiry::Neighbours;
 use super::management::Interface;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
+use super::residence::Residence;
 use crate::errno::Result;
 use crate::lock::Lock;
 use crate::process::Member;
-use crate::shm::registry::{BLOCK, BLOCKS};
+use crate::shm::registry::BLOCK;
 use crate::sys::readiness::is_ready;
 use crate::sys::socket::Socket;
 use crate::sys::udp::{Inbox, Udp};
@@ -31,6 +33,8 @@ pub struct Port {
     /// Those that management datagrams leave from, of which we want to hear when they did not arrive.
     pub(super) management_senders: Senders,
     pub(super) management: Interface,
+    /// Who is reached at a private port.
+    pub neighbours: Neighbours,
     /// The multicast groups that we have joined.
     pub groups: Memberships,
 }
@@ -50,6 +54,7 @@ impl Port {
             senders: Senders::that_forget_failures(),
             management_senders: Senders::that_keep_failures(),
             management: Interface::default(),
+            neighbours: Neighbours::default(),
             groups: Memberships::new()?,
         })
     }
@@ -61,19 +66,22 @@ impl Port {
     pub fn allocate_block(&self, member: &Member) -> Result<u32> {
         let (registry, identity) = (&member.registry, member.identity);
         if let Some(slot) = self.slot.get() {
-            let more = (slot + SLOTS..BLOCKS).step_by(SLOTS as usize);
+            let blocks = self.residence().blocks();
+            let more = (blocks.start + slot + SLOTS..blocks.end).step_by(SLOTS as usize);
             return registry.allocate_block_of(identity, more);
         }
-        // Numbers of block 0 are for management, and its slot is nobody's. Who has one of the first blocks has its slot.
+        // Numbers of the first block are for management, and its slot is nobody's. Who has one of the next has its slot.
+        let start = self.residence().blocks().start;
         let first = registry
-            .allocate_block_of(identity, 1..SLOTS)
+            .allocate_block_of(identity, start + 1..start + SLOTS)
             .inspect_err(|_| {
                 eprintln!(
-                    "verbena: {} processes share UDP port 4791 already, as many as can",
-                    SLOTS - 1
+                    "verbena: {} processes share UDP port {} already, as many as can",
+                    SLOTS - 1,
+                    self.residence().port()
                 );
             })?;
-        let _ = self.slot.set(first / BLOCK);
+        let _ = self.slot.set(first / BLOCK - start);
         self.forget_old_packets();
         Ok(first)
     }
@@ -90,6 +98,11 @@ impl Port {
                 }
             }
         }
+    }
+
+    /// At which port we are reached.
+    pub fn residence(&self) -> Residence {
+        self.pool.residence()
     }
 
     /// The socket that we read, once we have one.
@@ -112,7 +125,7 @@ impl Port {
         self.slot.get().copied()
     }
 
-    /// The slot that is everybody's: of block 0, where the management queue pairs are.
+    /// The slot that is everybody's: of the first block, where the management queue pairs are.
     pub fn management_socket(&self) -> Option<&Udp> {
         self.pool.slot(0)
     }

@@ -2,7 +2,7 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
-use super::{allow, group};
+use super::{allow, group, inquiry};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
 use crate::process::Process;
@@ -102,13 +102,14 @@ impl Process {
             return false;
         };
         let mut answering: Vec<Arc<Qp>> = Vec::new();
+        let at = port.residence().port();
         let mut worked = self.answer(port, port.take_talkative());
         for _ in 0..BATCHES {
             let count = inbox.receive(socket);
             worked |= count > 0;
             for index in 0..count {
                 if let Some(arrived) = inbox.arrived(index) {
-                    self.sort(&arrived, &mut answering);
+                    self.sort(&arrived, at, &mut answering);
                 }
             }
             port.note_talkative(answering.drain(..).map(|queue_pair| queue_pair.number()));
@@ -127,7 +128,7 @@ impl Process {
         for socket in &ready {
             for index in 0..inbox.receive(socket) {
                 if let Some(arrived) = inbox.arrived(index) {
-                    self.sort(&arrived, &mut Vec::new());
+                    self.sort(&arrived, udp::PORT, &mut Vec::new());
                 }
             }
         }
@@ -137,7 +138,7 @@ impl Process {
     /// Takes datagrams that no socket has brought, as if one had, and answers them: how a test is a network.
     pub fn take_datagrams(&self, arrived: &Arrived<'_>) {
         let mut answering = Vec::new();
-        self.sort(arrived, &mut answering);
+        self.sort(arrived, udp::PORT, &mut answering);
         for queue_pair in answering {
             while queue_pair.answer_by_packets() {}
         }
@@ -162,8 +163,9 @@ impl Process {
         any
     }
 
-    /// Gives each packet to its queue pair, and notes whom it was for: they may have something to answer.
-    pub(super) fn sort(&self, arrived: &Arrived<'_>, answering: &mut Vec<Arc<Qp>>) {
+    /// Gives each packet that came to a UDP port of ours to its queue pair, and notes whom it was for: they may have something
+    /// to answer.
+    pub(super) fn sort(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
         if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
             self.counters.shard().foreign_packets.add(datagrams);
@@ -177,7 +179,7 @@ impl Process {
         }
         let to = Address {
             ip: arrived.destination,
-            port: udp::PORT,
+            port: at,
             scope: 0,
         };
         let plain = route(arrived.source, to, arrived.traffic_class, arrived.hop_limit);
@@ -216,8 +218,7 @@ impl Process {
             );
         }
         let Ok((bytes, _)) = opened else {
-            self.counters.shard().damaged_packets.add(1);
-            return;
+            return self.take_what_is_no_packet(arrived, route, datagram);
         };
         let Ok(packet) = Packet::parse(bytes) else {
             return;
@@ -229,7 +230,24 @@ impl Process {
             destination: arrived.destination,
             port,
         };
+        if route.destination_port != udp::PORT {
+            self.counters.shard().private_port_packets.add(1);
+        }
         self.hand_over(&arrival, answering);
+    }
+
+    /// Damaged, or the question whether we are here.
+    #[cold]
+    fn take_what_is_no_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
+        if route.destination_port != udp::PORT
+            && let Some(answer) = inquiry::answer_to(datagram)
+            && let Some(socket) = self.roce.get().and_then(Port::management_socket)
+        {
+            // Lost if it cannot leave: who asks will ask again.
+            let _ = socket.answer(arrived, &answer);
+            return;
+        }
+        self.counters.shard().damaged_packets.add(1);
     }
 
     fn hand_over(&self, arrival: &Arrival<'_>, answering: &mut Vec<Arc<Qp>>) {

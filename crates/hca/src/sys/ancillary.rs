@@ -38,7 +38,8 @@ impl Ancillary {
         unsafe {
             (*header).cmsg_level = level;
             (*header).cmsg_type = kind;
-            (*header).cmsg_len = length as usize;
+            // Lengths are size_t in glibc and socklen_t in musl.
+            (*header).cmsg_len = length as _;
             libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
         }
         self.used += space as usize;
@@ -48,7 +49,7 @@ impl Ancillary {
     pub(super) fn attach(&mut self, message: &mut libc::msghdr) {
         if self.used > 0 {
             message.msg_control = self.room.0.as_mut_ptr().cast();
-            message.msg_controllen = self.used;
+            message.msg_controllen = self.used as _;
         }
     }
 }

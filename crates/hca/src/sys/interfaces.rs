@@ -119,7 +119,7 @@ fn mtu(name: &CStr) -> Option<u32> {
         *place = *byte as libc::c_char;
     }
     // SAFETY: `request` is a valid ifreq with a name that ends with a zero byte.
-    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &mut request) };
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &mut request) };
     // SAFETY: SIOCGIFMTU fills this field.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     (answer == 0).then(|| u32::try_from(mtu).unwrap_or(0))

@@ -4,6 +4,7 @@ mod ancillary;
 pub mod barrier;
 pub mod clock;
 pub mod copy;
+pub mod dialogue;
 pub mod doorbell;
 pub mod filter;
 pub mod interfaces;

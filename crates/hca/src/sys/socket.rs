@@ -214,13 +214,13 @@ impl Socket {
             let payload = mem::size_of_val(descriptors) as u32;
             message.msg_control = control.0.as_mut_ptr().cast();
             // SAFETY: CMSG_SPACE is plain arithmetic.
-            message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
+            message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as _;
             // SAFETY: `control` is large enough for one header with MAX_DESCRIPTORS descriptors and aligned for it.
             unsafe {
                 let header = libc::CMSG_FIRSTHDR(&message);
                 (*header).cmsg_level = libc::SOL_SOCKET;
                 (*header).cmsg_type = libc::SCM_RIGHTS;
-                (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
+                (*header).cmsg_len = libc::CMSG_LEN(payload) as _;
                 let data = libc::CMSG_DATA(header).cast::<libc::c_int>();
                 for (index, fd) in descriptors.iter().enumerate() {
                     data.add(index).write_unaligned(fd.as_raw_fd());
@@ -245,7 +245,7 @@ impl Socket {
         message.msg_iov = &mut iov;
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = mem::size_of_val(&control.0);
+        message.msg_controllen = mem::size_of_val(&control.0) as _;
         // SAFETY: `message` points to live, writable buffers of the stated lengths.
         let n = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
         if n < 0 {
@@ -260,7 +260,7 @@ impl Socket {
                 if (*header).cmsg_level == libc::SOL_SOCKET
                     && (*header).cmsg_type == libc::SCM_RIGHTS
                 {
-                    let bytes = (*header).cmsg_len - libc::CMSG_LEN(0) as usize;
+                    let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
                     let data = libc::CMSG_DATA(header).cast::<libc::c_int>();
                     for index in 0..bytes / mem::size_of::<libc::c_int>() {
                         let fd = data.add(index).read_unaligned();

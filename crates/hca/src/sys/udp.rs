@@ -233,7 +233,7 @@ impl Udp {
         message.msg_name = (&raw mut name).cast();
         message.msg_namelen = mem::size_of_val(&name) as libc::socklen_t;
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = ROOM;
+        message.msg_controllen = ROOM as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: `message` points to live buffers of the stated lengths; the datagram itself is not wanted.
         if unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) } < 0 {
@@ -317,13 +317,13 @@ impl AsFd for Udp {
 }
 
 /// A socket address as the kernel takes it.
-struct Name {
+pub(super) struct Name {
     storage: libc::sockaddr_storage,
-    length: libc::socklen_t,
+    pub(super) length: libc::socklen_t,
 }
 
 impl Name {
-    fn of(address: Address) -> Name {
+    pub(super) fn of(address: Address) -> Name {
         // SAFETY: an all-zero sockaddr_storage is valid.
         let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
         let length = match address.ip.to_ipv4_mapped() {
@@ -361,7 +361,7 @@ impl Name {
         }
     }
 
-    fn pointer(&self) -> *const libc::sockaddr {
+    pub(super) fn pointer(&self) -> *const libc::sockaddr {
         (&raw const self.storage).cast()
     }
 
@@ -460,7 +460,7 @@ impl Inbox {
     pub fn receive(&mut self, socket: &Udp) -> usize {
         for message in &mut self.messages {
             message.msg_hdr.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as u32;
-            message.msg_hdr.msg_controllen = ROOM;
+            message.msg_hdr.msg_controllen = ROOM as _;
         }
         // SAFETY: every header points to buffers of ours of the stated lengths, which nobody else uses meanwhile.
         let n = unsafe {

@@ -237,6 +237,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         interface: 0,
         source: letter.destination,
         destination: letter.source,
+        queue_pair: 0,
         mad: envelope
             .rejection(INVALID_MTU as u16, &[good], &[])
             .unwrap(),

@@ -1,0 +1,211 @@
+//! Whether one of us is at home at a private port of another host ([`super::residence`]): a question, and its answer.
+//!
+//! | bytes | question | answer |
+//! |---|---|---|
+//! | 0 to 3 | `Vrb?` | `Vrb!` |
+//! | 4 to 7 | 0, by which [`super::steering`] gives it to slot 0, where all who share the port wait | 0 |
+//! | 8 to 15 | random | the same |
+//!
+//! An answer counts that has the question's random bytes: so only who can read what goes to that address can give it, and
+//! those could as well take the packets. It is as long as the question and tells no more than that somebody is there, so there
+//! is nothing to be gained by asking in another's name.
+//!
+//! An answer is believed for a time, so that not every datagram asks. Nobody at home is believed for less: one may come.
+
+use super::residence::Residence;
+use crate::errno::Errno;
+use crate::sys::clock;
+use crate::sys::udp::{Address, Udp};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::Ipv6Addr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+const QUESTION: [u8; 4] = *b"Vrb?";
+const ANSWER: [u8; 4] = *b"Vrb!";
+const RANDOM: usize = 8;
+const LENGTH: usize = RANDOM + 8;
+
+/// Nanoseconds for which it is believed that somebody is at home.
+const AT_HOME: u64 = 10_000_000_000;
+/// The same of nobody.
+const NOBODY: u64 = 1_000_000_000;
+/// How long each of the questions waits for its answer. Whoever is there may have to wait for a processor first.
+const PATIENCE_MS: [u64; 4] = [100, 200, 400, 800];
+
+/// A private port of an address; of a link-local one, at its interface.
+type Home = (Ipv6Addr, u32, Residence);
+
+/// Who was found at home, or not, and until when that is believed.
+#[derive(Debug, Default)]
+pub struct Neighbours {
+    known: Mutex<HashMap<Home, (bool, u64)>>,
+    /// Where somebody was ever found.
+    met: Mutex<HashSet<Home>>,
+}
+
+impl Neighbours {
+    /// Whether one of us is at home there. `socket` makes one that sends from an address of ours, to ask with.
+    pub fn is_at_home(
+        &self,
+        residence: Residence,
+        to: Address,
+        socket: impl FnOnce() -> Result<Udp, Errno>,
+    ) -> bool {
+        let home = (to.ip, to.scope, residence);
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::now();
+        if let Some((answer, until)) = lock().get(&home)
+            && now < *until
+        {
+            return *answer;
+        }
+        // Asked without the lock: others need not wait for it.
+        let port = residence.port();
+        let answer = socket().is_ok_and(|socket| ask(&socket, Address { port, ..to }));
+        let believed = if answer { AT_HOME } else { NOBODY };
+        let now = clock::now();
+        if answer {
+            let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+            met.insert(home);
+        }
+        let mut known = lock();
+        known.retain(|_, (_, until)| now < *until);
+        known.insert(home, (answer, now + believed));
+        answer
+    }
+
+    /// Whether one of us was ever found at home there: who is gone from there is missed there, and nowhere else.
+    pub fn was_at_home(&self, residence: Residence, to: Address) -> bool {
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.contains(&(to.ip, to.scope, residence))
+    }
+}
+
+/// Asks there.
+fn ask(socket: &Udp, to: Address) -> bool {
+    let random = RandomState::new().build_hasher().finish().to_ne_bytes();
+    let (question, wanted) = (letter(QUESTION, random), letter(ANSWER, random));
+    for patience in PATIENCE_MS.map(Duration::from_millis) {
+        // What does not leave now may the next time.
+        if socket.send(&to, &question, LENGTH, 0) == Err(Errno(libc::ECONNREFUSED)) {
+            return false;
+        }
+        let end = clock::now() + patience.as_nanos() as u64;
+        while let Some(rest) = end.checked_sub(clock::now()) {
+            let mut buffer = [0; LENGTH + 1];
+            match socket.hear(&mut buffer, Duration::from_nanos(rest)) {
+                Ok(length) if buffer.get(..length) == Some(&wanted) => return true,
+                // The host is there, and nobody has the port.
+                Err(Errno(libc::ECONNREFUSED)) => return false,
+                _ => (),
+            }
+        }
+    }
+    false
+}
+
+fn letter(kind: [u8; 4], random: [u8; 8]) -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    bytes[..kind.len()].copy_from_slice(&kind);
+    bytes[RANDOM..].copy_from_slice(&random);
+    bytes
+}
+
+/// The answer to a datagram, if it is the question.
+pub fn answer_to(datagram: &[u8]) -> Option<[u8; LENGTH]> {
+    let random = *datagram.last_chunk()?;
+    (datagram == letter(QUESTION, random)).then(|| letter(ANSWER, random))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::udp::{Inbox, Sharing};
+    use std::cell::Cell;
+    use std::net::Ipv4Addr;
+
+    fn here(port: u16) -> Address {
+        let ip = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+        Address { ip, port, scope: 0 }
+    }
+
+    fn asker() -> Udp {
+        let socket = Udp::sender(here(0)).unwrap();
+        socket.keep_failures().unwrap();
+        socket
+    }
+
+    /// Answers the first question that comes to a socket by what is made of it, from the address that it came to.
+    fn answer_once(socket: &Udp, make: impl Fn(&[u8]) -> Vec<u8>) {
+        let mut inbox = Inbox::default();
+        while inbox.receive(socket) == 0 {
+            std::thread::yield_now();
+        }
+        let arrived = inbox.arrived(0).unwrap();
+        let datagram = &arrived.bytes[..arrived.segment.min(arrived.bytes.len())];
+        socket.answer(&arrived, &make(datagram)).unwrap();
+    }
+
+    #[test]
+    fn who_is_there_answers_and_who_is_not_is_refused() {
+        let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
+        let port = receiver.port().unwrap();
+        let answering = std::thread::scope(|scope| {
+            scope.spawn(|| answer_once(&receiver, |question| answer_to(question).unwrap().into()));
+            ask(&asker(), here(port))
+        });
+        assert!(answering);
+        drop(receiver);
+        assert!(!ask(&asker(), here(port)));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_repeat_the_question_is_none() {
+        let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
+        let port = receiver.port().unwrap();
+        let believed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                answer_once(&receiver, |question| {
+                    let mut answer = answer_to(question).unwrap();
+                    answer[RANDOM] ^= 1;
+                    answer.into()
+                });
+                // The question comes again, and nobody has the port any more.
+                drop(receiver);
+            });
+            ask(&asker(), here(port))
+        });
+        assert!(!believed);
+    }
+
+    #[test]
+    fn what_is_no_question_has_no_answer() {
+        let question = letter(QUESTION, [7; 8]);
+        assert_eq!(answer_to(&question), Some(letter(ANSWER, [7; 8])));
+        for other in [
+            &question[1..],
+            &[&question[..], &[0]].concat(),
+            b"",
+            &letter(ANSWER, [7; 8]),
+        ] {
+            assert_eq!(answer_to(other), None);
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_not_asked_again() {
+        let residence = Residence::all().nth(1).unwrap();
+        let neighbours = Neighbours::default();
+        let asked = Cell::new(0);
+        let is_at_home = || {
+            neighbours.is_at_home(residence, here(0), || {
+                asked.set(asked.get() + 1);
+                Err(Errno(libc::EADDRNOTAVAIL))
+            })
+        };
+        assert!(!is_at_home() && !is_at_home());
+        assert_eq!(asked.get(), 1);
+    }
+}

@@ -1,0 +1,83 @@
+//! A UDP socket that asks and waits for the answer, and one that answers from the address that was asked: udp(7), ip(7),
+//! ipv6(7).
+
+use super::ancillary::Ancillary;
+use super::udp::{Arrived, Name, Udp};
+use crate::errno::{Errno, Result};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+impl Udp {
+    /// Waits for a datagram, or for the network's word that one did not arrive, no longer than `patience`; then one of
+    /// either is taken: its length is the answer, or the error.
+    ///
+    /// # Errors
+    /// EAGAIN when nothing came; ECONNREFUSED when nobody has the port that was asked ([`Udp::keep_failures`]), and the
+    /// network's others.
+    pub fn hear(&self, buffer: &mut [u8], patience: Duration) -> Result<usize> {
+        let mut wanted = libc::pollfd {
+            fd: self.as_fd().as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let milliseconds = patience.as_nanos().div_ceil(1_000_000);
+        // SAFETY: `wanted` is one valid pollfd.
+        unsafe { libc::poll(&mut wanted, 1, milliseconds.try_into().unwrap_or(i32::MAX)) };
+        // SAFETY: `buffer` is writable for its length.
+        let n = unsafe {
+            libc::recv(
+                self.as_fd().as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(n).map_err(|_| Errno::last())
+    }
+
+    /// Sends to whom something came from, from the address and the interface that it came to.
+    ///
+    /// # Errors
+    /// The system's, when it cannot leave.
+    pub fn answer(&self, arrived: &Arrived<'_>, bytes: &[u8]) -> Result<()> {
+        let name = Name::of(arrived.source);
+        let mut vector = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: an all-zero msghdr is valid.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = name.pointer().cast_mut().cast();
+        message.msg_namelen = name.length;
+        message.msg_iov = &mut vector;
+        message.msg_iovlen = 1;
+        let mut ancillary = Ancillary::new();
+        match arrived.destination.to_ipv4_mapped() {
+            Some(ip) => {
+                let from = libc::in_pktinfo {
+                    ipi_ifindex: arrived.interface as libc::c_int,
+                    ipi_spec_dst: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(ip.octets()),
+                    },
+                    ipi_addr: libc::in_addr { s_addr: 0 },
+                };
+                ancillary.add(libc::IPPROTO_IP, libc::IP_PKTINFO, from);
+            }
+            None => {
+                let from = libc::in6_pktinfo {
+                    ipi6_addr: libc::in6_addr {
+                        s6_addr: arrived.destination.octets(),
+                    },
+                    ipi6_ifindex: arrived.interface,
+                };
+                ancillary.add(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, from);
+            }
+        }
+        ancillary.attach(&mut message);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` points to live buffers of the stated lengths.
+        let n = unsafe { libc::sendmsg(self.as_fd().as_raw_fd(), &message, flags) };
+        if n < 0 { Err(Errno::last()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,147 @@
+"""Where UDP port 4791 is somebody else's: a private port stands in for it, where adapters like this one find each other."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Callable, Optional, Sequence
+
+from harness.build_tree import DEVICE, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.process import Process, wait_for_any
+
+from .connections import PROGRAMS, converse
+from .hosts import Host, Hosts, PORT, ROCE, WIRE_PYTHON
+
+SECONDS = 60
+# Indices of the GID table.
+IPV4, IPV6 = 1, 2
+PRIVATE = (24791, 24792, 24793)
+# Takes ports and shares them with nobody, as the kernel's RoCE and other users' programs do.
+HOLDER = """
+import socket, sys, time
+held = []
+for port in map(int, sys.argv[1:]):
+    one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    one.bind(("::", port))
+    held.append(one)
+time.sleep(3600)
+"""
+
+# Of connections that somebody makes from there; the other way round nobody would be found.
+CONNECTED = {name: PROGRAMS[name] for name in ("rping -V", "rstream")}
+
+
+def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
+    """Who has the port, and on which of the hosts."""
+    row = "port 4791 is somebody else's"
+    programs = [("ibv_rc_pingpong", ["-c"], IPV4), ("ibv_rc_pingpong", ["-c"], IPV6), ("ibv_uc_pingpong", ["-c"], IPV4),
+                ("ibv_ud_pingpong", ["-c"], IPV4), ("ibv_xsrq_pingpong", [], IPV4)]
+    found = [Case(f"{row}: {program}", "IPv4" if gid == IPV4 else "IPv6",
+                  on_hosts(partial(exchanged, [program, *options], gid, (0,)))) for program, options, gid in programs]
+    for column, held in (("at the client", (1,)), ("at both", (0, 1))):
+        found.append(Case(f"{row}: ibv_rc_pingpong", column,
+                          on_hosts(partial(exchanged, ["ibv_rc_pingpong", "-c"], IPV4, held))))
+    for name, (server, client) in CONNECTED.items():
+        found.append(Case(f"{row}: {name}", "at the client", on_hosts(partial(connected, server, client))))
+    return [*found,
+            Case(f"{row}, and the first of the private ones", "", on_hosts(second_choice)),
+            Case(f"{row}, and all the private ones", "", on_hosts(no_choice)),
+            Case("two runtime directories of one host", "", on_hosts(two_directories))]
+
+
+def hold(hosts: Hosts, host: Host, *ports: int) -> Process:
+    """Somebody on a host who has ports."""
+    holding = hosts.start(host, "holder", host.inside([WIRE_PYTHON, "-c", HOLDER, *map(str, ports)]))
+    deadline = time.monotonic() + SECONDS
+    while holding.running and not all(map(host.has_datagram_port, ports)) and time.monotonic() < deadline:
+        wait_for_any([holding], time.monotonic() + 0.005)
+    return holding
+
+
+def serve(hosts: Hosts, host: Host, command: Sequence[object], port: int = PORT, runtime: Optional[str] = None) -> Process:
+    """A server on a host that listens, with its statistics at its end."""
+    inside = host.on_adapter(*command, "-p", port, options=["--stats"])
+    serving = hosts.place.start("server", inside, VERBENA_RUNTIME_DIR=runtime or str(host.runtime))
+    deadline = time.monotonic() + SECONDS
+    while serving.running and not host.listens(port) and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    return serving
+
+
+def lacks(words: Sequence[str], text: str) -> Optional[Outcome]:
+    """What it does not say."""
+    missing = [word for word in words if word not in text]
+    return failed(f"does not say: {', '.join(missing)}", text) if missing else None
+
+
+def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Hosts) -> Outcome:
+    """Both sides return 0; `verbena info` and `--stats` of a side whose port is taken name the private one."""
+    first, second = hosts.members
+    for number in held:
+        hold(hosts, hosts.members[number], ROCE)
+    command = [*command, "-d", DEVICE, "-g", gid]
+    deadline = time.monotonic() + SECONDS
+    serving = serve(hosts, first, command)
+    told = hosts.run(first, "info", first.inside([str(VERBENA), "info"]), SECONDS).output
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, first.address, options=["--stats"]))
+    ended = [process.finish(deadline) for process in (asking, serving)]
+    if wrong := [one for one in ended if not one.succeeded]:
+        return failed(wrong[0].describe(), "\n".join(one.evidence() for one in ended))
+    said = [f"port {ROCE} cannot be used", f"private port {PRIVATE[0]}", "private_port_packets"]
+    for number, one in ((1, ended[0]), (0, ended[1])):
+        if number in held and (wrong := lacks(said, one.output)):
+            return wrong
+        if number not in held and "private" in one.output:
+            return failed("speaks of a private port without need", one.evidence())
+    where = f"at private UDP port {PRIVATE[0]}" if 0 in held else f"at UDP port {ROCE}"
+    return lacks([where], told) or passed()
+
+
+def connected(server: Sequence[str], client: Sequence[str], hosts: Hosts) -> Outcome:
+    """Server and client return 0."""
+    first, second = hosts.members
+    hold(hosts, second, ROCE)
+    done = converse(hosts, *([word.format(first.address) for word in command] for command in (server, client)))
+    return lacks([f"private port {PRIVATE[0]}"], done.client.output if done.client else "") or done.outcome()
+
+
+def second_choice(hosts: Hosts) -> Outcome:
+    """The next private port is taken, and found."""
+    first, second = hosts.members
+    hold(hosts, first, ROCE, PRIVATE[0])
+    command = ["ibv_rc_pingpong", "-c", "-d", DEVICE, "-g", IPV4]
+    deadline = time.monotonic() + SECONDS
+    serving = serve(hosts, first, command)
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, first.address))
+    ended = [process.finish(deadline) for process in (asking, serving)]
+    if wrong := [one for one in ended if not one.succeeded]:
+        return failed(wrong[0].describe(), "\n".join(one.evidence() for one in ended))
+    return lacks([f"private port {PRIVATE[1]}"], ended[1].output) or passed()
+
+
+def no_choice(hosts: Hosts) -> Outcome:
+    """It is said that only this host can be reached."""
+    first = hosts.members[0]
+    hold(hosts, first, ROCE, *PRIVATE)
+    ended = hosts.run(first, "devinfo", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-p", PORT,
+                                                         first.address), SECONDS)
+    return lacks([f"port {ROCE} cannot be used", "only this host can be reached"], ended.output) or passed()
+
+
+def two_directories(hosts: Hosts) -> Outcome:
+    """Those of the second find the port taken, and are reached all the same, beside those of the first."""
+    first, second = hosts.members
+    other = hosts.place.runtime / "other"
+    other.mkdir(mode=0o700)
+    command = ["ibv_rc_pingpong", "-c", "-d", DEVICE, "-g", IPV4]
+    deadline = time.monotonic() + SECONDS
+    serving = [serve(hosts, first, command), serve(hosts, first, command, PORT + 1, str(other))]
+    asking = [hosts.start(second, "client", second.on_adapter(*command, "-p", port, first.address))
+              for port in (PORT, PORT + 1)]
+    ended = [process.finish(deadline) for process in [*asking, *serving]]
+    if wrong := [one for one in ended if not one.succeeded]:
+        return failed(wrong[0].describe(), "\n".join(one.evidence() for one in ended))
+    return lacks(["another VERBENA_RUNTIME_DIR", f"private port {PRIVATE[0]}"], ended[3].output) or passed()
