@@ -42,7 +42,7 @@ struct asked {
 	uint8_t level;
 };
 
-/* What comes of a flush of memory that a connected process of its own registered with `access`. */
+/* What comes of ibv_wr_flush(qp, ...) of memory that a connected process of its own registered with `access`. */
 static enum ibv_wc_status flushed(int access, struct asked asked)
 {
 	struct endpoint asking = flusher(), asked_one = flusher();

@@ -23,6 +23,24 @@ struct host {
 	struct ibv_mr *mr;
 };
 
+/* A shared receive queue of the host's domain, and its number. */
+static struct ibv_srq *shared_queue(const struct host *host, uint32_t *number)
+{
+	struct ibv_srq_init_attr_ex queue = {
+		.attr = { .max_wr = 2 * MESSAGES, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = IBV_SRQT_XRC,
+		.xrcd = host->domain,
+		.cq = host->endpoint.cq,
+		.pd = host->endpoint.pd,
+	};
+	struct ibv_srq *srq = ibv_create_srq_ex(host->endpoint.context, &queue);
+	CHECK_POINTER(srq);
+	CHECK_CALL(ibv_get_srq_num(srq, number));
+	return srq;
+}
+
 static struct host host_open(void)
 {
 	struct host host = { .endpoint = endpoint_open(endpoint_defaults()) };
@@ -33,18 +51,7 @@ static struct host host_open(void)
 	};
 	host.domain = ibv_open_xrcd(host.endpoint.context, &private);
 	CHECK_POINTER(host.domain);
-	struct ibv_srq_init_attr_ex queue = {
-		.attr = { .max_wr = 2 * MESSAGES, .max_sge = 1 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
-			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = IBV_SRQT_XRC,
-		.xrcd = host.domain,
-		.cq = host.endpoint.cq,
-		.pd = host.endpoint.pd,
-	};
-	host.srq = ibv_create_srq_ex(host.endpoint.context, &queue);
-	CHECK_POINTER(host.srq);
-	CHECK_CALL(ibv_get_srq_num(host.srq, &host.srq_number));
+	host.srq = shared_queue(&host, &host.srq_number);
 	host.endpoint.settings.srq = host.srq;
 	struct ibv_qp_init_attr_ex target = {
 		.qp_type = IBV_QPT_XRC_RECV,
@@ -121,7 +128,8 @@ static struct initiator initiator_open(void)
 	struct initiator initiator = { .endpoint = endpoint_open(endpoint_defaults()) };
 	struct ibv_qp_init_attr_ex attributes = {
 		.qp_type = IBV_QPT_XRC_SEND,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
 		.pd = initiator.endpoint.pd,
 		.send_cq = initiator.endpoint.cq,
 		.sq_sig_all = 1,
@@ -200,6 +208,45 @@ static void acknowledged_messages_arrive_after_rnr_and_reset(void)
 	host_close(&host);
 }
 
+/* Two shared receive queues of one host, named in turn by the requests of one batch: ibv_wr_set_xrc_srqn. */
+static void each_request_of_a_batch_names_its_queue(void)
+{
+	struct host host = host_open();
+	struct initiator initiator = initiator_open();
+	uint32_t numbers[2] = { host.srq_number, 0 };
+	struct ibv_srq *second = shared_queue(&host, &numbers[1]);
+	connect_xrc(host.qp, initiator.qp->qp_num, host.endpoint.lid, 100, 0, false, 0);
+	connect_xrc(initiator.qp, host.qp->qp_num, host.endpoint.lid, 0, 100, true, 0);
+	for (uint64_t number = 0; number < MESSAGES; number++) {
+		struct ibv_sge sge = { (uintptr_t)host.memory + number * PAGE, LENGTH, host.mr->lkey };
+		struct ibv_recv_wr receive = { .wr_id = number, .sg_list = &sge, .num_sge = 1 }, *bad;
+		CHECK_CALL(ibv_post_srq_recv(number % 2 ? second : host.srq, &receive, &bad));
+	}
+	struct ibv_qp_ex *requests = ibv_qp_to_qp_ex(initiator.qp);
+	CHECK_POINTER(requests);
+	ibv_wr_start(requests);
+	for (uint64_t number = 0; number < MESSAGES; number++) {
+		pattern_fill(initiator.memory + number * PAGE, LENGTH, SEED + number);
+		requests->wr_id = number;
+		requests->wr_flags = 0;
+		ibv_wr_send(requests);
+		ibv_wr_set_xrc_srqn(requests, numbers[number % 2]);
+		ibv_wr_set_sge(requests, initiator.mr->lkey, (uintptr_t)initiator.memory + number * PAGE, LENGTH);
+	}
+	CHECK_CALL(ibv_wr_complete(requests));
+	for (uint64_t number = 0; number < MESSAGES; number++)
+		CHECK_EQUAL(status_of(&initiator.endpoint), IBV_WC_SUCCESS);
+	for (uint64_t number = 0; number < MESSAGES; number++) {
+		struct ibv_wc wc = completion(&host.endpoint);
+		CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQUAL(wc.wr_id, number);
+		pattern_check(host.memory + number * PAGE, LENGTH, SEED + number);
+	}
+	initiator_close(&initiator);
+	CHECK_CALL(ibv_destroy_srq(second));
+	host_close(&host);
+}
+
 /* What a host tells. */
 struct offer {
 	uint32_t qp_number, srq_number;
@@ -264,6 +311,7 @@ static void private_domains_are_different(void)
 const struct test tests[] = {
 	{ "acknowledged_messages_arrive_after_rnr_and_reset",
 	  acknowledged_messages_arrive_after_rnr_and_reset },
+	{ "each_request_of_a_batch_names_its_queue", each_request_of_a_batch_names_its_queue },
 	{ "private_domains_are_different", private_domains_are_different },
 	{ 0 },
 };

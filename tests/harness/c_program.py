@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent.parent
 COMMON = HERE / "common"
 # What a test program returns when it cannot be tried on this machine.
 EXIT_SKIPPED = 77
+COMPILER = os.environ.get("VERBENA_TEST_CC", "cc")
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-pthread", f"-I{COMMON}"]
 
 
@@ -26,9 +27,9 @@ class DoesNotCompile(Exception):
 
 
 def compile_program(source: Path, libraries: Sequence[str] = ("-libverbs",),
-                    compiler: str = "cc", more: Sequence[Path] = ()) -> Path:
+                    compiler: str = COMPILER, more: Sequence[Path] = ()) -> Path:
     """The executable for a source file and `more` of them, made again if any of them is newer. With
-    VERBENA_TEST_CFLAGS (sanitizers, say) it goes elsewhere."""
+    VERBENA_TEST_CFLAGS (sanitizers, say) it goes elsewhere. VERBENA_TEST_CC is another compiler (of another C library, say)."""
     flags = os.environ.get("VERBENA_TEST_CFLAGS", "").split()
     folder = build_tree.LOGS / "programs" / ("-".join(flag.strip("-") for flag in flags) or "plain")
     folder.mkdir(parents=True, exist_ok=True)

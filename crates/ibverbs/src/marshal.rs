@@ -108,46 +108,6 @@ impl From<&KernelAhAttr> for ibv_ah_attr {
     }
 }
 
-impl From<&KernelQpAttr> for ibv_qp_attr {
-    fn from(kernel: &KernelQpAttr) -> Self {
-        ibv_qp_attr {
-            qp_state: kernel.qp_state,
-            cur_qp_state: kernel.cur_qp_state,
-            path_mtu: kernel.path_mtu,
-            path_mig_state: kernel.path_mig_state,
-            qkey: kernel.qkey,
-            rq_psn: kernel.rq_psn,
-            sq_psn: kernel.sq_psn,
-            dest_qp_num: kernel.dest_qp_num,
-            qp_access_flags: kernel.qp_access_flags,
-            cap: ibv_qp_cap {
-                max_send_wr: kernel.max_send_wr,
-                max_recv_wr: kernel.max_recv_wr,
-                max_send_sge: kernel.max_send_sge,
-                max_recv_sge: kernel.max_recv_sge,
-                max_inline_data: kernel.max_inline_data,
-            },
-            ah_attr: (&kernel.ah_attr).into(),
-            alt_ah_attr: (&kernel.alt_ah_attr).into(),
-            pkey_index: kernel.pkey_index,
-            alt_pkey_index: kernel.alt_pkey_index,
-            en_sqd_async_notify: kernel.en_sqd_async_notify,
-            sq_draining: kernel.sq_draining,
-            max_rd_atomic: kernel.max_rd_atomic,
-            max_dest_rd_atomic: kernel.max_dest_rd_atomic,
-            min_rnr_timer: kernel.min_rnr_timer,
-            port_num: kernel.port_num,
-            timeout: kernel.timeout,
-            retry_cnt: kernel.retry_cnt,
-            rnr_retry: kernel.rnr_retry,
-            alt_port_num: kernel.alt_port_num,
-            alt_timeout: kernel.alt_timeout,
-            // The kernel's structure has none.
-            rate_limit: 0,
-        }
-    }
-}
-
 impl From<&KernelPathRec> for ibv_sa_path_rec {
     fn from(kernel: &KernelPathRec) -> Self {
         ibv_sa_path_rec {
@@ -200,6 +160,52 @@ impl From<&ibv_sa_path_rec> for KernelPathRec {
     }
 }
 
+/// Fills the first structure from the second, but for the state that is wanted, which callers set before, and the rate limit,
+/// which the kernel's structure lacks: so does rdma-core.
+///
+/// # Safety
+/// Both pointers are valid for their types.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(
+    target: *mut ibv_qp_attr,
+    source: *const KernelQpAttr,
+) {
+    // SAFETY: both are valid by the caller's promise; no reference to the target is made, which may not have been initialised.
+    unsafe {
+        let kernel = &*source;
+        (*target).cur_qp_state = kernel.cur_qp_state;
+        (*target).path_mtu = kernel.path_mtu;
+        (*target).path_mig_state = kernel.path_mig_state;
+        (*target).qkey = kernel.qkey;
+        (*target).rq_psn = kernel.rq_psn;
+        (*target).sq_psn = kernel.sq_psn;
+        (*target).dest_qp_num = kernel.dest_qp_num;
+        (*target).qp_access_flags = kernel.qp_access_flags;
+        (*target).cap = ibv_qp_cap {
+            max_send_wr: kernel.max_send_wr,
+            max_recv_wr: kernel.max_recv_wr,
+            max_send_sge: kernel.max_send_sge,
+            max_recv_sge: kernel.max_recv_sge,
+            max_inline_data: kernel.max_inline_data,
+        };
+        (*target).ah_attr = (&kernel.ah_attr).into();
+        (*target).alt_ah_attr = (&kernel.alt_ah_attr).into();
+        (*target).pkey_index = kernel.pkey_index;
+        (*target).alt_pkey_index = kernel.alt_pkey_index;
+        (*target).en_sqd_async_notify = kernel.en_sqd_async_notify;
+        (*target).sq_draining = kernel.sq_draining;
+        (*target).max_rd_atomic = kernel.max_rd_atomic;
+        (*target).max_dest_rd_atomic = kernel.max_dest_rd_atomic;
+        (*target).min_rnr_timer = kernel.min_rnr_timer;
+        (*target).port_num = kernel.port_num;
+        (*target).timeout = kernel.timeout;
+        (*target).retry_cnt = kernel.retry_cnt;
+        (*target).rnr_retry = kernel.rnr_retry;
+        (*target).alt_port_num = kernel.alt_port_num;
+        (*target).alt_timeout = kernel.alt_timeout;
+    }
+}
+
 macro_rules! copies {
     ($($name:ident: $source:ty => $target:ty;)*) => {$(
         /// Fills the first structure from the second.
@@ -217,7 +223,6 @@ macro_rules! copies {
 
 copies! {
     ibv_copy_ah_attr_from_kern: KernelAhAttr => ibv_ah_attr;
-    ibv_copy_qp_attr_from_kern: KernelQpAttr => ibv_qp_attr;
     ibv_copy_path_rec_from_kern: KernelPathRec => ibv_sa_path_rec;
     ibv_copy_path_rec_to_kern: ibv_sa_path_rec => KernelPathRec;
 }

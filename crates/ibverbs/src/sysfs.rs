@@ -144,7 +144,8 @@ pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// Reads `directory`/`file` into `buffer` without its last newline. Returns the length, or -1.
+/// Reads `directory`/`file` into `buffer` without its last newline. Returns the length, or -1; that too where the
+/// buffer is too small, as rdma-core does.
 ///
 /// # Safety
 /// Both names are C strings; `buffer` has `size` bytes.
@@ -172,26 +173,27 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
                 Err(_) => return -1,
             },
         };
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        fill(buffer, size, text)
+        fill(buffer, size, text.as_bytes())
     }
 }
 
-/// Copies as much of `text` as fits with a final zero; returns the length copied.
+/// Copies what a read of `size` bytes gives, with a zero in place of the newline it ends with, or behind it. Returns the
+/// length without either, or -1 where there is no room for the zero.
 ///
 /// # Safety
 /// `buffer` has `size` bytes.
-unsafe fn fill(buffer: *mut c_char, size: usize, text: &str) -> c_int {
-    if buffer.is_null() || size == 0 {
+unsafe fn fill(buffer: *mut c_char, size: usize, text: &[u8]) -> c_int {
+    let read = &text[..text.len().min(size)];
+    let kept = read.strip_suffix(b"\n").unwrap_or(read);
+    if buffer.is_null() || kept.len() >= size {
         return -1;
     }
-    let length = text.len().min(size - 1);
-    // SAFETY: `length` and one more byte fit; the text is elsewhere.
+    // SAFETY: `kept` and one more byte fit; the text is elsewhere.
     unsafe {
-        buffer.copy_from_nonoverlapping(text.as_ptr().cast(), length);
-        buffer.add(length).write(0);
+        buffer.copy_from_nonoverlapping(kept.as_ptr().cast(), kept.len());
+        buffer.add(kept.len()).write(0);
     }
-    length as c_int
+    kept.len() as c_int
 }
 
 /// The names in the directory at `path` (relative to `/sys`), each with a final zero, for the path
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_without_its_newline_and_cut_to_the_buffer() {
+    fn a_file_is_read_without_its_newline_or_not_at_all() {
         let read = |file: &CStr, size| {
             let mut buffer = [1u8; 16];
             let directory = c"/sys/class/infiniband/verbena0";
@@ -304,8 +306,10 @@ mod tests {
         };
         let (length, buffer) = read(c"node_type", 16);
         assert_eq!((length, &buffer[..6]), (5, b"1: CA\0".as_slice()));
-        let (length, buffer) = read(c"node_type", 4);
-        assert_eq!((length, &buffer[..5]), (3, b"1: \0\x01".as_slice()));
+        let (length, buffer) = read(c"node_type", 6);
+        assert_eq!((length, &buffer[..7]), (5, b"1: CA\0\x01".as_slice()));
+        assert_eq!(read(c"node_type", 5), (-1, [1; 16]));
+        assert_eq!(read(c"node_type", 0), (-1, [1; 16]));
         assert_eq!(read(c"nothing", 16).0, -1);
         assert_eq!(read(c"ports", 16).0, -1);
     }

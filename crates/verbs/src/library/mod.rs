@@ -154,8 +154,12 @@ fn symbol(
     name: &CStr,
     node: &CStr,
 ) -> std::result::Result<NonNull<c_void>, String> {
+    #[cfg(not(target_env = "musl"))]
     // SAFETY: the handle is open, both names are C strings.
     let address = unsafe { libc::dlvsym(handle.as_ptr(), name.as_ptr(), node.as_ptr()) };
+    #[cfg(target_env = "musl")] // Its linker knows no versions.
+    // SAFETY: as above.
+    let address = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
     NonNull::new(address)
         .ok_or_else(|| format!("no {}@{}", name.to_string_lossy(), node.to_string_lossy()))
 }
