@@ -10,6 +10,8 @@ from typing import Iterable
 
 # PEP 600: what a wheel of a manylinux platform may ask for beside what it brings; the part of the list that C programs use.
 ALLOWED = re.compile(r"(libc|libm|libdl|libpthread|librt)\.so\.\d+|libgcc_s\.so\.1|ld-linux[-\w]*\.so\.\d+")
+# musl's one library, by the names that the linker of musl knows; PEP 656 asks for nothing else beside it.
+MUSL = re.compile(r"libc(\.musl-\w+)?\.so(\.1)?")
 # e_machine of the ELF header, as Python names platforms.
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
@@ -44,11 +46,19 @@ def glibc(file: Path) -> Version:
     return max((tuple(map(int, version.split("."))) for version in found), default=(2, 5))
 
 
+def is_musl(file: Path) -> bool:
+    """Whether it is for musl, and asks for nothing else."""
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic", file))
+    return bool(needed) and all(map(MUSL.fullmatch, needed))
+
+
 def platform(files: Iterable[Path]) -> str:
-    """The tag of PEP 600 for all of these files."""
+    """The tag of PEP 600, or of PEP 656, for all of these files."""
     files = list(files)
     machines = {machine(file) for file in files}
     if len(machines) != 1:
         raise NotPortable(f"the files are for different machines: {', '.join(sorted(machines))}")
+    if all(map(is_musl, files)):
+        return f"musllinux_1_2_{machines.pop()}"
     major, minor = max(glibc(file) for file in files)[:2]
     return f"manylinux_{major}_{minor}_{machines.pop()}"

@@ -149,16 +149,18 @@ def pytest(call: str, place: Place) -> Outcome:
     return passed()
 
 
-def guide(place: Place) -> Outcome:
-    """Every command of the chapter, in an empty directory with the wheel in it, in the environment that the wheel is in."""
+def guide(name: str, place: Place) -> Outcome:
+    """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is in."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)
     directory = place.directory / "reader"
     directory.mkdir()
-    (directory / installation().wheel.name).symlink_to(installation().wheel)
+    for wheels in (directory, directory / "target/wheels"):
+        wheels.mkdir(parents=True, exist_ok=True)
+        (wheels / installation().wheel.name).symlink_to(installation().wheel)
     steps = 0
-    for one in chapter(ROOT / "docs/python.md"):
+    for one in chapter(ROOT / name):
         if isinstance(one, File):
             (directory / one.name).write_text(one.text)
             continue
@@ -171,4 +173,4 @@ def guide(place: Place) -> Outcome:
             return failed(f"`{one.command}`: {ended.describe()}", ended.evidence())
         if line := missing(one, ended.output):
             return failed(f"`{one.command}` does not say {line!r}", ended.evidence())
-    return passed(f"{steps} commands") if steps >= 6 else failed(f"only {steps} commands were found in the chapter")
+    return passed(f"{steps} commands") if steps >= 5 else failed(f"only {steps} commands were found in the chapter")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Callable
 
@@ -19,6 +20,8 @@ TITLE = "the wheel in a bare virtual environment"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("strip", "binutils")]
 
 SECONDS = 60
+# What is followed step by step; the first page with its evaluation by night.
+CHAPTERS = ("docs/python.md", "docs/testing-rdma-code.md", *(("README.md", ) if "WHEEL_WHOLE" in os.environ else ()))
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
 
 
@@ -32,7 +35,7 @@ def cases() -> list[Case]:
         "import verbena": python_package.environments,
         "verbena.load": python_package.results,
         **{call: partial(python_package.pytest, call) for call in python_package.CALLS},
-        "docs/python.md": python_package.guide,
+        **{name: partial(python_package.guide, name) for name in CHAPTERS},
     }
     return [Case(name, "wheel", partial(installed, case)) for name, case in found.items()]
 
