@@ -61,7 +61,7 @@ install: build
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
 		$(DESTDIR)$(PREFIX)/share/doc/verbena/
 
-# For every machine with glibc 2.28 or younger; what is built for this one alone: packaging/wheel/build.
+# For every machine with glibc 2.17 or younger; what is built for this one alone: packaging/wheel/build.
 wheel:
 	@setup/machine build
 	packaging/wheel/portable

@@ -26,6 +26,7 @@ for name in librfio libshift; do
 		-Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
 		-Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed \
 		-Wl,-z,relro -Wl,-z,now \
+		${LDFLAGS:-} \
 		-lgcc_s -lpthread -ldl -lm -lc
 	mv -f "$scratch" "$result"
 	ln -sfn "$name.so.2" "$profile/lib/$name.so"

@@ -40,6 +40,13 @@ def anchors(path: Path) -> set[str]:
     return found
 
 
+def sections(path: Path) -> Iterator[tuple[str, str]]:
+    """Its headings of the second level, and what stands below them; before the first the heading is empty."""
+    heading, *rest = re.split(r"^## (.*)$", path.read_text(), flags=re.MULTILINE)
+    yield "", heading
+    yield from zip(rest[::2], rest[1::2])
+
+
 def commands(path: Path) -> Iterator[list[str]]:
     """The words of each command that a console or shell block shows, and of what stands as code in a sentence."""
     outside = re.sub(r"^\s*```.*?^\s*```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -51,7 +58,7 @@ def commands(path: Path) -> Iterator[list[str]]:
         if fence := FENCE.match(line):
             kind = None if kind is not None else fence[1]
             continue
-        if kind == "console" and PROMPT.match(line):
+        if kind in ("console", "text") and PROMPT.match(line):
             line = PROMPT.sub("", line)
         elif kind not in ("sh", "bash", "yaml", "ini"):
             continue

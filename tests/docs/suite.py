@@ -9,10 +9,14 @@ import tomllib
 from functools import cache, partial
 from pathlib import Path
 
+from guide import suite as guide
 from harness.build_tree import ROOT, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
+
+from roce import guide as two_hosts
+from wheel import suite as wheel
 
 from . import markdown
 
@@ -36,6 +40,7 @@ def cases() -> list[Case]:
               for path in DOCUMENTS for what, look in (("links", links), ("options", options))),
             Case("variables", "", variables),
             Case("chapters", "", chapters),
+            Case("commands", "", followed),
             Case("verbs calls", "the page is what would be written", verbs_page),
             Case("verbs calls", "none of the header is missing", verbs_of_header),
             Case("bill of materials", "", bill_of_materials),
@@ -130,6 +135,21 @@ def chapters(_place: Place) -> Outcome:
         if path.name != "README.md" and f"](docs/{path.name})" not in (SITE / "SUMMARY.md").read_text():
             wrong.append(f"packaging/site/SUMMARY.md lacks {path.name}")
     return failed("; ".join(wrong)) if wrong else passed()
+
+
+def followed(_place: Place) -> Outcome:
+    """What stands in a block of `console` is run by a test as it stands; what is only shown is `text`."""
+    chapters_of_tests = {f"docs/{name}.md" for name in guide.LEAST} | set(wheel.CHAPTERS) | {"README.md"}
+    wrong, seen = [], 0
+    for path in DOCUMENTS:
+        name = str(path.relative_to(ROOT))
+        for heading, text in markdown.sections(path):
+            blocks = text.count("```console")
+            seen += blocks
+            is_followed = name in chapters_of_tests or (path == two_hosts.CHAPTER and heading in two_hosts.LEAST)
+            if blocks and not is_followed:
+                wrong.append(f"{name}, {heading!r}: {blocks} blocks of console that no test follows")
+    return failed("; ".join(wrong)) if wrong or not seen else passed(f"{seen} blocks")
 
 
 def verbs_page(place: Place) -> Outcome:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
-# A figure with its unit, its prefix, or neither.
-NUMBER = re.compile(r"\d+(?:\.\d+)?(?: (?:[num]?s|[kMG]?B/s|[KMG]i?B|B|[kMG](?:/s)?))?(?![\w.])")
+# A figure with its unit, its prefix, or neither; a ratio.
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:x| (?:[num]?s|[kMG]?B/s|[KMG]i?B|B|[kMG](?:/s)?))?(?![\w.])")
 
 
 @dataclass

@@ -1,10 +1,12 @@
-"""The guide followed step by step, as somebody new would: every command of its chapters on measuring, in their order, in an
-empty directory, with nothing but the program in the path."""
+"""The guide followed step by step, as somebody new would: every command of its tutorials and of its chapter on measuring, in their
+order, in an empty directory, with nothing but the programs in the path."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -12,57 +14,94 @@ from harness.build_tree import ROOT, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
+from harness.process import Process
 from harness.requirement import Tool
 
 from .chapter import File, Step, chapter, missing, same, workflow
 
 TITLE = "the guide, step by step"
-REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin")]
+REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"), Tool("tshark", "tshark"),
+            Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 
 SECONDS = 240
-CHAPTERS = ["measuring", "reading-a-report"]
-# Fewer would mean that a chapter is no longer read as what it is.
-LEAST = {"measuring": 18, "reading-a-report": 7}
+# With fewer commands than that a chapter would no longer be read as what it is. That on tests is followed by the suite `wheel`.
+LEAST = {"running": 6, "measuring": 18, "reading-a-report": 7, "predicting-a-cluster": 9, "serving-files": 13, "applications": 7}
+PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat")
 
 
 def cases() -> list[Case]:
     """A chapter each, and what holds for both."""
-    found = [Case(f"docs/{name}.md", "every command", partial(followed, name)) for name in CHAPTERS]
+    found = [Case(f"docs/{name}.md", "every command", partial(followed, name)) for name in LEAST]
     return [*found,
             Case("docs/measuring.md", "its workflow", example),
             Case("what is shown is asked for", "", strict)]
 
 
-def run(place: Place, directory: Path, step: Step) -> Outcome | None:
-    """What is wrong with a step, as a reader's shell does it."""
-    tools = place.directory / "tools"
-    if not tools.is_dir():
-        tools.mkdir()
-        (tools / "verbena").symlink_to(VERBENA)
+class Reader:
+    """Somebody at a shell, in an empty directory and with a home of his own."""
+
+    def __init__(self, place: Place, name: str):
+        self.place = place
+        self.directory = place.directory / name
+        self.directory.mkdir()
+        self.jobs: list[Process] = []
+        home, tools = place.directory / "home", place.directory / "tools"
+        for each in (home, tools):
+            each.mkdir(exist_ok=True)
+        for program in PROGRAMS:
+            (tools / program).symlink_to(VERBENA.with_name(program))
         # Whichever MPI the machine calls its own: the chapter's options are Open MPI's.
-        (tools / "mpirun").symlink_to(shutil.which("mpirun.openmpi"))
-    ended = place.run("step", ["bash", "-ec", f"cd '{directory}'; {step.command}"], SECONDS,
-                      PATH=f"{tools}:{os.environ['PATH']}", OMPI_ALLOW_RUN_AS_ROOT="1",
-                      OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    if ended.status != step.status:
-        return failed(f"`{step.command}`: {ended.describe()}, expected exit {step.status}", ended.evidence())
-    if line := missing(step, ended.output):
-        return failed(f"`{step.command}` does not say {line!r}", ended.evidence())
-    return None
+        for tool in ("mpirun", "mpicc"):
+            (tools / tool).symlink_to(shutil.which(f"{tool}.openmpi"))
+        self.environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(home), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                            "XDG_CACHE_HOME": str(place.directory / "cache")}
+
+    def shell(self, command: str) -> list[str]:
+        """What a shell does in the reader's directory."""
+        return ["bash", "-ec", f"cd '{self.directory}'; {command}"]
+
+    def write(self, file: File) -> None:
+        """A file that the chapter tells to write."""
+        to = self.directory / file.name
+        to.parent.mkdir(exist_ok=True)
+        to.write_text(file.text)
+
+    def run(self, step: Step) -> Outcome | None:
+        """What is wrong with a step. One that ends with `&` goes on beside the others, until `kill %1`."""
+        if step.command.endswith(" &"):
+            command = self.shell(f"exec {step.command.removesuffix(' &')}")
+            self.jobs.append(self.place.start("job", command, **self.environment))
+            return None
+        if step.command == "kill %1":
+            return self.end(self.jobs.pop(0))
+        ended = self.place.run("step", self.shell(step.command), SECONDS, **self.environment)
+        if ended.status != step.status:
+            return failed(f"`{step.command}`: {ended.describe()}, expected exit {step.status}", ended.evidence())
+        if line := missing(step, ended.output):
+            return failed(f"`{step.command}` does not say {line!r}", ended.evidence())
+        return None
+
+    def end(self, job: Process) -> Outcome | None:
+        """What is wrong with how a program in the background ends when it is told to."""
+        os.kill(job.pid, signal.SIGTERM)
+        ended = job.finish(time.monotonic() + SECONDS)
+        return None if ended.succeeded else failed(f"in the background: {ended.describe()}", ended.evidence())
 
 
 def followed(name: str, place: Place) -> Outcome:
     """The chapter from its beginning to its end."""
-    directory = place.directory / "reader"
-    directory.mkdir()
+    reader = Reader(place, "reader")
     steps = 0
     for one in chapter(ROOT / "docs" / f"{name}.md"):
         if isinstance(one, File):
-            (directory / one.name).write_text(one.text)
+            reader.write(one)
             continue
         steps += 1
-        if problem := run(place, directory, one):
+        if problem := reader.run(one):
             return problem
+    if reader.jobs:
+        return failed("the chapter leaves a program behind")
     if steps < LEAST[name]:
         return failed(f"only {steps} commands were found in the chapter")
     return passed(f"{steps} commands")
@@ -70,20 +109,19 @@ def followed(name: str, place: Place) -> Outcome:
 
 def example(place: Place) -> Outcome:
     """The commands of the example workflow run one after the other; the gate decides, and the report is there for either."""
-    directory = place.directory / "checkout"
-    directory.mkdir()
+    reader = Reader(place, "checkout")
     files = {one.name: one.text for one in chapter(ROOT / "docs" / "measuring.md") if isinstance(one, File)}
-    (directory / "thresholds.toml").write_text(files["thresholds.toml"])
+    (reader.directory / "thresholds.toml").write_text(files["thresholds.toml"])
     commands = workflow(files["workflow.yml"])
     if len(commands) != 4 or "compare" not in commands[-1]:
         return failed(f"the workflow's commands are {commands}")
     for command in commands[:-1]:
-        if problem := run(place, directory, Step(command)):
+        if problem := reader.run(Step(command)):
             return problem
-    if not (directory / "out" / "report.html").is_file():
+    if not (reader.directory / "out" / "report.html").is_file():
         return failed("there is no report to keep")
     # That something got worse between two runs of one version is rare; whether is the machine's affair, so either answer is one.
-    gates = [run(place, directory, Step(commands[-1], status, ["points in both"])) for status in (0, 1)]
+    gates = [reader.run(Step(commands[-1], status, ["points in both"])) for status in (0, 1)]
     return passed(f"{len(commands)} commands") if None in gates else gates[0]
 
 

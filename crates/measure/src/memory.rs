@@ -3,8 +3,12 @@
 /// Bytes of this process that are in memory (proc_pid_status(5), `VmRSS`), without what it has freed: an allocator keeps that for
 /// later, and what is allocated next from it seems to cost nothing.
 pub fn resident() -> Option<u64> {
+    // Other allocators keep nothing that could be given back so.
+    #[cfg(target_env = "gnu")]
     // SAFETY: the call only gives pages back that nobody uses.
-    unsafe { libc::malloc_trim(0) };
+    unsafe {
+        libc::malloc_trim(0)
+    };
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;

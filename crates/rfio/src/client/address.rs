@@ -1,6 +1,6 @@
 //! Where a file is: `host:/path`, `rfio://host[:port]/path`, or a local path.
 //!
-//! A host may stand in brackets: an IPv6 address, or, if it begins with a slash, the path of a Unix socket of a service
+//! A host may stand in brackets: an IPv6 address, or, if it begins with `/`, `./` or `../`, the path of a Unix socket of a service
 //! on this host. Whatever holds no `:/` is local, so `a:b` is a file here.
 
 use std::fmt;
@@ -114,7 +114,10 @@ impl Address {
         if host.is_empty() {
             return Err(BadLocation::NoHost(whole.to_owned()));
         }
-        if host.starts_with('/') && rest.is_empty() {
+        let is_path = ["/", "./", "../"]
+            .iter()
+            .any(|begin| host.starts_with(begin));
+        if is_path && rest.is_empty() {
             return Ok(Self::Socket(PathBuf::from(host)));
         }
         let is_foreign =
@@ -176,6 +179,14 @@ mod tests {
         assert_eq!(
             remote("rfio://[/run/s]/a/b"),
             (Address::Socket("/run/s".into()), "/a/b".into())
+        );
+        assert_eq!(
+            remote("[./s]:/a"),
+            (Address::Socket("./s".into()), "/a".into())
+        );
+        assert_eq!(
+            remote("[../s]:/a"),
+            (Address::Socket("../s".into()), "/a".into())
         );
     }
 
