@@ -96,7 +96,7 @@ def interrupted(place: Place) -> Outcome:
     at_work = children(process.pid)
     # Stopped, they cannot end before it was seen that the signal reached them.
     for child in at_work:
-        os.kill(child, signal.SIGSTOP)
+        stop(child)
     os.kill(process.pid, signal.SIGINT)
     told = [child for child in at_work if told_of(child, signal.SIGINT)]
     for child in at_work:
@@ -125,6 +125,16 @@ def told_of(pid: int, number: int) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def stop(pid: int) -> None:
+    """Stops a process, and returns once it stands still. Of the signals that wait for one that was not stopped yet, the
+    kernel hands over the lowest first: an interrupt that comes right behind the stop would be taken before it, and
+    would wait for nobody to see it."""
+    os.kill(pid, signal.SIGSTOP)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        while re.search(r"^State:\s*[^tTZX]", (task / "status").read_text(), re.M):
+            time.sleep(0.002)
 
 
 def resume(pid: int) -> None:

@@ -155,6 +155,32 @@ static void peer_dies_under_load(void)
 	endpoint_close(&endpoint);
 }
 
+/* The dead are waited for as long as those who do not answer, not less: a program that has all it waited for ends, and
+ * its peer, whose last requests nobody acknowledges, has until then to end likewise. */
+static void dead_peer_has_its_time(void)
+{
+	struct settings settings = endpoint_defaults();
+	settings.timeout = 14;
+	settings.retry_count = 3;
+	uint64_t patience = 4 * (UINT64_C(4096) << settings.timeout);
+	for (int posted_before = 0; posted_before < 2; posted_before++) {
+		struct peer peer;
+		struct endpoint endpoint = connected(&peer, idle, settings);
+		struct ibv_mr *mr = buffer(&endpoint, SEED, IBV_ACCESS_LOCAL_WRITE);
+		if (posted_before)
+			post_send(&endpoint, 1, piece_of(mr, 0, LENGTH));
+		uint64_t start = now();
+		peer_kill(&peer);
+		if (!posted_before)
+			post_send(&endpoint, 1, piece_of(mr, 0, LENGTH));
+		expect(&endpoint, 1, IBV_WC_RETRY_EXC_ERR);
+		uint64_t waited = now() - start;
+		CHECK(waited >= patience);
+		CHECK_CALL(ibv_dereg_mr(mr));
+		endpoint_close(&endpoint);
+	}
+}
+
 static void local_key_wrong(void)
 {
 	struct peer peer;
@@ -351,6 +377,7 @@ const struct test tests[] = {
 	{ "no_such_lid", no_such_lid },
 	{ "dead_peer", dead_peer },
 	{ "peer_dies_under_load", peer_dies_under_load },
+	{ "dead_peer_has_its_time", dead_peer_has_its_time },
 	{ "local_key_wrong", local_key_wrong },
 	{ "local_bound_exceeded", local_bound_exceeded },
 	{ "local_domain_mismatch", local_domain_mismatch },

@@ -104,7 +104,7 @@ impl Qp {
                     Ok(()) => self.count_direct(length, granted.is_through_kernel(peer)),
                     Err(Errno(libc::ESRCH)) => {
                         peer.declare_dead();
-                        return Direct::Failed(IBV_WC_RETRY_EXC_ERR);
+                        return Direct::Lost;
                     }
                     // Whose memory it was that is not there, the channel finds out.
                     Err(_) => return Direct::ThroughChannel,

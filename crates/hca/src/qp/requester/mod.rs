@@ -102,9 +102,10 @@ impl Qp {
         }
         let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
         if send.channel.as_ref().is_none_or(gone) {
+            // The dead answer as little as those whose packets are lost, and are waited for as long: programs end while their
+            // peers' last requests are still answered by nobody, and rely on an adapter's patience.
             if send.channel.is_some() && self.kind != IBV_QPT_UC {
-                let unanswered = Outcome::Failed(IBV_WC_RETRY_EXC_ERR);
-                return self.unless_unreadable(request, unanswered);
+                return self.unless_unreadable(request, Outcome::Lost);
             }
             send.channel = self.process.outbound_to_number(send.destination);
         }
@@ -272,10 +273,10 @@ impl Qp {
 
     /// What happens to a request that nobody is there to answer.
     fn lost(&self) -> Outcome {
-        if self.kind == IBV_QPT_UC {
-            Outcome::Done
-        } else {
-            Outcome::Lost
+        match self.kind {
+            // Unreliable: the requester never learns.
+            IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
+            _ => Outcome::Lost,
         }
     }
 
@@ -341,11 +342,8 @@ impl Qp {
                 Outcome::NoRoom
             }
             Pushed::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
-            // The peer died since we looked. An unreliable requester never learns.
-            Pushed::Closed => match self.kind {
-                IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
-                _ => Outcome::Failed(IBV_WC_RETRY_EXC_ERR),
-            },
+            // The peer died since we looked.
+            Pushed::Closed => self.lost(),
         }
     }
 }

@@ -50,12 +50,20 @@ impl Qp {
         }
     }
 
-    /// The peer died with a request on its way.
+    /// The peer died with a request on its way: nobody will answer it, and that is found out as with any other.
     pub(crate) fn peer_died(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
-        if let Some(place) = send.find_sent(index, epoch) {
-            self.fail(&mut send, place, IBV_WC_RETRY_EXC_ERR);
+        let Some(place) = send.find_sent(index, epoch) else {
+            return;
+        };
+        if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
+            // Unreliable: the requester never learns.
+            send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+        } else {
+            send.go_back(place);
+            self.wait_for_answer(&mut send, place);
         }
+        self.finish(&mut send);
     }
 
     /// A request that was sent has failed.

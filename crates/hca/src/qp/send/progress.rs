@@ -83,7 +83,7 @@ impl Qp {
         true
     }
 
-    /// Nobody is there to answer: tries again, and gives up after the acknowledgement timeout and all retries
+    /// Nobody is there to answer, be it for ever: tries again, and gives up after the acknowledgement timeout and all retries
     /// (architecture specification, 9.7.6.1.3).
     pub(super) fn wait_for_answer(&self, send: &mut SendQueue, place: usize) -> bool {
         let now = clock::now();
