@@ -7,8 +7,8 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries, promises,
-               resuming, scan, traps)
+from . import (copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
+               misfortunes, promises, resuming, scan, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -54,6 +54,9 @@ def cases() -> Iterator[Case]:
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
                 "continued trees": promises.continued_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))
+        for misfortune in misfortunes.MISFORTUNES:
+            yield Case(f"a tree, {misfortune} and then a power cut", direction,
+                       partial(misfortunes.survived, direction=direction, misfortune=misfortune))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
     yield Case("secrets reloaded", "server", faults.reloaded)

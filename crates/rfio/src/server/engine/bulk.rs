@@ -2,12 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timestamps};
+use rustix::fs::{FileType, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 use verbena_rfio_protocol::reply::{About, Fetched};
 use verbena_rfio_protocol::request::{Fetch, Store, StoreCare};
 use verbena_rfio_protocol::{Reply, Status};
 
+use super::arriving::Arriving;
 use super::attributes::{attributes, attributes_of};
 use super::read::read_fully;
 use super::write::{settable, timespec, write_fully};
@@ -77,54 +78,36 @@ impl Engine {
             ));
         }
         let named = self.service.exports.name(&store.path)?;
-        let mut temporary = b".".to_vec();
-        // A name of 255 bytes leaves no room for a suffix; what matters is that nobody else makes this name.
-        temporary.extend_from_slice(
-            &std::os::unix::ffi::OsStrExt::as_bytes(&*named.name)[..named.name.len().min(200)],
-        );
-        temporary.extend_from_slice(
-            format!(".rfio-{:x}-{:x}", std::process::id(), self.who.session).as_bytes(),
-        );
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&named.parent, &temporary[..], flags, settable(store.mode))?;
-        let written = (|| -> Result<_, Failure> {
-            write_fully(file.as_fd(), 0, incoming)?;
-            // The service's own mask must not take away what the client gives.
-            rustix::fs::fchmod(&file, settable(store.mode))?;
-            if store.modified != i64::MIN {
-                let time = timespec(store.modified);
-                rustix::fs::futimens(
-                    &file,
-                    &Timestamps {
-                        last_access: time,
-                        last_modification: time,
-                    },
-                )?;
-            }
-            if care.has(StoreCare::READ_BACK) {
-                let mut written = vec![0; incoming.len()];
-                let read = read_fully(file.as_fd(), 0, &mut written)?;
-                if checksum::crc32c(&written[..read]) != store.checksum {
-                    return Err(Failure::Refused(
-                        Status::CHECKSUM,
-                        "what was written reads back differently",
-                    ));
-                }
-            }
-            if care.has(StoreCare::STABLE) {
-                rustix::fs::fsync(&file)?;
-            }
-            let about = attributes(&rustix::fs::fstat(&file)?);
-            rustix::fs::renameat(&named.parent, &temporary[..], &named.parent, &named.name)?;
-            Ok(about)
-        })();
-        match written {
-            Ok(attributes) => plain(Reply::Stored(About { attributes })),
-            Err(failure) => {
-                let _ = rustix::fs::unlinkat(&named.parent, &temporary[..], AtFlags::empty());
-                Err(failure)
+        let arriving = Arriving::begin(&named, self.who.session)?;
+        let file = arriving.file();
+        write_fully(file, 0, incoming)?;
+        // The service's own mask must not take away what the client gives.
+        rustix::fs::fchmod(file, settable(store.mode))?;
+        if store.modified != i64::MIN {
+            let time = timespec(store.modified);
+            rustix::fs::futimens(
+                file,
+                &Timestamps {
+                    last_access: time,
+                    last_modification: time,
+                },
+            )?;
+        }
+        if care.has(StoreCare::READ_BACK) {
+            let mut written = vec![0; incoming.len()];
+            let read = read_fully(file, 0, &mut written)?;
+            if checksum::crc32c(&written[..read]) != store.checksum {
+                return Err(Failure::Refused(
+                    Status::CHECKSUM,
+                    "what was written reads back differently",
+                ));
             }
         }
+        if care.has(StoreCare::STABLE) {
+            rustix::fs::fsync(file)?;
+        }
+        let attributes = attributes(&rustix::fs::fstat(file)?);
+        arriving.rename()?;
+        plain(Reply::Stored(About { attributes }))
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! An engine belongs to one session; the session hands it requests one at a time, in order.
 
+mod arriving;
 mod attributes;
 mod bulk;
 mod handles;

@@ -1,0 +1,200 @@
+//! A file on its way to its name: made beside it under a hidden one, and renamed when all of it is there.
+//!
+//! The hidden name is `.NAME.rfio`, and whoever writes the file holds its lock. A service that is killed leaves the file
+//! and loses the lock, so the next one to write that name knows what nobody works at any more, and takes it away. Who
+//! finds it locked makes a name that is its session's alone.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::server::export::Named;
+
+/// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no room for what follows.
+const KEPT: usize = 200;
+
+/// A file under its hidden name; taken away again unless it is given its own.
+#[derive(Debug)]
+pub struct Arriving<'a> {
+    destination: &'a Named,
+    file: OwnedFd,
+    hidden: Vec<u8>,
+    is_named: bool,
+}
+
+impl<'a> Arriving<'a> {
+    /// Makes the file, empty, for its writer alone. `session` tells the writers of one service apart.
+    pub fn begin(destination: &'a Named, session: u64) -> Result<Self, Errno> {
+        let own = format!("-{:x}-{session:x}", std::process::id());
+        for who in ["", &own] {
+            let hidden = hidden_name(&destination.name, who);
+            let mut file = make_and_lock(destination, &hidden)?;
+            if file.is_none() && take_away_if_left(destination, &hidden) {
+                file = make_and_lock(destination, &hidden)?;
+            }
+            if let Some(file) = file {
+                return Ok(Self {
+                    destination,
+                    file,
+                    hidden,
+                    is_named: false,
+                });
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Gives the file its name, in place of what has it now.
+    pub fn rename(mut self) -> Result<(), Errno> {
+        let Named { parent, name } = self.destination;
+        rustix::fs::renameat(parent, &self.hidden[..], parent, name)?;
+        self.is_named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // Before the lock goes with the file. If it fails, the next to write this name does it.
+            let _ =
+                rustix::fs::unlinkat(&self.destination.parent, &self.hidden[..], AtFlags::empty());
+        }
+    }
+}
+
+fn hidden_name(name: &OsStr, who: &str) -> Vec<u8> {
+    let kept = &name.as_bytes()[..name.len().min(KEPT)];
+    [b".", kept, b".rfio", who.as_bytes()].concat()
+}
+
+/// A file that was not there before, as what somebody else put under the name is not written to, and its lock; none if the
+/// name is taken, or was taken away before the file was locked.
+fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = match rustix::fs::openat(&destination.parent, hidden, flags, mode) {
+        Err(Errno::EXIST) => return Ok(None),
+        made => made?,
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        // Somebody takes it for a file that was left, and takes it away.
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        // A file system without locks.
+        Err(_) => return Ok(Some(file)),
+    }
+    let is_linked = rustix::fs::fstat(&file)?.st_nlink > 0;
+    Ok(is_linked.then_some(file))
+}
+
+/// Takes away a file under the hidden name that nobody works at; whether the name is free.
+fn take_away_if_left(destination: &Named, hidden: &[u8]) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let left = match rustix::fs::openat(&destination.parent, hidden, flags, Mode::empty()) {
+        Ok(left) => left,
+        // A link, or somebody else's, is left alone.
+        Err(errno) => return errno == Errno::NOENT,
+    };
+    if rustix::fs::flock(&left, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    // Locked, but it may have got its own name, or gone, before.
+    let Ok(locked) = rustix::fs::fstat(&left) else {
+        return false;
+    };
+    let named = rustix::fs::statat(&destination.parent, hidden, AtFlags::SYMLINK_NOFOLLOW);
+    let is_it = |named: Stat| (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino);
+    named.is_ok_and(is_it)
+        && rustix::fs::unlinkat(&destination.parent, hidden, AtFlags::empty()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn named(scratch: &Scratch) -> Named {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        Named {
+            parent: rustix::fs::open(scratch.path(""), flags, Mode::empty()).unwrap(),
+            name: "f".into(),
+        }
+    }
+
+    fn names(scratch: &Scratch) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(scratch.path(""))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_renamed_file_leaves_nothing_else() {
+        let scratch = Scratch::new();
+        let destination = named(&scratch);
+        let arriving = Arriving::begin(&destination, 0).unwrap();
+        assert_eq!(names(&scratch), [".f.rfio"]);
+        arriving.rename().unwrap();
+        assert_eq!(names(&scratch), ["f"]);
+    }
+
+    #[test]
+    fn a_file_that_is_given_up_is_taken_away() {
+        let scratch = Scratch::new();
+        let destination = named(&scratch);
+        drop(Arriving::begin(&destination, 0).unwrap());
+        assert!(names(&scratch).is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_service_left_is_taken_away() {
+        let scratch = Scratch::new();
+        fs::write(scratch.path(".f.rfio"), "half").unwrap();
+        let destination = named(&scratch);
+        let arriving = Arriving::begin(&destination, 0).unwrap();
+        assert_eq!(names(&scratch), [".f.rfio"]);
+        assert_eq!(fs::read(scratch.path(".f.rfio")).unwrap(), b"");
+        arriving.rename().unwrap();
+    }
+
+    #[test]
+    fn two_writers_of_a_name_have_a_file_each() {
+        let scratch = Scratch::new();
+        let destination = named(&scratch);
+        let one = Arriving::begin(&destination, 1).unwrap();
+        let other = Arriving::begin(&destination, 2).unwrap();
+        fs::File::from(one.file().try_clone_to_owned().unwrap())
+            .write_all(b"one")
+            .unwrap();
+        assert_eq!(names(&scratch).len(), 2);
+        other.rename().unwrap();
+        one.rename().unwrap();
+        assert_eq!(names(&scratch), ["f"]);
+        assert_eq!(fs::read(scratch.path("f")).unwrap(), b"one");
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_neither_written_nor_taken_away() {
+        let scratch = Scratch::new();
+        fs::write(scratch.path("precious"), "kept").unwrap();
+        std::os::unix::fs::symlink("precious", scratch.path(".f.rfio")).unwrap();
+        let destination = named(&scratch);
+        Arriving::begin(&destination, 0).unwrap().rename().unwrap();
+        assert_eq!(fs::read(scratch.path("precious")).unwrap(), b"kept");
+        assert_eq!(names(&scratch), [".f.rfio", "f", "precious"]);
+    }
+}
