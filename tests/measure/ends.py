@@ -133,8 +133,16 @@ def stop(pid: int) -> None:
     would wait for nobody to see it."""
     os.kill(pid, signal.SIGSTOP)
     for task in Path(f"/proc/{pid}/task").iterdir():
-        while re.search(r"^State:\s*[^tTZX]", (task / "status").read_text(), re.M):
+        while state(task) not in "tTZX":
             time.sleep(0.002)
+
+
+def state(task: Path) -> str:
+    """What a thread does, by the letter of proc_pid_status(5); X if it is not there any more."""
+    try:
+        return re.search(r"^State:\s+(\S)", (task / "status").read_text(), re.M)[1]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 def resume(pid: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from shutil import rmtree, which
 from typing import Callable, Iterator
 
+from harness.build_tree import VERBENA
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.process import Ended, Process
@@ -192,18 +193,18 @@ def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: f
     return None
 
 
-def survived(place: Place, direction: str, misfortune: str) -> Outcome:
+def survived(place: Place, fabric: str, direction: str, misfortune: str) -> Outcome:
     """Copies that meet a misfortune at points spread over the time that an undisturbed one takes."""
     if os.geteuid() != 0 or which("mkfs.ext4") is None:
         return skipped("needs root and mkfs.ext4, for a disk whose power can be cut")
-    chance = random.Random(os.environ.get("RFIO_SEED", f"{direction} {misfortune}"))
+    chance = random.Random(os.environ.get("RFIO_SEED", f"{fabric} {direction} {misfortune}"))
     with ExitStack() as stack:
         target = stack.enter_context(disk(place, "disk"))
         for name in ("export", "here"):
             (target.at / name).mkdir()
         os.sync()
         export = None if direction == "download" else target.at / "export"
-        service = stack.enter_context(Service(place, "tcp", export=export))
+        service = stack.enter_context(Service(place, fabric, export=export))
         scene = Scene(service, target, direction, chance)
         scene.begin_anew()
         begun = time.monotonic()
@@ -216,6 +217,8 @@ def survived(place: Place, direction: str, misfortune: str) -> Outcome:
                 service.stop()
                 return failed(f"{misfortune} after {point:.3f} s of {takes:.3f}: {wrong}")
         service.stop()
+    # Of those that were killed last, nobody came after them to clean up.
+    place.run("info", [str(VERBENA), "info"], 30)
     return passed(f"{POINTS} points of {takes * 1000:.0f} ms")
 
 

@@ -49,8 +49,12 @@ class Disk:
         self.mount()
 
     def close(self) -> None:
-        """Unmounted."""
-        subprocess.run(["umount", self.at], check=True)
+        """Unmounted. Whoever was killed with files open may still be leaving."""
+        deadline = time.monotonic() + 10
+        while (ended := subprocess.run(["umount", self.at], capture_output=True, text=True)).returncode:
+            if "busy" not in ended.stderr or time.monotonic() > deadline:
+                raise RuntimeError(ended.stderr)
+            time.sleep(0.01)
 
 
 @contextmanager

@@ -55,8 +55,9 @@ def cases() -> Iterator[Case]:
                 "continued trees": promises.continued_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))
         for misfortune in misfortunes.MISFORTUNES:
-            yield Case(f"a tree, {misfortune} and then a power cut", direction,
-                       partial(misfortunes.survived, direction=direction, misfortune=misfortune))
+            for fabric in FABRICS:
+                yield Case(f"misfortune and a power cut: {misfortune}", f"{direction}, {fabric}",
+                           partial(misfortunes.survived, fabric=fabric, direction=direction, misfortune=misfortune))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
     yield Case("secrets reloaded", "server", faults.reloaded)

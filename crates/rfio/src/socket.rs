@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 
@@ -107,6 +108,15 @@ impl Socket {
     pub fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut nothing = SendAncillaryBuffer::default();
         retry(|| rustix::net::sendmsg(&self.0, slices, &mut nothing, SendFlags::NOSIGNAL))
+    }
+
+    /// Whether the peer will send nothing more, even if not all that it sent was taken yet.
+    pub fn is_left(&self) -> bool {
+        let mut looked = [PollFd::new(self, PollFlags::RDHUP)];
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        // A look that fails has seen nothing.
+        let _ = poll(&mut looked, Some(&Timespec::default()));
+        looked[0].revents().intersects(ended)
     }
 
     /// Ends both directions.

@@ -409,7 +409,7 @@ impl Shard {
 fn flags(interest: Interest) -> EventFlags {
     if interest == Interest::default() {
         // Hang-ups are always reported; once is enough while nothing is wanted.
-        return EventFlags::ET;
+        return EventFlags::ET | EventFlags::RDHUP;
     }
     let mut flags = EventFlags::empty();
     flags.set(EventFlags::IN, interest.readable);

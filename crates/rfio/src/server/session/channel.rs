@@ -79,6 +79,13 @@ impl Channel {
         }
     }
 
+    /// Whether the client will send nothing more.
+    pub fn is_left(&self) -> bool {
+        match self {
+            Self::Plain(socket) | Self::Tls(socket, _) => socket.is_left(),
+        }
+    }
+
     /// Pushes out what was taken earlier; `true` when nothing is left.
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {

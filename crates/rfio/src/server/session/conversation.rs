@@ -239,6 +239,10 @@ impl Conversation {
         matches!(&self.stage, Stage::Standing(standing) if standing.is_transferring())
     }
 
+    fn is_left(&self) -> bool {
+        self.channel.as_ref().is_some_and(Channel::is_left)
+    }
+
     /// Does what can be done now.
     pub fn pump(&mut self, context: &Context, now: Instant) -> Next {
         let begun = Instant::now();
@@ -274,6 +278,9 @@ impl Conversation {
         if transferring {
             return match self.finish_transfer(context) {
                 Some(next) => Ok(Some(next)),
+                // Nobody waits for these data: what the adapter tries yet, for timeout and retries, is in vain, and would
+                // keep others from the file.
+                None if self.is_left() => Err(NoFrame::End),
                 None => wait(false),
             };
         }

@@ -17,6 +17,7 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use super::directory::{is_plain_name, join};
 use super::failure::{About, CopyError, here};
+use super::local::partial_name;
 use super::pipeline::{self, Facts, Sink, Source};
 use super::progress::Progress;
 use super::{Earlier, Manner, Stable, Verification};
@@ -305,7 +306,11 @@ impl Walk<'_> {
                     self.progress.expect(item.facts.size);
                     self.progress.kept(item.facts.size);
                     self.progress.file();
-                } else if item.facts.size <= self.target.most_whole() && !item.facts.is_sparse() {
+                } else if item.facts.size <= self.target.most_whole()
+                    && !item.facts.is_sparse()
+                    // A part that an earlier attempt left is the pipeline's to continue.
+                    && !there.contains_key(&partial_name(&item.name))
+                {
                     self.small.push(path);
                 } else {
                     self.large.push(path);
