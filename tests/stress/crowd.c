@@ -36,14 +36,12 @@
 #define RECEIVES 2
 /* What a member does to another in one turn: write, read, count, send. */
 #define CHAIN 4
-/* Neither a stop nor a busy machine lasts as long as what makes a peer give up: 8.6 s x (7 + 1). Between hosts that
- * is all by which a death is noticed, so there it is 1.1 s. */
-#define TIMEOUT 21
-#define TIMEOUT_BETWEEN_HOSTS 18
+/* Neither a stop nor a busy machine lasts as long as what makes a peer give up: 1.1 s x (7 + 1). It is all by which a
+ * death is noticed. */
+#define TIMEOUT 18
 #define LONGEST_STOP (1000 * MILLISECOND)
-/* What was begun with somebody of the same host who has died since completes at once, if they had ever met; then all
- * else is slack for a busy machine. If they had not, nobody knows that it died, and the timeout ends it;
- * a program that knows better takes another queue pair. */
+/* What was begun with somebody who has died since is ended by the timeout; all else is slack for a busy machine. A
+ * program that knows better takes another queue pair. */
 #define PATIENCE (120 * SECOND)
 #define COURTESY (2 * SECOND)
 
@@ -142,7 +140,7 @@ static void begin(struct self *self, uint32_t index, uint32_t life)
 		CHECK_CALL(ibv_destroy_qp(other->endpoint.qp));
 	struct settings settings = endpoint_defaults();
 	settings.depth = CHAIN + RECEIVES;
-	settings.timeout = self->first.port.is_ethernet ? TIMEOUT_BETWEEN_HOSTS : TIMEOUT;
+	settings.timeout = TIMEOUT;
 	settings.retry_count = 7;
 	memset(other, 0, sizeof *other);
 	other->endpoint = endpoint_beside(&self->first, settings);
