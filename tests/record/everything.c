@@ -33,6 +33,8 @@ static void blocking(void)
 		MPI_Ssend(out, 10 * rank, MPI_CHAR, 0, rank, MPI_COMM_WORLD);
 		sent(1, 10 * (uint64_t)rank);
 	}
+	/* What a rank sends next must not be taken in place of another's that is still to come: from anybody means from anybody. */
+	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Send(out, 7, MPI_CHAR, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
 	MPI_Recv(in, 7, MPI_CHAR, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
