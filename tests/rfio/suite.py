@@ -7,7 +7,7 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
+from . import (choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
                misfortunes, promises, resuming, scan, traps)
 from .service import FABRICS, PATHS
 
@@ -51,6 +51,7 @@ def cases() -> Iterator[Case]:
             yield Case(f"power cut after a {kind} with --sync", direction,
                        partial(promises.power_cut, direction=direction, kind=kind))
         for name, function in {
+                "what is there stays": choices.what_is_there_stays, "a rate": choices.a_rate, "rules, against rsync": choices.rules,
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
                 "continued trees": promises.continued_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use verbena_rfio::client::copy::choice::{Rule, Verdict};
 use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
 use verbena_rfio::client::{Error, Options};
 
@@ -114,6 +115,18 @@ pub struct Copy {
     /// Copy extended attributes of the users' name space as well
     #[arg(long)]
     pub xattrs: bool,
+    /// Leave what has the destination's name as it is
+    #[arg(long, conflicts_with = "update")]
+    pub no_clobber: bool,
+    /// Replace only what is older than its source, or as old and of another length
+    #[arg(long)]
+    pub update: bool,
+    /// What of directories is copied
+    #[command(flatten)]
+    pub rules: Rules,
+    /// Largest rate in bytes a second, of all sessions together
+    #[arg(long, value_name = "RATE", value_parser = size::parse)]
+    pub limit_rate: Option<u64>,
     /// Summary as one JSON object on standard output (standard error when copying to '-')
     #[arg(long)]
     pub json: bool,
@@ -123,6 +136,64 @@ pub struct Copy {
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
+}
+
+/// `--include` and `--exclude`, in the order in which they were given.
+#[derive(Debug, Clone, Default)]
+pub struct Rules(pub Vec<Rule>);
+
+const VERDICTS: [(&str, Verdict, &str); 2] = [
+    (
+        "include",
+        Verdict::Include,
+        "Copy what fits, of what -r finds; the first rule that fits decides",
+    ),
+    (
+        "exclude",
+        Verdict::Exclude,
+        "Leave out what fits, of what -r finds, with all that is below it",
+    ),
+];
+
+impl Args for Rules {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        VERDICTS
+            .iter()
+            .fold(command, |command, &(name, verdict, help)| {
+                let rule = clap::Arg::new(name)
+                    .long(name)
+                    .value_name("PATTERN")
+                    .action(clap::ArgAction::Append)
+                    .requires("recursive")
+                    .value_parser(move |text: &str| Rule::new(verdict, text))
+                    .help(help);
+                command.arg(rule)
+            })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Rules {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let mut placed = Vec::new();
+        for (name, ..) in VERDICTS {
+            if let (Some(rules), Some(places)) =
+                (matches.get_many::<Rule>(name), matches.indices_of(name))
+            {
+                placed.extend(places.zip(rules.cloned()));
+            }
+        }
+        placed.sort_by_key(|&(place, _)| place);
+        Ok(Self(placed.into_iter().map(|(_, rule)| rule).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// List directories

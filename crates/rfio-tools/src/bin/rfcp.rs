@@ -2,14 +2,15 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Extras, Manner, Progress, Report, Stable, Verification, copy_file,
+    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Stable, Verification, copy_file,
     copy_tree,
 };
 use verbena_rfio::client::{Error, Location};
@@ -107,7 +108,31 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
         } else {
             Extras::None
         },
+        existing: match (arguments.no_clobber, arguments.update) {
+            (true, _) => Existing::Keep,
+            (false, true) => Existing::KeepNewer,
+            (false, false) => Existing::Replace,
+        },
+        choice: Choice::of(arguments.rules.0.clone()),
+        pace: pace(arguments)?,
     })
+}
+
+/// Bytes a second that each session needs at least, so that no server takes it for one whose client has gone.
+const SLOWEST: u64 = 64 << 10;
+
+fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
+    let Some(rate) = arguments.limit_rate else {
+        return Ok(None);
+    };
+    let least = SLOWEST * u64::from(arguments.parallel);
+    if rate < least {
+        return Err(Error::Setup(format!(
+            "--limit-rate {rate} is too slow: each session of -P needs 64k at least, so {}k here",
+            least >> 10
+        )));
+    }
+    Ok(Some(Arc::new(Pace::new(rate))))
 }
 
 /// Each source with its own destination: a directory receives sources under their names.
@@ -250,6 +275,7 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
     let text = if arguments.json {
         serde_json::json!({
             "files": report.files,
+            "files_left": report.left,
             "bytes": report.moved + report.kept,
             "moved_bytes": report.moved,
             "kept_bytes": report.kept,
@@ -266,8 +292,13 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
         } else {
             String::new()
         };
+        let left = match report.left {
+            0 => String::new(),
+            1 => ", 1 file was left as it is".into(),
+            several => format!(", {several} files were left as they are"),
+        };
         format!(
-            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}",
+            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}{left}",
             report.moved,
             display::bytes(rate as u64),
             path(&report)

@@ -12,9 +12,11 @@
 //!
 //! [`pipeline`] is the one copy of one file; [`tree`] moves many of them, small ones whole.
 
+pub mod choice;
 mod directory;
 mod failure;
 mod local;
+mod pace;
 mod pipe;
 mod pipeline;
 pub mod progress;
@@ -34,13 +36,15 @@ use super::error::Error;
 use super::file::{RemoteFile, SharedSession};
 use super::options::Options;
 use super::session::Session;
+use choice::{Choice, Existing};
 use directory::Directory;
 use failure::{About, here};
 use local::{LocalSink, LocalSource, is_special};
-use pipeline::{Sink, Source};
+use pipeline::{Facts, Sink, Source};
 use remote::{RemoteSink, RemoteSource, There};
 
 pub use failure::CopyError;
+pub use pace::Pace;
 pub use progress::{Progress, Report, Route};
 pub use tree::{copy_tree, list};
 
@@ -91,6 +95,21 @@ pub struct Manner {
     pub stable: Stable,
     /// What else is copied.
     pub extras: Extras,
+    /// What happens to files that are there.
+    pub existing: Existing,
+    /// What of a tree is copied.
+    pub choice: Choice,
+    /// Largest rate, of all copies together, if there is one.
+    pub pace: Option<Arc<Pace>>,
+}
+
+impl Manner {
+    /// After these bytes were moved.
+    fn keep_pace(&self, bytes: u64) {
+        if let Some(pace) = &self.pace {
+            pace.wait(bytes);
+        }
+    }
 }
 
 /// Whether data are forced to stable storage.
@@ -127,6 +146,10 @@ pub fn copy_file(
                 progress.file();
                 Ok(())
             }
+            None if tree::stays(to, &Facts::of_a_stream(mode), &manner)? => {
+                progress.left();
+                Ok(())
+            }
             None => {
                 let sink = sink(to, &manner, progress)?;
                 pipe::from_stream(&mut stream, &*sink, mode, &manner, progress)
@@ -136,6 +159,10 @@ pub fn copy_file(
     let source = source(from, manner, progress)?;
     match special(to)? {
         Some(mut stream) => pipe::to_stream(&*source, &mut stream, manner, progress),
+        None if tree::stays(to, source.facts(), manner)? => {
+            progress.left();
+            Ok(())
+        }
         None => pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress),
     }
 }

@@ -22,6 +22,7 @@ pub fn to_stream(
         sink.write_all(bytes)
             .map_err(|error| Error::Local("write".into(), error))?;
         progress.moved(bytes.len() as u64);
+        manner.keep_pace(bytes.len() as u64);
         Ok(())
     };
     let mut reader = source.reader(0).about(source.name())?;
@@ -56,6 +57,7 @@ pub fn from_stream(
         offset += filled as u64;
         progress.expect(filled as u64);
         progress.moved(filled as u64);
+        manner.keep_pace(filled as u64);
     }
     writer.finish().about(sink.name())?;
     drop(writer);

@@ -30,6 +30,17 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Those of what is read once and has no length yet: no file is newer.
+    pub fn of_a_stream(mode: u32) -> Self {
+        Self {
+            size: 0,
+            mode,
+            modified: i64::MAX,
+            allocated: 0,
+            extended: Vec::new(),
+        }
+    }
+
     /// Whether the file has holes that are worth keeping.
     pub fn is_sparse(&self) -> bool {
         self.allocated.saturating_add(4096) <= self.size
@@ -125,6 +136,7 @@ pub fn copy(
         let mut put = |offset: u64, bytes: &[u8]| {
             writer.write(offset, bytes).map_err(mark)?;
             progress.moved(bytes.len() as u64);
+            manner.keep_pace(bytes.len() as u64);
             Ok(())
         };
         reader.read(&work, &mut put)?;

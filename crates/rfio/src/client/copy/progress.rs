@@ -11,6 +11,7 @@ pub struct Progress {
     moved: AtomicU64,
     kept: AtomicU64,
     files: AtomicU64,
+    left: AtomicU64,
     streamed: AtomicBool,
     by_rdma: AtomicBool,
 }
@@ -45,6 +46,8 @@ pub struct Report {
     pub kept: u64,
     /// Files that are complete.
     pub files: u64,
+    /// Files that were there and stay as they are.
+    pub left: u64,
     /// Ways that data travelled, in the order of [`Route`].
     pub routes: [bool; 2],
 }
@@ -70,6 +73,11 @@ impl Progress {
         self.files.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A file was there and stays as it is.
+    pub fn left(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Data travelled this way.
     pub fn went(&self, route: Route) {
         match route {
@@ -86,6 +94,7 @@ impl Progress {
             moved: self.moved.load(Ordering::Relaxed),
             kept: self.kept.load(Ordering::Relaxed),
             files: self.files.load(Ordering::Relaxed),
+            left: self.left.load(Ordering::Relaxed),
             routes: [
                 self.streamed.load(Ordering::Relaxed),
                 self.by_rdma.load(Ordering::Relaxed),

@@ -65,7 +65,8 @@ impl<'a> LocalTree<'a> {
     }
 }
 
-fn item(name: &[u8], stat: &Stat) -> Item {
+/// A name in a directory.
+pub fn item(name: &[u8], stat: &Stat) -> Item {
     Item {
         name: name.to_vec(),
         kind: Kind::of_mode(stat.st_mode),

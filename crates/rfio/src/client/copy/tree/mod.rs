@@ -7,6 +7,7 @@
 mod local;
 mod remote;
 mod small;
+mod standing;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,6 +16,7 @@ use verbena_rfio_protocol::request::List;
 use verbena_rfio_protocol::types::{Entry, Path};
 use verbena_rfio_protocol::{Reply, Request};
 
+use super::choice::Existing;
 use super::directory::{is_plain_name, join};
 use super::failure::{About, CopyError, here};
 use super::local::partial_name;
@@ -28,6 +30,8 @@ use crate::client::session::{Session, unexpected};
 use local::LocalTree;
 use remote::RemoteTree;
 use small::{Fetcher, Storer};
+
+pub(super) use standing::stays;
 
 /// Largest file that travels whole.
 const SMALL: u64 = 256 << 10;
@@ -183,6 +187,13 @@ impl Walk<'_> {
                     continue;
                 }
                 let path = join(&at, &item.name);
+                if !self
+                    .manner
+                    .choice
+                    .takes(&path, item.kind == Kind::Directory)
+                {
+                    continue;
+                }
                 let done = self.take(path, item, &there, &mut open, &mut finished);
                 self.survive(done)?;
             }
@@ -249,9 +260,9 @@ impl Walk<'_> {
         Err(Error::Protocol(format!("it lists {what}: '{shown}'"))).about(self.origin.name(at))
     }
 
-    /// What an earlier attempt brought into a directory.
+    /// What is in a directory of the target, if it matters.
     fn what_is_there(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
-        if self.manner.earlier == Earlier::Discard {
+        if self.manner.earlier == Earlier::Discard && self.manner.existing == Existing::Replace {
             return Ok(HashMap::new());
         }
         let items = self.target.list(at).about(self.target.name(at))?;
@@ -269,6 +280,12 @@ impl Walk<'_> {
         open: &mut Vec<Vec<u8>>,
         finished: &mut Vec<(Vec<u8>, Option<Facts>)>,
     ) -> Result<(), CopyError> {
+        if let Some(have) = there.get(&item.name)
+            && self.stays(&item, have)
+        {
+            self.progress.left();
+            return Ok(());
+        }
         match item.kind {
             Kind::Directory => {
                 // Until everything is in it, its owner must be able to put it there.
@@ -321,10 +338,19 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Whether what is there stays as it is. Directories are entered, whoever made them.
+    fn stays(&self, item: &Item, have: &Item) -> bool {
+        let is_data = matches!(item.kind, Kind::File | Kind::Link);
+        // What is of another kind is no newer state of the same.
+        let compares = item.kind == have.kind || self.manner.existing == Existing::Keep;
+        is_data && compares && self.manner.existing.stays(&have.facts, &item.facts)
+    }
+
     /// Whether an earlier attempt brought this very file: by size and time, and by its bytes if what was written is to be
     /// verified.
     fn is_same(&self, path: &[u8], item: &Item, have: &Item) -> bool {
-        let alike = have.kind == Kind::File
+        let alike = self.manner.earlier == Earlier::Continue
+            && have.kind == Kind::File
             && have.facts.size == item.facts.size
             && have.facts.modified == item.facts.modified
             && have.facts.mode == item.facts.mode;

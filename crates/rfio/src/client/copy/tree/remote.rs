@@ -91,7 +91,8 @@ impl<'a> RemoteTree<'a> {
     }
 }
 
-fn item(name: &[u8], about: &Attributes) -> Item {
+/// A name in a directory.
+pub fn item(name: &[u8], about: &Attributes) -> Item {
     Item {
         name: name.to_vec(),
         kind: Kind::of_mode(about.mode),

@@ -140,6 +140,7 @@ impl Shared<'_> {
                     }
                     let length = whole.bytes.len() as u64;
                     self.walk.progress.expect(length);
+                    self.walk.manner.keep_pace(length);
                     match storer.put(at, whole).about(self.target.name(at)) {
                         Ok(()) => put.push_back((at, length)),
                         Err(error) => self.walk.survive(Err(error))?,
