@@ -133,9 +133,8 @@ def plant(at: Path, chance: random.Random, depth: int) -> None:
 
 def pattern(chance: random.Random) -> str:
     """What both programs read alike."""
-    parts = [chance.choice(("a", "b", "*", "a*", "*.o", "?", "[ab]", ".a", "\\*", "*.?")) for _ in range(chance.randint(1, 3))]
-    if len(parts) > 2 and chance.random() < 0.5:
-        parts[1] = "**"
+    known = ("a", "b", "*", "a*", "*.o", "?", "[ab]", "[!a]", "[[:alpha:]]", ".a", "\\*", "*.?", "**", "a**", "**o", "***", "{a,b}")
+    parts = [chance.choice(known) for _ in range(chance.randint(1, 3))]
     return chance.choice(("", "/")) + "/".join(parts) + chance.choice(("", "", "/"))
 
 

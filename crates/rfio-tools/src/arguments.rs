@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use verbena_rfio::client::copy::choice::{Rule, Verdict};
+use verbena_rfio::client::copy::pattern::Pattern;
 use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
 use verbena_rfio::client::{Error, Options};
 
@@ -165,7 +166,9 @@ impl Args for Rules {
                     .value_name("PATTERN")
                     .action(clap::ArgAction::Append)
                     .requires("recursive")
-                    .value_parser(move |text: &str| Rule::new(verdict, text))
+                    .value_parser(move |text: &str| {
+                        Pattern::new(text).map(|pattern| Rule { verdict, pattern })
+                    })
                     .help(help);
                 command.arg(rule)
             })

@@ -17,6 +17,7 @@ mod directory;
 mod failure;
 mod local;
 mod pace;
+pub mod pattern;
 mod pipe;
 mod pipeline;
 pub mod progress;

@@ -1,0 +1,231 @@
+//! Patterns of paths, as rsync(1), "PATTERN MATCHING RULES", has them.
+
+use std::fmt::Write as _;
+
+use regex::bytes::{Regex, RegexBuilder};
+use thiserror::Error;
+
+/// A pattern that is none.
+#[derive(Debug, Error)]
+#[error("'{pattern}' is not a pattern: {why}")]
+pub struct BadPattern {
+    pattern: String,
+    why: &'static str,
+}
+
+/// A pattern: `*` and `?` stop at slashes, `**` does not; one that begins with a slash begins at the tree's root, another
+/// one fits the end of the path; one that ends with a slash fits directories only. A byte is a character, as for rsync.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    /// What is fitted is the path behind a slash, with another one after a directory if `whole_directory`.
+    expression: Regex,
+    directories_only: bool,
+    /// It ends with `/***`: the directory and all that is in it.
+    whole_directory: bool,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    pub fn new(text: &str) -> Result<Self, BadPattern> {
+        let bad = |why| BadPattern {
+            pattern: text.into(),
+            why,
+        };
+        let (body, directories_only) = match text.strip_suffix('/') {
+            Some(body) => (body, true),
+            None => (text, false),
+        };
+        let (body, anchored) = match body.strip_prefix('/') {
+            Some(body) => (body, true),
+            None => (body, false),
+        };
+        if body.is_empty() {
+            return Err(bad("it names nothing"));
+        }
+        let start = match (anchored, body.starts_with("**")) {
+            (true, _) => "^/",
+            (false, true) => "^",
+            (false, false) => "/",
+        };
+        let expression = format!("{start}{}$", expression_of(body.as_bytes()).map_err(bad)?);
+        Ok(Self {
+            expression: RegexBuilder::new(&expression)
+                .unicode(false)
+                .dot_matches_new_line(true)
+                .build()
+                .map_err(|_| bad("a class of it is none, or it is too long"))?,
+            directories_only,
+            whole_directory: body.ends_with("/***"),
+        })
+    }
+
+    /// Whether a path, relative to the tree's root, fits.
+    pub fn fits(&self, path: &[u8], is_directory: bool) -> bool {
+        if self.directories_only && !is_directory {
+            return false;
+        }
+        let end: &[u8] = if is_directory && self.whole_directory {
+            b"/"
+        } else {
+            b""
+        };
+        self.expression.is_match(&[b"/", path, end].concat())
+    }
+}
+
+/// The regular expression that fits what the pattern fits.
+fn expression_of(pattern: &[u8]) -> Result<String, &'static str> {
+    // Where nothing is wild, a backslash is one.
+    let wild = pattern.iter().any(|byte| b"*?[".contains(byte));
+    let mut expression = String::new();
+    let mut rest = pattern;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'*' => {
+                let more = rest.iter().take_while(|byte| **byte == b'*').count();
+                rest = &rest[more..];
+                expression += if more > 0 { ".*" } else { "[^/]*" };
+            }
+            b'?' => expression += "[^/]",
+            b'[' => rest = class(rest, &mut expression)?,
+            b'\\' if wild => {
+                let (&escaped, after) = rest.split_first().ok_or("it ends with a backslash")?;
+                rest = after;
+                literal(escaped, &mut expression);
+            }
+            _ => literal(byte, &mut expression),
+        }
+    }
+    Ok(expression)
+}
+
+/// The named classes, as in `[[:alpha:]]`.
+const CLASSES: [&str; 12] = [
+    "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "xdigit",
+];
+
+/// Reads a class behind its `[`, appends it, and returns what follows its `]`. A slash is never of it.
+fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'static str> {
+    const OPEN: &str = "a '[' is never closed; '\\[' stands for the character";
+    *expression += "[[";
+    if let [b'!' | b'^', after @ ..] = rest {
+        *expression += "^";
+        rest = after;
+    }
+    // At the front, a `]` is a member.
+    let mut first = true;
+    loop {
+        let (&byte, after) = rest.split_first().ok_or(OPEN)?;
+        rest = after;
+        match byte {
+            b']' if !first => break,
+            b'[' if rest.first() == Some(&b':') => {
+                let end = rest.windows(2).position(|pair| pair == b":]").ok_or(OPEN)?;
+                let name = str::from_utf8(&rest[1..end.max(1)]).unwrap_or_default();
+                if !CLASSES.contains(&name) {
+                    return Err("there is no class of that name");
+                }
+                write!(expression, "[:{name}:]").expect("a string takes what it is given");
+                rest = &rest[end + 2..];
+            }
+            // A range, unless it is the last before the end.
+            b'-' if !first && rest.first() != Some(&b']') => *expression += "-",
+            b'\\' => {
+                let (&escaped, after) = rest.split_first().ok_or(OPEN)?;
+                rest = after;
+                literal(escaped, expression);
+            }
+            _ => literal(byte, expression),
+        }
+        first = false;
+    }
+    *expression += "]&&[^/]]";
+    Ok(rest)
+}
+
+/// A byte that stands for itself.
+fn literal(byte: u8, expression: &mut String) {
+    write!(expression, "\\x{byte:02x}").expect("a string takes what it is given");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(pattern: &str, path: &str, is_directory: bool) -> bool {
+        Pattern::new(pattern)
+            .unwrap()
+            .fits(path.as_bytes(), is_directory)
+    }
+
+    #[test]
+    fn patterns_fit_as_those_of_rsync() {
+        for (pattern, path) in [
+            ("*.o", "a.o"),
+            ("*.o", "b/a.o"),
+            ("/*.o", "a.o"),
+            ("b/*.o", "c/b/a.o"),
+            ("/b/**/x", "b/c/d/x"),
+            ("/b**x", "b/x"),
+            ("**/x", "x"),
+            ("**x", "b/x"),
+            ("[a-c]?", "bz"),
+            ("[]x]", "]"),
+            ("[a-]", "-"),
+            ("[[:digit:]]", "7"),
+            ("[!a-c]", "d"),
+            ("\\*", "*"),
+            ("a\\b", "a\\b"),
+            ("{a,b}", "{a,b}"),
+            ("a.b", "a.b"),
+            ("a?", "a\n"),
+            ("a/***", "a/b/c"),
+        ] {
+            assert!(fits(pattern, path, false), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("/*.o", "b/a.o"),
+            ("b*", "a/cb"),
+            ("b/*.o", "b/c/a.o"),
+            ("/b/**/x", "b/x"),
+            ("a[!b]c", "a/c"),
+            ("\\*", "a"),
+            ("a", "aa"),
+            ("a.b", "axb"),
+            ("a/", "a"),
+            ("a/***", "a"),
+        ] {
+            assert!(!fits(pattern, path, false), "{pattern} {path}");
+        }
+        assert!(fits("a/", "b/a", true));
+        assert!(fits("a/***", "a", true));
+    }
+
+    #[test]
+    fn names_need_not_be_text() {
+        assert!(Pattern::new("*.o").unwrap().fits(b"\xff.o", false));
+        assert!(
+            Pattern::new("\u{e4}?")
+                .unwrap()
+                .fits(b"\xc3\xa4\xff", false)
+        );
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for text in [
+            "",
+            "/",
+            "[a",
+            "[c-a]",
+            "[[:none:]]",
+            "[[:]",
+            "[[::]]",
+            "*\\",
+        ] {
+            assert!(Pattern::new(text).is_err(), "{text}");
+        }
+    }
+}
