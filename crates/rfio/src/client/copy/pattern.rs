@@ -152,6 +152,8 @@ fn literal(byte: u8, expression: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn fits(pattern: &str, path: &str, is_directory: bool) -> bool {
@@ -226,6 +228,25 @@ mod tests {
             "*\\",
         ] {
             assert!(Pattern::new(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[\\[\\]*?!^:/a-c\\\\-]{0,12}|\\PC{0,20}", path in any::<Vec<u8>>()) {
+            if let Ok(pattern) = Pattern::new(&text) {
+                pattern.fits(&path, true);
+            }
+        }
+
+        #[test]
+        fn a_name_behind_backslashes_fits_itself_alone(name in "[a-c*?\\[\\]\\\\!{}.+-]{1,8}", other in "[a-c*?.]{1,8}") {
+            let escaped: String = name.chars().flat_map(|letter| ['\\', letter]).collect();
+            // Where nothing is wild, a backslash stands for itself.
+            let pattern = Pattern::new(&format!("{escaped}[x]")).unwrap();
+            let fits = pattern.fits(format!("{name}x").as_bytes(), false);
+            prop_assert!(fits);
+            prop_assert_eq!(pattern.fits(format!("{other}x").as_bytes(), false), name == other);
         }
     }
 }
