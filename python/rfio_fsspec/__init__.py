@@ -10,17 +10,19 @@ the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_FABRIC
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import stat as modes
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import fsspec
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from . import library
+from .update import FLAGS, RfioUpdate
 
-__all__ = ["RfioFileSystem", "RfioFile"]
+__all__ = ["RfioFileSystem", "RfioFile", "RfioUpdate"]
 
 
 class RfioFileSystem(AbstractFileSystem):
@@ -140,9 +142,33 @@ class RfioFileSystem(AbstractFileSystem):
         return results
 
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None,
-              autocommit: bool = True, cache_options: Optional[dict] = None, **kwargs: Any) -> "RfioFile":
+              autocommit: bool = True, cache_options: Optional[dict] = None, **kwargs: Any) -> Union["RfioFile", io.BufferedRandom]:
+        if "+" in mode:
+            return self._open_to_update(path, mode, block_size, autocommit)
         return RfioFile(self, path, mode, block_size or "default", autocommit=autocommit,
                         cache_options=cache_options, **kwargs)
+
+    def _open_to_update(self, path: str, mode: str, block_size: Optional[int], autocommit: bool) -> io.BufferedRandom:
+        """A file that is changed in place: others see it between two writes."""
+        kind = mode.replace("+", "").replace("b", "")
+        if kind not in FLAGS:
+            raise ValueError(f"mode {mode!r} is none")
+        if not autocommit:
+            raise ValueError(f"a file opened with {mode!r} is changed in place, which no transaction can take back")
+        how = os.O_RDWR | FLAGS[kind]
+        file = self._made(path, how) if how & os.O_CREAT else library.File(self._url(path), how)
+        return io.BufferedRandom(RfioUpdate(file, path, mode), block_size or io.DEFAULT_BUFFER_SIZE)
+
+    def _made(self, path: str, how: int) -> library.File:
+        """A file to write, with the directories above it if need be."""
+        url = self._url(path)
+        try:
+            return library.File(url, how)
+        except FileNotFoundError:
+            if not self.auto_mkdir:
+                raise
+        self.makedirs(self._parent(path), exist_ok=True)
+        return library.File(url, how)
 
 
 def _described(path: str, about: library.Attributes) -> dict[str, Any]:
@@ -170,23 +196,12 @@ class RfioFile(AbstractBufferedFile):
 
     def _initiate_upload(self) -> None:
         if self.mode == "ab":
-            self._file = self._made(self.path, os.O_APPEND)
+            self._file = self.fs._made(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             return
         directory, _, name = self.path.rpartition("/")
         # Each writer has a name of its own: who is whole last wins, and nobody mixes.
         self._partial = f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
-        self._file = self._made(self._partial, os.O_EXCL)
-
-    def _made(self, path: str, how: int) -> library.File:
-        """A file to write, with the directories above it if need be."""
-        url, flags = self.fs._url(path), os.O_WRONLY | os.O_CREAT | how
-        try:
-            return library.File(url, flags)
-        except FileNotFoundError:
-            if not self.fs.auto_mkdir:
-                raise
-        self.fs.makedirs(self.fs._parent(path), exist_ok=True)
-        return library.File(url, flags)
+        self._file = self.fs._made(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def _upload_chunk(self, final: bool = False) -> bool:
         self._file.write(self.buffer.getvalue())

@@ -35,6 +35,9 @@ def _load() -> ctypes.CDLL:
         "rfio_close": (integer, [integer]),
         "rfio_pread64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size, OFFSET]),
         "rfio_write64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size]),
+        "rfio_pwrite64": (ctypes.c_ssize_t, [integer, ctypes.c_char_p, size, OFFSET]),
+        "rfio_ftruncate64": (integer, [integer, OFFSET]),
+        "rfio_lseek64": (OFFSET, [integer, OFFSET, integer]),
         "rfio_preseek64": (integer, [integer, ctypes.POINTER(Range64), integer]),
         "rfio_examine": (integer, [text, ctypes.POINTER(Attributes)]),
         "rfio_mkdir": (integer, [text, integer]),
@@ -129,6 +132,19 @@ class File:
         """Writes at the position."""
         view = bytes(data)
         return _checked(_library.rfio_write64(self.descriptor, view, len(view)), self.url)
+
+    def write_at(self, offset: int, data: bytes) -> int:
+        """Writes at an offset."""
+        view = bytes(data)
+        return _checked(_library.rfio_pwrite64(self.descriptor, view, len(view), offset), self.url)
+
+    def truncate(self, size: int) -> None:
+        """Gives it a size."""
+        _checked(_library.rfio_ftruncate64(self.descriptor, size), self.url)
+
+    def size(self) -> int:
+        """Its size now."""
+        return _checked(_library.rfio_lseek64(self.descriptor, 0, os.SEEK_END), self.url)
 
     def close(self) -> None:
         """Closes, once."""

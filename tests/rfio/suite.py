@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
                        partial(libraries.c_program, fabric=fabric, library=library))
         yield Case("C program beyond the classic interface", fabric,
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="beyond"))
-        for needs in ("fsspec", "pandas", "zarr"):
+        for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))

@@ -1,0 +1,80 @@
+"""Files that are read and written in place, as formats need that go back to what they wrote (ROOT, HDF5)."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any, Optional
+
+from . import library
+
+#: By the modes of open(2): those of Python with a `+`.
+FLAGS = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
+
+
+class RfioUpdate(io.RawIOBase):
+    """An open file without a buffer. Others see each write as it comes, as with a local file."""
+
+    def __init__(self, file: library.File, name: str, mode: str):
+        super().__init__()
+        self.name, self.mode = name, mode
+        self._file = file
+        self._appends = "a" in mode
+        self._position = file.size() if self._appends else 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads at the position."""
+        view = memoryview(buffer).cast("B")
+        data = self._file.read_at(self._position, len(view))
+        view[:len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def write(self, data: Any) -> int:
+        """Writes at the position; what appends, at the end."""
+        if self._appends:
+            written = self._file.write(data)
+            self._position = self._file.size()
+        else:
+            written = self._file.write_at(self._position, data)
+            self._position += written
+        return written
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Moves the position."""
+        bases = {os.SEEK_SET: lambda: 0, os.SEEK_CUR: lambda: self._position, os.SEEK_END: self._file.size}
+        if whence not in bases:
+            raise ValueError(f"whence is {whence}, not 0, 1 or 2")
+        position = bases[whence]() + offset
+        if position < 0:
+            raise ValueError(f"position {position} lies before the file's beginning")
+        self._position = position
+        return position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def truncate(self, size: Optional[int] = None) -> int:
+        """Cuts the file, or makes it longer, with zeros."""
+        size = self._position if size is None else size
+        self._file.truncate(size)
+        return size
+
+    def close(self) -> None:
+        """Closes, once."""
+        if not self.closed:
+            super().close()
+            self._file.close()
