@@ -17,11 +17,11 @@ def plugin() -> Path:
     return TOOLS / "lib/libXrdClRfio.so"
 
 
-def configure(service: Service, *more: str, port: int | None = None) -> Path:
-    """A directory with the plug-in's configuration for this service: URLs of it are the plug-in's."""
+def configure(service: Service, *more: str, port: int | None = None, library: Path | None = None) -> Path:
+    """A directory with the plug-in's configuration for this service: URLs of it are the plug-in's, or another XRootD's."""
     directory = service.directory / "plugins"
     directory.mkdir(exist_ok=True)
-    lines = [f"url = root://127.0.0.1:{port or service.port}", f"lib = {plugin()}", "enable = true", *more]
+    lines = [f"url = root://127.0.0.1:{port or service.port}", f"lib = {library or plugin()}", "enable = true", *more]
     (directory / "rfio.conf").write_text("\n".join(lines) + "\n")
     return directory
 
@@ -31,10 +31,10 @@ def url(service: Service, path: str) -> str:
     return f"root://127.0.0.1:{service.port}//{path}"
 
 
-def program(service: Service, *command: object, **more: str) -> Ended:
-    """Runs a program with the plug-in, on the software adapter if data travel by RDMA."""
+def program(service: Service, *command: object, library: Path | None = None, **more: str) -> Ended:
+    """Runs a program with the plug-in (or with that of another XRootD), on the software adapter if data travel by RDMA."""
     plain = [str(word) for word in command]
-    environment = {"RFIO_FABRIC": service.fabric, "XRD_PLUGINCONFDIR": str(configure(service)), "XRD_CONNECTIONRETRY": "1",
+    environment = {"RFIO_FABRIC": service.fabric, "XRD_PLUGINCONFDIR": str(configure(service, library=library)), "XRD_CONNECTIONRETRY": "1",
                    **service.environment(), **more}
     return service.place.run(Path(plain[0]).name, run(*plain) if service.fabric == "verbs" else plain, SECONDS, service.path,
                              **environment)
