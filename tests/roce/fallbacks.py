@@ -30,8 +30,9 @@ for port in map(int, sys.argv[1:]):
 time.sleep(3600)
 """
 
-# Of connections that somebody makes from there; the other way round nobody would be found.
-CONNECTED = {name: PROGRAMS[name] for name in ("rping -V", "rstream")}
+# The connection manager's. A datagram service tells nobody at a private port where it is.
+CONNECTED = {name: PROGRAMS[name] for name in ("rping -V", "rstream", "ucmatose -c 20")}
+DATAGRAMS = {name: PROGRAMS[name] for name in ("udaddy",)}
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
@@ -44,8 +45,15 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     for column, held in (("at the client", (1,)), ("at both", (0, 1))):
         found.append(Case(f"{row}: ibv_rc_pingpong", column,
                           on_hosts(partial(exchanged, ["ibv_rc_pingpong", "-c"], IPV4, held))))
-    for name, (server, client) in CONNECTED.items():
-        found.append(Case(f"{row}: {name}", "at the client", on_hosts(partial(connected, server, client))))
+    columns = {"at the client": (1,), "at the server": (0,), "at both": (0, 1)}
+    for programs, held_at in ((CONNECTED, columns), (DATAGRAMS, {"at the server": (0,)})):
+        for name, (server, client) in programs.items():
+            for column, held in held_at.items():
+                found.append(Case(f"{row}: {name}", column, on_hosts(partial(connected, server, client, held))))
+    found.append(Case(f"{row}: rping -V", "two of the server's", on_hosts(partial(connected, *PROGRAMS["rping -V"], (0,),
+                                                                                  ports=(ROCE, PRIVATE[0])))))
+    found.append(Case("two runtime directories of one host: rping -V", "", on_hosts(two_listeners)))
+    found.append(Case("two runtime directories of one host, and nobody listens", "", on_hosts(nobody_listens)))
     return [*found,
             Case(f"{row}, and the first of the private ones", "", on_hosts(second_choice)),
             Case(f"{row}, and all the private ones", "", on_hosts(no_choice)),
@@ -100,12 +108,51 @@ def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Host
     return lacks([where], told) or passed()
 
 
-def connected(server: Sequence[str], client: Sequence[str], hosts: Hosts) -> Outcome:
-    """Server and client return 0."""
+def connected(server: Sequence[str], client: Sequence[str], held: Sequence[int], hosts: Hosts,
+              ports: Sequence[int] = (ROCE,)) -> Outcome:
+    """Server and client return 0, and those whose port is taken say where they are."""
+    for number in held:
+        hold(hosts, hosts.members[number], *ports)
+    done = converse(hosts, *([word.format(hosts.members[0].address) for word in command] for command in (server, client)))
+    where = next(port for port in PRIVATE if port not in ports)
+    for number, ended in enumerate((done.server, done.client)):
+        if number in held and (wrong := lacks([f"private port {where}"], ended.output if ended else "")):
+            return wrong
+    return done.outcome()
+
+
+def two_listeners(hosts: Hosts) -> Outcome:
+    """Of two runtime directories, the second's listener is found where the first's processes say that there is none."""
     first, second = hosts.members
-    hold(hosts, second, ROCE)
-    done = converse(hosts, *([word.format(first.address) for word in command] for command in (server, client)))
-    return lacks([f"private port {PRIVATE[0]}"], done.client.output if done.client else "") or done.outcome()
+    other = hosts.place.runtime / "other"
+    other.mkdir(mode=0o700)
+    deadline = time.monotonic() + SECONDS
+    waiting = serve(hosts, first, ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4])
+    server, client = ([word.format(first.address) for word in command] for command in PROGRAMS["rping -V"])
+    serving = hosts.place.start("server", first.on_adapter(*server), VERBENA_RUNTIME_DIR=str(other))
+    while serving.running and not any(other.glob("cm-*.socket")) and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    asking = hosts.start(second, "client", second.on_adapter(*client))
+    ended = [process.finish(deadline) for process in (asking, serving)]
+    waiting.finish(time.monotonic())
+    if wrong := [one for one in ended if not one.succeeded]:
+        return failed(wrong[0].describe(), "\n".join(one.evidence() for one in ended))
+    return lacks([f"private port {PRIVATE[0]}"], ended[1].output) or passed()
+
+
+def nobody_listens(hosts: Hosts) -> Outcome:
+    """A request that neither those of the public port nor those of the private one have a listener for is refused."""
+    first, second = hosts.members
+    other = hosts.place.runtime / "other"
+    other.mkdir(mode=0o700)
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4]
+    waiting = [serve(hosts, first, command), serve(hosts, first, command, PORT + 1, str(other))]
+    _, client = PROGRAMS["rping -V"]
+    asked = hosts.run(second, "client", second.on_adapter(*(word.format(first.address) for word in client)), SECONDS)
+    said = [process.finish(time.monotonic()) for process in waiting]
+    if asked.succeeded or "RDMA_CM_EVENT_REJECTED" not in asked.output:
+        return failed("the client is not told", asked.evidence())
+    return lacks([f"private port {PRIVATE[0]}"], said[1].output) or passed()
 
 
 def second_choice(hosts: Hosts) -> Outcome:

@@ -47,6 +47,9 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
             for letter in service.letterbox.take() {
                 state.take_letter(letter);
             }
+            for doors in service.letterbox.take_doors() {
+                state.take_doors(doors);
+            }
             if service.letterbox.was_asked() {
                 state.execute_wills();
             }

@@ -8,11 +8,13 @@
 //! - An MRA asks for patience: then nothing is sent for a while, and whoever asks so lives, so the count begins anew.
 //! - What answers (RTU, DREP, SIDR_REP, and REP) is said again when the question comes again; as long as there is no
 //!   answer to a question yet, an MRA is.
+//! - A request that nobody listens for, or answers for a while, is made at the host's private ports as well, if it has any;
+//!   if nobody there listens either, what was said first is the answer.
 //! - A message from elsewhere, of another conversation, or out of turn is dropped.
 
 use crate::device::PACKET_LIFE_TIME;
 use crate::mad::{self, Bytes, Envelope, Numbers, Proposal, RESPONSE_TIMEOUT, RETRIES};
-use crate::message::{Kind, Message};
+use crate::message::{INVALID_SERVICE, Kind, Message, SIDR_UNSUPPORTED};
 use crate::way::Way;
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
@@ -28,6 +30,10 @@ use verbena_wire::mad::cm::{self, Rejected};
 const FIRST_PAUSE: u64 = 250_000_000;
 /// Words of the peer's host that nobody is there for RoCE before they are believed: somebody may be about to be.
 const REFUSALS: u32 = 3;
+/// What is added to the number of a request's transaction when it is made elsewhere, so that answers can be told apart.
+const ANEW: u64 = 1 << 24;
+/// How often a request is made again without an answer before other ports are sought as well.
+const SILENCES: u8 = 2;
 /// Reason of a REJ of a queue pair that the peer believes to be connected with.
 pub const STALE_CONNECTION: u32 = 10;
 /// How many of those are not taken for the last word.
@@ -53,10 +59,37 @@ pub struct Correspondence {
     answered: Option<(Kind, Bytes)>,
     /// What was asked that nobody has answered yet.
     unanswered: Option<Kind>,
+    /// Where a request is made.
+    door: Door,
     /// Times that the peer's host has said, since the peer was heard last, that it has no RoCE port.
     refusals: u32,
     /// What was asked for first, to ask for less.
     request: Option<Box<Message>>,
+}
+
+/// Where a request is made. It goes to the port at which everybody is sought; and if nobody there listens, to those of
+/// adapters like this one that are at private ports of the same host ([`verbena_hca::roce::residence`]).
+#[derive(Debug)]
+enum Door {
+    /// At the public port.
+    Public,
+    /// The host is asked for private ports, because of that.
+    Sought(Verdict),
+    /// At a private one. There may be others to be tried, and this is what came of the public one.
+    Private(Residence, Vec<Residence>, Verdict),
+    /// At the public port, after all.
+    Last,
+}
+
+/// What came of a request at the public port.
+#[derive(Debug)]
+enum Verdict {
+    /// Nobody listens.
+    Refused(Box<Message>),
+    /// The host says that nobody has the port.
+    Unreached(Kind, Errno),
+    /// Nothing yet.
+    Silence,
 }
 
 /// How long and how often the peer is asked.
@@ -93,6 +126,8 @@ pub enum Heard {
     Message(Box<Message>),
     /// It is to be answered with this again.
     Again(Box<Letter>),
+    /// Nobody listens where the request was made.
+    Elsewhere(Box<Due>),
     /// Nothing.
     Nothing,
 }
@@ -106,6 +141,10 @@ pub enum Due {
     GivenUp(Kind, Errno),
     /// There is nobody any more at the other end of the connection.
     Gone,
+    /// The host is to be asked for its private ports ([`Correspondence::try_doors`]); and this said again meanwhile.
+    Seek(Option<Box<Letter>>),
+    /// Nobody there listens, and this was the answer.
+    Refused(Box<Message>),
     /// Nothing yet.
     Nothing,
 }
@@ -157,6 +196,7 @@ impl Correspondence {
             awaiting: None,
             answered: None,
             unanswered: None,
+            door: Door::Public,
             refusals: 0,
             request: None,
         }
@@ -184,7 +224,10 @@ impl Correspondence {
 
     /// At which port the other end is reached, if it is an adapter like this one.
     pub fn residence(&self) -> Residence {
-        Residence::of_number(Qpn::new(self.remote_queue_pair))
+        match (self.remote_queue_pair, &self.door) {
+            (0, Door::Private(residence, ..)) => *residence,
+            (number, _) => Residence::of_number(Qpn::new(number)),
+        }
     }
 
     /// Whether a datagram that did not arrive was of it. A host that refuses one port may have others.
@@ -249,8 +292,14 @@ impl Correspondence {
         Ok(self.letter(bytes))
     }
 
-    /// Hears a datagram: from an address, read as `message`.
-    pub fn hear(&mut self, from: Ipv6Addr, message: &cm::Message<'_>, now: u64) -> Heard {
+    /// Hears a datagram: from an address, read as `message` of a transaction.
+    pub fn hear(
+        &mut self,
+        from: Ipv6Addr,
+        transaction: u64,
+        message: &cm::Message<'_>,
+        now: u64,
+    ) -> Heard {
         if from != self.address() || !self.is_addressed_by(message) {
             return Heard::Nothing;
         }
@@ -268,6 +317,14 @@ impl Correspondence {
             return heard;
         }
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
+        if says_that_nobody_listens(message, awaited) {
+            // At a port that was asked before and has been slow.
+            if transaction != self.numbers.transaction {
+                return Heard::Nothing;
+            }
+            let due = self.turn_away(Verdict::Refused(Box::new(told)), now);
+            return Heard::Elsewhere(Box::new(due));
+        }
         match (told.kind, awaited) {
             (Kind::Rep, Some(Kind::Req)) => {
                 if let cm::Message::Rep(rep) = message {
@@ -306,17 +363,98 @@ impl Correspondence {
         awaiting.left -= 1;
         awaiting.pause = longest.min(2 * awaiting.pause);
         awaiting.next = now + awaiting.pause;
-        let bytes = awaiting.bytes;
-        Due::Again(Box::new(self.letter(bytes)))
+        let (bytes, kind) = (awaiting.bytes, awaiting.kind);
+        let times = self.patience.retries - awaiting.left;
+        let again = Box::new(self.letter(bytes));
+        let is_first = matches!(self.door, Door::Public);
+        if is_first && times == SILENCES && matches!(kind, Kind::Req | Kind::SidrReq) {
+            self.door = Door::Sought(Verdict::Silence);
+            return Due::Seek(Some(again));
+        }
+        Due::Again(again)
+    }
+
+    /// A request has come to nobody.
+    fn turn_away(&mut self, verdict: Verdict, now: u64) -> Due {
+        match std::mem::replace(&mut self.door, Door::Last) {
+            Door::Public => {
+                self.awaiting = None;
+                self.door = Door::Sought(verdict);
+                Due::Seek(None)
+            }
+            // It was silent until now, and is being asked for already.
+            Door::Sought(Verdict::Silence) => {
+                self.awaiting = None;
+                self.door = Door::Sought(verdict);
+                Due::Nothing
+            }
+            sought @ Door::Sought(_) => {
+                self.door = sought;
+                Due::Nothing
+            }
+            Door::Private(_, left, first) => self.try_next(left, first, now),
+            Door::Last => self.pronounce(verdict, now),
+        }
+    }
+
+    /// The host has adapters like this one at these private ports.
+    pub fn try_doors(&mut self, mut doors: Vec<Residence>, now: u64) -> Due {
+        match std::mem::replace(&mut self.door, Door::Last) {
+            Door::Sought(Verdict::Silence) if doors.is_empty() => Due::Nothing,
+            Door::Sought(verdict) => {
+                // The first is to be tried first.
+                doors.reverse();
+                self.try_next(doors, verdict, now)
+            }
+            // It has been answered meanwhile.
+            door => {
+                self.door = door;
+                Due::Nothing
+            }
+        }
+    }
+
+    fn try_next(&mut self, mut left: Vec<Residence>, verdict: Verdict, now: u64) -> Due {
+        match left.pop() {
+            Some(next) => {
+                self.door = Door::Private(next, left, verdict);
+                self.ask_anew(now)
+            }
+            None => self.pronounce(verdict, now),
+        }
+    }
+
+    /// There is nobody at other ports.
+    fn pronounce(&mut self, verdict: Verdict, now: u64) -> Due {
+        self.awaiting = None;
+        match verdict {
+            Verdict::Refused(answer) => Due::Refused(answer),
+            Verdict::Unreached(kind, why) => Due::GivenUp(kind, why),
+            Verdict::Silence => self.ask_anew(now),
+        }
+    }
+
+    /// Makes the request again, as if for the first time.
+    fn ask_anew(&mut self, now: u64) -> Due {
+        self.refusals = 0;
+        self.numbers.transaction = self.numbers.transaction.wrapping_add(ANEW);
+        let request = self.request.clone();
+        let letter = request.and_then(|request| self.say(&request, now).ok());
+        letter.map_or(Due::Nothing, |letter| Due::Again(Box::new(letter)))
     }
 
     /// The network says that what was sent did not arrive.
-    pub fn note_failure(&mut self, why: Errno) -> Due {
+    pub fn note_failure(&mut self, why: Errno, now: u64) -> Due {
         self.refusals += u32::from(why.0 == libc::ECONNREFUSED);
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         match (why.0, awaited) {
             // Its host has no RoCE port any more: then neither has it a connection.
             (libc::ECONNREFUSED, Some(Kind::Dreq)) => self.give_up(why),
+            (libc::ECONNREFUSED, Some(kind @ (Kind::Req | Kind::SidrReq)))
+                if self.refusals >= REFUSALS =>
+            {
+                self.turn_away(Verdict::Unreached(kind, why), now)
+            }
             (libc::ECONNREFUSED, Some(_)) if self.refusals >= REFUSALS => self.give_up(why),
             (libc::ECONNREFUSED, None) if self.refusals >= REFUSALS && self.is_connected() => {
                 Due::Gone
@@ -415,6 +553,10 @@ impl Correspondence {
             Rejected::Other => return,
         };
         let Patience { longest, retries } = self.patience;
+        if matches!(self.door, Door::Public | Door::Sought(Verdict::Silence)) {
+            // Somebody there has it.
+            self.door = Door::Last;
+        }
         if let Some(awaiting) = self.awaiting.as_mut().filter(|of| of.kind == asked) {
             // As long as is asked for would be too long: the answer may come soon, and be lost.
             awaiting.next = now + longest.min(4096 << mra.service_timeout);
@@ -468,9 +610,22 @@ impl Correspondence {
             interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),
-            queue_pair: self.remote_queue_pair,
+            residence: self.residence(),
             mad,
         }
+    }
+}
+
+/// Whether the answer to a request is that there is no such service.
+fn says_that_nobody_listens(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
+    match (message, awaited) {
+        (cm::Message::Rej(rej), Some(Kind::Req)) => {
+            rej.message == Rejected::Req && u32::from(rej.reason) == INVALID_SERVICE
+        }
+        (cm::Message::SidrRep(rep), Some(Kind::SidrReq)) => {
+            u32::from(rep.status) == SIDR_UNSUPPORTED
+        }
+        _ => false,
     }
 }
 

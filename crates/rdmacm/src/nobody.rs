@@ -6,6 +6,8 @@ use crate::message::{self, Kind, Message};
 use crate::post::send;
 use crate::way::Way;
 use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::residence::Residence;
+use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
 /// The answer to what is about no conversation of ours: who wants to end one is told that there is none, and who offers
@@ -109,7 +111,7 @@ fn back(letter: &Letter, queue_pair: u32, mad: mad::Bytes) -> Letter {
         interface: letter.interface,
         source: letter.destination,
         destination: letter.source,
-        queue_pair,
+        residence: Residence::of_number(Qpn::new(queue_pair)),
         mad,
     }
 }

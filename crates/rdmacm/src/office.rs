@@ -1,18 +1,21 @@
 //! Correspondences of this process: their numbers, whose they are, what is said in them, and what is said again in time.
 
 use crate::alarm::Alarm;
+use crate::arrival;
 use crate::correspondence::{Correspondence, Due};
 use crate::event::{Event, Kind as EventKind};
 use crate::line::Line;
 use crate::message::{Kind, Message};
-use crate::post::send;
+use crate::post::{Doors, send};
 use crate::probe::PROBING;
-use crate::service::State;
+use crate::service::{Service, State};
 use crate::stage::Stage;
 use crate::will::Will;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
+use std::thread;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::{Letter, SLOT_BITS};
 use verbena_hca::sys::clock;
@@ -175,7 +178,47 @@ impl State {
         }) else {
             return;
         };
-        self.remind(number, deadline.filter(|_| matches!(due, Due::Again(_))));
+        let is_said = matches!(due, Due::Again(_) | Due::Seek(_));
+        self.remind(number, deadline.filter(|_| is_said));
+        self.carry_out(number, due);
+    }
+
+    /// Has a host asked for private ports, by a thread of its own: this one cannot wait.
+    fn seek_doors(&mut self, number: u32) {
+        let Some(way) = self.with(number, |correspondence| *correspondence.way()) else {
+            return;
+        };
+        let seek = move || {
+            let interface = link::interface_number(way.port);
+            let (source, destination) = (way.source.into(), way.destination.into());
+            let found = Process::current()
+                .and_then(|process| process.private_residences(interface, source, destination));
+            if let Ok(service) = Service::current() {
+                let found = found.unwrap_or_default();
+                service.letterbox.put_doors(Doors { number, found });
+            }
+        };
+        let seeking = thread::Builder::new().name("verbena-doors".into());
+        if seeking.spawn(seek).is_err() {
+            let found = Vec::new();
+            self.take_doors(Doors { number, found });
+        }
+    }
+
+    /// A host's private ports were sought for a correspondence.
+    pub fn take_doors(&mut self, doors: Doors) {
+        let Doors { number, found } = doors;
+        let now = clock::now();
+        let Some((due, deadline)) = self.with(number, |correspondence| {
+            (
+                correspondence.try_doors(found, now),
+                correspondence.deadline(),
+            )
+        }) else {
+            return;
+        };
+        self.write_will(number);
+        self.remind(number, deadline);
         self.carry_out(number, due);
     }
 
@@ -197,6 +240,17 @@ impl State {
         match due {
             Due::Nothing => (),
             Due::Again(letter) => send(&letter),
+            Due::Seek(again) => {
+                if let Some(letter) = again {
+                    send(&letter);
+                }
+                self.seek_doors(number);
+            }
+            Due::Refused(answer) => {
+                if let Some(owner) = self.office.owners.get(&number).copied() {
+                    arrival::receive(self, owner, &answer);
+                }
+            }
             Due::Gone => {
                 if let Some(owner) = self.office.owners.get(&number).copied() {
                     self.lost(owner);

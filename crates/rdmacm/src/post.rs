@@ -26,6 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::{Agent, Letter, SLOT_BITS};
+use verbena_hca::roce::residence::Residence;
 use verbena_hca::sys::clock;
 use verbena_hca::sys::doorbell::Doorbell;
 use verbena_wire::mad::cm;
@@ -40,9 +41,19 @@ const PATIENCE: u64 = 1_000_000_000;
 /// How often they are offered again.
 const ROUND: u64 = 10_000_000;
 
+/// Where else a request may be made: the private ports of a host at which adapters like this one are.
+pub struct Doors {
+    /// Our number of the correspondence for which it was asked.
+    pub number: u32,
+    /// At which.
+    pub found: Vec<Residence>,
+}
+
 /// The box that letters lie in until the thread takes them.
 pub struct Letterbox {
     letters: Mutex<VecDeque<Letter>>,
+    /// What came of asking hosts for private ports.
+    doors: Mutex<Vec<Doors>>,
     /// Another host has asked whether there is anybody here.
     is_asked: AtomicBool,
     bell: Doorbell,
@@ -56,6 +67,7 @@ impl Letterbox {
     pub fn new() -> Result<Letterbox> {
         Ok(Letterbox {
             letters: Mutex::default(),
+            doors: Mutex::default(),
             is_asked: AtomicBool::new(false),
             bell: Doorbell::new()?,
         })
@@ -75,6 +87,18 @@ impl Letterbox {
             letters.push_back(letter);
             self.bell.ring();
         }
+    }
+
+    /// Puts what came of asking a host into it.
+    pub fn put_doors(&self, doors: Doors) {
+        let mut all = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(doors);
+        self.bell.ring();
+    }
+
+    /// Takes what came of asking hosts.
+    pub fn take_doors(&self) -> Vec<Doors> {
+        std::mem::take(&mut *self.doors.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn note_question(&self) {
@@ -136,13 +160,19 @@ impl State {
             cm::Message::Drep(drep) => drep.remote_comm_id,
             cm::Message::SidrRep(rep) => rep.request_id,
         };
-        if !self.hear(ours, &letter, &message) && is_of_this_process(ours) {
+        if !self.hear(ours, &letter, transaction, &message) && is_of_this_process(ours) {
             answer_for_nobody(&letter, transaction, &message);
         }
     }
 
     /// Hears a letter in the correspondence that has a number of ours. False when there is none.
-    fn hear(&mut self, number: u32, letter: &Letter, message: &cm::Message<'_>) -> bool {
+    fn hear(
+        &mut self,
+        number: u32,
+        letter: &Letter,
+        transaction: u64,
+        message: &cm::Message<'_>,
+    ) -> bool {
         let now = clock::now();
         let owner = self.office.owners.get(&number).copied();
         let line = owner
@@ -150,14 +180,15 @@ impl State {
             .and_then(|identifier| identifier.line.as_mut());
         let (heard, deadline, way) = match line.and_then(Line::correspondence) {
             Some(correspondence) => {
-                let heard = correspondence.hear(letter.source, message, now);
+                let heard = correspondence.hear(letter.source, transaction, message, now);
                 (heard, correspondence.deadline(), *correspondence.way())
             }
-            None => return self.hear_farewell(number, letter, message, now),
+            None => return self.hear_farewell(number, letter, transaction, message, now),
         };
         self.remind(number, deadline);
         match (heard, owner) {
             (Heard::Message(told), Some(owner)) => arrival::receive(self, owner, &told),
+            (Heard::Elsewhere(due), Some(_)) => self.carry_out(number, *due),
             (Heard::Again(again), Some(owner)) => {
                 send(&again);
                 if let Some(identifier) = self.identifiers.get_mut(owner) {
@@ -175,13 +206,14 @@ impl State {
         &mut self,
         number: u32,
         letter: &Letter,
+        transaction: u64,
         message: &cm::Message<'_>,
         now: u64,
     ) -> bool {
         let Some(farewell) = self.office.farewells.get_mut(&number) else {
             return false;
         };
-        let heard = farewell.hear(letter.source, message, now);
+        let heard = farewell.hear(letter.source, transaction, message, now);
         if let Heard::Message(told) = &heard {
             if told.kind == Kind::Dreq
                 && let Ok(answer) = farewell.say(&Message::bare(Kind::Drep), now)
@@ -233,8 +265,8 @@ impl State {
 
     /// A request has come again that there is a correspondence about.
     pub fn hear_again(&mut self, number: u32, letter: &Letter) {
-        if let Some((_, message)) = mad::read(&letter.mad) {
-            self.hear(number, letter, &message);
+        if let Some((transaction, message)) = mad::read(&letter.mad) {
+            self.hear(number, letter, transaction, &message);
         }
     }
 }

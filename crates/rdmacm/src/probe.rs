@@ -56,13 +56,16 @@ impl State {
                 .copied()
                 .collect();
             for number in numbers {
-                let due = self.with(number, |correspondence| {
-                    match correspondence.concerns(whom, why) {
-                        true => correspondence.note_failure(why),
-                        false => Due::Nothing,
-                    }
+                let noted = self.with(number, |correspondence| {
+                    let concerned = correspondence.concerns(whom, why);
+                    let due = concerned.then(|| correspondence.note_failure(why, clock::now()));
+                    (due.unwrap_or(Due::Nothing), correspondence.deadline())
                 });
-                self.carry_out(number, due.unwrap_or(Due::Nothing));
+                let Some((due, deadline)) = noted else {
+                    continue;
+                };
+                self.remind(number, deadline.filter(|_| matches!(due, Due::Again(_))));
+                self.carry_out(number, due);
             }
         }
     }

@@ -4,14 +4,15 @@
 use crate::message::FRAME;
 use std::net::Ipv6Addr;
 use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::residence::Residence;
 use verbena_wire::mad::LENGTH;
 
 const MAGIC: [u8; 4] = *b"vbmd";
 const INTERFACE: usize = MAGIC.len();
 const SOURCE: usize = INTERFACE + 4;
 const DESTINATION: usize = SOURCE + 16;
-const QUEUE_PAIR: usize = DESTINATION + 16;
-const MAD: usize = QUEUE_PAIR + 4;
+const PORT: usize = DESTINATION + 16;
+const MAD: usize = PORT + 4;
 const _: () = assert!(MAD + LENGTH <= FRAME);
 
 /// The frame.
@@ -20,8 +21,8 @@ pub fn encode(letter: &Letter) -> [u8; FRAME] {
     frame[..INTERFACE].copy_from_slice(&MAGIC);
     frame[INTERFACE..SOURCE].copy_from_slice(&letter.interface.to_ne_bytes());
     frame[SOURCE..DESTINATION].copy_from_slice(&letter.source.octets());
-    frame[DESTINATION..QUEUE_PAIR].copy_from_slice(&letter.destination.octets());
-    frame[QUEUE_PAIR..MAD].copy_from_slice(&letter.queue_pair.to_ne_bytes());
+    frame[DESTINATION..PORT].copy_from_slice(&letter.destination.octets());
+    frame[PORT..MAD].copy_from_slice(&u32::from(letter.residence.port()).to_ne_bytes());
     frame[MAD..MAD + LENGTH].copy_from_slice(&letter.mad);
     frame
 }
@@ -32,12 +33,13 @@ pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
     let (interface, rest) = rest.split_first_chunk()?;
     let (source, rest) = rest.split_first_chunk::<16>()?;
     let (destination, rest) = rest.split_first_chunk::<16>()?;
-    let (queue_pair, rest) = rest.split_first_chunk()?;
+    let (port, rest) = rest.split_first_chunk()?;
+    let port = u32::from_ne_bytes(*port).try_into().ok()?;
     (*magic == MAGIC).then_some(Letter {
         interface: u32::from_ne_bytes(*interface),
         source: Ipv6Addr::from(*source),
         destination: Ipv6Addr::from(*destination),
-        queue_pair: u32::from_ne_bytes(*queue_pair),
+        residence: Residence::of_port(port)?,
         mad: *rest.first_chunk()?,
     })
 }
@@ -53,7 +55,7 @@ mod tests {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            queue_pair: 0xd0_0100,
+            residence: Residence::of_port(24792).unwrap(),
             mad: std::array::from_fn(|at| at as u8),
         };
         assert_eq!(decode(&encode(&letter)), Some(letter.clone()));

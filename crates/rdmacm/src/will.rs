@@ -131,7 +131,7 @@ mod tests {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            queue_pair: 0,
+            residence: verbena_hca::roce::residence::Residence::PUBLIC,
             mad: [byte; 256],
         }
     }

@@ -22,6 +22,7 @@ use crate::sys::udp::{Address, Inbox};
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use verbena_abi::{ibv_ah_attr, ibv_global_route};
 use verbena_wire::bth::Bth;
 use verbena_wire::datagram::Deth;
@@ -42,9 +43,8 @@ pub struct Letter {
     pub source: Ipv6Addr,
     /// The address that it was sent to.
     pub destination: Ipv6Addr,
-    /// Of one that leaves, the receiver's queue pair that it is about, whose number tells at which port the receiver is
-    /// reached ([`super::residence`]); 0 as long as that is not known, and of one that came.
-    pub queue_pair: u32,
+    /// Of one that leaves, at which port the receiver is reached; of one that came, the public one.
+    pub residence: Residence,
     /// The datagram.
     pub mad: [u8; mad::LENGTH],
 }
@@ -107,7 +107,7 @@ impl Process {
     pub fn send_management(&self, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = way(port, letter.interface, letter.source, letter.destination)?
-            .towards_queue_pair(Qpn::new(letter.queue_pair), &port.neighbours);
+            .towards(letter.residence, &port.neighbours);
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
         let mut train = Train::new(&path);
@@ -135,6 +135,34 @@ impl Process {
         way(port, interface, source, destination)?
             .towards_known(residence, &port.neighbours)
             .send(&[], 0)
+    }
+
+    /// At which private ports of a host adapters like this one are. It is asked there: this waits for the answers, or until
+    /// there will be none.
+    ///
+    /// # Errors
+    /// As [`Process::send_management`].
+    pub fn private_residences(
+        &self,
+        interface: u32,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+    ) -> Result<Vec<Residence>> {
+        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
+        let path = &way(port, interface, source, destination)?;
+        let is_there =
+            |residence: &Residence| path.leads_to_one_of_us(*residence, &port.neighbours);
+        let private = Residence::all().filter(|residence| residence.is_private());
+        // At once: where questions are dropped each takes its time.
+        Ok(thread::scope(|scope| {
+            let ask = |residence| {
+                let asking = move || Some(residence).filter(is_there);
+                thread::Builder::new().spawn_scoped(scope, asking).ok()
+            };
+            let asked: Vec<_> = private.filter_map(ask).collect();
+            let answers = asked.into_iter().filter_map(|of| of.join().ok());
+            answers.flatten().collect()
+        }))
     }
 
     /// Whom datagrams sent from here did not reach, at which address and port, as far as the network has said.
@@ -192,7 +220,7 @@ impl Process {
                 interface: link::interface_number(arrival.port),
                 source: arrival.source,
                 destination: arrival.destination,
-                queue_pair: 0,
+                residence: Residence::PUBLIC,
                 mad,
             });
         }

@@ -249,15 +249,24 @@ impl Path {
     /// may have to ask there first.
     #[inline]
     pub fn towards_queue_pair(self, number: Qpn, neighbours: &Neighbours) -> Path {
-        let residence = Residence::of_number(number);
-        if !residence.is_private() || self.to.ip.is_multicast() {
-            return self;
-        }
-        let socket = || self.sender.asking();
-        match neighbours.is_at_home(residence, self.to, socket) {
+        self.towards(Residence::of_number(number), neighbours)
+    }
+
+    /// The same to one of our own ports, if one of us is at home there; it may have to be asked.
+    #[inline]
+    pub fn towards(self, residence: Residence, neighbours: &Neighbours) -> Path {
+        match residence.is_private()
+            && !self.to.ip.is_multicast()
+            && self.leads_to_one_of_us(residence, neighbours)
+        {
             true => self.with_port(residence.port()),
             false => self,
         }
+    }
+
+    /// Whether one of us is at home at a private port of the other end.
+    pub fn leads_to_one_of_us(&self, residence: Residence, neighbours: &Neighbours) -> bool {
+        neighbours.is_at_home(residence, self.to, || self.sender.asking())
     }
 
     /// The same to a port at which we have found somebody.

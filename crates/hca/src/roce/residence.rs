@@ -50,6 +50,11 @@ impl Residence {
         }
     }
 
+    /// That of a UDP port, if it is one.
+    pub fn of_port(port: u16) -> Option<Residence> {
+        Residence::all().find(|residence| residence.port() == port)
+    }
+
     /// Whether it is one of our own.
     pub fn is_private(self) -> bool {
         self != Residence::PUBLIC

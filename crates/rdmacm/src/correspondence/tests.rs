@@ -62,8 +62,8 @@ fn asked(letter: &Letter) -> (Correspondence, Message) {
 }
 
 fn hear(who: &mut Correspondence, letter: &Letter, now: u64) -> Heard {
-    let (_, read) = mad::read(&letter.mad).unwrap();
-    who.hear(letter.source, &read, now)
+    let (transaction, read) = mad::read(&letter.mad).unwrap();
+    who.hear(letter.source, transaction, &read, now)
 }
 
 fn told(heard: Heard) -> Message {
@@ -112,6 +112,10 @@ fn what_is_not_answered_is_said_again_and_given_up() {
         now = deadline;
         match caller.due(now) {
             Due::Again(letter) => assert_eq!(*letter, first),
+            Due::Seek(Some(letter)) => {
+                assert_eq!(*letter, first);
+                assert_eq!(caller.try_doors(Vec::new(), now), Due::Nothing);
+            }
             other => break other,
         }
     };
@@ -195,9 +199,9 @@ fn a_refusal_that_comes_after_the_grant_is_not_meant() {
 fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
     let (mut caller, mut called) = connected();
     let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
-    let (_, read) = mad::read(&end.mad).unwrap();
+    let (transaction, read) = mad::read(&end.mad).unwrap();
     let stranger = "::ffff:10.9.0.3".parse().unwrap();
-    assert_eq!(called.hear(stranger, &read, 0), Heard::Nothing);
+    assert_eq!(called.hear(stranger, transaction, &read, 0), Heard::Nothing);
     let cm::Message::Dreq(dreq) = read else {
         panic!("{read:?}");
     };
@@ -211,7 +215,7 @@ fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
             ..dreq
         },
     ] {
-        let heard = called.hear(end.source, &cm::Message::Dreq(wrong), 0);
+        let heard = called.hear(end.source, transaction, &cm::Message::Dreq(wrong), 0);
         assert_eq!(heard, Heard::Nothing);
     }
     told(hear(&mut called, &end, 0));
@@ -237,7 +241,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         interface: 0,
         source: letter.destination,
         destination: letter.source,
-        queue_pair: 0,
+        residence: Residence::PUBLIC,
         mad: envelope
             .rejection(INVALID_MTU as u16, &[good], &[])
             .unwrap(),
@@ -259,16 +263,17 @@ fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
     let (mut caller, _) = asking();
     let refused = Errno(libc::ECONNREFUSED);
     for _ in 1..REFUSALS {
-        assert_eq!(caller.note_failure(refused), Due::Nothing);
+        assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
+    assert_eq!(caller.note_failure(refused, 0), Due::Seek(None));
     assert_eq!(
-        caller.note_failure(refused),
+        caller.try_doors(Vec::new(), 0),
         Due::GivenUp(Kind::Req, refused)
     );
     let (mut caller, _called) = connected();
     caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
     assert_eq!(
-        caller.note_failure(refused),
+        caller.note_failure(refused, 0),
         Due::GivenUp(Kind::Dreq, refused)
     );
 }
@@ -278,23 +283,23 @@ fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
     let refused = Errno(libc::ECONNREFUSED);
     let (mut caller, mut called) = connected();
     for _ in 1..REFUSALS {
-        assert_eq!(caller.note_failure(refused), Due::Nothing);
+        assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
     // It is there after all.
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
     assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
     for _ in 1..REFUSALS {
-        assert_eq!(caller.note_failure(refused), Due::Nothing);
+        assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
-    assert_eq!(caller.note_failure(refused), Due::Gone);
+    assert_eq!(caller.note_failure(refused, 0), Due::Gone);
     // A network that does not find its host now may find it later.
     let unreachable = Errno(libc::EHOSTUNREACH);
     assert_eq!(
-        called.note_failure(unreachable),
+        called.note_failure(unreachable, 0),
         Due::GivenUp(Kind::Rep, unreachable)
     );
     let (mut caller, _called) = connected();
-    assert_eq!(caller.note_failure(unreachable), Due::Nothing);
+    assert_eq!(caller.note_failure(unreachable, 0), Due::Nothing);
 }
 
 /// One side with its program: what it has heard, and what it says to it.
@@ -309,6 +314,7 @@ impl Side {
         match hear(&mut self.letters, letter, now) {
             Heard::Nothing => Vec::new(),
             Heard::Again(letter) => vec![*letter],
+            Heard::Elsewhere(due) => panic!("{due:?}"),
             Heard::Message(message) => {
                 self.heard.push(message.kind);
                 let says: &[Kind] = match message.kind {
@@ -320,6 +326,198 @@ impl Side {
                 says.iter().map(say).collect()
             }
         }
+    }
+}
+
+/// What becomes of a request at a port.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reception {
+    Grants,
+    /// Somebody listens, and does not want it.
+    Rejects,
+    /// Nobody listens.
+    Declines,
+    /// The same, said so late that the request has come again.
+    DeclinesLate,
+    /// The host says that nobody has the port.
+    Unreached,
+    Silent,
+}
+
+/// What came of a request.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Connected(Residence),
+    Rejected(u32),
+    GivenUp(Errno),
+}
+
+/// A host with what happens at its public port, and at those private ones at which adapters like this one are.
+struct Called {
+    public: Reception,
+    private: Vec<(Residence, Reception)>,
+    /// How long it takes to find those.
+    found_after: u64,
+}
+
+/// What happens at a time.
+enum Happening {
+    Arrives(Box<Letter>),
+    NobodyHasThePort,
+    Found,
+}
+
+impl Called {
+    fn reception(&self, residence: Residence) -> Reception {
+        let private = self.private.iter().find(|(at, _)| *at == residence);
+        private.map_or(self.public, |(_, reception)| *reception)
+    }
+
+    /// What happens when a request comes, and how much later.
+    fn take(&self, letter: &Letter) -> Option<(u64, Happening)> {
+        let reception = self.reception(letter.residence);
+        let (transaction, read) = mad::read(&letter.mad).unwrap();
+        let request = mad::request(transaction, &read).unwrap();
+        let reason = match reception {
+            Reception::Unreached => return Some((1, Happening::NobodyHasThePort)),
+            Reception::Silent => return None,
+            Reception::Grants => {
+                let mut granting = Correspondence::of(0x2_0042, &request, SERVICE, back());
+                let mut reply = message(Kind::Rep);
+                let blocks = letter.residence.blocks();
+                reply.queue_pair = (blocks.start + 1) * verbena_hca::shm::registry::BLOCK;
+                let answer = granting.say(&reply, 0).unwrap();
+                return Some((1, Happening::Arrives(answer.into())));
+            }
+            Reception::Rejects => crate::message::CONSUMER_DEFINED,
+            Reception::Declines | Reception::DeclinesLate => INVALID_SERVICE,
+        };
+        let numbers = Numbers {
+            local: 0,
+            remote: request.number,
+            transaction,
+        };
+        let home = back();
+        let envelope = Envelope {
+            numbers,
+            way: &home,
+            service: 0,
+            refused: Rejected::Req,
+            remote_queue_pair: 0,
+        };
+        let mad = envelope.rejection(reason as u16, &[], &[]).unwrap();
+        let answer = Letter {
+            source: letter.destination,
+            destination: letter.source,
+            residence: Residence::PUBLIC,
+            mad,
+            ..letter.clone()
+        };
+        let late = reception == Reception::DeclinesLate;
+        Some((
+            1 + u64::from(late) * SECOND,
+            Happening::Arrives(answer.into()),
+        ))
+    }
+
+    /// What is to come of a request: who listens at the public port has it, then who does at the first of the private
+    /// ones; where nobody listens, what is said at the public one counts.
+    fn outcome(&self) -> Outcome {
+        let doors = std::iter::once((Residence::PUBLIC, self.public)).chain(self.private.clone());
+        let listening = doors.filter_map(|(residence, reception)| match reception {
+            Reception::Grants => Some(Outcome::Connected(residence)),
+            Reception::Rejects => Some(Outcome::Rejected(crate::message::CONSUMER_DEFINED)),
+            _ => None,
+        });
+        let nobody = || match self.public {
+            Reception::Unreached => Outcome::GivenUp(Errno(libc::ECONNREFUSED)),
+            Reception::Silent => Outcome::GivenUp(Errno(libc::ETIMEDOUT)),
+            _ => Outcome::Rejected(INVALID_SERVICE),
+        };
+        { listening }.next().unwrap_or_else(nobody)
+    }
+
+    /// Makes a request there.
+    fn call(&self) -> Outcome {
+        let (mut caller, request) = asking();
+        let (mut now, mut order) = (0, 0);
+        let mut agenda = std::collections::BTreeMap::new();
+        let mut dues = VecDeque::from([Due::Again(request.into())]);
+        loop {
+            while let Some(due) = dues.pop_front() {
+                let said = match due {
+                    Due::Again(letter) => Some(letter),
+                    Due::Seek(again) => {
+                        order += 1;
+                        agenda.insert((now + self.found_after, order), Happening::Found);
+                        again
+                    }
+                    Due::Refused(answer) => return Outcome::Rejected(answer.status),
+                    Due::GivenUp(_, why) => return Outcome::GivenUp(why),
+                    Due::Gone => panic!("gone"),
+                    Due::Nothing => None,
+                };
+                if let Some((later, happening)) = said.and_then(|letter| self.take(&letter)) {
+                    order += 1;
+                    agenda.insert((now + later, order), happening);
+                }
+            }
+            let first = agenda.keys().next().map(|(at, _)| *at);
+            let next = [first, caller.deadline()].into_iter().flatten().min();
+            now = next.expect("it waits for nothing");
+            if first != Some(now) {
+                dues.push_back(caller.due(now));
+                continue;
+            }
+            dues.push_back(match agenda.pop_first().unwrap().1 {
+                Happening::NobodyHasThePort => caller.note_failure(Errno(libc::ECONNREFUSED), now),
+                Happening::Found => {
+                    let found = self.private.iter().map(|(residence, _)| *residence);
+                    caller.try_doors(found.collect(), now)
+                }
+                Happening::Arrives(letter) => match hear(&mut caller, &letter, now) {
+                    Heard::Elsewhere(due) => *due,
+                    Heard::Again(letter) => Due::Again(letter),
+                    Heard::Nothing => Due::Nothing,
+                    Heard::Message(told) if told.kind == Kind::Rep => {
+                        return Outcome::Connected(caller.residence());
+                    }
+                    Heard::Message(told) => return Outcome::Rejected(told.status),
+                },
+            });
+        }
+    }
+}
+
+fn receptions() -> impl Strategy<Value = Reception> {
+    use Reception::*;
+    proptest::sample::select(vec![
+        Grants,
+        Rejects,
+        Declines,
+        DeclinesLate,
+        Unreached,
+        Silent,
+    ])
+}
+
+fn private() -> impl Strategy<Value = Vec<(Residence, Reception)>> {
+    use Reception::*;
+    // Who was found at home answers.
+    let one = proptest::sample::select(vec![None, Some(Grants), Some(Rejects), Some(Declines)]);
+    let three = proptest::collection::vec(one, 3);
+    three.prop_map(|all| {
+        let residences = Residence::all().skip(1).zip(all);
+        let present = residences.filter_map(|(at, reception)| Some((at, reception?)));
+        present.collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_request_finds_whoever_listens(public in receptions(), private in private(), found_after in 0..3 * SECOND) {
+        let called = Called { public, private, found_after };
+        prop_assert_eq!(called.call(), called.outcome());
     }
 }
 
@@ -365,6 +563,10 @@ proptest! {
             for side in &mut sides {
                 match side.letters.due(now) {
                     Due::Again(letter) => put(&mut network, *letter),
+                    Due::Seek(Some(letter)) => {
+                        put(&mut network, *letter);
+                        prop_assert_eq!(side.letters.try_doors(Vec::new(), now), Due::Nothing);
+                    }
                     Due::Nothing => (),
                     other => prop_assert!(false, "{:?}", other),
                 }
@@ -392,7 +594,7 @@ proptest! {
         if let Some((transaction, read)) = mad::read(&datagram) {
             let _ = mad::request(transaction, &read);
             for side in [&mut caller, &mut called] {
-                prop_assert_eq!(side.hear(side.address(), &read, 0), Heard::Nothing);
+                prop_assert_eq!(side.hear(side.address(), transaction, &read, 0), Heard::Nothing);
             }
         }
     }
