@@ -48,7 +48,7 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
                 state.take_letter(letter);
             }
             for doors in service.letterbox.take_doors() {
-                state.take_doors(doors);
+                state.take_doors(&doors);
             }
             if service.letterbox.was_asked() {
                 state.execute_wills();

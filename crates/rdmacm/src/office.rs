@@ -6,7 +6,7 @@ use crate::correspondence::{Correspondence, Due};
 use crate::event::{Event, Kind as EventKind};
 use crate::line::Line;
 use crate::message::{Kind, Message};
-use crate::post::{Doors, send};
+use crate::post::{Doors, Host, send};
 use crate::probe::PROBING;
 use crate::service::{Service, State};
 use crate::stage::Stage;
@@ -40,6 +40,8 @@ pub struct Office {
     pub(crate) will: Will,
     /// Whether the alarm is set that probes the hosts of peers.
     pub(crate) probes: bool,
+    /// Hosts that are being asked for private ports, and the correspondences that wait for it.
+    seeking: HashMap<Host, Vec<u32>>,
     /// Numbers given out.
     count: u32,
 }
@@ -183,11 +185,18 @@ impl State {
         self.carry_out(number, due);
     }
 
-    /// Has a host asked for private ports, by a thread of its own: this one cannot wait.
+    /// Has a host asked for private ports, by a thread of its own: this one cannot wait. Whoever wants to know the same
+    /// meanwhile waits for the same answer.
     fn seek_doors(&mut self, number: u32) {
         let Some(way) = self.with(number, |correspondence| *correspondence.way()) else {
             return;
         };
+        let host = (way.port, way.source, way.destination);
+        let waiting = self.office.seeking.entry(host).or_default();
+        waiting.push(number);
+        if waiting.len() > 1 {
+            return;
+        }
         let seek = move || {
             let interface = link::interface_number(way.port);
             let (source, destination) = (way.source.into(), way.destination.into());
@@ -195,31 +204,30 @@ impl State {
                 .and_then(|process| process.private_residences(interface, source, destination));
             if let Ok(service) = Service::current() {
                 let found = found.unwrap_or_default();
-                service.letterbox.put_doors(Doors { number, found });
+                service.letterbox.put_doors(Doors { host, found });
             }
         };
         let seeking = thread::Builder::new().name("verbena-doors".into());
         if seeking.spawn(seek).is_err() {
             let found = Vec::new();
-            self.take_doors(Doors { number, found });
+            self.take_doors(&Doors { host, found });
         }
     }
 
-    /// A host's private ports were sought for a correspondence.
-    pub fn take_doors(&mut self, doors: Doors) {
-        let Doors { number, found } = doors;
-        let now = clock::now();
-        let Some((due, deadline)) = self.with(number, |correspondence| {
-            (
-                correspondence.try_doors(found, now),
-                correspondence.deadline(),
-            )
-        }) else {
-            return;
-        };
-        self.write_will(number);
-        self.remind(number, deadline);
-        self.carry_out(number, due);
+    /// A host's private ports were sought.
+    pub fn take_doors(&mut self, doors: &Doors) {
+        for number in self.office.seeking.remove(&doors.host).unwrap_or_default() {
+            let now = clock::now();
+            let tried = self.with(number, |correspondence| {
+                let due = correspondence.try_doors(doors.found.clone(), now);
+                (due, correspondence.deadline())
+            });
+            if let Some((due, deadline)) = tried {
+                self.write_will(number);
+                self.remind(number, deadline);
+                self.carry_out(number, due);
+            }
+        }
     }
 
     /// Does something with the correspondence that has a number of ours, if there is one.

@@ -41,10 +41,13 @@ const PATIENCE: u64 = 1_000_000_000;
 /// How often they are offered again.
 const ROUND: u64 = 10_000_000;
 
-/// Where else a request may be made: the private ports of a host at which adapters like this one are.
+/// Another host, as it is reached: by a port of ours, from a GID, at a GID.
+pub type Host = (u8, [u8; 16], [u8; 16]);
+
+/// Where else requests may be made: the private ports of a host at which adapters like this one are.
 pub struct Doors {
-    /// Our number of the correspondence for which it was asked.
-    pub number: u32,
+    /// Which host.
+    pub host: Host,
     /// At which.
     pub found: Vec<Residence>,
 }
