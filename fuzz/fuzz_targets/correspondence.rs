@@ -6,7 +6,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::net::Ipv4Addr;
+use verbena_hca::errno::Errno;
 use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::residence::Residence;
 use verbena_rdmacm::address;
 use verbena_rdmacm::correspondence::{Correspondence, Due, Heard};
 use verbena_rdmacm::mad;
@@ -15,6 +17,8 @@ use verbena_rdmacm::way::Way;
 use verbena_wire::mad::cm::ip;
 
 const SERVICE: u64 = ip::service_id(0x0106, 7174);
+/// ECONNREFUSED.
+const REFUSED: Errno = Errno(111);
 const KINDS: [Kind; 8] = [
     Kind::Req,
     Kind::Rep,
@@ -60,8 +64,10 @@ impl World {
             return;
         };
         let _ = mad::request(transaction, &read);
-        if let Heard::Again(answer) = self.sides[to].hear(letter.source, &read, self.now) {
-            self.network.push((1 - to, *answer));
+        match self.sides[to].hear(letter.source, transaction, &read, self.now) {
+            Heard::Again(answer) => self.network.push((1 - to, *answer)),
+            Heard::Elsewhere(due) => self.carry_out(to, *due),
+            Heard::Message(_) | Heard::Nothing => (),
         }
     }
 
@@ -76,9 +82,31 @@ impl World {
         if let Some(deadline) = self.sides[side].deadline() {
             self.now = self.now.max(deadline);
         }
-        if let Due::Again(letter) = self.sides[side].due(self.now) {
+        let due = self.sides[side].due(self.now);
+        self.carry_out(side, due);
+    }
+
+    fn carry_out(&mut self, side: usize, due: Due) {
+        if let Due::Again(letter) | Due::Seek(Some(letter)) = due {
             self.network.push((1 - side, *letter));
         }
+    }
+
+    /// The peer's host is found to have some private ports, whether that was asked or not.
+    fn find(&mut self, side: usize, which: u8) {
+        let private = Residence::all().filter(|residence| residence.is_private());
+        let found = private
+            .enumerate()
+            .filter(|(at, _)| which >> at & 1 == 1)
+            .map(|(_, residence)| residence);
+        let due = self.sides[side].try_doors(found.collect(), self.now);
+        self.carry_out(side, due);
+    }
+
+    /// The network says that something did not arrive.
+    fn fail(&mut self, side: usize) {
+        let due = self.sides[side].note_failure(REFUSED, self.now);
+        self.carry_out(side, due);
     }
 }
 
@@ -108,7 +136,11 @@ fuzz_target!(|input: &[u8]| {
                 let (to, letter) = world.network.remove(at);
                 world.hear(to, &letter);
             }
-            2 => world.wait(side),
+            2 => match step >> 2 & 31 {
+                0..8 => world.find(side, step >> 2 & 7),
+                8..16 => world.fail(side),
+                _ => world.wait(side),
+            },
             // A letter on its way is altered, or one is made of what follows.
             3 => {
                 let (patch, more) = rest.split_at(rest.len().min(4));
@@ -120,7 +152,7 @@ fuzz_target!(|input: &[u8]| {
                         interface: 0,
                         source: peer.into(),
                         destination: world.sides[side].way().source.into(),
-                        queue_pair: 0,
+                        residence: Residence::PUBLIC,
                         mad: [0; 256],
                     },
                 };
