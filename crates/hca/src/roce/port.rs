@@ -13,7 +13,6 @@ use crate::shm::registry::BLOCK;
 use crate::sys::readiness::is_ready;
 use crate::sys::socket::Socket;
 use crate::sys::udp::{Inbox, Udp};
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -24,10 +23,10 @@ pub struct Port {
     /// Which slot is ours, once there are numbers of it.
     slot: OnceLock<u32>,
     pub(super) inbox: Lock<Inbox>,
-    /// Queue pairs that have something to answer: each once, however many packets it was sent.
-    pub(super) talkative: Mutex<BTreeSet<u32>>,
-    /// How many there are, so that looking costs nothing.
-    pub(super) talking: AtomicU32,
+    /// Queue pairs that have something to answer.
+    talkative: Mutex<Vec<u32>>,
+    /// How often they were noted, so that looking costs nothing.
+    talking: AtomicU32,
     /// The sockets that send.
     pub senders: Senders,
     /// Those that management datagrams leave from, of which we want to hear when they did not arrive.
@@ -158,13 +157,18 @@ impl Port {
             .store(talkative.len() as u32, Ordering::Release);
     }
 
-    /// Takes those that have.
-    pub(super) fn take_talkative(&self) -> BTreeSet<u32> {
+    /// Takes those that have: each once, however many packets it was sent.
+    pub(super) fn take_talkative(&self) -> Vec<u32> {
         if self.talking.load(Ordering::Acquire) == 0 {
-            return BTreeSet::new();
+            return Vec::new();
         }
-        let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
-        self.talking.store(0, Ordering::Release);
-        std::mem::take(&mut *talkative)
+        let mut numbers = {
+            let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
+            self.talking.store(0, Ordering::Release);
+            std::mem::take(&mut *talkative)
+        };
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 }

@@ -9,7 +9,6 @@ use crate::process::Process;
 use crate::qp::Qp;
 use crate::sys::clock;
 use crate::sys::udp::{Address, Arrived, BUFFERS, Inbox};
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_wire::opcode::{Opcode, Operation, Service};
@@ -151,7 +150,7 @@ impl Process {
         }
     }
 
-    fn answer(&self, port: &Port, talkative: BTreeSet<u32>) -> bool {
+    fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
         let any = !talkative.is_empty();
         for number in talkative {
             if let Some(queue_pair) = self.queue_pairs.find(number)

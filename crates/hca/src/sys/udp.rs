@@ -404,6 +404,8 @@ pub struct Inbox {
     controls: Vec<Room>,
     vectors: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
+    /// How many buffers the next call asks for.
+    wanted: usize,
 }
 
 // SAFETY: the pointers inside lead to its own vectors, which are never grown.
@@ -439,6 +441,7 @@ impl Default for Inbox {
             controls: vec![Room([0; ROOM]); BUFFERS],
             vectors: vec![vector; BUFFERS],
             messages: vec![message; BUFFERS],
+            wanted: 1,
         };
         for (index, buffer) in inbox.bytes.chunks_exact_mut(BUFFER).enumerate() {
             inbox.vectors[index] = libc::iovec {
@@ -456,9 +459,12 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Takes what has come to a socket, as much as there is room for; how many buffers that filled, 0 for nothing there.
+    /// Takes what has come to a socket; how many buffers that filled, 0 for nothing there.
+    ///
+    /// After a look in vain it takes one buffer, and then as many as there is room for: behind a lone message, which somebody
+    /// waits for, the kernel would look for another one first.
     pub fn receive(&mut self, socket: &Udp) -> usize {
-        for message in &mut self.messages {
+        for message in self.messages.iter_mut().take(self.wanted) {
             message.msg_hdr.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as u32;
             message.msg_hdr.msg_controllen = ROOM as _;
         }
@@ -467,13 +473,15 @@ impl Inbox {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),
                 self.messages.as_mut_ptr(),
-                BUFFERS as libc::c_uint,
+                self.wanted as libc::c_uint,
                 libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };
         // What cannot be received now is asked for again, or lost as packets are.
-        usize::try_from(n).unwrap_or(0)
+        let count = usize::try_from(n).unwrap_or(0);
+        self.wanted = if count == 0 { 1 } else { BUFFERS };
+        count
     }
 
     /// What is in a buffer that was filled by the last call. None for what does not say all that it must.
