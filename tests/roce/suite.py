@@ -17,7 +17,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, cable, changes, congestion, connections, crowds, fallbacks, guide, multicast, ports
+from . import applications, cable, changes, congestion, connections, crowds, fallbacks, guide, multicast, ports, tunnels
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -143,7 +143,7 @@ def cases() -> list[Case]:
     for kind in MANY_KINDS:
         found.append(Case(f"{MANY} of {kind}", "5 % lost, doubled, late; 1 % damaged",
                           on_hosts(partial(many, kind), wire=WORST)))
-    more = (cable, connections, multicast, changes, congestion, fallbacks, ports, guide)
+    more = (cable, connections, multicast, changes, congestion, fallbacks, tunnels, ports, guide)
     return found + [case for one in more for case in one.cases(on_hosts)]
 
 

@@ -6,9 +6,11 @@ use crate::errno::Result;
 use crate::link;
 use crate::quota::{self, Place};
 use crate::refused;
+use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_wire::Qpn;
 
 /// Where a datagram goes.
 pub struct AddressHandle {
@@ -26,6 +28,7 @@ impl AddressHandle {
         check(attributes)?;
         let place = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
+        meet(pd, attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes: *attributes,
@@ -54,6 +57,19 @@ impl AddressHandle {
         if place.take().is_some() {
             self.pd.release();
         }
+    }
+}
+
+/// Over RoCE, finds out how datagrams get to a host of which nothing is known: of what is lost nobody is told.
+fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
+    if !path::leads_elsewhere(attributes) {
+        return;
+    }
+    let process = pd.process();
+    if let Some(port) = process.roce.get()
+        && let Ok(path) = Path::of(&port.senders, attributes)
+    {
+        process.acquaint(&path, Qpn::GSI);
     }
 }
 

@@ -73,6 +73,8 @@ counters! {
     packets_received,
     /// Packets received whole at a private port, which stands in for 4791 where somebody else has that.
     private_port_packets,
+    /// Packets received through a tunnel, over TCP, where UDP does not pass.
+    tunnel_packets_received,
     /// Packets received from hosts that are not allowed to send any.
     foreign_packets,
     /// Packets received whose ICRC was wrong.

@@ -2,6 +2,7 @@
 
 use crate::errno::Result;
 use crate::process::{Process, message};
+use crate::roce::path::plain;
 use crate::shm::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +16,8 @@ pub const MAX_LENGTH: usize = 128 << 10;
 ///
 /// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`,
 /// `receives` that are posted and wait, `sends` that are not complete, and what the first of them `waits_for`),
-/// `queue_pairs_in_all`, `udp_port` (at which other hosts reach it; 0 where none can) and `counters`.
+/// `queue_pairs_in_all`, `udp_port` (at which other hosts reach it; 0 where none can), `tunnels` (addresses of hosts that it
+/// reaches over TCP) and `counters`.
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
     let ask = |identity| message::ask_description(&registry.connect(identity)?);
@@ -73,10 +75,19 @@ pub fn process(process: &Process) -> String {
     }
     let _ = write!(
         text,
-        "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"counters\":{{",
+        "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"tunnels\":[",
         queue_pairs.len(),
         process.roce.get().map_or(0, |port| port.residence().port())
     );
+    let tunnelled = process.roce.get().map(|port| port.tunnels.hosts());
+    for (index, host) in tunnelled.into_iter().flatten().enumerate() {
+        if text.len() > MAX_LENGTH - 4096 {
+            break;
+        }
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(text, "{comma}\"{}\"", plain(host));
+    }
+    text.push_str("],\"counters\":{");
     for (index, (name, value)) in process.counters.all().into_iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let _ = write!(text, "{comma}\"{name}\":{value}");

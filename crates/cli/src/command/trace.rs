@@ -41,7 +41,7 @@ pub struct Arguments {
     only: Vec<String>,
 
     /// Leave the program on the system's libibverbs and its adapters
-    #[arg(long, conflicts_with_all = ["path", "link", "interface", "allow"])]
+    #[arg(long, conflicts_with_all = ["path", "link", "interface", "allow", "tunnels"])]
     system: bool,
 
     #[command(flatten)]

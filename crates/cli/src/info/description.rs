@@ -1,6 +1,7 @@
 //! What a process says of itself when it is asked through the registry.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub struct Description {
     /// The UDP port at which other hosts reach it; 0 where none can.
     #[serde(default)]
     pub udp_port: u16,
+    /// Addresses of hosts that it reaches over TCP, as UDP does not get there.
+    #[serde(default)]
+    pub tunnels: Vec<IpAddr>,
     /// What it has counted so far.
     pub counters: BTreeMap<String, u64>,
 }

@@ -80,6 +80,7 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
         queue_pairs,
         queue_pairs_in_all,
         udp_port,
+        tunnels,
         ..
     } = match answer {
         Answer::Said(description) => description,
@@ -95,6 +96,12 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
             f,
             "    reached by other hosts at private UDP port {private}: {public} is somebody else's"
         )?,
+    }
+    for host in tunnels {
+        writeln!(
+            f,
+            "    reaches {host} over TCP: UDP does not get there as it is sent"
+        )?;
     }
     for peer in peers {
         writeln!(f, "    peer {} by the path {}", peer.pid, peer.path)?;
@@ -206,6 +213,7 @@ mod tests {
                 waits_for: "receiver".into(),
             }],
             udp_port: 24791,
+            tunnels: vec!["10.9.0.2".parse().unwrap()],
             queue_pairs_in_all: 3,
             counters: BTreeMap::new(),
         };
@@ -224,6 +232,7 @@ mod tests {
             text.contains("at private UDP port 24791: 4791 is somebody else's\n"),
             "{text}"
         );
+        assert!(text.contains("    reaches 10.9.0.2 over TCP"), "{text}");
         assert!(text.contains("peer 8 by the path cma\n"), "{text}");
         assert!(
             text.contains(

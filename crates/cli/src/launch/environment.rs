@@ -47,6 +47,24 @@ impl fmt::Display for Link {
     }
 }
 
+/// Whether packets go over TCP where UDP does not pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tunnels {
+    /// Where it is found that they must
+    On,
+    /// Never, and no other host may begin that
+    Off,
+}
+
+impl fmt::Display for Tunnels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Tunnels::On => "on",
+            Tunnels::Off => "off",
+        })
+    }
+}
+
 /// Variables to set in the environment of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment(BTreeMap<&'static str, OsString>);
@@ -110,6 +128,14 @@ impl Environment {
     pub fn with_allowed(mut self, networks: &[String]) -> Self {
         if !networks.is_empty() {
             self.0.insert("VERBENA_ALLOW", networks.join(",").into());
+        }
+        self
+    }
+
+    /// The same, with packets going over TCP where UDP does not pass, or not.
+    pub fn with_tunnels(mut self, tunnels: Option<Tunnels>) -> Self {
+        if let Some(tunnels) = tunnels {
+            self.0.insert("VERBENA_TUNNELS", tunnels.to_string().into());
         }
         self
     }

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use crate::failure::Failure;
-use crate::launch::environment::{Environment, Link, Path};
+use crate::launch::environment::{Environment, Link, Path, Tunnels};
 use crate::launch::libraries::Libraries;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
 /// What is passed on to the program in its environment.
 pub const ENVIRONMENT: &str = "The environment variables VERBENA_PATH (as --path), VERBENA_LINK (as --link), \
-    VERBENA_INTERFACE (as --interface), VERBENA_ALLOW (as --allow, separated by commas) and \
+    VERBENA_INTERFACE (as --interface), VERBENA_ALLOW (as --allow, separated by commas), VERBENA_TUNNELS (as --tunnels) and \
     VERBENA_RUNTIME_DIR \
     (the directory through which processes find each other, by default /dev/shm/verbena-UID) are \
     passed on to the program.";
@@ -36,6 +36,11 @@ pub struct Options {
     /// given several times. By default everybody's are
     #[arg(long, value_name = "NETWORK", requires = "link", value_parser = network)]
     allow: Vec<String>,
+
+    /// Whether packets go over TCP with `--link roce` where UDP does not get there as it is sent. By
+    /// default they do
+    #[arg(long, value_enum, value_name = "WHETHER", requires = "link")]
+    tunnels: Option<Tunnels>,
 }
 
 /// A network as typed, if it is one.
@@ -49,7 +54,8 @@ impl Options {
         let libraries = Libraries::beside_this_executable()?;
         Ok(Environment::new(&libraries, self.path)
             .with_link(self.link, &self.interface)
-            .with_allowed(&self.allow))
+            .with_allowed(&self.allow)
+            .with_tunnels(self.tunnels))
     }
 }
 

@@ -17,7 +17,7 @@ pub mod link;
 mod lurk;
 pub(crate) mod message;
 pub mod numbers;
-mod poller;
+pub(crate) mod poller;
 pub mod progress;
 pub mod seek;
 pub mod tables;
@@ -210,6 +210,7 @@ impl Process {
         let forced = Forced::from_environment()?;
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
+        crate::roce::tunnel::chosen()?;
         let (contexts, contexts_file) = ContextTable::create()?;
         let contexts = Arc::new(contexts);
         Ok(Process {

@@ -43,7 +43,8 @@ const PORT_CALLERS: u64 = 3;
 const PORT_MANAGEMENT: u64 = 4;
 const PORT_GROUPS: u64 = 5;
 const CAPTURER: u64 = 6;
-const FIRST: u64 = 7;
+const PORT_TUNNELS: u64 = 7;
+const FIRST: u64 = 8;
 
 /// The descriptors that the thread sleeps on.
 pub struct Poller {
@@ -139,6 +140,22 @@ impl Poller {
                 let once = libc::EPOLLIN | libc::EPOLLEXCLUSIVE;
                 let _ = self.add_for(once, socket.as_fd().as_raw_fd(), PORT_MANAGEMENT);
             }
+            if !port.tunnels.has_thread() {
+                // If either fails, there are no tunnels that others begin.
+                for fd in port.tunnel_callers() {
+                    let _ = self.add(fd, PORT_TUNNELS);
+                }
+            }
+        }
+    }
+
+    /// Somebody wants a tunnel: from now on a thread of its own listens to them.
+    fn leave_tunnels(&self, process: &Arc<Process>) {
+        if let Some(port) = process.roce.get() {
+            for fd in port.tunnel_callers() {
+                self.remove(fd);
+            }
+            process.take_tunnel_callers();
         }
     }
 
@@ -173,6 +190,12 @@ impl Poller {
             // SAFETY: `event` is valid for the call.
             unsafe { libc::epoll_ctl(epoll, operation, fd, &mut event) == 0 }
         };
+        if self.port == Heed::None
+            && !port.tunnels.has_thread()
+            && let Some(handed) = port.tunnels.handed()
+        {
+            let _ = self.add(handed.as_fd().as_raw_fd(), PORT_TUNNELS);
+        }
         // If this fails, datagrams to groups wait for the next look.
         change(port.groups.as_fd(), PORT_GROUPS);
         if change(socket.as_fd(), PORT) {
@@ -248,6 +271,7 @@ impl Poller {
                         port.serve_callers();
                     }
                 }
+                PORT_TUNNELS => self.leave_tunnels(process),
                 PORT_MANAGEMENT => {
                     if let Some(port) = process.roce.get() {
                         process.receive_management(port);

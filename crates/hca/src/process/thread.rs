@@ -39,7 +39,7 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     Ok(begin)
 }
 
-pub(super) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
+pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are plain data, filled before they are read.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();

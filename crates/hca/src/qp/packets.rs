@@ -35,11 +35,14 @@ impl Qp {
                 ),
             )
         })?;
+        let number = Qpn::new(new.dest_qp_num);
         let path = Path::of(&port.senders, &new.ah_attr)?.that_may_be_marked();
-        Ok(Some(path.towards_queue_pair(
-            Qpn::new(new.dest_qp_num),
-            &port.neighbours,
-        )))
+        let path = path.towards_queue_pair(number, &port.neighbours);
+        if self.kind == IBV_QPT_UC {
+            // Nobody tells it later that nothing arrives.
+            self.process.acquaint(&path, number);
+        }
+        Ok(Some(path))
     }
 
     /// Begins the state machines that a state needs, or tells them of changed attributes.

@@ -19,6 +19,7 @@ use crate::errno::{Errno, Result};
 use crate::link;
 use crate::process::Process;
 use crate::sys::udp::{Address, Inbox};
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -70,6 +71,30 @@ pub fn set_agent(agent: Agent) {
 pub(super) struct Interface {
     inbox: Mutex<Inbox>,
     psn: AtomicU32,
+    /// How many datagrams were sent to an address since one came from there.
+    unanswered: Mutex<HashMap<Ipv6Addr, u32>>,
+}
+
+impl Interface {
+    /// Whether so many were sent there without an answer that it may be that none arrives.
+    fn is_unanswered(&self, destination: Ipv6Addr) -> bool {
+        /// The first may wait for its answer yet.
+        const PATIENCE: u32 = 2;
+        /// Addresses that are remembered.
+        const MOST: usize = 1024;
+        let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
+        if unanswered.len() >= MOST {
+            unanswered.clear();
+        }
+        let sent = unanswered.entry(destination).or_default();
+        *sent += 1;
+        *sent >= PATIENCE
+    }
+
+    fn heard(&self, source: Ipv6Addr) {
+        let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
+        unanswered.remove(&source);
+    }
 }
 
 /// Times that buffers are taken from the kernel before others get their turn.
@@ -104,10 +129,13 @@ impl Process {
     ///
     /// # Errors
     /// ENODEV without a RoCE port, EADDRNOTAVAIL from an address that is not the port's; as [`Path::of`].
-    pub fn send_management(&self, letter: &Letter) -> Result<()> {
+    pub fn send_management(self: &Arc<Process>, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = way(port, letter.interface, letter.source, letter.destination)?
             .towards(letter.residence, &port.neighbours);
+        if port.management.is_unanswered(letter.destination) {
+            self.look_for_tunnel(&path, (letter.residence, 0));
+        }
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
         let mut train = Train::new(&path);
@@ -216,6 +244,9 @@ impl Process {
             && is_right
             && let Some(agent) = AGENT.get()
         {
+            if let Some(port) = self.roce.get() {
+                port.management.heard(arrival.source);
+            }
             (agent.letter)(Letter {
                 interface: link::interface_number(arrival.port),
                 source: arrival.source,

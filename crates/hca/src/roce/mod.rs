@@ -17,6 +17,7 @@
 //! - [`management`]: queue pair 1, which is the host's.
 //! - [`allow`]: whose packets are heard at all.
 //! - [`header`]: what a datagram's receive begins with.
+//! - [`tunnel`]: what goes over TCP, where UDP does not pass.
 //!
 //! Who decides: a connection whose destination GID is one of the port's own leads to this host and goes through shared
 //! memory as ever; any other goes by packets. Of a datagram its address handle decides alike. The queue pair's two halves
@@ -42,3 +43,4 @@ pub mod receive;
 pub mod residence;
 mod steering;
 pub mod train;
+pub mod tunnel;

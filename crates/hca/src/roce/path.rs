@@ -5,11 +5,14 @@ use super::group;
 use super::inquiry::Neighbours;
 use super::receive::Arrival;
 use super::residence::Residence;
+use super::tunnel::far::Far;
+use super::tunnel::frame::Envelope;
+use super::tunnel::{self, Tunnels};
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
 use crate::sys::udp::{Address, Udp};
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
@@ -74,6 +77,16 @@ impl Sender {
         Err(Errno(libc::EADDRINUSE))
     }
 
+    /// Where its packets come from.
+    pub(super) fn address(&self) -> Address {
+        self.local
+    }
+
+    /// Sends a question of a tunnel's ends, as packets leave.
+    pub(super) fn ask(&self, to: &Address, question: &[u8]) -> Result<()> {
+        self.socket.send(to, question, question.len(), 0)
+    }
+
     /// A socket that sends from the same address, for a question: what does not arrive is told there.
     fn asking(&self) -> Result<Udp> {
         let local = Address {
@@ -103,6 +116,7 @@ fn leave_through(socket: &Udp, local: Address, interface: u32) -> Result<()> {
 pub struct Senders {
     ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
     failures: Failures,
+    tunnels: Arc<Tunnels>,
 }
 
 /// What becomes of the network's word that something did not arrive.
@@ -116,20 +130,21 @@ enum Failures {
 
 impl Senders {
     /// Those that forget what did not arrive.
-    pub fn that_forget_failures() -> Senders {
-        Senders::with(Failures::Forgotten)
+    pub fn that_forget_failures(tunnels: &Arc<Tunnels>) -> Senders {
+        Senders::with(Failures::Forgotten, tunnels)
     }
 
     /// Those that can tell whom something did not reach.
-    pub fn that_keep_failures() -> Senders {
-        Senders::with(Failures::Kept)
+    pub fn that_keep_failures(tunnels: &Arc<Tunnels>) -> Senders {
+        Senders::with(Failures::Kept, tunnels)
     }
 
-    fn with(failures: Failures) -> Senders {
+    fn with(failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
         let ports = 0..link::ports();
         Senders {
             ports: ports.map(|_| Default::default()).collect(),
             failures,
+            tunnels: tunnels.clone(),
         }
     }
 
@@ -144,7 +159,7 @@ impl Senders {
         failures
     }
 
-    fn of(&self, port: u8, index: usize) -> Result<Arc<Sender>> {
+    pub(super) fn of(&self, port: u8, index: usize) -> Result<Arc<Sender>> {
         let interface = link::interface(port).ok_or(Errno::EINVAL)?;
         let entry = interface.entry(index).ok_or(Errno::EINVAL)?;
         if !entry.is_address {
@@ -191,6 +206,8 @@ pub struct Path {
     to: Address,
     traffic_class: u8,
     route: Route,
+    /// What is known of the way; none where a tunnel cannot lead.
+    far: Option<Arc<Far>>,
 }
 
 /// The bits of a traffic class by which a sender says that it will react to congestion (RFC 3168), and how: ECT(0).
@@ -236,9 +253,11 @@ impl Path {
             port: udp::PORT,
             scope: scope(ip, sender.through),
         };
+        let may_be_tunnelled = to.scope == 0 && !ip.is_multicast() && tunnel::chosen() == Ok(true);
         Ok(Path {
             port: vector.port_num,
             route: route(sender.local, to, 0, 0),
+            far: may_be_tunnelled.then(|| senders.tunnels.far(sender.local.ip, ip)),
             sender,
             to,
             traffic_class: vector.grh.traffic_class,
@@ -310,6 +329,23 @@ impl Path {
         route(self.sender.local, self.to, self.traffic_class, HOPS)
     }
 
+    /// What was sent there has been answered.
+    pub fn answered(&self) {
+        if let Some(far) = &self.far {
+            far.heard();
+        }
+    }
+
+    /// What is known of the way, where a tunnel can lead.
+    pub(super) fn far(&self) -> Option<&Arc<Far>> {
+        self.far.as_ref()
+    }
+
+    /// What packets leave from.
+    pub(super) fn sender(&self) -> &Arc<Sender> {
+        &self.sender
+    }
+
     /// Whether a packet from there to here is one of the peer's for us (specification 9.6.1.5; Linux' rxe checks the
     /// same).
     pub fn is_way_of(&self, arrival: &Arrival<'_>) -> bool {
@@ -331,6 +367,9 @@ impl Path {
         /// How often the kernel is asked again when it has no room, and how long it may take.
         const ATTEMPTS: u32 = 3;
         const PATIENCE_MS: i32 = 1;
+        if let Some(far) = self.far.as_ref().filter(|far| far.is_tunnelled()) {
+            return self.send_through_tunnel(far, bytes, segment);
+        }
         for _ in 0..ATTEMPTS {
             let sent = self
                 .sender
@@ -352,6 +391,21 @@ impl Path {
             }
         }
         Err(Errno::EAGAIN)
+    }
+
+    #[cold]
+    fn send_through_tunnel(&self, far: &Far, bytes: &[u8], segment: usize) -> Result<()> {
+        let Ok(segment @ 1..) = u16::try_from(segment) else {
+            // Nothing to be taken there: it asks the network whether somebody has the port.
+            return Ok(());
+        };
+        let envelope = Envelope {
+            source_port: self.sender.local.port,
+            destination_port: self.to.port,
+            traffic_class: self.traffic_class,
+            segment,
+        };
+        far.send(&self.sender, envelope, bytes)
     }
 }
 
@@ -393,6 +447,14 @@ pub fn with_identification(route: &Route, identification: u16) -> Route {
             ..*route
         },
         Network::V6(_) => *route,
+    }
+}
+
+/// An address as people write it: one of IPv4 without the mapping.
+pub fn plain(ip: Ipv6Addr) -> IpAddr {
+    match ip.to_ipv4_mapped() {
+        Some(v4) => v4.into(),
+        None => ip.into(),
     }
 }
 

@@ -13,9 +13,11 @@
 
 use super::residence::Residence;
 use super::steering;
+use super::tunnel;
 use crate::errno::{Errno, Result};
 use crate::shm::registry;
 use crate::sys::socket::Socket;
+use crate::sys::tcp::Tcp;
 use crate::sys::udp::{Sharing, Udp};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +35,7 @@ pub struct Pool {
     residence: Residence,
     slots: Vec<Udp>,
     listener: Socket,
+    tunnels: Option<Tcp>,
 }
 
 impl Pool {
@@ -72,7 +75,9 @@ impl Pool {
         let mut reason = Errno(libc::ETIMEDOUT);
         for _ in 0..ATTEMPTS {
             let answer = match Socket::listen_abstract(&name) {
-                Ok(listener) => make(residence.port()).map(|slots| (listener, slots)),
+                Ok(listener) => {
+                    make(residence.port()).map(|slots| (listener, slots, tunnel::listen(residence)))
+                }
                 Err(Errno(libc::EADDRINUSE)) => {
                     Socket::connect_abstract(&name).and_then(|socket| receive(&socket))
                 }
@@ -86,11 +91,12 @@ impl Pool {
                     Errno(libc::ETIMEDOUT)
                 }
                 Err(error) => return Err(error),
-                Ok((listener, slots)) => {
+                Ok((listener, slots, tunnels)) => {
                     return Ok(Pool {
                         residence,
                         slots,
                         listener,
+                        tunnels,
                     });
                 }
             };
@@ -129,9 +135,18 @@ impl Pool {
         &self.listener
     }
 
-    /// The listener and the slots.
+    /// Where other hosts connect that want a tunnel, if they can.
+    pub fn tunnels(&self) -> Option<&Tcp> {
+        self.tunnels.as_ref()
+    }
+
+    /// The listener, the slots, and where tunnels begin.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.listener.as_fd()).chain(self.slots.iter().map(Udp::as_fd))
+        let slots = self.slots.iter().map(Udp::as_fd);
+        let tunnels = self.tunnels.iter().map(Tcp::as_fd);
+        std::iter::once(self.listener.as_fd())
+            .chain(slots)
+            .chain(tunnels)
     }
 }
 
@@ -147,8 +162,8 @@ fn make(port: u16) -> Result<Vec<Udp>> {
     Ok(slots)
 }
 
-/// The listener and the slots from one who has them.
-fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>)> {
+/// The listener, the slots, and where tunnels begin, from one who has them.
+fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
     check_user(socket)?;
     socket
         .wait_readable(PATIENCE)
@@ -166,11 +181,15 @@ fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>)> {
     }
     let mut descriptors = received.descriptors.into_iter();
     let listener = descriptors.next().map(Socket::of).ok_or(Errno::EPROTO)?;
-    let slots: Vec<Udp> = descriptors.map(Udp::of).collect();
+    let slots: Vec<Udp> = descriptors
+        .by_ref()
+        .take(SLOTS as usize)
+        .map(Udp::of)
+        .collect();
     if slots.len() != SLOTS as usize {
         return Err(Errno::EPROTO);
     }
-    Ok((listener, slots))
+    Ok((listener, slots, descriptors.next().map(Tcp::of)))
 }
 
 /// Why 4791 cannot be had.
@@ -197,8 +216,7 @@ fn consequence(residence: Residence) -> String {
 
 /// The name in the network namespace under which who has the slots is called.
 fn name(residence: Residence) -> Vec<u8> {
-    // SAFETY: geteuid cannot fail and touches nothing.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
     match residence {
         Residence::PUBLIC => format!("verbena-roce-{user}"),
         private => format!("verbena-roce-{user}-{}", private.port()),
@@ -206,11 +224,16 @@ fn name(residence: Residence) -> Vec<u8> {
     .into_bytes()
 }
 
+/// Who we are to the kernel.
+pub(super) fn user() -> u32 {
+    // SAFETY: geteuid cannot fail and touches nothing.
+    unsafe { libc::geteuid() }
+}
+
 /// Anybody can take a name: only those of this user are believed.
-fn check_user(socket: &Socket) -> Result<()> {
-    let (_, user) = socket.peer()?;
-    // SAFETY: as above.
-    if user == unsafe { libc::geteuid() } {
+pub(super) fn check_user(socket: &Socket) -> Result<()> {
+    let (_, theirs) = socket.peer()?;
+    if theirs == user() {
         Ok(())
     } else {
         Err(Errno::EPERM)

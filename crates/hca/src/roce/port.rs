@@ -6,16 +6,18 @@ use super::management::Interface;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
 use super::residence::Residence;
+use super::tunnel::Tunnels;
 use crate::errno::Result;
 use crate::lock::Lock;
 use crate::process::Member;
 use crate::shm::registry::BLOCK;
 use crate::sys::readiness::is_ready;
 use crate::sys::socket::Socket;
+use crate::sys::tcp::Tcp;
 use crate::sys::udp::{Inbox, Udp};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The port of this process.
 pub struct Port {
@@ -36,6 +38,8 @@ pub struct Port {
     pub neighbours: Neighbours,
     /// The multicast groups that we have joined.
     pub groups: Memberships,
+    /// What goes over TCP.
+    pub tunnels: Arc<Tunnels>,
 }
 
 impl Port {
@@ -44,17 +48,19 @@ impl Port {
     /// # Errors
     /// As [`Pool::join`] and [`Memberships::new`].
     pub fn open() -> Result<Port> {
+        let tunnels = Arc::new(Tunnels::new()?);
         Ok(Port {
             pool: Pool::join()?,
             slot: OnceLock::new(),
             inbox: Lock::default(),
             talkative: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::that_forget_failures(),
-            management_senders: Senders::that_keep_failures(),
+            senders: Senders::that_forget_failures(&tunnels),
+            management_senders: Senders::that_keep_failures(&tunnels),
             management: Interface::default(),
             neighbours: Neighbours::default(),
             groups: Memberships::new()?,
+            tunnels,
         })
     }
 
@@ -80,7 +86,9 @@ impl Port {
                     self.residence().port()
                 );
             })?;
-        let _ = self.slot.set(first / BLOCK - start);
+        let slot = first / BLOCK - start;
+        self.tunnels.take_slot(self.residence(), slot);
+        let _ = self.slot.set(slot);
         self.forget_old_packets();
         Ok(first)
     }
@@ -142,7 +150,22 @@ impl Port {
     /// All descriptors that a forked child must not keep.
     pub fn descriptors(&self) -> Vec<RawFd> {
         let pool = self.pool.descriptors().map(|fd| fd.as_raw_fd());
-        pool.chain(self.groups.descriptors()).collect()
+        pool.chain(self.groups.descriptors())
+            .chain(self.tunnels.descriptors())
+            .collect()
+    }
+
+    /// Where other hosts connect that want a tunnel, if they can.
+    pub(super) fn tunnel_listener(&self) -> Option<&Tcp> {
+        self.pool.tunnels()
+    }
+
+    /// What can be read when somebody wants a tunnel, or one is handed to us.
+    pub fn tunnel_callers(&self) -> Vec<RawFd> {
+        let listener = self.tunnel_listener().map(Tcp::as_fd);
+        let handed = self.tunnels.handed().map(Socket::as_fd);
+        let both = listener.into_iter().chain(handed);
+        both.map(|fd| fd.as_raw_fd()).collect()
     }
 
     /// Queue pairs have something to answer.

@@ -21,6 +21,7 @@ pub mod readiness;
 pub mod remap;
 pub mod robust;
 pub mod socket;
+pub mod tcp;
 pub mod threads;
 pub mod udp;
 pub mod userfault;

@@ -14,6 +14,42 @@ pub fn is_ready(descriptors: [BorrowedFd<'_>; 2]) -> bool {
     unsafe { libc::poll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, 0) > 0 }
 }
 
+/// What a descriptor is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// That it can be read.
+    Reading,
+    /// That it can be written to.
+    Writing,
+    /// Either.
+    Both,
+}
+
+/// Waits until one of the descriptors is ready, `milliseconds` at most, for ever below 0: which of them are, in their order.
+/// None stands for a place at which there is nothing to wait for.
+pub fn wait(wanted: &[Option<(BorrowedFd<'_>, Interest)>], milliseconds: i32) -> Vec<bool> {
+    let entry = |one: &Option<(BorrowedFd<'_>, Interest)>| libc::pollfd {
+        // Those below 0 are passed over.
+        fd: one.map_or(-1, |(fd, _)| fd.as_raw_fd()),
+        events: match one {
+            None => 0,
+            Some((_, Interest::Reading)) => libc::POLLIN,
+            Some((_, Interest::Writing)) => libc::POLLOUT,
+            Some((_, Interest::Both)) => libc::POLLIN | libc::POLLOUT,
+        },
+        revents: 0,
+    };
+    let mut entries: Vec<libc::pollfd> = wanted.iter().map(entry).collect();
+    let count = entries.len() as libc::nfds_t;
+    // SAFETY: as many valid pollfds as are said.
+    let ready = unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) };
+    // When it could not wait, nothing is known of any.
+    entries
+        .iter()
+        .map(|one| ready > 0 && one.revents != 0)
+        .collect()
+}
+
 /// Descriptors that are looked at together, each by a number.
 #[derive(Debug)]
 pub struct Readiness {

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Most descriptors in one message: the slots of a UDP port, and a listener (`roce/pool.rs`).
-pub const MAX_DESCRIPTORS: usize = 65;
+/// Most descriptors in one message: the slots of a UDP port, and two listeners (`roce/pool.rs`).
+pub const MAX_DESCRIPTORS: usize = 66;
 
 /// One end of a connection, or a listener.
 #[derive(Debug)]

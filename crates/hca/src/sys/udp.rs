@@ -365,7 +365,7 @@ impl Name {
         (&raw const self.storage).cast()
     }
 
-    fn read(storage: &libc::sockaddr_storage) -> Option<Address> {
+    pub(super) fn read(storage: &libc::sockaddr_storage) -> Option<Address> {
         let pointer: *const libc::sockaddr_storage = storage;
         match i32::from(storage.ss_family) {
             libc::AF_INET => {

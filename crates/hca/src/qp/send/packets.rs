@@ -14,6 +14,7 @@ use crate::qp::send::SendRequest;
 use crate::roce::path::Path;
 use crate::roce::receive::Arrival;
 use crate::roce::train::Train;
+use crate::roce::tunnel::far::berth_of_queue_pair;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -37,6 +38,8 @@ pub(in crate::qp) struct Packets {
     machine: Machine,
     /// When the timer that is set for us goes off.
     alarm: Option<u64>,
+    /// Whether the peer was ever heard of on this path.
+    is_heard: bool,
 }
 
 enum Machine {
@@ -70,6 +73,7 @@ impl Packets {
                     path,
                     machine: Machine::Unreliable(machine),
                     alarm: None,
+                    is_heard: false,
                 });
             }
             _ => return None,
@@ -92,6 +96,7 @@ impl Packets {
             path,
             machine: Machine::Reliable(Box::new(machine)),
             alarm: None,
+            is_heard: false,
         })
     }
 
@@ -141,6 +146,11 @@ impl Packets {
                 Ok(made.map(|packet| packet.length))
             }
         }
+    }
+
+    /// Whether what was sent first was not answered in time, so that it may be that nothing arrives.
+    fn is_unanswered(&self) -> bool {
+        !self.is_heard && self.next_timeout().is_some_and(|at| at <= clock::now())
     }
 
     fn next_timeout(&self) -> Option<u64> {
@@ -242,6 +252,10 @@ impl Qp {
         let Some(mut packets) = send.packets.take() else {
             return;
         };
+        if packets.is_unanswered() {
+            let berth = berth_of_queue_pair(Qpn::new(self.destination()));
+            self.process.look_for_tunnel(&packets.path, berth);
+        }
         let answers_behind = self.answers_behind();
         if !answers_behind {
             self.answer_first();
@@ -292,6 +306,10 @@ impl Qp {
             return;
         };
         let is_of_peer = packets.path.is_way_of(arrival);
+        if is_of_peer && !packets.is_heard {
+            packets.is_heard = true;
+            packets.path.answered();
+        }
         let mut access = Access {
             queue_pair: self,
             send: &mut send,

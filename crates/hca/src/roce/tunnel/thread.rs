@@ -1,0 +1,594 @@
+//! The thread that makes tunnels and takes what comes through them. It is there from when the first one is wanted, by us or
+//! by another host.
+//!
+//! Nobody keeps it: sockets do not block, who connects has a time to say who he is, and each tunnel has its turn.
+
+use super::far::{Berth, Far};
+use super::frame::{Assembler, Frame, Greeting, Token};
+use super::line::Line;
+use super::trial::{LENGTH, Step, Trial, Verdict};
+use super::{Order, Orders, Tunnels, locked, name};
+use crate::errno::{Errno, Result};
+use crate::link::{self, is_link_local};
+use crate::process::Process;
+use crate::process::poller::until;
+use crate::process::thread::with_signals_blocked;
+use crate::qp::Qp;
+use crate::roce::allow;
+use crate::roce::path::{Sender, gid, plain};
+use crate::roce::pool;
+use crate::roce::port::Port;
+use crate::sys::clock;
+use crate::sys::punctual::be_punctual;
+use crate::sys::readiness::{self, Interest};
+use crate::sys::socket::Socket;
+use crate::sys::tcp::Tcp;
+use crate::sys::udp::{Address, Arrived};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long connecting, and saying who one is, may take, in nanoseconds.
+const PATIENCE: u64 = 2_000_000_000;
+/// Connections that have not said who they are; the oldest goes when there is one more.
+const MOST_BEGINNING: usize = 64;
+/// Tunnels; no more are taken.
+const MOST_OPEN: usize = 1024;
+/// Bytes that are taken of a tunnel before others get their turn.
+const TURN: usize = 1 << 18;
+/// How long a socket that was handed to us may take to come with what belongs to it.
+const HANDED: Duration = Duration::from_millis(10);
+/// How often it is tried whether UDP passes meanwhile, in nanoseconds.
+const AGAIN: u64 = 10_000_000_000;
+/// As Linux' sockets have it, and who sends through a tunnel does not say.
+const HOPS: u8 = 64;
+
+/// Starts the thread, if there is none.
+pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
+    if tunnels.has_thread.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let process = process.clone();
+    let spawn = || {
+        std::thread::Builder::new()
+            .name("verbena-tunnels".into())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                if let Some(port) = process.roce.get() {
+                    Thread::new(&process, port).run();
+                }
+            })
+    };
+    // If there is none left, the next who wants a tunnel tries again.
+    if with_signals_blocked(spawn).is_err() {
+        tunnels.has_thread.store(false, Ordering::Release);
+    }
+}
+
+/// A connection whose ends do not know each other yet.
+struct Beginning {
+    line: Arc<Line>,
+    assembler: Assembler,
+    deadline: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    /// We connect.
+    Connecting(Order),
+    /// We have said who we are, and are to be told.
+    Greeted(Order),
+    /// Somebody has connected, and is to say who he is.
+    Taken,
+}
+
+/// A tunnel.
+struct Open {
+    line: Arc<Line>,
+    assembler: Assembler,
+    far: Arc<Far>,
+    sender: Arc<Sender>,
+    peer: Greeting,
+    berth: Berth,
+    trial: Option<Trial>,
+    /// When it is tried again.
+    again: u64,
+    /// Whether what we send, and what the other end does, arrives by UDP.
+    is_content: bool,
+    is_far_content: bool,
+}
+
+struct Thread<'a> {
+    process: &'a Arc<Process>,
+    port: &'a Port,
+    orders: Arc<Orders>,
+    beginning: Vec<Beginning>,
+    open: Vec<Open>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Thread<'a> {
+    fn new(process: &'a Arc<Process>, port: &'a Port) -> Thread<'a> {
+        Thread {
+            process,
+            port,
+            orders: port.tunnels.orders.clone(),
+            beginning: Vec::new(),
+            open: Vec::new(),
+            buffer: vec![0; TURN],
+        }
+    }
+
+    fn run(&mut self) {
+        be_punctual();
+        while !self.process.stopping.load(Ordering::Relaxed) {
+            let next = self.tend(clock::now());
+            let ready = self.wait(next);
+            if ready.first() == Some(&true) {
+                self.orders.doorbell.clear();
+            }
+            let wanted = std::mem::take(&mut *locked(&self.orders.wanted));
+            for order in wanted {
+                self.seek(order);
+            }
+            if ready.get(1) == Some(&true) {
+                self.accept();
+            }
+            if ready.get(2) == Some(&true) {
+                self.accept_handed();
+            }
+            self.hear_beginning();
+            self.hear_open();
+        }
+    }
+
+    /// Sleeps until something happens, or until that time. Whether it was the doorbell, a caller, one handed to us, and so on.
+    fn wait(&self, next: u64) -> Vec<bool> {
+        let reading = |fd| (fd, Interest::Reading);
+        let listener = self.port.tunnel_listener().map(Tcp::as_fd);
+        let handed = self.port.tunnels.handed().map(Socket::as_fd);
+        let fixed = [Some(self.orders.doorbell.as_fd()), listener, handed];
+        let beginning = self.beginning.iter().map(|one| match one.stage {
+            Stage::Connecting(_) => (one.line.as_fd(), Interest::Writing),
+            Stage::Greeted(_) | Stage::Taken => reading(one.line.as_fd()),
+        });
+        let open = self.open.iter().map(|one| match one.line.has_rest() {
+            true => (one.line.as_fd(), Interest::Both),
+            false => reading(one.line.as_fd()),
+        });
+        let fixed = fixed.map(|fd| fd.map(reading)).into_iter();
+        let wanted: Vec<_> = fixed.chain(beginning.chain(open).map(Some)).collect();
+        readiness::wait(&wanted, until(next))
+    }
+
+    /// Does what it is time for. Returns when there will be more, u64::MAX for never.
+    fn tend(&mut self, now: u64) -> u64 {
+        let late = |one: &mut Beginning| one.deadline <= now || one.line.is_broken();
+        let late: Vec<Beginning> = self.beginning.extract_if(.., late).collect();
+        for one in late {
+            self.give_up(one);
+        }
+        let mut next = u64::MAX;
+        for one in &self.beginning {
+            next = next.min(one.deadline);
+        }
+        for one in &mut self.open {
+            if one.line.has_rest() {
+                one.line.go_on();
+            }
+            next = next.min(one.tend(now));
+        }
+        next
+    }
+
+    fn seek(&mut self, order: Order) {
+        let from = order.far.local;
+        let to = Address {
+            ip: order.far.remote,
+            port: order.berth.0.port(),
+            scope: 0,
+        };
+        if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&order)) {
+            return known.try_again(clock::now());
+        }
+        match Tcp::connect(from, to) {
+            Err(_) => order.far.not_found(),
+            Ok(tcp) => self.begin_with(tcp, Stage::Connecting(order)),
+        }
+    }
+
+    fn begin_with(&mut self, tcp: Tcp, stage: Stage) {
+        if self.beginning.len() >= MOST_BEGINNING {
+            let oldest = self.beginning.remove(0);
+            self.give_up(oldest);
+        }
+        let line = Arc::new(Line::new(tcp, token()));
+        locked(&self.orders.lines).push(line.clone());
+        self.beginning.push(Beginning {
+            line,
+            assembler: Assembler::default(),
+            deadline: clock::now() + PATIENCE,
+            stage,
+        });
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = self.port.tunnel_listener() else {
+            return;
+        };
+        for _ in 0..MOST_BEGINNING {
+            match listener.accept() {
+                Ok(tcp) => self.begin_with(tcp, Stage::Taken),
+                Err(Errno::EAGAIN) => return,
+                // Out of descriptors: whoever waits goes on waiting, and we do not ask again at once.
+                Err(_) => return std::thread::sleep(HANDED),
+            }
+        }
+    }
+
+    /// Others have taken connections that are for us.
+    fn accept_handed(&mut self) {
+        let Some(handed) = self.port.tunnels.handed() else {
+            return;
+        };
+        while let Ok(socket) = handed.accept() {
+            if let Ok((greeting, tcp)) = take_handed(&socket) {
+                self.begin_with(tcp, Stage::Taken);
+                if let Some(last) = self.beginning.last_mut() {
+                    last.assembler.room().extend(greeting);
+                }
+            }
+        }
+    }
+
+    fn hear_beginning(&mut self) {
+        for mut one in std::mem::take(&mut self.beginning) {
+            if let Stage::Connecting(order) = one.stage {
+                one.stage = match self.connected(&one.line, order) {
+                    Ok(stage) => stage,
+                    Err(order) => {
+                        self.end(&one.line);
+                        order.far.not_found();
+                        continue;
+                    }
+                };
+            }
+            if matches!(one.stage, Stage::Connecting(_)) {
+                self.beginning.push(one);
+                continue;
+            }
+            let ended = read(&one.line, &mut one.assembler, &mut self.buffer).is_err();
+            let greeting = match one.assembler.next() {
+                Ok(None) if !ended => {
+                    self.beginning.push(one);
+                    continue;
+                }
+                Ok(Some(Frame::Greeting(greeting))) => greeting,
+                _ => {
+                    self.give_up(one);
+                    continue;
+                }
+            };
+            match one.stage {
+                Stage::Greeted(order) => self.welcomed(one.line, one.assembler, order, greeting),
+                _ => self.called(one.line, one.assembler, greeting),
+            }
+        }
+    }
+
+    /// What connecting has come to: the order again where there is nobody.
+    fn connected(&self, line: &Line, order: Order) -> std::result::Result<Stage, Order> {
+        if readiness::wait(&[Some((line.as_fd(), Interest::Writing))], 0) == [false] {
+            return Ok(Stage::Connecting(order));
+        }
+        let Some(greeting) = self.greeting(line, &order.far, order.berth.1) else {
+            return Err(order);
+        };
+        // Where nobody was, this fails.
+        match line.send(&Frame::Greeting(greeting)) {
+            Ok(()) => Ok(Stage::Greeted(order)),
+            Err(_) => Err(order),
+        }
+    }
+
+    /// Who we are.
+    fn greeting(&self, line: &Line, far: &Far, wanted: u32) -> Option<Greeting> {
+        Some(Greeting {
+            wanted: u8::try_from(wanted).ok()?,
+            own: u8::try_from(self.process.management_slot().ok()?).ok()?,
+            residence: self.port.residence(),
+            token: line.own_token,
+            source: far.local,
+            destination: far.remote,
+        })
+    }
+
+    /// Whom we have called says who he is.
+    fn welcomed(&mut self, line: Arc<Line>, assembler: Assembler, order: Order, peer: Greeting) {
+        let is_right = (peer.source, peer.destination) == (order.far.remote, order.far.local)
+            && peer.residence == order.berth.0
+            && [0, u32::from(peer.own)].contains(&order.berth.1);
+        match is_right {
+            true => {
+                let berth = (peer.residence, u32::from(peer.own));
+                self.opened(line, assembler, order.far, order.sender, peer, berth);
+            }
+            false => {
+                self.end(&line);
+                order.far.not_found();
+            }
+        }
+    }
+
+    /// Who has called us says who he is.
+    fn called(&mut self, line: Arc<Line>, assembler: Assembler, peer: Greeting) {
+        let Ok(own) = self.process.management_slot() else {
+            return self.end(&line);
+        };
+        let wanted = u32::from(peer.wanted);
+        if wanted != 0 && wanted != own {
+            // Whether or not there is somebody: we have it no more.
+            let _ = hand_over(&line, &peer, (self.port.residence(), wanted));
+            return self.forget(&line);
+        }
+        if let Some((far, sender)) = self.check(&line, &peer)
+            && self.open.len() < MOST_OPEN
+            && let Some(greeting) = self.greeting(&line, &far, u32::from(peer.own))
+            && line.send(&Frame::Greeting(greeting)).is_ok()
+        {
+            let berth = (peer.residence, u32::from(peer.own));
+            self.opened(line, assembler, far, sender, peer, berth);
+        } else {
+            self.end(&line);
+        }
+    }
+
+    /// Whether somebody may speak for the address that he says he has.
+    fn check(&self, line: &Line, peer: &Greeting) -> Option<(Arc<Far>, Arc<Sender>)> {
+        let caller = line.peer().ok()?.ip;
+        let allowed = allow::chosen().ok()?;
+        let place = link::place_of(gid(peer.destination))?;
+        let is_ours = link::place_of(gid(peer.source)).is_some();
+        let is_special = |ip| is_link_local(&ip) || ip.is_multicast() || ip.is_unspecified();
+        if is_ours
+            || is_special(peer.source)
+            || is_special(peer.destination)
+            || !allowed.includes(caller)
+            || !allowed.includes(peer.source)
+        {
+            return None;
+        }
+        let far = self.orders.far_of(peer.destination, peer.source);
+        if caller != peer.source && !far.may_be_translated() {
+            return None;
+        }
+        let sender = self.port.senders.of(place.port, place.index.into()).ok()?;
+        Some((far, sender))
+    }
+
+    fn opened(
+        &mut self,
+        line: Arc<Line>,
+        assembler: Assembler,
+        far: Arc<Far>,
+        sender: Arc<Sender>,
+        peer: Greeting,
+        berth: Berth,
+    ) {
+        let now = clock::now();
+        let is_to_be_tried = far.found(berth, &line);
+        let mut open = Open {
+            line,
+            assembler,
+            far,
+            sender,
+            peer,
+            berth,
+            trial: None,
+            again: now + AGAIN,
+            is_content: false,
+            is_far_content: false,
+        };
+        if is_to_be_tried {
+            open.try_again(now);
+        }
+        self.open.push(open);
+    }
+
+    fn hear_open(&mut self) {
+        let mut ended = Vec::new();
+        for (index, one) in self.open.iter_mut().enumerate() {
+            let goes_on = match one.line.is_broken() {
+                true => false,
+                false => one.hear(self.process, &mut self.buffer),
+            };
+            if !goes_on {
+                ended.push(index);
+            }
+        }
+        for index in ended.into_iter().rev() {
+            let one = self.open.swap_remove(index);
+            one.far.lost(&one.line);
+            self.end(&one.line);
+        }
+    }
+
+    /// It is no tunnel of ours any more, and nobody's if we have not handed it over.
+    fn forget(&self, line: &Arc<Line>) {
+        locked(&self.orders.lines).retain(|one| !Arc::ptr_eq(one, line));
+    }
+
+    fn end(&self, line: &Arc<Line>) {
+        line.end();
+        self.forget(line);
+    }
+
+    fn give_up(&self, one: Beginning) {
+        self.end(&one.line);
+        if let Stage::Connecting(order) | Stage::Greeted(order) = one.stage {
+            order.far.not_found();
+        }
+    }
+}
+
+impl Open {
+    fn is_for(&self, order: &Order) -> bool {
+        let (residence, slot) = order.berth;
+        Arc::ptr_eq(&self.far, &order.far)
+            && self.berth.0 == residence
+            && (slot == 0 || slot == self.berth.1)
+    }
+
+    fn try_again(&mut self, now: u64) {
+        let source = self.sender.address();
+        self.trial.get_or_insert_with(|| {
+            Trial::new(
+                now,
+                (self.peer.token, self.peer.own),
+                (source.ip, source.port),
+                self.far.remote,
+            )
+        });
+        self.again = now + AGAIN;
+    }
+
+    /// Does what it is time for. Returns when there will be more.
+    fn tend(&mut self, now: u64) -> u64 {
+        if self.far.is_tunnelled() && self.again <= now {
+            self.try_again(now);
+        }
+        while let Some(trial) = &mut self.trial {
+            match trial.step(now) {
+                Step::Ask(question) => self.ask(&question),
+                Step::Wait(until) => return until,
+                Step::Over(verdict) => self.tried(verdict),
+            }
+        }
+        match self.far.is_tunnelled() {
+            true => self.again,
+            false => u64::MAX,
+        }
+    }
+
+    fn ask(&self, question: &[u8; LENGTH]) {
+        let to = Address {
+            ip: self.far.remote,
+            port: self.berth.0.port(),
+            scope: 0,
+        };
+        // What does not leave now may the next time.
+        let _ = self.sender.ask(&to, question);
+    }
+
+    fn tried(&mut self, verdict: Verdict) {
+        self.trial = None;
+        let is_new = self.far.tried(verdict);
+        match verdict {
+            Verdict::Passes => {
+                self.is_content = true;
+                let _ = self.line.send(&Frame::Content);
+            }
+            Verdict::Fails if is_new => {
+                eprintln!(
+                    "verbena: UDP does not get from here to {} as it is sent; packets go over TCP instead",
+                    plain(self.far.remote)
+                );
+            }
+            Verdict::Fails => (),
+        }
+    }
+
+    /// Takes what has come. Returns whether the tunnel goes on.
+    fn hear(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
+        let goes_on = read(&self.line, &mut self.assembler, buffer).is_ok();
+        let mut answering = Vec::new();
+        let mut verdict = None;
+        let is_right = loop {
+            match self.assembler.next() {
+                Err(_) | Ok(Some(Frame::Greeting(_))) => break false,
+                Ok(None) => break true,
+                Ok(Some(Frame::Content)) => self.is_far_content = true,
+                Ok(Some(Frame::Seen(seen))) => {
+                    verdict = self.trial.map(|trial| trial.seen(&seen)).or(verdict);
+                }
+                Ok(Some(Frame::Packets { envelope, bytes })) => {
+                    let arrived = Arrived {
+                        source: Address {
+                            ip: self.far.remote,
+                            port: envelope.source_port,
+                            scope: 0,
+                        },
+                        destination: self.far.local,
+                        interface: 0,
+                        traffic_class: envelope.traffic_class,
+                        hop_limit: HOPS,
+                        bytes,
+                        segment: envelope.segment.into(),
+                    };
+                    let packets = bytes.len().div_ceil(arrived.segment) as u64;
+                    process
+                        .counters
+                        .shard()
+                        .tunnel_packets_received
+                        .add(packets);
+                    process.sort(&arrived, envelope.destination_port, &mut answering);
+                }
+            }
+        };
+        if let Some(verdict) = verdict {
+            self.tried(verdict);
+        }
+        answering.iter().for_each(answer);
+        goes_on && is_right && !(self.is_content && self.is_far_content)
+    }
+}
+
+fn answer(queue_pair: &Arc<Qp>) {
+    while queue_pair.answer_by_packets() {}
+}
+
+/// Takes what has come of a connection, so much that others get their turn.
+///
+/// # Errors
+/// When nothing will come any more.
+fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()> {
+    match line.read(buffer) {
+        Ok(0) => Err(Errno(libc::ENOTCONN)),
+        Ok(count) => {
+            assembler.room().extend_from_slice(&buffer[..count]);
+            Ok(())
+        }
+        Err(Errno(libc::EAGAIN | libc::EINTR)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Hands a connection to the process that it is for, with what was read of it.
+fn hand_over(line: &Line, greeting: &Greeting, (residence, slot): Berth) -> Result<()> {
+    let socket = Socket::connect_abstract(&name(residence, slot))?;
+    pool::check_user(&socket)?;
+    socket.send(&Frame::Greeting(*greeting).head(), &[line.as_fd()])
+}
+
+/// Takes such a connection.
+fn take_handed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
+    const LONGEST: usize = 256;
+    pool::check_user(socket)?;
+    socket.wait_readable(HANDED)?;
+    let mut greeting = vec![0; LONGEST];
+    let received = socket.receive(&mut greeting)?;
+    greeting.truncate(received.length);
+    let fd = received
+        .descriptors
+        .into_iter()
+        .next()
+        .ok_or(Errno::EPROTO)?;
+    Ok((greeting, Tcp::of(fd)))
+}
+
+/// Nobody else can guess it.
+fn token() -> Token {
+    RandomState::new().build_hasher().finish().to_ne_bytes()
+}

@@ -1,0 +1,325 @@
+//! TCP sockets as a tunnel needs them (tcp(7)): no call waits for the other end, but [`Tcp::wait_for_room`], and that not
+//! for long.
+
+use super::udp::{Address, Name};
+use crate::errno::{Errno, Result};
+use std::io::IoSlice;
+use std::mem;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// One end of a connection, one that is being made, or a listener.
+#[derive(Debug)]
+pub struct Tcp {
+    fd: OwnedFd,
+}
+
+/// Bytes that the kernel is asked to keep for us each way: a queue pair's window, twice.
+const BUFFER: libc::c_int = 2 << 20;
+/// Connections that wait for somebody to take them.
+const BACKLOG: libc::c_int = 128;
+
+impl Tcp {
+    fn new(family: libc::c_int) -> Result<Tcp> {
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers; the result is checked before it is owned.
+        Tcp::owning(unsafe { libc::socket(family, kind, 0) })
+    }
+
+    fn owning(fd: libc::c_int) -> Result<Tcp> {
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: the kernel has just made it for us, and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Tcp { fd })
+    }
+
+    /// One that was handed over.
+    pub fn of(fd: OwnedFd) -> Tcp {
+        Tcp { fd }
+    }
+
+    /// Listens at a port of all addresses, of IPv4 and IPv6, or of IPv4 alone where the system has no IPv6.
+    ///
+    /// # Errors
+    /// EADDRINUSE when somebody listens there.
+    pub fn listen(port: u16) -> Result<Tcp> {
+        let any = |ip| Address { ip, port, scope: 0 };
+        match Tcp::listen_at(libc::AF_INET6, any(Ipv6Addr::UNSPECIFIED)) {
+            Err(Errno(libc::EAFNOSUPPORT)) => {
+                let any = any(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
+                Tcp::listen_at(libc::AF_INET, any)
+            }
+            answer => answer,
+        }
+    }
+
+    fn listen_at(family: libc::c_int, at: Address) -> Result<Tcp> {
+        let socket = Tcp::new(family)?;
+        if family == libc::AF_INET6 {
+            socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+        }
+        // Connections of those who had the port before us are still ending.
+        socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+        socket.bind(at)?;
+        // SAFETY: plain system call.
+        match unsafe { libc::listen(socket.fd.as_raw_fd(), BACKLOG) } {
+            0 => Ok(socket),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// Begins to connect from an address of ours. When it can be written to, [`Tcp::outcome`] says what came of it.
+    ///
+    /// # Errors
+    /// What is known at once: EADDRNOTAVAIL, ENETUNREACH, ECONNREFUSED of this host itself...
+    pub fn connect(from: Ipv6Addr, to: Address) -> Result<Tcp> {
+        let family = match to.ip.to_ipv4_mapped() {
+            Some(_) => libc::AF_INET,
+            None => libc::AF_INET6,
+        };
+        let socket = Tcp::new(family)?;
+        socket.prepare()?;
+        let local = |ip| Address {
+            ip,
+            port: 0,
+            scope: 0,
+        };
+        socket.bind(local(from))?;
+        let name = Name::of(to);
+        // SAFETY: `name` holds a socket address of the length that it says.
+        let answer = unsafe { libc::connect(socket.fd.as_raw_fd(), name.pointer(), name.length) };
+        match answer {
+            0 => Ok(socket),
+            _ => match Errno::last() {
+                Errno(libc::EINPROGRESS) => Ok(socket),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// What came of connecting.
+    ///
+    /// # Errors
+    /// The network's.
+    pub fn outcome(&self) -> Result<()> {
+        let mut error: libc::c_int = 0;
+        let mut length = mem::size_of_val(&error) as libc::socklen_t;
+        // SAFETY: `error` is writable for `length` bytes.
+        let answer = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut error).cast(),
+                &mut length,
+            )
+        };
+        match (answer, error) {
+            (0, 0) => Ok(()),
+            (0, error) => Err(Errno(error)),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// Takes the next connection of a listener.
+    ///
+    /// # Errors
+    /// EAGAIN when there is none; the system's, when it has no descriptors or memory left.
+    pub fn accept(&self) -> Result<Tcp> {
+        // SAFETY: the address out-parameters may be null.
+        let taken = Tcp::owning(unsafe {
+            libc::accept4(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            )
+        })?;
+        taken.prepare()?;
+        Ok(taken)
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// ENOTCONN when nobody is any more.
+    pub fn peer(&self) -> Result<Address> {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
+        // SAFETY: `storage` is writable for `length` bytes.
+        let answer = unsafe {
+            libc::getpeername(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
+        };
+        match Name::read(&storage) {
+            Some(address) if answer == 0 => Ok(address),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// Messages leave at once, and there is room for them.
+    fn prepare(&self) -> Result<()> {
+        self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, BUFFER)?;
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER)
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> Result<()> {
+        // SAFETY: `value` is readable for its size.
+        let answer = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                option,
+                (&raw const value).cast(),
+                mem::size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        match answer {
+            0 => Ok(()),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    fn bind(&self, address: Address) -> Result<()> {
+        let name = Name::of(address);
+        // SAFETY: `name` holds a socket address of the length that it says.
+        match unsafe { libc::bind(self.fd.as_raw_fd(), name.pointer(), name.length) } {
+            0 => Ok(()),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// Takes what has come; 0 when nothing will any more.
+    ///
+    /// # Errors
+    /// EAGAIN when nothing has come; the network's.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize> {
+        // SAFETY: `into` is writable for its length.
+        let count = unsafe {
+            libc::recv(
+                self.fd.as_raw_fd(),
+                into.as_mut_ptr().cast(),
+                into.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(count).map_err(|_| Errno::last())
+    }
+
+    /// Gives the kernel as much of `parts`, one after another, as it has room for.
+    ///
+    /// # Errors
+    /// EAGAIN when it has none; the network's.
+    pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
+        // SAFETY: an all-zero msghdr is valid.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        // IoSlice is an iovec, as its documentation promises; sendmsg does not write to it.
+        message.msg_iov = parts.as_ptr().cast_mut().cast();
+        message.msg_iovlen = parts.len() as _;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` points to live buffers of the stated lengths.
+        let count = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, flags) };
+        usize::try_from(count).map_err(|_| Errno::last())
+    }
+
+    /// Waits until there is room to write, `milliseconds` at most.
+    pub fn wait_for_room(&self, milliseconds: i32) {
+        let mut wanted = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: `wanted` is one valid pollfd.
+        unsafe { libc::poll(&mut wanted, 1, milliseconds) };
+    }
+
+    /// Ends the connection for both ends, whoever has a descriptor of it.
+    pub fn end(&self) {
+        // SAFETY: plain system call; one that is not connected any more says so.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+    }
+}
+
+impl AsFd for Tcp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here(port: u16) -> Address {
+        let ip = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+        Address { ip, port, scope: 0 }
+    }
+
+    fn own_port(socket: &Tcp) -> u16 {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
+        // SAFETY: `storage` is writable for `length` bytes.
+        unsafe {
+            libc::getsockname(
+                socket.fd.as_raw_fd(),
+                (&raw mut storage).cast(),
+                &mut length,
+            )
+        };
+        Name::read(&storage).unwrap().port
+    }
+
+    fn wait_for(mut ready: impl FnMut() -> bool) {
+        while !ready() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn bytes_go_both_ways_and_ends_are_seen() {
+        let listener = Tcp::listen(0).unwrap();
+        let calling = Tcp::connect(here(0).ip, here(own_port(&listener))).unwrap();
+        let mut taken = None;
+        wait_for(|| {
+            taken = listener.accept().ok();
+            taken.is_some()
+        });
+        let taken = taken.unwrap();
+        calling.wait_for_room(1000);
+        calling.outcome().unwrap();
+        assert_eq!(taken.peer().unwrap().ip, here(0).ip);
+        assert_eq!(taken.read(&mut [0; 8]), Err(Errno::EAGAIN));
+        let parts = [IoSlice::new(b"two "), IoSlice::new(b"parts")];
+        assert_eq!(calling.write(&parts), Ok(9));
+        let mut bytes = [0; 16];
+        wait_for(|| taken.read(&mut bytes) == Ok(9));
+        assert_eq!(&bytes[..9], b"two parts");
+        taken.end();
+        wait_for(|| calling.read(&mut bytes) == Ok(0));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_not_taken() {
+        let listener = Tcp::listen(0).unwrap();
+        let calling = Tcp::connect(here(0).ip, here(own_port(&listener))).unwrap();
+        calling.wait_for_room(1000);
+        let block = [7; 1 << 16];
+        let error = std::iter::repeat_with(|| calling.write(&[IoSlice::new(&block)]))
+            .find_map(|answer| answer.err());
+        assert_eq!(error, Some(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn nobody_there_is_known() {
+        let port = own_port(&Tcp::listen(0).unwrap());
+        let refused = Tcp::connect(here(0).ip, here(port)).and_then(|calling| {
+            calling.wait_for_room(1000);
+            calling.outcome()
+        });
+        assert_eq!(refused, Err(Errno(libc::ECONNREFUSED)));
+    }
+}

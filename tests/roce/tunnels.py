@@ -1,0 +1,234 @@
+"""Where UDP does not pass, or addresses are translated on the way: packets go over TCP."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Callable, Optional, Sequence
+
+from harness import counters
+from harness.build_tree import DEVICE, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.process import Process, wait_for_any
+
+from .connections import PROGRAMS, converse
+from .hosts import Host, Hosts, PORT, ROCE
+
+SECONDS = 60
+IPV4, IPV6 = 1, 2
+# What the second host's packets come from, where its addresses are translated.
+OUTSIDE = "10.9.0.77"
+SAID = "packets go over TCP"
+RECEIVED = "tunnel_packets_received"
+
+EXCHANGES: list[tuple[list[object], int]] = [
+    (["ibv_rc_pingpong", "-c"], IPV4), (["ibv_rc_pingpong", "-c"], IPV6), (["ibv_uc_pingpong", "-c"], IPV4),
+    (["ibv_ud_pingpong", "-c"], IPV4), (["ibv_ud_pingpong", "-c"], IPV6), (["ibv_xsrq_pingpong"], IPV4),
+    (["ibv_srq_pingpong", "-c"], IPV4)]
+PERFTEST = [["ib_write_bw", "-s", 65536, "-n", 200], ["ib_read_bw", "-s", 65537, "-n", 100], ["ib_send_bw", "-n", 200],
+            ["ib_atomic_bw", "-n", 200], ["ib_send_lat", "-n", 100], ["ib_write_lat", "-n", 100],
+            ["ib_send_lat", "-c", "UD", "-n", 100], ["ib_write_bw", "-c", "UC", "-s", 4096, "-n", 200]]
+CONNECTED = ("rping -V", "ucmatose -c 20", "udaddy", "rstream")
+
+
+def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
+    """What programs do there; then what is in the way in one direction, translation, several processes, and who wants none."""
+    row = "UDP does not pass"
+    found = [Case(f"{row}: {command[0]}", "IPv4" if gid == IPV4 else "IPv6", on_hosts(partial(exchanged, both, command, gid)))
+             for command, gid in EXCHANGES]
+    for command in PERFTEST:
+        name = " ".join(map(str, command[:3] if command[1] == "-c" else command[:1]))
+        found.append(Case(f"{row}: {name}", "", on_hosts(partial(exchanged, both, [*command, "-F"], IPV4))))
+    for name in CONNECTED:
+        found.append(Case(f"{row}: {name}", "", on_hosts(partial(connected, both, name))))
+    for number, column in ((0, "to the server"), (1, "to the client")):
+        one_way = partial(shut, (number,))
+        found.append(Case(f"{row}: ibv_rc_pingpong", column, on_hosts(partial(exchanged, one_way, ["ibv_rc_pingpong", "-c"], IPV4))))
+        found.append(Case(f"{row}: ibv_ud_pingpong", column, on_hosts(partial(exchanged, one_way, ["ibv_ud_pingpong", "-c"], IPV4))))
+    for command in (["ibv_rc_pingpong", "-c"], ["ibv_ud_pingpong", "-c"], ["ib_write_bw", "-F", "-s", 65536, "-n", 200]):
+        found.append(Case(f"addresses are translated: {command[0]}", "", on_hosts(partial(exchanged, translated, command, IPV4))))
+    found.append(Case("addresses are translated: rping -V", "", on_hosts(partial(connected, translated, "rping -V"))))
+    return [*found,
+            Case(f"{row}, and several processes of a host", "", on_hosts(several)),
+            Case(f"{row}, and a peer that is killed", "", on_hosts(killed)),
+            Case(f"{row}, and who wants no tunnels", "", on_hosts(unwanted)),
+            Case(f"{row} for a while", "", on_hosts(reopened)),
+            Case("UDP passes: no tunnel", "", on_hosts(needless))]
+
+
+def shut(numbers: Sequence[int], hosts: Hosts) -> None:
+    """Hosts drop RoCE's packets, as a firewall would."""
+    for host in (hosts.members[number] for number in numbers):
+        host.setup("nft", "add", "table", "inet", "wall")
+        host.setup("nft", "add", "chain", "inet", "wall", "in", "{", "type", "filter", "hook", "input", "priority", "0", ";", "}")
+        host.setup("nft", "add", "rule", "inet", "wall", "in", "udp", "dport", str(ROCE), "drop")
+
+
+def both(hosts: Hosts) -> None:
+    """Neither host takes RoCE's packets."""
+    shut((0, 1), hosts)
+
+
+def reopen(hosts: Hosts) -> None:
+    """The walls are gone."""
+    for host in hosts.members:
+        host.setup("nft", "delete", "table", "inet", "wall")
+
+
+def translated(hosts: Hosts) -> None:
+    """The second host is behind a translator: what it sends comes from another address, and what it has not asked for
+    does not get in."""
+    host = hosts.members[1]
+    host.add_address(OUTSIDE)
+    host.setup("nft", "add", "table", "ip", "translator")
+    host.setup("nft", "add", "chain", "ip", "translator", "out", "{", "type", "nat", "hook", "postrouting", "priority",
+               "100", ";", "}")
+    host.setup("nft", "add", "rule", "ip", "translator", "out", "ip", "saddr", host.address, "snat", "to", OUTSIDE)
+    host.setup("nft", "add", "chain", "ip", "translator", "in", "{", "type", "filter", "hook", "input", "priority", "0",
+               ";", "}")
+    host.setup("nft", "add", "rule", "ip", "translator", "in", "iifname", host.interface, "ct", "state", "new", "drop")
+
+
+def serve(hosts: Hosts, command: Sequence[object], port: int = PORT, options: Sequence[str] = ()) -> Process:
+    """A server on the first host that listens."""
+    first = hosts.members[0]
+    serving = hosts.start(first, "server", first.on_adapter(*command, "-p", port, options=options))
+    deadline = time.monotonic() + SECONDS
+    while serving.running and not first.listens(port) and time.monotonic() < deadline:
+        wait_for_any([serving], time.monotonic() + 0.005)
+    return serving
+
+
+def gid_option(command: Sequence[object], gid: int) -> list[object]:
+    """The index of the GID, as perftest and the ping-pongs take it."""
+    return ["-d", DEVICE, "-x" if str(command[0]).startswith("ib_") else "-g", gid]
+
+
+def exchanged(wall: Callable[[Hosts], None], command: Sequence[object], gid: int, hosts: Hosts) -> Outcome:
+    """Both sides return 0, and packets came through tunnels."""
+    wall(hosts)
+    command = [*command, *gid_option(command, gid)]
+    first, second = hosts.members
+    deadline = time.monotonic() + SECONDS
+    serving = serve(hosts, command)
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, first.address))
+    return judged(hosts, [process.finish(deadline) for process in (asking, serving)])
+
+
+def judged(hosts: Hosts, ended: Sequence) -> Outcome:
+    """Success, by tunnels."""
+    words = "\n".join(one.evidence() for one in ended)
+    if wrong := [one for one in ended if not one.succeeded]:
+        return failed(wrong[0].describe(), words)
+    if counters.total(hosts.place)[RECEIVED] == 0:
+        return failed("no packet came through a tunnel", words)
+    return passed()
+
+
+def connected(wall: Callable[[Hosts], None], name: str, hosts: Hosts) -> Outcome:
+    """A connection is made there, too."""
+    wall(hosts)
+    done = converse(hosts, *([word.format(hosts.members[0].address) for word in command] for command in PROGRAMS[name]))
+    if done.client is None:
+        return failed("the server never listened", done.server.evidence())
+    return judged(hosts, [done.client, done.server])
+
+
+def several(hosts: Hosts) -> Outcome:
+    """Each process of a host is found, whichever takes the connection; `verbena info` names the host."""
+    both(hosts)
+    first, second = hosts.members
+    command = ["ibv_rc_pingpong", "-c", "-n", 1000, "-d", DEVICE, "-g", IPV4]
+    ports = range(PORT, PORT + 4)
+    deadline = time.monotonic() + SECONDS
+    serving = [serve(hosts, command, port) for port in ports]
+    asking = [hosts.start(second, "client", second.on_adapter(*command, "-p", port, first.address)) for port in ports]
+    wanted = f"reaches {first.address} over TCP"
+    told = ""
+    while wanted not in told and any(one.running for one in asking) and time.monotonic() < deadline:
+        told = hosts.run(second, "info", second.inside([str(VERBENA), "info"]), SECONDS).output
+    ended = [process.finish(deadline) for process in [*asking, *serving]]
+    outcome = judged(hosts, ended)
+    if outcome.evidence:
+        return outcome
+    if not all(SAID in one.output for one in ended):
+        return failed(f"not all say: {SAID}", "\n".join(one.evidence() for one in ended))
+    return passed() if wanted in told else failed(f"verbena info never says: {wanted}", told)
+
+
+def killed(hosts: Hosts) -> Outcome:
+    """Who is left ends by its retries."""
+    both(hosts)
+    second = hosts.members[1]
+    command = ["ibv_rc_pingpong", "-n", 10_000_000, "-d", DEVICE, "-g", IPV4]
+    serving = serve(hosts, command)
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, hosts.members[0].address))
+    deadline = time.monotonic() + SECONDS
+    while SAID not in asking.output() + serving.output() and time.monotonic() < deadline:
+        wait_for_any([asking, serving], time.monotonic() + 0.01)
+    if not asking.running or not serving.running:
+        return failed("ended too soon", asking.finish(time.monotonic()).evidence())
+    gone = serving.finish(time.monotonic())
+    left = asking.finish(deadline)
+    if "transport retry counter exceeded" not in left.output:
+        return failed("the other does not see it", f"{left.evidence()}\n{gone.evidence()}")
+    return passed()
+
+
+def unwanted(hosts: Hosts) -> Outcome:
+    """Without tunnels nothing passes, and nobody listens at the TCP port."""
+    both(hosts)
+    first, second = hosts.members
+    command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4]
+    serving = serve(hosts, command, options=["--tunnels", "off"])
+    is_open = first.listens(ROCE)
+    asked = hosts.run(second, "client", second.on_adapter(*command, "-p", PORT, first.address), SECONDS)
+    served = serving.finish(time.monotonic())
+    if is_open:
+        return failed(f"TCP port {ROCE} is open", served.evidence())
+    if asked.succeeded or "transport retry counter exceeded" not in asked.output:
+        return failed("the client is not told", asked.evidence())
+    return passed()
+
+
+def lacks_tunnel(host: Host, told: str) -> Optional[str]:
+    """What `verbena info` says too much."""
+    return f"{host.name} still says that it goes over TCP" if "over TCP" in told else None
+
+
+def reopened(hosts: Hosts) -> Outcome:
+    """When UDP passes again packets go by UDP again."""
+    both(hosts)
+    first, second = hosts.members
+    command = ["ibv_rc_pingpong", "-n", 10_000_000, "-d", DEVICE, "-g", IPV4]
+    serving = serve(hosts, command)
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, first.address))
+    deadline = time.monotonic() + SECONDS
+    while SAID not in asking.output() + serving.output() and time.monotonic() < deadline:
+        wait_for_any([asking, serving], time.monotonic() + 0.01)
+    reopen(hosts)
+    wrong: Optional[str] = "never looked"
+    while wrong and asking.running and time.monotonic() < deadline:
+        told = [(host, hosts.run(host, "info", host.inside([str(VERBENA), "info"]), SECONDS).output)
+                for host in hosts.members]
+        wrong = next((words for host, text in told if (words := lacks_tunnel(host, text))), None)
+        wait_for_any([asking], time.monotonic() + 0.1)
+    running = asking.running and serving.running
+    ended = [process.finish(time.monotonic()) for process in (asking, serving)]
+    if wrong or not running:
+        return failed(wrong or "a side has ended", "\n".join(one.evidence() for one in ended))
+    return passed()
+
+
+def needless(hosts: Hosts) -> Outcome:
+    """Where UDP passes nothing goes through tunnels, and nothing is said."""
+    for transport in ("rc", "ud"):
+        command = [f"ibv_{transport}_pingpong", "-c", "-d", DEVICE, "-p", PORT, "-g", IPV4]
+        done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
+        outcome = done.outcome()
+        if outcome.evidence:
+            return outcome
+        if SAID in done.evidence() or counters.total(hosts.place)[RECEIVED] > 0:
+            return failed("goes through a tunnel", done.evidence())
+    return passed()
