@@ -15,6 +15,7 @@ use super::port::Port;
 use super::receive::Arrival;
 use super::residence::Residence;
 use super::train::Train;
+use super::tunnel::trial;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::process::Process;
@@ -242,11 +243,16 @@ impl Process {
                 .is_some_and(|deth| deth.queue_key == QKey::GSI);
         if let Ok(mad) = arrival.packet.payload.try_into()
             && is_right
-            && let Some(agent) = AGENT.get()
         {
             if let Some(port) = self.roce.get() {
                 port.management.heard(arrival.source);
+                if let Some(token) = trial::token_of(&mad) {
+                    return port.tunnels.asked(token);
+                }
             }
+            let Some(agent) = AGENT.get() else {
+                return;
+            };
             (agent.letter)(Letter {
                 interface: link::interface_number(arrival.port),
                 source: arrival.source,
@@ -277,7 +283,7 @@ fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> 
     Path::of(&port.management_senders, &vector)
 }
 
-fn packet(psn: Psn, mad: &[u8; mad::LENGTH]) -> Option<Packet<'_>> {
+pub(super) fn packet(psn: Psn, mad: &[u8; mad::LENGTH]) -> Option<Packet<'_>> {
     let opcode = Opcode::new(Service::Ud, Operation::SendOnly)?;
     Some(Packet {
         headers: Headers {

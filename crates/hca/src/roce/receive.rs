@@ -2,7 +2,6 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
-use super::tunnel::trial;
 use super::{allow, group, inquiry};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
@@ -239,13 +238,6 @@ impl Process {
     /// Damaged, or the question whether we are here.
     #[cold]
     fn take_what_is_no_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
-        if let Some(token) = trial::token_of(datagram)
-            && let Some(port) = self.roce.get()
-        {
-            port.tunnels
-                .asked(token, arrived.source, arrived.destination);
-            return;
-        }
         if route.destination_port != udp::PORT
             && let Some(answer) = inquiry::answer_to(datagram)
             && let Some(socket) = self.roce.get().and_then(Port::management_socket)

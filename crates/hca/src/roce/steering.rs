@@ -87,11 +87,6 @@ pub fn slot_of(packet: &[u8]) -> u32 {
     }
 }
 
-/// A queue pair number that leads to a slot.
-pub fn number_of(slot: u8) -> Qpn {
-    Qpn::new((u32::from(slot) & SLOT_BITS) << 8)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,10 +176,6 @@ mod tests {
             }
             bytes.truncate(1 + next(bytes.len() as u64 * 2) as usize);
             assert_eq!(slot_of(&bytes) as usize, chosen_for(&bytes), "{bytes:02x?}");
-        }
-        for slot in 0..SLOTS as u8 {
-            let question = [&[0; 4], &number_of(slot).value().to_be_bytes()[..]].concat();
-            assert_eq!(slot_of(&question), u32::from(slot));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | 1, greeting: the first of each end, and no other | `VrbT`, version (1), slot that it is for, slot of its sender, 0; UDP port at which the sender is reached, 2 bytes; token, 8 bytes; address of its sender, address that it is for, 16 bytes each |
 //! | 2, packets | UDP ports of sender and receiver, traffic class, 0, bytes of each packet but the last, 2 bytes each; packets, from the BTH to the ICRC |
-//! | 3, seen: a question came by UDP ([`super::trial`]) | the address and the UDP port that it came from, and the address that it came to |
+//! | 3, seen: a question came by UDP, whole ([`super::trial`]) | nothing |
 //! | 4, content: what the sender of this sends arrives by UDP | nothing |
 //!
 //! A frame that is none of these ends the tunnel: who speaks another language is not guessed at.
@@ -40,8 +40,8 @@ pub enum Frame<'a> {
         /// One behind another.
         bytes: &'a [u8],
     },
-    /// A question has come by UDP.
-    Seen(Seen),
+    /// A question has come by UDP, whole.
+    Seen,
     /// What the sender sends arrives by UDP: it needs the tunnel no more.
     Content,
 }
@@ -74,17 +74,6 @@ pub struct Envelope {
     pub traffic_class: u8,
     /// Bytes of each; the last may be shorter.
     pub segment: u16,
-}
-
-/// How a question that went by UDP has arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Where it seemed to come from.
-    pub source: Ipv6Addr,
-    /// From which port.
-    pub source_port: u16,
-    /// Where it came to.
-    pub destination: Ipv6Addr,
 }
 
 /// Why a tunnel cannot go on.
@@ -141,11 +130,7 @@ impl<'a> Frame<'a> {
                 };
                 Frame::Packets { envelope, bytes }
             }
-            3 => Frame::Seen(Seen {
-                source: rest.address()?,
-                source_port: rest.short()?,
-                destination: rest.address()?,
-            }),
+            3 => Frame::Seen,
             4 => Frame::Content,
             _ => return Err(Malformed),
         };
@@ -177,12 +162,7 @@ impl<'a> Frame<'a> {
                 head.extend(envelope.segment.to_be_bytes());
                 following = bytes.len();
             }
-            Frame::Seen(seen) => {
-                head[4] = 3;
-                head.extend(seen.source.octets());
-                head.extend(seen.source_port.to_be_bytes());
-                head.extend(seen.destination.octets());
-            }
+            Frame::Seen => head[4] = 3,
             Frame::Content => head[4] = 4,
         }
         let length = head.len() - 4 + following;
@@ -289,14 +269,7 @@ mod tests {
                     )
                 }
             ),
-            seen.prop_map(|(source_port, source, destination)| {
-                let seen = Seen {
-                    source,
-                    source_port,
-                    destination,
-                };
-                (Frame::Seen(seen), Vec::new())
-            }),
+            Just((Frame::Seen, Vec::new())),
             Just((Frame::Content, Vec::new())),
         ]
     }

@@ -29,7 +29,7 @@ mod thread;
 pub mod trial;
 
 use self::far::{Berth, Far};
-use self::frame::{Frame, Seen, Token};
+use self::frame::{Frame, Token};
 use self::line::Line;
 use super::path::{Path, Sender};
 use super::pool::{SLOTS, user};
@@ -39,7 +39,6 @@ use crate::process::Process;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket::Socket;
 use crate::sys::tcp::Tcp;
-use crate::sys::udp::Address;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -162,16 +161,12 @@ impl Tunnels {
         self.has_thread.load(Ordering::Acquire)
     }
 
-    /// Another host has asked by UDP. It is told what was seen, through the tunnel that it names.
-    pub(super) fn asked(&self, token: Token, source: Address, destination: Ipv6Addr) {
+    /// Another host has asked by UDP. It is told so, through the tunnel that it names.
+    pub(super) fn asked(&self, token: Token) {
         let lines = locked(&self.orders.lines);
         if let Some(line) = lines.iter().find(|line| line.own_token == token) {
             // Lost if there is no room: who asks will ask again.
-            let _ = line.send(&Frame::Seen(Seen {
-                source: source.ip,
-                source_port: source.port,
-                destination,
-            }));
+            let _ = line.send(&Frame::Seen);
         }
     }
 

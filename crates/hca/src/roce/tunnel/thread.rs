@@ -6,7 +6,7 @@
 use super::far::{Berth, Far};
 use super::frame::{Assembler, Frame, Greeting, Token};
 use super::line::Line;
-use super::trial::{LENGTH, Step, Trial, Verdict};
+use super::trial::{self, Step, Trial, Verdict};
 use super::{Order, Orders, Tunnels, locked, name};
 use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
@@ -15,7 +15,7 @@ use crate::process::poller::until;
 use crate::process::thread::with_signals_blocked;
 use crate::qp::Qp;
 use crate::roce::allow;
-use crate::roce::path::{Sender, gid, plain};
+use crate::roce::path::{Sender, gid, plain, route};
 use crate::roce::pool;
 use crate::roce::port::Port;
 use crate::sys::clock;
@@ -442,15 +442,7 @@ impl Open {
     }
 
     fn try_again(&mut self, now: u64) {
-        let source = self.sender.address();
-        self.trial.get_or_insert_with(|| {
-            Trial::new(
-                now,
-                (self.peer.token, self.peer.own),
-                (source.ip, source.port),
-                self.far.remote,
-            )
-        });
+        self.trial.get_or_insert_with(|| Trial::new(now));
         self.again = now + AGAIN;
     }
 
@@ -461,9 +453,9 @@ impl Open {
         }
         while let Some(trial) = &mut self.trial {
             match trial.step(now) {
-                Step::Ask(question) => self.ask(&question),
+                Step::Ask => self.ask(),
                 Step::Wait(until) => return until,
-                Step::Over(verdict) => self.tried(verdict),
+                Step::GiveUp => self.tried(Verdict::Fails),
             }
         }
         match self.far.is_tunnelled() {
@@ -472,14 +464,17 @@ impl Open {
         }
     }
 
-    fn ask(&self, question: &[u8; LENGTH]) {
+    fn ask(&self) {
         let to = Address {
             ip: self.far.remote,
             port: self.berth.0.port(),
             scope: 0,
         };
-        // What does not leave now may the next time.
-        let _ = self.sender.ask(&to, question);
+        let route = route(self.sender.address(), to, 0, 0);
+        if let Some(question) = trial::question(self.peer.token, self.peer.own, &route) {
+            // What does not leave now may the next time.
+            let _ = self.sender.ask(&to, &question);
+        }
     }
 
     fn tried(&mut self, verdict: Verdict) {
@@ -504,15 +499,13 @@ impl Open {
     fn hear(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
         let goes_on = read(&self.line, &mut self.assembler, buffer).is_ok();
         let mut answering = Vec::new();
-        let mut verdict = None;
+        let mut is_seen = false;
         let is_right = loop {
             match self.assembler.next() {
                 Err(_) | Ok(Some(Frame::Greeting(_))) => break false,
                 Ok(None) => break true,
                 Ok(Some(Frame::Content)) => self.is_far_content = true,
-                Ok(Some(Frame::Seen(seen))) => {
-                    verdict = self.trial.map(|trial| trial.seen(&seen)).or(verdict);
-                }
+                Ok(Some(Frame::Seen)) => is_seen = self.trial.is_some(),
                 Ok(Some(Frame::Packets { envelope, bytes })) => {
                     let arrived = Arrived {
                         source: Address {
@@ -537,8 +530,8 @@ impl Open {
                 }
             }
         };
-        if let Some(verdict) = verdict {
-            self.tried(verdict);
+        if is_seen {
+            self.tried(Verdict::Passes);
         }
         answering.iter().for_each(answer);
         goes_on && is_right && !(self.is_content && self.is_far_content)

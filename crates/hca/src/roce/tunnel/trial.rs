@@ -1,25 +1,30 @@
 //! Whether what we send to a host arrives there by UDP, and as it was sent: tried by questions that its end of the tunnel
 //! tells us of.
 //!
-//! A question is 16 bytes from the socket that packets leave from. It is said through the tunnel where it seemed to come from
-//! and where it came to; if both are what we wrote, packets pass. Where no question arrives, UDP does not pass, and where one
-//! arrives otherwise, addresses are translated on the way, and the ICRC of packets, which covers them, would be wrong.
+//! A question is a packet as others are, to queue pair 1, from the socket that packets leave from. Whoever gets it whole says
+//! so through the tunnel. Where UDP does not pass none arrives, and where addresses or ports are translated on the way, none
+//! arrives whole: the ICRC covers them.
 //!
-//! | bytes | question |
+//! It is a management datagram of the class of communication, by whose number of a conversation [`steering`](super::super::steering) finds the process
+//! that is asked, with an attribute that the architecture has given to nobody. Only who has said through a tunnel that he is
+//! one of us is sent any.
+//!
+//! | bytes of the datagram | are |
 //! |---|---|
-//! | 0 to 3 | `Vrb#` |
-//! | 4 to 7 | a queue pair number of the slot of who is asked, by which [`super::super::steering`] finds him |
-//! | 8 to 15 | his token, which names the tunnel |
+//! | 8 to 15, the transaction | the token of who is asked, which names the tunnel |
+//! | 16 and 17, the attribute | `Vb` |
+//! | 28 to 31, the receiver's number of the conversation | his slot |
 //!
 //! No clock and no socket: both are whose who drives it.
 
-use super::frame::{Seen, Token};
-use crate::roce::steering::number_of;
-use std::net::Ipv6Addr;
+use super::frame::Token;
+use crate::roce::management;
+use verbena_wire::Psn;
+use verbena_wire::icrc;
+use verbena_wire::mad;
+use verbena_wire::roce::{Route, seal};
 
-const MAGIC: [u8; 4] = *b"Vrb#";
-/// Bytes of a question.
-pub const LENGTH: usize = 16;
+const ATTRIBUTE: [u8; 2] = *b"Vb";
 /// When questions are asked, in nanoseconds from the beginning, and at the last of these it is over. Who is asked may have to
 /// wait for a processor, and a question may be lost.
 const ASKED_AT: [u64; 5] = [0, 20_000_000, 60_000_000, 120_000_000, 240_000_000];
@@ -37,11 +42,11 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send the question.
-    Ask([u8; LENGTH]),
+    Ask,
     /// Come again then.
     Wait(u64),
-    /// It is over.
-    Over(Verdict),
+    /// Nothing has arrived, and it is over.
+    GiveUp,
 }
 
 /// A trial under way.
@@ -49,36 +54,21 @@ pub enum Step {
 pub struct Trial {
     began: u64,
     asked: usize,
-    far_token: Token,
-    far_slot: u8,
-    source: Ipv6Addr,
-    source_port: u16,
-    destination: Ipv6Addr,
 }
 
 impl Trial {
-    /// From an address and port of ours to a host whose end of the tunnel has that token and slot.
-    pub fn new(
-        now: u64,
-        (far_token, far_slot): (Token, u8),
-        (source, source_port): (Ipv6Addr, u16),
-        destination: Ipv6Addr,
-    ) -> Trial {
+    /// From now on.
+    pub fn new(now: u64) -> Trial {
         Trial {
             began: now,
             asked: 0,
-            far_token,
-            far_slot,
-            source,
-            source_port,
-            destination,
         }
     }
 
     /// What is due.
     pub fn step(&mut self, now: u64) -> Step {
         let Some(after) = ASKED_AT.get(self.asked) else {
-            return Step::Over(Verdict::Fails);
+            return Step::GiveUp;
         };
         let at = self.began + after;
         if now < at {
@@ -86,94 +76,96 @@ impl Trial {
         }
         self.asked += 1;
         match ASKED_AT.get(self.asked) {
-            Some(_) => Step::Ask(self.question()),
-            None => Step::Over(Verdict::Fails),
-        }
-    }
-
-    fn question(&self) -> [u8; LENGTH] {
-        let mut bytes = [0; LENGTH];
-        bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&number_of(self.far_slot).value().to_be_bytes());
-        bytes[8..].copy_from_slice(&self.far_token);
-        bytes
-    }
-
-    /// What it says that a question of ours has arrived so.
-    pub fn seen(&self, seen: &Seen) -> Verdict {
-        let arrived = (seen.source, seen.source_port, seen.destination);
-        match arrived == (self.source, self.source_port, self.destination) {
-            true => Verdict::Passes,
-            false => Verdict::Fails,
+            Some(_) => Step::Ask,
+            None => Step::GiveUp,
         }
     }
 }
 
-/// The token that a datagram names, if it is a question.
-pub fn token_of(datagram: &[u8]) -> Option<Token> {
-    let is_question = datagram.len() == LENGTH && datagram.starts_with(&MAGIC);
-    is_question.then(|| datagram.last_chunk().copied())?
+/// The question to whose end of the tunnel has a token and a slot, as it leaves on a route.
+pub fn question(token: Token, slot: u8, route: &Route) -> Option<Vec<u8>> {
+    let mut datagram = [0; mad::LENGTH];
+    let mut put = |at: usize, bytes: &[u8]| datagram[at..at + bytes.len()].copy_from_slice(bytes);
+    // Base version 1, the class in its version 2, a message that is sent.
+    put(0, &[1, mad::Class::COMMUNICATION.0, 2, 3]);
+    put(8, &token);
+    put(16, &ATTRIBUTE);
+    put(28, &u32::from(slot).to_be_bytes());
+    let packet = management::packet(Psn::new(0), &datagram)?;
+    let mut bytes = vec![0; packet.length() + icrc::LENGTH];
+    let length = packet.emit(&mut bytes).ok()?;
+    seal(route, length, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// The token that a management datagram names, if it is a question.
+pub fn token_of(datagram: &[u8; mad::LENGTH]) -> Option<Token> {
+    let is_question = datagram[1] == mad::Class::COMMUNICATION.0 && datagram[16..18] == ATTRIBUTE;
+    let (token, _) = datagram[8..].split_first_chunk()?;
+    is_question.then_some(*token)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roce::path::route;
+    use crate::roce::steering::slot_of;
+    use crate::sys::udp::Address;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use verbena_wire::packet::Packet;
+    use verbena_wire::roce::open;
 
-    const HERE: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1);
-    const THERE: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2);
-    const ELSEWHERE: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 3);
     const TOKEN: Token = [3; 8];
 
-    fn trial() -> Trial {
-        Trial::new(1000, (TOKEN, 5), (HERE, 50_000), THERE)
+    fn at(ip: Ipv6Addr, port: u16) -> Address {
+        Address { ip, port, scope: 0 }
     }
 
     #[test]
     fn it_asks_a_few_times_and_gives_up() {
-        let mut trial = trial();
+        let mut trial = Trial::new(1000);
         let mut now = 1000;
         let mut questions = 0;
-        let verdict = loop {
+        loop {
             match trial.step(now) {
-                Step::Ask(question) => {
-                    questions += 1;
-                    assert_eq!(token_of(&question), Some(TOKEN));
-                    assert_eq!(question[4..8], [0, 0, 5, 0]);
-                }
+                Step::Ask => questions += 1,
                 Step::Wait(until) => {
                     assert!(until > now);
                     now = until;
                 }
-                Step::Over(verdict) => break verdict,
+                Step::GiveUp => break,
             }
-        };
-        assert_eq!((verdict, questions), (Verdict::Fails, ASKED_AT.len() - 1));
+        }
+        assert_eq!(questions, ASKED_AT.len() - 1);
         assert_eq!(now, 1000 + ASKED_AT[ASKED_AT.len() - 1]);
-        assert_eq!(trial.step(now), Step::Over(Verdict::Fails));
+        assert_eq!(trial.step(now), Step::GiveUp);
     }
 
     #[test]
-    fn only_what_arrives_as_it_was_sent_passes() {
-        let seen = |source, source_port, destination| {
-            trial().seen(&Seen {
-                source,
-                source_port,
-                destination,
-            })
-        };
-        assert_eq!(seen(HERE, 50_000, THERE), Verdict::Passes);
-        assert_eq!(seen(ELSEWHERE, 50_000, THERE), Verdict::Fails);
-        assert_eq!(seen(HERE, 1, THERE), Verdict::Fails);
-        assert_eq!(seen(HERE, 50_000, ELSEWHERE), Verdict::Fails);
+    fn a_question_is_a_packet_that_finds_who_is_asked() {
+        let from = at(Ipv4Addr::new(10, 9, 0, 1).to_ipv6_mapped(), 50_000);
+        let to = at(Ipv4Addr::new(10, 9, 0, 2).to_ipv6_mapped(), 4791);
+        for slot in [1, 17, 63] {
+            let question = question(TOKEN, slot, &route(from, to, 0, 0)).unwrap();
+            assert_eq!(slot_of(&question), u32::from(slot));
+            let (bytes, _) = open(&route(from, to, 0, 64), &question).unwrap();
+            let packet = Packet::parse(bytes).unwrap();
+            let datagram: &[u8; mad::LENGTH] = packet.payload.try_into().unwrap();
+            assert_eq!(token_of(datagram), Some(TOKEN));
+            // Translated on the way, it does not arrive whole.
+            let elsewhere = at(Ipv4Addr::new(10, 9, 0, 77).to_ipv6_mapped(), 50_000);
+            for (from, to) in [(elsewhere, to), (at(from.ip, 1), to), (from, elsewhere)] {
+                assert!(open(&route(from, to, 0, 64), &question).is_err());
+            }
+        }
     }
 
     #[test]
-    fn what_is_no_question_names_nobody() {
-        let Step::Ask(question) = trial().step(1000) else {
-            panic!("nothing is asked");
-        };
-        assert_eq!(token_of(&question[..15]), None);
-        assert_eq!(token_of(&[&question[..], &[0]].concat()), None);
-        assert_eq!(token_of(b"Vrb?000000000000"), None);
+    fn other_messages_name_nobody() {
+        let mut datagram = [0; mad::LENGTH];
+        assert_eq!(token_of(&datagram), None);
+        datagram[1] = mad::Class::COMMUNICATION.0;
+        datagram[16..18].copy_from_slice(&(mad::cm::Attribute::Rep as u16).to_be_bytes());
+        assert_eq!(token_of(&datagram), None);
     }
 }

@@ -1,0 +1,31 @@
+//! What another host may say through a tunnel, in pieces of any size: every frame that is taken is written again as the bytes
+//! that it came as, and after what is no frame nothing is taken.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use verbena_hca::roce::tunnel::frame::{Assembler, Frame};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((piece, stream)) = input.split_first() else {
+        return;
+    };
+    let mut assembler = Assembler::default();
+    let mut taken = 0;
+    for piece in stream.chunks(usize::from(*piece) + 1) {
+        assembler.room().extend_from_slice(piece);
+        loop {
+            match assembler.next() {
+                Ok(None) => break,
+                Err(_) => return,
+                Ok(Some(frame)) => {
+                    let mut again = frame.head();
+                    if let Frame::Packets { bytes, .. } = frame {
+                        again.extend_from_slice(bytes);
+                    }
+                    assert_eq!(stream.get(taken..taken + again.len()), Some(&again[..]));
+                    taken += again.len();
+                }
+            }
+        }
+    }
+});
