@@ -30,9 +30,8 @@ for port in map(int, sys.argv[1:]):
 time.sleep(3600)
 """
 
-# The connection manager's. A datagram service tells nobody at a private port where it is.
-CONNECTED = {name: PROGRAMS[name] for name in ("rping -V", "rstream", "ucmatose -c 20")}
-DATAGRAMS = {name: PROGRAMS[name] for name in ("udaddy",)}
+# The connection manager's.
+CONNECTED = ("rping -V", "rstream", "ucmatose -c 20", "udaddy")
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
@@ -46,10 +45,9 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         found.append(Case(f"{row}: ibv_rc_pingpong", column,
                           on_hosts(partial(exchanged, ["ibv_rc_pingpong", "-c"], IPV4, held))))
     columns = {"at the client": (1,), "at the server": (0,), "at both": (0, 1)}
-    for programs, held_at in ((CONNECTED, columns), (DATAGRAMS, {"at the server": (0,)})):
-        for name, (server, client) in programs.items():
-            for column, held in held_at.items():
-                found.append(Case(f"{row}: {name}", column, on_hosts(partial(connected, server, client, held))))
+    for name in CONNECTED:
+        for column, held in columns.items():
+            found.append(Case(f"{row}: {name}", column, on_hosts(partial(connected, *PROGRAMS[name], held))))
     found.append(Case(f"{row}: rping -V", "two of the server's", on_hosts(partial(connected, *PROGRAMS["rping -V"], (0,),
                                                                                   ports=(ROCE, PRIVATE[0])))))
     found.append(Case("two runtime directories of one host: rping -V", "", on_hosts(two_listeners)))

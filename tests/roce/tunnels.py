@@ -13,7 +13,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.process import Process, wait_for_any
 
 from .connections import PROGRAMS, converse
-from .hosts import Host, Hosts, PORT, ROCE
+from .hosts import Host, Hosts, PORT, ROCE, WIRE_PYTHON
 
 SECONDS = 60
 IPV4, IPV6 = 1, 2
@@ -21,6 +21,35 @@ IPV4, IPV6 = 1, 2
 OUTSIDE = "10.9.0.77"
 SAID = "packets go over TCP"
 RECEIVED = "tunnel_packets_received"
+
+# Connects some hundred times, says various things, and waits until every connection has been ended at the other side.
+STRANGERS = """
+import random, socket, struct, sys
+random.seed(1)
+def greeting(source, destination):
+    mapped = lambda text: bytes(10) + b"\\xff\\xff" + socket.inet_aton(text)
+    body = b"\\x01VrbT" + bytes([1, 0, 9, 0]) + struct.pack(">H", 4791) + bytes(8) + mapped(source) + mapped(destination)
+    return struct.pack(">I", len(body)) + body
+server = sys.argv[1]
+said = [b"", b"\\xff" * 100, b"GET / HTTP/1.1\\r\\n\\r\\n", greeting("10.9.0.2", server)[:20], struct.pack(">I", 66000) + b"\\x02",
+        greeting(server, server), greeting("10.9.0.2", "10.9.0.9"), greeting("224.0.0.1", server), greeting("0.0.0.0", server)]
+said += [bytes(random.randrange(256) for _ in range(random.randrange(1, 200))) for _ in range(40)]
+kept = []
+for words in said * 6:
+    one = socket.create_connection((server, 4791), timeout=30)
+    try:
+        one.sendall(words)
+    except OSError:
+        pass
+    kept.append(one)
+print("all are there", flush=True)
+for one in kept:
+    try:
+        while one.recv(4096):
+            pass
+    except ConnectionError:
+        pass
+"""
 
 EXCHANGES: list[tuple[list[object], int]] = [
     (["ibv_rc_pingpong", "-c"], IPV4), (["ibv_rc_pingpong", "-c"], IPV6), (["ibv_uc_pingpong", "-c"], IPV4),
@@ -54,6 +83,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
             Case(f"{row}, and a peer that is killed", "", on_hosts(killed)),
             Case(f"{row}, and who wants no tunnels", "", on_hosts(unwanted)),
             Case(f"{row} for a while", "", on_hosts(reopened)),
+            Case(f"{row}, and strangers at the TCP port", "", on_hosts(strangers)),
             Case("UDP passes: no tunnel", "", on_hosts(needless))]
 
 
@@ -219,6 +249,25 @@ def reopened(hosts: Hosts) -> Outcome:
     if wrong or not running:
         return failed(wrong or "a side has ended", "\n".join(one.evidence() for one in ended))
     return passed()
+
+
+def strangers(hosts: Hosts) -> Outcome:
+    """Many who connect and say nothing, nonsense, half of a greeting, or one for an address that is not theirs, beside honest
+    work; each is sent away, and nothing of it is heard."""
+    both(hosts)
+    first, second = hosts.members
+    command = ["ibv_rc_pingpong", "-c", "-n", 1000, "-d", DEVICE, "-g", IPV4]
+    serving = serve(hosts, command)
+    attacking = hosts.start(second, "strangers", second.inside([WIRE_PYTHON, "-c", STRANGERS, first.address]))
+    deadline = time.monotonic() + SECONDS
+    while "all are there" not in attacking.output() and attacking.running and time.monotonic() < deadline:
+        wait_for_any([attacking], time.monotonic() + 0.01)
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, first.address))
+    ended = [process.finish(deadline) for process in (asking, serving)]
+    attacked = attacking.finish(deadline)
+    if not attacked.succeeded:
+        return failed("a stranger is not sent away", attacked.evidence())
+    return judged(hosts, ended)
 
 
 def needless(hosts: Hosts) -> Outcome:

@@ -193,7 +193,8 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
         state.destroy(number);
         return None;
     };
-    state.correspond(number, Correspondence::of(ours, &request, service, way));
+    let correspondence = Correspondence::of(ours, &request, service, way);
+    state.correspond(number, correspondence.called_from(letter.residence));
     announce(state, caller.listener, number, &request.message)
 }
 

@@ -59,6 +59,8 @@ pub struct Correspondence {
     answered: Option<(Kind, Bytes)>,
     /// What was asked that nobody has answered yet.
     unanswered: Option<Kind>,
+    /// Where somebody called from. It counts as long as no queue pair of his is known, whose number would say.
+    origin: Residence,
     /// Where a request is made.
     door: Door,
     /// Times that the peer's host has said, since the peer was heard last, that it has no RoCE port.
@@ -184,6 +186,11 @@ impl Correspondence {
         correspondence
     }
 
+    /// The same with one who called from that port of his.
+    pub fn called_from(self, origin: Residence) -> Correspondence {
+        Correspondence { origin, ..self }
+    }
+
     fn begin(numbers: Numbers, service: u64, way: Way) -> Correspondence {
         Correspondence {
             numbers,
@@ -196,6 +203,7 @@ impl Correspondence {
             awaiting: None,
             answered: None,
             unanswered: None,
+            origin: Residence::PUBLIC,
             door: Door::Public,
             refusals: 0,
             request: None,
@@ -226,6 +234,7 @@ impl Correspondence {
     pub fn residence(&self) -> Residence {
         match (self.remote_queue_pair, &self.door) {
             (0, Door::Private(residence, ..)) => *residence,
+            (0, _) => self.origin,
             (number, _) => Residence::of_number(Qpn::new(number)),
         }
     }

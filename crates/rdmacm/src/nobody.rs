@@ -105,13 +105,16 @@ fn rejection(reason: u32) -> Message {
     }
 }
 
-/// To whom a letter is from, about a queue pair of his; 0 where none was named.
+/// To whom a letter is from, about a queue pair of his; 0 where none was named, and the letter alone says where he is.
 fn back(letter: &Letter, queue_pair: u32, mad: mad::Bytes) -> Letter {
     Letter {
         interface: letter.interface,
         source: letter.destination,
         destination: letter.source,
-        residence: Residence::of_number(Qpn::new(queue_pair)),
+        residence: match queue_pair {
+            0 => letter.residence,
+            number => Residence::of_number(Qpn::new(number)),
+        },
         mad,
     }
 }

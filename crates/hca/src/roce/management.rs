@@ -10,7 +10,7 @@
 //! What becomes of it is not the adapter's to know: it goes to the [`Agent`], which is the connection manager, if there is
 //! one in the process. It is called by whichever thread receives packets and must not wait.
 
-use super::path::{Path, gid};
+use super::path::{Path, gid, residence_of};
 use super::port::Port;
 use super::receive::Arrival;
 use super::residence::Residence;
@@ -45,7 +45,7 @@ pub struct Letter {
     pub source: Ipv6Addr,
     /// The address that it was sent to.
     pub destination: Ipv6Addr,
-    /// Of one that leaves, at which port the receiver is reached; of one that came, the public one.
+    /// At which port the other end is reached, if it is an adapter like this one.
     pub residence: Residence,
     /// The datagram.
     pub mad: [u8; mad::LENGTH],
@@ -257,7 +257,7 @@ impl Process {
                 interface: link::interface_number(arrival.port),
                 source: arrival.source,
                 destination: arrival.destination,
-                residence: Residence::PUBLIC,
+                residence: residence_of(arrival.route.source_port),
                 mad,
             });
         }

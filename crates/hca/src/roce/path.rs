@@ -25,9 +25,25 @@ const FIRST_SOURCE_PORT: u16 = 0xc009;
 const SOURCE_PORTS: u32 = 0x400;
 const BETWEEN: u16 = 16;
 
-/// The one at a place among ours.
-fn source_port(place: u32) -> u16 {
-    FIRST_SOURCE_PORT + (place % SOURCE_PORTS) as u16 * BETWEEN
+/// How many of them are each residence's.
+const OF_RESIDENCE: u32 = SOURCE_PORTS / Residence::COUNT;
+
+/// The one at a place among those of processes that are reached at a residence.
+fn source_port(residence: Residence, place: u32) -> u16 {
+    let place = place % OF_RESIDENCE * Residence::COUNT + residence.index();
+    FIRST_SOURCE_PORT + place as u16 * BETWEEN
+}
+
+/// Where who sends from a port is reached, if it is an adapter like this one. Another may have any port, so whoever sends to a
+/// private one asks there first.
+pub fn residence_of(source_port: u16) -> Residence {
+    if !is_ours(source_port) {
+        return Residence::PUBLIC;
+    }
+    let place = u32::from((source_port - FIRST_SOURCE_PORT) / BETWEEN);
+    let index = place % Residence::COUNT;
+    let found = Residence::all().find(|residence| residence.index() == index);
+    found.unwrap_or(Residence::PUBLIC)
 }
 
 /// Whether an adapter like this one may have sent a packet from that port. Another has such a port one time in sixteen, so
@@ -53,11 +69,11 @@ pub struct Sender {
 impl Sender {
     /// From an address of an interface. The port differs from process to process, so that a receiver that coalesces by
     /// address and port does not mix what is for two of its processes.
-    fn bind(ip: Ipv6Addr, through: u32) -> Result<Sender> {
+    fn bind(residence: Residence, ip: Ipv6Addr, through: u32) -> Result<Sender> {
         let scope = scope(ip, through);
         let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
-        for attempt in 0..SOURCE_PORTS {
-            let port = source_port(first.wrapping_add(attempt));
+        for attempt in 0..OF_RESIDENCE {
+            let port = source_port(residence, first.wrapping_add(attempt));
             let local = Address { ip, port, scope };
             match Udp::sender(local) {
                 Ok(socket) => {
@@ -115,6 +131,7 @@ fn leave_through(socket: &Udp, local: Address, interface: u32) -> Result<()> {
 #[derive(Debug)]
 pub struct Senders {
     ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
+    residence: Residence,
     failures: Failures,
     tunnels: Arc<Tunnels>,
 }
@@ -129,20 +146,21 @@ enum Failures {
 }
 
 impl Senders {
-    /// Those that forget what did not arrive.
-    pub fn that_forget_failures(tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(Failures::Forgotten, tunnels)
+    /// Those that forget what did not arrive, of a process that is reached there.
+    pub fn that_forget_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
+        Senders::with(residence, Failures::Forgotten, tunnels)
     }
 
     /// Those that can tell whom something did not reach.
-    pub fn that_keep_failures(tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(Failures::Kept, tunnels)
+    pub fn that_keep_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
+        Senders::with(residence, Failures::Kept, tunnels)
     }
 
-    fn with(failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
+    fn with(residence: Residence, failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
         let ports = 0..link::ports();
         Senders {
             ports: ports.map(|_| Default::default()).collect(),
+            residence,
             failures,
             tunnels: tunnels.clone(),
         }
@@ -180,7 +198,7 @@ impl Senders {
         if let Some(sender) = place.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
-        let sender = Arc::new(Sender::bind(ip, through)?);
+        let sender = Arc::new(Sender::bind(self.residence, ip, through)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }
@@ -466,13 +484,23 @@ pub fn gid(ip: Ipv6Addr) -> ibv_gid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn adapters_like_this_one_are_known_by_their_ports() {
-        for attempt in [0, 1, SOURCE_PORTS - 1] {
-            assert!(is_ours(source_port(attempt)), "{attempt}");
-            assert!(source_port(attempt) >= 0xc000);
+        let mut all = BTreeSet::new();
+        for residence in Residence::all() {
+            for attempt in 0..OF_RESIDENCE {
+                let port = source_port(residence, attempt);
+                assert!(is_ours(port) && port >= 0xc000, "{port}");
+                assert_eq!(residence_of(port), residence);
+                all.insert(port);
+            }
+            let next = source_port(residence, OF_RESIDENCE);
+            assert_eq!(next, source_port(residence, 0));
         }
+        assert_eq!(all.len(), SOURCE_PORTS as usize);
+        assert_eq!(residence_of(0xc000), Residence::PUBLIC);
         let strangers = (0xc000..=u16::MAX).filter(|port| !is_ours(*port));
         assert_eq!(strangers.count(), 0x4000 / 16 * 15);
         assert!(!is_ours(udp::PORT));

@@ -49,14 +49,16 @@ impl Port {
     /// As [`Pool::join`] and [`Memberships::new`].
     pub fn open() -> Result<Port> {
         let tunnels = Arc::new(Tunnels::new()?);
+        let pool = Pool::join()?;
+        let residence = pool.residence();
         Ok(Port {
-            pool: Pool::join()?,
+            pool,
             slot: OnceLock::new(),
             inbox: Lock::default(),
             talkative: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::that_forget_failures(&tunnels),
-            management_senders: Senders::that_keep_failures(&tunnels),
+            senders: Senders::that_forget_failures(residence, &tunnels),
+            management_senders: Senders::that_keep_failures(residence, &tunnels),
             management: Interface::default(),
             neighbours: Neighbours::default(),
             groups: Memberships::new()?,

@@ -28,6 +28,14 @@ impl Residence {
     /// Private ports. Nobody is registered for them, and the kernel gives them to nobody who does not ask for one.
     const PRIVATE: [u16; 3] = [24791, 24792, 24793];
 
+    /// How many there are.
+    pub const COUNT: u32 = 1 + Residence::PRIVATE.len() as u32;
+
+    /// Its place among all.
+    pub fn index(self) -> u32 {
+        self.0.into()
+    }
+
     /// All, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = Residence> {
         (0..=Residence::PRIVATE.len() as u8).map(Residence)
