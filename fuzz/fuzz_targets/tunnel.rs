@@ -14,7 +14,7 @@ fuzz_target!(|input: &[u8]| {
     for piece in stream.chunks(usize::from(*piece) + 1) {
         assembler.room().extend_from_slice(piece);
         loop {
-            match assembler.next() {
+            match assembler.take() {
                 Ok(None) => break,
                 Err(_) => return,
                 Ok(Some(frame)) => {

@@ -206,7 +206,7 @@ impl Assembler {
     ///
     /// # Errors
     /// For what is no frame, and for one that is longer than any.
-    pub fn next(&mut self) -> Result<Option<Frame<'_>>, Malformed> {
+    pub fn take(&mut self) -> Result<Option<Frame<'_>>, Malformed> {
         let rest = &self.bytes[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk() else {
             return Ok(None);
@@ -302,7 +302,7 @@ mod tests {
                 let (now, later) = rest.split_at(*piece.min(&rest.len()));
                 rest = later;
                 assembler.room().extend(now);
-                while let Some(frame) = assembler.next().unwrap() {
+                while let Some(frame) = assembler.take().unwrap() {
                     let (sent, bytes) = came.next().unwrap();
                     prop_assert_eq!(frame, whole(sent, bytes));
                 }
@@ -315,7 +315,7 @@ mod tests {
         fn whatever_comes_is_a_frame_or_the_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut assembler = Assembler::default();
             assembler.room().extend(&bytes);
-            while let Ok(Some(_)) = assembler.next() {}
+            while let Ok(Some(_)) = assembler.take() {}
         }
     }
 
@@ -353,7 +353,7 @@ mod tests {
         ] {
             let mut assembler = Assembler::default();
             assembler.room().extend(&wrong);
-            assert_eq!(assembler.next(), Err(Malformed), "{wrong:?}");
+            assert_eq!(assembler.take(), Err(Malformed), "{wrong:?}");
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use super::frame::{Envelope, Frame, Token};
 use crate::errno::{Errno, Result};
+use crate::sys::doorbell::Doorbell;
 use crate::sys::tcp::Tcp;
 use crate::sys::udp::Address;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A tunnel to a process of another host.
 #[derive(Debug)]
@@ -19,17 +20,20 @@ pub struct Line {
     rest: Mutex<Vec<u8>>,
     has_rest: AtomicBool,
     is_broken: AtomicBool,
+    /// Wakes the thread that goes on with the rest.
+    doorbell: Arc<Doorbell>,
 }
 
 impl Line {
     /// Over a connection.
-    pub fn new(tcp: Tcp, own_token: Token) -> Line {
+    pub fn new(tcp: Tcp, own_token: Token, doorbell: Arc<Doorbell>) -> Line {
         Line {
             tcp,
             own_token,
             rest: Mutex::default(),
             has_rest: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
+            doorbell,
         }
     }
 
@@ -73,11 +77,12 @@ impl Line {
             rest.extend_from_slice(of_head);
             rest.extend_from_slice(of_bytes.unwrap_or_default());
             self.has_rest.store(true, Ordering::Release);
+            self.doorbell.ring();
         }
         Ok(())
     }
 
-    /// Whether a frame has begun to leave. Whoever is asked this waits for room, and goes on with it.
+    /// Whether a frame has begun to leave: the thread that reads the tunnel waits for room, and goes on with it.
     pub fn has_rest(&self) -> bool {
         self.has_rest.load(Ordering::Acquire)
     }
@@ -155,11 +160,11 @@ mod tests {
     use super::super::frame::Assembler;
     use super::*;
     use std::os::fd::OwnedFd;
-    use std::sync::Arc;
 
     fn pair() -> (Line, Line) {
         let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
-        let line = |fd: OwnedFd| Line::new(Tcp::of(fd), [0; 8]);
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        let line = |fd: OwnedFd| Line::new(Tcp::of(fd), [0; 8], doorbell.clone());
         (line(a.into()), line(b.into()))
     }
 
@@ -204,7 +209,7 @@ mod tests {
                 continue;
             };
             assembler.room().extend(&buffer[..count]);
-            while let Some(frame) = assembler.next().unwrap() {
+            while let Some(frame) = assembler.take().unwrap() {
                 let Frame::Packets { envelope, bytes } = frame else {
                     panic!("{frame:?}");
                 };

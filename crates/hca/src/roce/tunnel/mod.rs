@@ -77,7 +77,7 @@ pub(super) struct Order {
 /// Tunnels that are wanted, and the ways that there are.
 #[derive(Debug)]
 pub(super) struct Orders {
-    doorbell: Doorbell,
+    doorbell: Arc<Doorbell>,
     wanted: Mutex<Vec<Order>>,
     fars: Mutex<HashMap<(Ipv6Addr, Ipv6Addr), Arc<Far>>>,
     /// All connections, for who asks by UDP, and for who forks.
@@ -127,7 +127,7 @@ impl Tunnels {
     pub fn new() -> Result<Tunnels> {
         Ok(Tunnels {
             orders: Arc::new(Orders {
-                doorbell: Doorbell::new()?,
+                doorbell: Arc::new(Doorbell::new()?),
                 wanted: Mutex::default(),
                 fars: Mutex::default(),
                 lines: Mutex::default(),

@@ -32,8 +32,8 @@ use std::time::Duration;
 
 /// How long connecting, and saying who one is, may take, in nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
-/// Connections that have not said who they are; the oldest goes when there is one more.
-const MOST_BEGINNING: usize = 64;
+/// Who has connected and not said who he is: of so many; the oldest goes when there is one more.
+const MOST_STRANGERS: usize = 64;
 /// Tunnels; no more are taken.
 const MOST_OPEN: usize = 1024;
 /// Bytes that are taken of a tunnel before others get their turn.
@@ -191,6 +191,8 @@ impl<'a> Thread<'a> {
             scope: 0,
         };
         if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&order)) {
+            // Another one to the same process may have taken its place, and ended.
+            known.far.found(known.berth, &known.line);
             return known.try_again(clock::now());
         }
         match Tcp::connect(from, to) {
@@ -200,11 +202,15 @@ impl<'a> Thread<'a> {
     }
 
     fn begin_with(&mut self, tcp: Tcp, stage: Stage) {
-        if self.beginning.len() >= MOST_BEGINNING {
-            let oldest = self.beginning.remove(0);
+        let is_taken = |one: &Beginning| matches!(one.stage, Stage::Taken);
+        let strangers = self.beginning.iter().filter(|one| is_taken(one)).count();
+        if strangers >= MOST_STRANGERS
+            && let Some(oldest) = self.beginning.iter().position(is_taken)
+        {
+            let oldest = self.beginning.remove(oldest);
             self.give_up(oldest);
         }
-        let line = Arc::new(Line::new(tcp, token()));
+        let line = Arc::new(Line::new(tcp, token(), self.orders.doorbell.clone()));
         locked(&self.orders.lines).push(line.clone());
         self.beginning.push(Beginning {
             line,
@@ -218,7 +224,7 @@ impl<'a> Thread<'a> {
         let Some(listener) = self.port.tunnel_listener() else {
             return;
         };
-        for _ in 0..MOST_BEGINNING {
+        for _ in 0..MOST_STRANGERS {
             match listener.accept() {
                 Ok(tcp) => self.begin_with(tcp, Stage::Taken),
                 Err(Errno::EAGAIN) => return,
@@ -260,7 +266,7 @@ impl<'a> Thread<'a> {
                 continue;
             }
             let ended = read(&one.line, &mut one.assembler, &mut self.buffer).is_err();
-            let greeting = match one.assembler.next() {
+            let greeting = match one.assembler.take() {
                 Ok(None) if !ended => {
                     self.beginning.push(one);
                     continue;
@@ -501,7 +507,7 @@ impl Open {
         let mut answering = Vec::new();
         let mut is_seen = false;
         let is_right = loop {
-            match self.assembler.next() {
+            match self.assembler.take() {
                 Err(_) | Ok(Some(Frame::Greeting(_))) => break false,
                 Ok(None) => break true,
                 Ok(Some(Frame::Content)) => self.is_far_content = true,
