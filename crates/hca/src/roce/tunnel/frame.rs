@@ -236,7 +236,6 @@ mod tests {
             address.clone(),
             address.clone(),
         );
-        let seen = (any::<u16>(), address.clone(), address);
         let envelope = (any::<(u16, u16, u8)>(), 1..=u16::MAX);
         let bytes = prop::collection::vec(any::<u8>(), 1..3000);
         prop_oneof![
