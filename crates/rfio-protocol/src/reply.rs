@@ -177,6 +177,8 @@ catalogue! {
         3 Connected(Connected),
         /// To Ping.
         4 Pong(Done),
+        /// To Cancel.
+        5 Cancelled(Done),
         /// To Open.
         10 Opened(Opened),
         /// To Close.

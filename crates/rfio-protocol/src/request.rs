@@ -1,7 +1,7 @@
 //! What a client may ask.
 //!
-//! Requests of one session are carried out in the order in which they were sent, and answered in that order, so a
-//! client may send many before it reads the first reply.
+//! A client may send many before it reads the first reply. In version 2 they are carried out in the order in which they
+//! were sent, and answered in that order; in version 3 as [`crate::order`] says, each when it is done.
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
@@ -39,6 +39,15 @@ message! {
 message! {
     /// Nothing; answered at once.
     Ping {}
+}
+message! {
+    /// Takes a request back (version 3). What has not begun is not begun, what only looks is not answered with data; either
+    /// is refused with ECANCELED then. What changes something and has begun is carried out and answered as ever. The reply
+    /// to this request itself says that it was seen.
+    Cancel {
+        /// The number of the request that is taken back; one that is not under way is no error.
+        id: u64,
+    }
 }
 message! {
     /// Opens a file.
@@ -286,6 +295,8 @@ catalogue! {
         3 Connect(Connect),
         /// Is anybody there?
         4 Ping(Ping),
+        /// Takes a request back.
+        5 Cancel(Cancel),
         /// Opens.
         10 Open(Open),
         /// Closes.
@@ -381,6 +392,7 @@ impl Request {
             | Self::Prove(_)
             | Self::Connect(_)
             | Self::Ping(_)
+            | Self::Cancel(_)
             | Self::Close(_)
             | Self::Read(_)
             | Self::ReadVector(_)
