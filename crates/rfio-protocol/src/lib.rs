@@ -64,7 +64,11 @@ mod tests {
             (4, 9, None),
             (3, 2, None),
         ] {
-            assert_eq!(common_version(lowest, highest), version, "{lowest} to {highest}");
+            assert_eq!(
+                common_version(lowest, highest),
+                version,
+                "{lowest} to {highest}"
+            );
         }
     }
 }

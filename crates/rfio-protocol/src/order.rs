@@ -88,7 +88,10 @@ mod tests {
     fn read(handle: u64) -> Request {
         Request::Read(Read {
             handle: Handle(handle),
-            range: Range { offset: 0, length: 1 },
+            range: Range {
+                offset: 0,
+                length: 1,
+            },
             checksums: false,
             window: None,
         })
@@ -97,18 +100,25 @@ mod tests {
     fn write(handle: u64) -> Request {
         Request::Write(Write {
             handle: Handle(handle),
-            range: Range { offset: 0, length: 1 },
+            range: Range {
+                offset: 0,
+                length: 1,
+            },
             checksums: Vec::new(),
             window: None,
         })
     }
 
     fn close(handle: u64) -> Request {
-        Request::Close(OnHandle { handle: Handle(handle) })
+        Request::Close(OnHandle {
+            handle: Handle(handle),
+        })
     }
 
     fn synchronise(handle: u64) -> Request {
-        Request::Synchronise(OnHandle { handle: Handle(handle) })
+        Request::Synchronise(OnHandle {
+            handle: Handle(handle),
+        })
     }
 
     fn path(text: &str) -> Path {
@@ -130,7 +140,10 @@ mod tests {
     }
 
     fn rename() -> Request {
-        Request::Rename(TwoPaths { from: path("/a"), to: path("/b") })
+        Request::Rename(TwoPaths {
+            from: path("/a"),
+            to: path("/b"),
+        })
     }
 
     #[test]

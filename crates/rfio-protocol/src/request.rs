@@ -414,6 +414,40 @@ impl Request {
         }
     }
 
+    /// Whether the request leaves everything as it is, so that one that was carried out and is not answered was never there.
+    pub fn only_looks(&self) -> bool {
+        matches!(
+            self,
+            Self::Ping(_)
+                | Self::Read(_)
+                | Self::ReadVector(_)
+                | Self::Examine(_)
+                | Self::Checksum(_)
+                | Self::Extents(_)
+                | Self::Status(_)
+                | Self::LinkStatus(_)
+                | Self::Access(_)
+                | Self::ReadLink(_)
+                | Self::Space(_)
+                | Self::List(_)
+                | Self::Extended(_)
+                | Self::Fetch(_)
+        )
+    }
+
+    /// The most data that may come with the reply, as its payload.
+    pub fn most_data(&self) -> usize {
+        match self {
+            Self::Read(read) => read.range.length as usize,
+            Self::ReadVector(vector) => {
+                let lengths = vector.ranges.iter().map(|range| range.length as usize);
+                lengths.fold(0, usize::saturating_add)
+            }
+            Self::Fetch(fetch) => fetch.most as usize,
+            _ => 0,
+        }
+    }
+
     /// Whether data may come with the request, as its payload.
     pub fn brings_data(&self) -> bool {
         match self {

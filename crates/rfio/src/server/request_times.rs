@@ -44,9 +44,11 @@ impl Kind {
     /// The kind of a request.
     pub fn of(request: &Request) -> Self {
         match request {
-            Request::Hello(_) | Request::Prove(_) | Request::Connect(_) | Request::Ping(_) => {
-                Self::Session
-            }
+            Request::Hello(_)
+            | Request::Prove(_)
+            | Request::Connect(_)
+            | Request::Ping(_)
+            | Request::Cancel(_) => Self::Session,
             Request::Open(_) | Request::Close(_) => Self::Open,
             Request::Read(_) => Self::Read,
             Request::ReadVector(_) => Self::Vector,
