@@ -61,6 +61,22 @@ impl Order {
         }
     }
 
+    /// The order of what only looks at an open file.
+    pub fn looking_at(handle: Handle) -> Self {
+        Self {
+            subject: Subject::File(handle),
+            changes: false,
+        }
+    }
+
+    /// The order of what changes an open file.
+    pub fn changing(handle: Handle) -> Self {
+        Self {
+            subject: Subject::File(handle),
+            changes: true,
+        }
+    }
+
     /// Whether a request has to wait for the end of one that was sent before it.
     pub fn must_follow(&self, earlier: &Order) -> bool {
         let one_changes = self.changes || earlier.changes;

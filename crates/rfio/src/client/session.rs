@@ -180,6 +180,11 @@ impl Session {
         Ok(())
     }
 
+    /// The version of the protocol that both speak.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
     /// What the server allows.
     pub fn terms(&self) -> &Accepted {
         &self.accepted
@@ -201,7 +206,7 @@ impl Session {
     }
 
     /// Whether this process was forked from the one that opened it. Nothing is sent or received then.
-    fn is_inherited(&self) -> bool {
+    pub(super) fn is_inherited(&self) -> bool {
         self.process != lineage::mark()
     }
 
@@ -348,6 +353,34 @@ impl Session {
     /// Whether data travel by RDMA, as far as that is decided.
     pub fn uses_fabric(&self) -> bool {
         matches!(self.route, Route::Data(_))
+    }
+
+    /// The stream, for [`super::exchange`], which frames for itself.
+    pub(super) fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// The stream and the tags of what comes.
+    pub(super) fn incoming(&mut self) -> (&mut Stream, &mut Option<Tagger>) {
+        (&mut self.stream, &mut self.incoming_tags)
+    }
+
+    /// The tag of a frame that leaves, where frames have tags.
+    pub(super) fn tag(&mut self, raw: &[u8; HEADER], body: &[u8]) -> Option<[u8; TAG]> {
+        let tagger = self.outgoing_tags.as_mut()?;
+        Some(tagger.tag(raw, body))
+    }
+
+    /// The number of the next request.
+    pub(super) fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The session cannot be used any more; the server learns of it at once.
+    pub(super) fn give_up(&mut self) {
+        self.broken = true;
+        self.stream.close();
     }
 
     fn whole(&self) -> Result<(), Error> {
