@@ -14,6 +14,7 @@ import io
 import os
 import secrets
 import stat as modes
+from collections import deque
 from typing import Any, Optional, Union
 
 import fsspec
@@ -33,6 +34,9 @@ class RfioFileSystem(AbstractFileSystem):
     #: What fsspec itself gives to every filesystem.
     _GENERAL = {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths",
                 "skip_instance_cache"}
+
+    #: Files of which ranges come at once.
+    _AT_ONCE = 16
 
     def __init__(self, *arguments: Any, auto_mkdir: bool = True, **options: Any):
         """`auto_mkdir`: whether the directories above a file that is written are made if they are missing, as stores of
@@ -118,28 +122,56 @@ class RfioFileSystem(AbstractFileSystem):
 
     def cat_ranges(self, paths: list, starts: Any, ends: Any, max_gap: Optional[int] = None,
                    on_error: str = "return", **kwargs: Any) -> list:
-        """Many ranges, with one request per file: what columnar readers ask for."""
+        """Many ranges, with one request per file: what columnar readers ask for. Those of several files come at once."""
         count = len(paths)
         starts = starts if isinstance(starts, list) else [starts] * count
         ends = ends if isinstance(ends, list) else [ends] * count
+        wanted: dict[str, list[int]] = {}
+        for index, path in enumerate(paths):
+            wanted.setdefault(path, []).append(index)
         results: list = [None] * count
-        for path in dict.fromkeys(paths):
-            mine = [index for index in range(count) if paths[index] == path]
+        under_way: deque = deque()
+
+        def take_oldest() -> None:
+            mine, file, begun = under_way.popleft()
             try:
-                size = self.info(path)["size"]
-                ranges = [_absolute(starts[index], ends[index], size) for index in mine]
-                file = library.File(self._url(path), os.O_RDONLY)
-                try:
-                    for index, data in zip(mine, file.read_ranges(ranges)):
-                        results[index] = data
-                finally:
-                    file.close()
+                for index, data in zip(mine, begun.finish()):
+                    results[index] = data
             except OSError as error:
-                if on_error != "return":
-                    raise
-                for index in mine:
-                    results[index] = error
+                refuse(mine, error)
+            finally:
+                file.close()
+
+        def refuse(mine: list[int], error: OSError) -> None:
+            if on_error != "return":
+                raise error
+            for index in mine:
+                results[index] = error
+
+        try:
+            for path, mine in wanted.items():
+                if len(under_way) == self._AT_ONCE:
+                    take_oldest()
+                try:
+                    under_way.append((mine, *self._begin(path, [(starts[index], ends[index]) for index in mine])))
+                except OSError as error:
+                    refuse(mine, error)
+            while under_way:
+                take_oldest()
+        finally:
+            for _, file, _ in under_way:
+                file.close()
         return results
+
+    def _begin(self, path: str, wanted: list) -> tuple[library.File, library.Ranges]:
+        """Opens a file and begins to read parts of it."""
+        size = self.info(path)["size"]
+        file = library.File(self._url(path), os.O_RDONLY)
+        try:
+            return file, file.begin_ranges([_absolute(start, end, size) for start, end in wanted])
+        except OSError:
+            file.close()
+            raise
 
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None,
               autocommit: bool = True, cache_options: Optional[dict] = None, **kwargs: Any) -> Union["RfioFile", io.BufferedRandom]:

@@ -24,6 +24,21 @@ for part in range(3):
 one.close(); other.close()
 assert set(fs.cat_file(base + "/w")) == {ord("2")}, "two writers mix"
 import os
+os.mkdir(sys.argv[2] + "/ranges")
+for number in range(40):
+    open(sys.argv[2] + f"/ranges/{number}", "wb").write(big[number:number + 100_000])
+asked = [(number * 7 % 40, number * 911 % 99_000, number * 131 % 5000) for number in range(300)]
+got = fs.cat_ranges([f"{base}/ranges/{name}" for name, _, _ in asked], [start for _, start, _ in asked],
+                    [start + length for _, start, length in asked])
+assert got == [big[name:name + 100_000][start:start + length] for name, start, length in asked]
+missing = fs.cat_ranges([base + "/ranges/0", base + "/ranges/none", base + "/ranges/1"], 0, 10)
+assert missing[0] == big[:10] and missing[2] == big[1:11] and isinstance(missing[1], FileNotFoundError), missing
+try:
+    fs.cat_ranges([base + "/ranges/0", base + "/ranges/none", base + "/ranges/1"], 0, 10, on_error="raise")
+    raise AssertionError("a missing file is no error")
+except FileNotFoundError:
+    pass
+fs.rm(base + "/ranges", recursive=True)
 os.symlink("nowhere", sys.argv[2] + "/dangling")
 os.symlink("big", sys.argv[2] + "/link")
 listed = {entry["name"].rpartition("/")[2]: entry for entry in fs.ls(base)}

@@ -19,6 +19,7 @@ mod traffic;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use verbena_rfio_protocol::reply::Accepted;
@@ -159,26 +160,45 @@ impl Exchange {
             }
             state.traffic.advance();
             if !state.traffic.is_done(number) {
-                state = self.attend(state)?;
+                state = self.attend(state, None)?;
             }
             self.changed.notify_all();
         }
     }
 
-    /// Waits at the network, for all.
+    /// Waits until something may have ended, at most so long.
+    fn pause(&self, at_most: Option<Duration>) -> Result<(), Error> {
+        let state = self.lock()?;
+        if !state.is_attended {
+            drop(self.attend(state, at_most)?);
+            self.changed.notify_all();
+            return Ok(());
+        }
+        // Who attends goes when its own errand has ended, and says so.
+        match at_most {
+            Some(at_most) => drop(self.changed.wait_timeout(state, at_most)),
+            None => drop(self.changed.wait(state)),
+        }
+        Ok(())
+    }
+
+    /// Waits at the network, for all, at most so long.
     fn attend<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
+        at_most: Option<Duration>,
     ) -> Result<MutexGuard<'a, State>, Error> {
         state.is_attended = true;
         let patience = state.traffic.patience();
         let mut wanted = PollFlags::IN;
         wanted.set(PollFlags::OUT, state.traffic.wants_to_send());
         drop(state);
-        let timeout = match patience.is_zero() {
-            true => None,
-            false => Timespec::try_from(patience).ok(),
+        let patience = (!patience.is_zero()).then_some(patience);
+        let timeout = match (patience, at_most) {
+            (Some(patience), Some(at_most)) => Some(patience.min(at_most)),
+            (patience, at_most) => patience.or(at_most),
         };
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut looked = [
             PollFd::new(&self.socket, wanted),
             PollFd::new(&self.wake, PollFlags::IN),
@@ -243,6 +263,20 @@ impl Ticket {
         Ok(state.traffic.is_done(number))
     }
 
+    /// Becomes readable when [`Ticket::is_done`] may have news; where several threads use the exchange, another may take them.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.exchange.events()
+    }
+
+    /// Goes without waiting: it is carried out all the same, and how it went is told to nobody.
+    pub fn leave(mut self) {
+        if let Some(number) = self.number.take()
+            && let Ok(mut state) = self.exchange.lock()
+        {
+            state.traffic.leave(number);
+        }
+    }
+
     /// Takes it back. It ends all the same: with ECANCELED, or done if it was too late for that. What changes something and
     /// has been asked for is done.
     pub fn cancel(&self) -> Result<(), Error> {
@@ -254,6 +288,37 @@ impl Ticket {
         Ok(())
     }
 }
+
+/// Waits until one of the tickets is done, at most so long (`None`: for ever); which one.
+pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option<usize>, Error> {
+    let begun = Instant::now();
+    let Some(first) = tickets.first() else {
+        return Ok(None);
+    };
+    let are_of_one = tickets
+        .iter()
+        .all(|ticket| Arc::ptr_eq(&ticket.exchange, &first.exchange));
+    loop {
+        for (index, ticket) in tickets.iter().enumerate() {
+            if ticket.is_done()? {
+                return Ok(Some(index));
+            }
+        }
+        let left = at_most.map(|at_most| at_most.saturating_sub(begun.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(None);
+        }
+        // What ends elsewhere meanwhile is seen a little later.
+        let pause = match are_of_one {
+            true => left,
+            false => Some(left.unwrap_or(ELSEWHERE).min(ELSEWHERE)),
+        };
+        first.exchange.pause(pause)?;
+    }
+}
+
+/// How soon [`wait_any`] looks at other exchanges again while it waits at one.
+const ELSEWHERE: Duration = Duration::from_millis(5);
 
 impl Drop for Ticket {
     fn drop(&mut self) {

@@ -181,6 +181,14 @@ impl Traffic {
         self.advance();
     }
 
+    /// Nobody waits for an errand any more; it is carried out all the same.
+    pub fn leave(&mut self, number: u64) {
+        self.done.remove(&number);
+        if let Some(errand) = self.under_way.get_mut(&number) {
+            errand.is_abandoned = true;
+        }
+    }
+
     /// Nobody waits for an errand any more: it is taken back, and its end is told to nobody.
     pub fn abandon(&mut self, number: u64) {
         self.done.remove(&number);
@@ -506,7 +514,9 @@ impl Traffic {
             return Ok(false);
         };
         let flight = self.flights.get(&coming.id);
-        if let Some(piece) = flight.and_then(|flight| flight.piece.as_ref())
+        // Memory that is only written from is not looked at as memory to be filled.
+        if coming.length > 0
+            && let Some(piece) = flight.and_then(|flight| flight.piece.as_ref())
             && let Some(errand) = self.under_way.get_mut(&piece.errand)
         {
             let place = &mut errand.memory.bytes_mut()[piece.at..piece.at + coming.length];
