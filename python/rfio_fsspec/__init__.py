@@ -10,11 +10,13 @@ the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_FABRIC
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import secrets
 import stat as modes
 from collections import deque
+from contextlib import suppress
 from typing import Any, Optional, Union
 
 import fsspec
@@ -115,10 +117,36 @@ class RfioFileSystem(AbstractFileSystem):
         library.rename(self._url(path1), self._url(path2))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copies a file, through here."""
-        with self.open(path1, "rb") as source, self.open(path2, "wb") as sink:
-            while data := source.read(8 << 20):
-                sink.write(data)
+        """Copies a file: where it is if both are on one server, else through here. It appears when it is whole."""
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        source = library.File(self._url(path1), os.O_RDONLY)
+        partial = _partial(path2)
+        try:
+            sink = self._made(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                self._copy(source, sink)
+            finally:
+                sink.close()
+            library.rename(self._url(partial), self._url(path2))
+        except BaseException:
+            with suppress(OSError):
+                library.unlink(self._url(partial))
+            raise
+        finally:
+            source.close()
+
+    @staticmethod
+    def _copy(source: library.File, sink: library.File) -> None:
+        try:
+            return sink.copy_from(source)
+        except OSError as error:
+            # Another server, or one that cannot: nothing was copied then.
+            if error.errno != errno.EXDEV:
+                raise
+        at = 0
+        while data := source.read_at(at, 8 << 20):
+            sink.write_at(at, data)
+            at += len(data)
 
     def cat_ranges(self, paths: list, starts: Any, ends: Any, max_gap: Optional[int] = None,
                    on_error: str = "return", **kwargs: Any) -> list:
@@ -209,6 +237,12 @@ def _described(path: str, about: library.Attributes) -> dict[str, Any]:
     return {"name": path, "size": about.size, "type": kind, "mode": about.mode, "mtime": about.modified / 1e9}
 
 
+def _partial(path: str) -> str:
+    """What a file is called until it is whole. Each writer has a name of its own: who is whole last wins, and nobody mixes."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
+
+
 def _absolute(start: Optional[int], end: Optional[int], size: int) -> tuple[int, int]:
     begin, stop, _ = slice(start, end).indices(size)
     return begin, max(0, stop - begin)
@@ -230,9 +264,7 @@ class RfioFile(AbstractBufferedFile):
         if self.mode == "ab":
             self._file = self.fs._made(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             return
-        directory, _, name = self.path.rpartition("/")
-        # Each writer has a name of its own: who is whole last wins, and nobody mixes.
-        self._partial = f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
+        self._partial = _partial(self.path)
         self._file = self.fs._made(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def _upload_chunk(self, final: bool = False) -> bool:

@@ -155,6 +155,9 @@ int rfio_closedir(DIR *directory);
 ssize_t rfio_pread64(int descriptor, void *buffer, size_t size, __off64_t offset);
 ssize_t rfio_pwrite64(int descriptor, const void *buffer, size_t size, __off64_t offset);
 int rfio_ftruncate64(int descriptor, __off64_t size);
+/* Copies part of an open file to another one: how many bytes, perhaps fewer, and 0 only at the end. On one server no data
+ * move here; files that are not in one place, or a server that is too old, are EXDEV. */
+ssize_t rfio_copy_range(int from, __off64_t offset, int to, __off64_t at, size_t size);
 int rfio_fsync(int descriptor);
 /* The CRC32C of the whole file. A server computes it where the file is; a local file is EOPNOTSUPP. */
 int rfio_checksum(int descriptor, uint32_t *crc32c);

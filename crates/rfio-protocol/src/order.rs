@@ -24,6 +24,8 @@ enum Subject {
     Nothing,
     /// An open file.
     File(Handle),
+    /// Two: the one that is read, and the one that is written.
+    Files(Handle, Handle),
     /// One small file, by name.
     Stored(Path),
     /// Names.
@@ -51,6 +53,7 @@ impl Order {
             Request::Lock(lock) => Subject::File(lock.handle),
             Request::Checksum(checksum) => Subject::File(checksum.handle),
             Request::Extents(extents) => Subject::File(extents.handle),
+            Request::Copy(copy) => Subject::Files(copy.from, copy.to),
             Request::Store(store) => Subject::Stored(store.path.clone()),
             _ => Subject::Names,
         };
@@ -84,7 +87,17 @@ impl Order {
             (Subject::Nothing, _) | (_, Subject::Nothing) => false,
             (Subject::Session, _) | (_, Subject::Session) => true,
             (Subject::File(mine), Subject::File(other)) => mine == other && one_changes,
-            (Subject::File(_), _) | (_, Subject::File(_)) => false,
+            (Subject::File(file), Subject::Files(from, to)) => {
+                file == to || (file == from && self.changes)
+            }
+            (Subject::Files(from, to), Subject::File(file)) => {
+                file == to || (file == from && earlier.changes)
+            }
+            (Subject::Files(from, to), Subject::Files(other_from, other_to)) => {
+                to == other_to || to == other_from || from == other_to
+            }
+            (Subject::File(_) | Subject::Files(..), _)
+            | (_, Subject::File(_) | Subject::Files(..)) => false,
             (Subject::Stored(mine), Subject::Stored(other)) => mine == other,
             (Subject::Names | Subject::Stored(_), Subject::Names | Subject::Stored(_)) => {
                 one_changes
@@ -96,7 +109,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{OnPath, Ping, Read, Store, TwoPaths, Write};
+    use crate::request::{Copy, OnPath, Ping, Read, Store, TwoPaths, Write};
     use crate::types::Range;
     use crate::types::arbitrary::Any;
     use proptest::prelude::*;
@@ -162,6 +175,16 @@ mod tests {
         })
     }
 
+    fn copy(from: u64, to: u64) -> Request {
+        Request::Copy(Copy {
+            from: Handle(from),
+            offset: 0,
+            to: Handle(to),
+            at: 0,
+            length: 1,
+        })
+    }
+
     #[test]
     fn the_law_by_example() {
         let ping = Request::Ping(Ping {});
@@ -184,6 +207,14 @@ mod tests {
             (status("/a"), status("/a"), false),
             (rename(), store("/a"), true),
             (rename(), write(1), false),
+            (copy(1, 2), read(1), false),
+            (copy(1, 2), write(1), true),
+            (copy(1, 2), read(2), true),
+            (copy(1, 2), copy(1, 3), false),
+            (copy(1, 2), copy(2, 3), true),
+            (copy(1, 2), copy(3, 2), true),
+            (copy(1, 2), copy(3, 1), true),
+            (copy(1, 2), write(3), false),
             (write(1), rename(), false),
             (write(1), ping.clone(), false),
             (rename(), ping, false),

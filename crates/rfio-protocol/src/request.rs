@@ -173,6 +173,21 @@ message! {
     }
 }
 message! {
+    /// Copies part of an open file to another one, where they are (version 3).
+    Copy {
+        /// The file that is read.
+        from: Handle,
+        /// First byte there.
+        offset: u64,
+        /// The file that is written.
+        to: Handle,
+        /// First byte there.
+        at: u64,
+        /// Bytes; the reply may be about fewer.
+        length: u32,
+    }
+}
+message! {
     /// Names a path and nothing else.
     OnPath {
         /// The path.
@@ -325,6 +340,8 @@ catalogue! {
         22 SetTimes(SetTimes),
         /// Where the data are, and where holes.
         23 Extents(Extents),
+        /// Copies between open files.
+        24 Copy(Copy),
         /// Attributes, following a symbolic link.
         30 Status(OnPath),
         /// Attributes of the link itself.

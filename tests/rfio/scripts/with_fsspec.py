@@ -17,7 +17,22 @@ assert fs.ls(base) == []
 big = bytes(range(256)) * (6 << 12)
 fs.pipe_file(base + "/big", big)
 assert fs.cat_ranges([base + "/big"] * 3, [5, 0, 100], [10, len(big), 200]) == [big[5:10], big, big[100:200]]
-fs.copy(base + "/big", base + "/copy"); assert fs.cat_file(base + "/copy") == big
+from urllib.request import urlopen
+def moved():
+    lines = urlopen(sys.argv[3]).read().decode().splitlines()
+    carried = [line.split() for line in lines if line.startswith(("rfio_stream_", "rfio_fabric_")) and "_bytes_total " in line]
+    assert len(carried) == 4, lines
+    return sum(int(count) for _, count in carried)
+before = moved()
+assert before >= len(big)
+fs.copy(base + "/big", base + "/copy")
+assert moved() == before, "a copy on one server moves no data"
+assert fs.cat_file(base + "/copy") == big and len(fs.ls(base)) == 2, fs.ls(base)
+try:
+    fs.copy(base + "/none", base + "/copy2")
+    raise AssertionError("a missing file is no error")
+except FileNotFoundError:
+    assert len(fs.ls(base)) == 2, fs.ls(base)
 one, other = fs.open(base + "/w", "wb"), fs.open(base + "/w", "wb")
 for part in range(3):
     one.write(b"1" * (6 << 20)); other.write(b"2" * (6 << 20))

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use verbena_rfio::client::exchange::{Errand, Memory, Ticket};
 use verbena_rfio::client::{Address, Error, Exchange, Options, lineage};
-use verbena_rfio_protocol::request::{OnHandle, Open};
+use verbena_rfio_protocol::request::{Copy, OnHandle, Open};
 use verbena_rfio_protocol::types::{Handle, Path};
-use verbena_rfio_protocol::{Reply, Request};
+use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::forks;
 
@@ -33,7 +33,7 @@ fn exchange(address: &Address) -> Result<Arc<Exchange>, Error> {
     forks::prepare();
     let found = hold().get(address).cloned();
     match found {
-        Some((process, exchange)) if process == lineage::mark() && !exchange.is_broken() => {
+        Some((process, exchange)) if process == lineage::mark() && stands(&exchange) => {
             Ok(exchange)
         }
         _ => {
@@ -43,6 +43,11 @@ fn exchange(address: &Address) -> Result<Arc<Exchange>, Error> {
             Ok(fresh)
         }
     }
+}
+
+/// Whether the server has not gone meanwhile, as far as is known here.
+fn stands(exchange: &Exchange) -> bool {
+    exchange.advance().is_ok() && !exchange.is_broken()
 }
 
 /// Lets the connections go; each ends with the last file that uses it.
@@ -98,7 +103,35 @@ impl Beside {
 
     /// Whether it can still be used, by this process.
     pub fn is_usable(&self) -> bool {
-        self.process == lineage::mark() && !self.exchange.is_broken()
+        self.process == lineage::mark() && stands(&self.exchange)
+    }
+
+    /// Copies part of the file to another one of the same server, where they are; how many bytes, zero at the end. `None` if
+    /// the server is another one, or too old for that.
+    pub fn copy_to(
+        &self,
+        offset: u64,
+        other: &Self,
+        at: u64,
+        length: u64,
+    ) -> Result<Option<u64>, Error> {
+        if !Arc::ptr_eq(&self.exchange, &other.exchange) || self.exchange.version() < ANY_ORDER {
+            return Ok(None);
+        }
+        let request = Request::Copy(Copy {
+            from: self.handle,
+            offset,
+            to: other.handle,
+            at,
+            length: u32::try_from(length).unwrap_or(u32::MAX),
+        });
+        match self.exchange.call(request)? {
+            Reply::Copied(copied) => Ok(Some(copied.length.into())),
+            other => Err(Error::Protocol(format!(
+                "unexpected reply {}",
+                other.name()
+            ))),
+        }
     }
 
     /// Begins an errand of the file.

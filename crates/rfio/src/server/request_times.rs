@@ -52,7 +52,7 @@ impl Kind {
             Request::Open(_) | Request::Close(_) => Self::Open,
             Request::Read(_) => Self::Read,
             Request::ReadVector(_) => Self::Vector,
-            Request::Write(_) => Self::Write,
+            Request::Write(_) | Request::Copy(_) => Self::Write,
             Request::Fetch(_) | Request::Store(_) => Self::Small,
             Request::Examine(_)
             | Request::ChangeModeOf(_)

@@ -43,6 +43,7 @@ pub struct Exchange {
     /// Wakes who waits at the network when there is something to be sent.
     wake: OwnedFd,
     terms: Accepted,
+    version: u16,
     process: u64,
 }
 
@@ -65,6 +66,7 @@ impl Exchange {
             socket: session.stream().descriptor()?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?,
             terms: session.terms().clone(),
+            version: session.version(),
             state: Mutex::new(State {
                 traffic: Traffic::new(session, options.patience),
                 is_attended: false,
@@ -77,6 +79,11 @@ impl Exchange {
     /// What the server allows.
     pub fn terms(&self) -> &Accepted {
         &self.terms
+    }
+
+    /// The version of the protocol that both speak.
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// Whether it can still be used.

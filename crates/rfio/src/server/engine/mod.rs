@@ -9,6 +9,7 @@
 mod arriving;
 mod attributes;
 mod bulk;
+mod copy;
 mod handles;
 mod metadata;
 mod names;
@@ -235,7 +236,7 @@ impl Engine {
             }
             Request::Fetch(fetch) => (fetch.most as usize).min(limits.payload),
             Request::List(list) => names::page(list.count) * names::MOST_ENTRY_BYTES,
-            Request::Checksum(_) => limits.block,
+            Request::Checksum(_) | Request::Copy(_) => limits.block,
             Request::Extended(_) => metadata::MOST_EXTENDED,
             _ => 0,
         }
@@ -271,6 +272,7 @@ impl Engine {
             Request::Read(read) => self.read(read, Patience::Unlimited),
             Request::ReadVector(vector) => self.read_vector(vector, Patience::Unlimited),
             Request::Write(write) => self.write(write, incoming),
+            Request::Copy(copy) => self.copy(copy),
             Request::Examine(on) => self.examine(on.handle),
             Request::ChangeModeOf(change) => self.change_mode_of(change),
             Request::ChangeOwnerOf(change) => self.change_owner_of(change),

@@ -355,6 +355,29 @@ fn a_program_with_its_own_loop_is_never_kept_waiting() {
     assert_eq!(read.wait().unwrap().memory.bytes(), [7; 100_000]);
 }
 
+#[test]
+fn a_server_that_goes_is_noticed_before_anything_is_asked() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let Running { scratch, _server } = server(Limits::default());
+    let address = Address::Socket(scratch.path("rfiod.sock"));
+    let exchange = Exchange::connect(&address, &options()).unwrap();
+    exchange.advance().unwrap();
+    assert!(!exchange.is_broken());
+    drop(_server);
+    let mut looked = [PollFd::from_borrowed_fd(exchange.events(), PollFlags::IN)];
+    poll(&mut looked, None).unwrap();
+    exchange.advance().unwrap();
+    assert!(exchange.is_broken());
+    let errand = Errand::Read {
+        handle: Handle(1),
+        offset: 0,
+    };
+    assert!(matches!(
+        exchange.begin(errand, vec![0; 5]),
+        Err(Error::Dropped(_))
+    ));
+}
+
 /// A child of a fork touches nothing; its parent goes on.
 #[test]
 fn a_child_is_told_and_the_parent_goes_on() {
