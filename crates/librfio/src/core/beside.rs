@@ -142,12 +142,9 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // Behind all that is under way on the file, and nobody waits for it.
-        let close = Request::Close(OnHandle {
+        // Behind all that is under way on the file. A connection that is gone has closed it.
+        let _ = self.exchange.call(Request::Close(OnHandle {
             handle: self.handle,
-        });
-        if let Ok(ticket) = self.exchange.begin(Errand::Call(close), Vec::new()) {
-            ticket.leave();
-        }
+        }));
     }
 }

@@ -275,15 +275,6 @@ impl Ticket {
         self.exchange.events()
     }
 
-    /// Goes without waiting: it is carried out all the same, and how it went is told to nobody.
-    pub fn leave(mut self) {
-        if let Some(number) = self.number.take()
-            && let Ok(mut state) = self.exchange.lock()
-        {
-            state.traffic.leave(number);
-        }
-    }
-
     /// Takes it back. It ends all the same: with ECANCELED, or done if it was too late for that. What changes something and
     /// has been asked for is done.
     pub fn cancel(&self) -> Result<(), Error> {

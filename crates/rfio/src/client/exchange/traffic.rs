@@ -181,14 +181,6 @@ impl Traffic {
         self.advance();
     }
 
-    /// Nobody waits for an errand any more; it is carried out all the same.
-    pub fn leave(&mut self, number: u64) {
-        self.done.remove(&number);
-        if let Some(errand) = self.under_way.get_mut(&number) {
-            errand.is_abandoned = true;
-        }
-    }
-
     /// Nobody waits for an errand any more: it is taken back, and its end is told to nobody.
     pub fn abandon(&mut self, number: u64) {
         self.done.remove(&number);

@@ -5,12 +5,21 @@ mod service;
 
 use std::time::Duration;
 
+use proptest::test_runner::Config as ProptestConfig;
 use verbena_rfio_protocol::types::{Handle, Range};
 
 use super::{Errand, Exchange, Given};
 use crate::auth::secrets::Secrets;
 use crate::client::options::{Checksums, Fabric};
 use crate::client::{Address, Error, Options};
+
+/// So many cases, or as many as `PROPTEST_CASES` says.
+fn cases(few: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(few),
+    }
+}
 
 fn options() -> Options {
     Options {

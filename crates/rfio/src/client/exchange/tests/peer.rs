@@ -365,7 +365,7 @@ fn threads() -> impl Strategy<Value = Vec<Vec<Deed>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     /// Every reply goes to its request, no bytes are mixed, everything ends.
     #[test]

@@ -222,7 +222,7 @@ fn work(exchange: &Arc<Exchange>, name: &str, deeds: &[Deed]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(cases(12))]
 
     #[test]
     fn errands_of_a_file_do_what_they_would_do_one_after_the_other(
