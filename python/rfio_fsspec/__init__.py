@@ -187,7 +187,8 @@ class RfioFileSystem(AbstractFileSystem):
             while under_way:
                 take_oldest()
         finally:
-            for _, file, _ in under_way:
+            for _, file, begun in under_way:
+                begun.leave()
                 file.close()
         return results
 

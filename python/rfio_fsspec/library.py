@@ -137,11 +137,15 @@ class Ranges:
             at += length
         return found
 
-    def __del__(self) -> None:
-        # The memory is the library's until the request has ended, whether anybody wants its bytes or not.
+    def leave(self) -> None:
+        """Does without them. The memory is the library's until the request has ended, whether anybody wants its bytes or
+        not."""
         if getattr(self, "request", None):
-            _library.rfio_request_cancel(self.request)
-            _library.rfio_request_finish(self.request)
+            request, self.request = self.request, None
+            _library.rfio_request_cancel(request)
+            _library.rfio_request_finish(request)
+
+    __del__ = leave
 
 
 class File:

@@ -92,7 +92,7 @@ def cases() -> Iterator[Case]:
         yield Case(name, "intruder", function)
     for name, function in {
             "replies that nobody takes": hoarders.replies_that_nobody_takes,
-            "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
+            "waiting writes": hoarders.waiting_writes, "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
             "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
             "half a handshake": hoarders.half_a_handshake,
             "checksums of nothing": hoarders.checksums_of_nothing,
