@@ -111,8 +111,8 @@ pub unsafe extern "C" fn rfio_begin_pread(
         let offset = offset_of(offset)?;
         Ok(Errand::Read { handle, offset })
     });
-    // SAFETY: the caller's promise.
     let state = there.unwrap_or_else(|| {
+        // SAFETY: the caller's promise.
         Ok(here(unsafe {
             libc::pread64(descriptor, buffer, size, offset)
         }))
@@ -135,8 +135,8 @@ pub unsafe extern "C" fn rfio_begin_pwrite(
         let offset = offset_of(offset)?;
         Ok(Errand::Write { handle, offset })
     });
-    // SAFETY: the caller's promise.
     let state = there.unwrap_or_else(|| {
+        // SAFETY: the caller's promise.
         Ok(here(unsafe {
             libc::pwrite64(descriptor, buffer, size, offset)
         }))
@@ -190,9 +190,9 @@ pub unsafe extern "C" fn rfio_begin_preadv(
     let state = match there {
         Some(state) => state,
         None => Foreign::new(buffer, size).and_then(|mut memory| {
-            // SAFETY: one for each range, by the caller's promise.
             let lengths = match ranges.len() {
                 0 => &mut [][..],
+                // SAFETY: one for each range, by the caller's promise.
                 count => unsafe { std::slice::from_raw_parts_mut(lengths, count) },
             };
             read_here(descriptor, &ranges, memory.bytes_mut(), lengths)

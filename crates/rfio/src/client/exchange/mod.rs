@@ -3,7 +3,8 @@
 //! # The law
 //!
 //! - Beginning an errand never waits. Whoever waits for one works for all: one thread at a time waits at the network and
-//!   takes whatever comes, for itself and for the others, who sleep. So there is no thread of the library's own, and nothing
+//!   takes whatever comes, for itself and for the others, who sleep. Whoever else has taken something meanwhile, or has left
+//!   something to be sent, wakes the one at the network: what it waits for may not come any more. So there is no thread of the library's own, and nothing
 //!   that a fork could lose.
 //! - A program with an event loop waits at [`Exchange::events`] itself and calls [`Exchange::advance`] then.
 //! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and nothing is touched.
@@ -51,6 +52,8 @@ struct State {
     traffic: Traffic,
     /// Whether somebody waits at the network, for all.
     is_attended: bool,
+    /// Errands that had ended when it began to wait.
+    ended_before: u64,
 }
 
 impl Exchange {
@@ -70,6 +73,7 @@ impl Exchange {
             state: Mutex::new(State {
                 traffic: Traffic::new(session, options.patience),
                 is_attended: false,
+                ended_before: 0,
             }),
             changed: Condvar::new(),
             process: lineage::mark(),
@@ -124,7 +128,7 @@ impl Exchange {
         let mut state = self.lock()?;
         state.traffic.advance();
         state.traffic.look_for_silence();
-        self.changed.notify_all();
+        self.tell(&state);
         Ok(())
     }
 
@@ -143,9 +147,11 @@ impl Exchange {
             .unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// Who waits at the network learns that there is more to be sent than the socket took; others, that something ended.
+    /// Who waits at the network learns that there is more to be sent than the socket took, or that something has ended
+    /// which it may be waiting for; the others, that something may have ended.
     fn tell(&self, state: &State) {
-        if state.is_attended && state.traffic.wants_to_send() {
+        let has_ended = state.traffic.ended() != state.ended_before;
+        if state.is_attended && (state.traffic.wants_to_send() || has_ended) {
             // Fails only when the counter is full, and then it wakes all the same.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
@@ -196,6 +202,7 @@ impl Exchange {
         at_most: Option<Duration>,
     ) -> Result<MutexGuard<'a, State>, Error> {
         state.is_attended = true;
+        state.ended_before = state.traffic.ended();
         let patience = state.traffic.patience();
         let mut wanted = PollFlags::IN;
         wanted.set(PollFlags::OUT, state.traffic.wants_to_send());
@@ -211,10 +218,14 @@ impl Exchange {
             PollFd::new(&self.wake, PollFlags::IN),
         ];
         // A look that fails has seen nothing, and is made again.
-        let _ = poll(&mut looked, timeout.as_ref());
+        let woken = poll(&mut looked, timeout.as_ref());
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         let mut state = self.lock()?;
         state.is_attended = false;
+        debug_assert!(
+            woken != Ok(0) || at_most.is_some() || state.traffic.ended() == state.ended_before,
+            "something ended, and nobody woke who waited for it"
+        );
         state.traffic.advance();
         state.traffic.look_for_silence();
         Ok(state)

@@ -85,6 +85,8 @@ pub struct Traffic {
     queue: VecDeque<Piece>,
     under_way: HashMap<u64, UnderWay>,
     done: HashMap<u64, Done>,
+    /// Errands that have ended since the session began.
+    ended: u64,
     landing: Parts,
     offering: Parts,
     next: u64,
@@ -115,6 +117,7 @@ impl Traffic {
             queue: VecDeque::new(),
             under_way: HashMap::new(),
             done: HashMap::new(),
+            ended: 0,
             landing: Parts::default(),
             offering: Parts::default(),
             next: 1,
@@ -133,13 +136,25 @@ impl Traffic {
         self.next += 1;
         let (under_way, pieces) = UnderWay::new(number, errand, memory, self.bounds)?;
         if pieces.is_empty() {
-            self.done.insert(number, under_way.into_done());
+            self.has_ended(number, under_way);
             return Ok(number);
         }
         self.under_way.insert(number, under_way);
         self.queue.extend(pieces);
         self.advance();
         Ok(number)
+    }
+
+    /// Errands that have ended since the session began.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    fn has_ended(&mut self, number: u64, errand: UnderWay) {
+        self.ended += 1;
+        if !errand.is_abandoned {
+            self.done.insert(number, errand.into_done());
+        }
     }
 
     /// An errand's end, if it has come; it is told once.
@@ -240,12 +255,10 @@ impl Traffic {
         self.leaving.clear();
         self.flights.clear();
         self.coming = None;
-        for (number, mut errand) in self.under_way.drain() {
+        for (number, mut errand) in std::mem::take(&mut self.under_way) {
             errand.left = 0;
             errand.error = Some(error.again());
-            if !errand.is_abandoned {
-                self.done.insert(number, errand.into_done());
-            }
+            self.has_ended(number, errand);
         }
         self.session.give_up();
         self.broken = Some(error);
@@ -761,11 +774,8 @@ impl Traffic {
             .under_way
             .get(&number)
             .is_some_and(|errand| errand.left == 0);
-        if ended
-            && let Some(errand) = self.under_way.remove(&number)
-            && !errand.is_abandoned
-        {
-            self.done.insert(number, errand.into_done());
+        if ended && let Some(errand) = self.under_way.remove(&number) {
+            self.has_ended(number, errand);
         }
     }
 }
