@@ -11,6 +11,7 @@
 //!
 //! What leaves, what comes, and what belongs together is `traffic`'s.
 
+mod answers;
 mod errand;
 mod input;
 mod parts;

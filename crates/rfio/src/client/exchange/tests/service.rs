@@ -69,7 +69,7 @@ fn open(exchange: &Arc<Exchange>, name: &str) -> Handle {
 
 #[derive(Debug, Clone)]
 enum Deed {
-    Write(u64, Vec<u8>),
+    Write(u64, u8, usize),
     Read(u64, usize),
     Vector(Vec<(u64, u32)>),
     Truncate(u64),
@@ -82,7 +82,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     const FAR: u64 = 60_000;
     prop_oneof![
         4 => (0..FAR, any::<u8>(), 1usize..20_000)
-            .prop_map(|(offset, byte, length)| Deed::Write(offset, vec![byte; length])),
+            .prop_map(|(offset, byte, length)| Deed::Write(offset, byte, length)),
         6 => (0..FAR, 0usize..30_000).prop_map(|(offset, length)| Deed::Read(offset, length)),
         2 => proptest::collection::vec((0..FAR, 0u32..5000), 0..20).prop_map(Deed::Vector),
         1 => (0..FAR).prop_map(Deed::Truncate),
@@ -112,15 +112,15 @@ fn begin(
     model: &mut Vec<u8>,
 ) -> (Ticket, Expected) {
     let (errand, memory, expected) = match deed {
-        Deed::Write(offset, bytes) => {
-            let end = *offset as usize + bytes.len();
+        Deed::Write(offset, byte, length) => {
+            let end = *offset as usize + length;
             model.resize(model.len().max(end), 0);
-            model[*offset as usize..end].copy_from_slice(bytes);
+            model[*offset as usize..end].fill(*byte);
             let errand = Errand::Write {
                 handle,
                 offset: *offset,
             };
-            (errand, bytes.clone(), Expected::Nothing)
+            (errand, vec![*byte; *length], Expected::Nothing)
         }
         Deed::Read(offset, length) => {
             let errand = Errand::Read {
@@ -286,45 +286,59 @@ fn patient() -> Running {
     })
 }
 
+/// Where this process may be kept from running just then, it is tried again; what cannot be never comes.
+const TRIES: usize = 20;
+
 #[test]
 fn what_is_quick_overtakes_what_is_slow() {
     let running = patient();
     let exchange = running.exchange();
-    let slow = begin_slow_ones(&running, &exchange);
     let other = open(&exchange, "/other");
-    exchange.call(Request::Ping(Ping {})).unwrap();
-    exchange
-        .call(Request::Examine(OnHandle { handle: other }))
-        .unwrap();
-    let under_way = slow
-        .iter()
-        .filter(|ticket| !ticket.is_done().unwrap())
-        .count();
+    let overtakes = || {
+        let slow = begin_slow_ones(&running, &exchange);
+        exchange.call(Request::Ping(Ping {})).unwrap();
+        exchange
+            .call(Request::Examine(OnHandle { handle: other }))
+            .unwrap();
+        let under_way = slow
+            .iter()
+            .filter(|ticket| !ticket.is_done().unwrap())
+            .count();
+        for ticket in slow {
+            ticket.wait().unwrap().outcome.unwrap();
+        }
+        under_way > 0
+    };
     assert!(
-        under_way > 0,
-        "an answer waited for all that was asked before"
+        (0..TRIES).any(|_| overtakes()),
+        "an answer waits for all that was asked before"
     );
-    for ticket in slow {
-        ticket.wait().unwrap().outcome.unwrap();
-    }
 }
 
 #[test]
 fn what_is_taken_back_is_not_waited_for() {
     let running = patient();
     let exchange = running.exchange();
-    let slow = begin_slow_ones(&running, &exchange);
-    let handle = open(&exchange, "/large");
-    for ticket in &slow {
-        ticket.cancel().unwrap();
-    }
-    let refused = slow
-        .into_iter()
-        .filter_map(|ticket| ticket.wait().unwrap().outcome.err())
-        .filter(|error| error.errno() == Some(libc::ECANCELED))
-        .count();
-    assert!(refused > 0, "all were carried out all the same");
+    let is_refused = || {
+        let slow = begin_slow_ones(&running, &exchange);
+        for ticket in &slow {
+            ticket.cancel().unwrap();
+        }
+        let outcomes: Vec<_> = slow
+            .into_iter()
+            .map(|ticket| ticket.wait().unwrap().outcome)
+            .collect();
+        outcomes
+            .iter()
+            .filter_map(|outcome| outcome.as_ref().err())
+            .any(|error| error.errno() == Some(libc::ECANCELED))
+    };
+    assert!(
+        (0..TRIES).any(|_| is_refused()),
+        "all are carried out all the same"
+    );
     // The session is as it was, and so is the file.
+    let handle = open(&exchange, "/large");
     let done = exchange
         .begin(Errand::Read { handle, offset: 5 }, vec![1; 10])
         .unwrap()
