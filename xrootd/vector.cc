@@ -2,6 +2,7 @@
 
 #include <XProtocol/XProtocol.hh>
 #include <climits>
+#include <cstring>
 #include <rfio_api.h>
 #include <vector>
 
@@ -19,20 +20,25 @@ Outcome read_vector(int descriptor, const std::string &about, const ChunkList &c
 			return refusal(kXR_ArgTooLong, about + ": more than a vector may have");
 		ranges.push_back({static_cast<__off64_t>(chunk.offset), static_cast<int>(chunk.length)});
 	}
-	if (rfio_preseek64(descriptor, ranges.data(), static_cast<int>(ranges.size())) < 0)
+	/* Straight to where they belong, if that is one piece of memory. */
+	std::vector<char> aside(buffer ? 0 : total);
+	char *const into = buffer ? static_cast<char *>(buffer) : aside.data();
+	std::vector<int> lengths(ranges.size());
+	rfio_request *request =
+	    rfio_begin_preadv(descriptor, ranges.data(), static_cast<int>(ranges.size()), into, total, lengths.data());
+	if (!request || rfio_request_finish(request) < 0)
 		return failure(about);
 
 	auto found = std::make_unique<VectorReadInfo>();
-	char *next = static_cast<char *>(buffer);
-	for (const ChunkInfo &chunk : chunks) {
-		void *into = buffer ? next : chunk.buffer;
-		const ssize_t read = rfio_pread64(descriptor, into, chunk.length, static_cast<__off64_t>(chunk.offset));
-		if (read < 0)
-			return failure(about);
-		if (read < static_cast<ssize_t>(chunk.length))
+	const char *next = into;
+	for (size_t i = 0; i < chunks.size(); i++) {
+		const ChunkInfo &chunk = chunks[i];
+		if (lengths[i] < static_cast<int>(chunk.length))
 			return refusal(kXR_IOError, about + ": a vector reaches beyond the end of the file");
-		found->GetChunks().push_back(ChunkInfo(chunk.offset, chunk.length, into));
-		next += buffer ? chunk.length : 0;
+		if (!buffer && chunk.length > 0)
+			memcpy(chunk.buffer, next, chunk.length);
+		found->GetChunks().push_back(ChunkInfo(chunk.offset, chunk.length, buffer ? const_cast<char *>(next) : chunk.buffer));
+		next += chunk.length;
 	}
 	found->SetSize(static_cast<uint32_t>(total));
 	return found;

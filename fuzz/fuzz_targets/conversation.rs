@@ -2,8 +2,9 @@
 //! lie in a directory of this process.
 //!
 //! The first byte says how the rest is read. With 0 it is raw bytes, from the first one of the connection on. Otherwise
-//! the client is let in as nobody, and the rest is requests: operation (2 bytes), length of the body (2), length of the
-//! payload (1, in units of 64 bytes), body; frames are made of them, so that what is behind the framing is reached.
+//! the client is let in as nobody, in version 3 if it is even, and the rest is requests: operation (2 bytes), length of the
+//! body (2), length of the payload (1, in units of 64 bytes), body; frames are made of them, so that what is behind the
+//! framing is reached. The same byte says in which order the workers are done.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -24,7 +25,7 @@ use verbena_rfio_protocol::frame::Kind;
 use verbena_rfio_protocol::handshake::Methods;
 use verbena_rfio_protocol::request::{Hello, Prove};
 use verbena_rfio_protocol::types::Text;
-use verbena_rfio_protocol::{Header, Request};
+use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Request};
 
 /// What a socket holds without anybody reading.
 const ROOM: usize = 64 << 10;
@@ -80,10 +81,10 @@ fn ask(id: u64, request: &Request) -> Vec<u8> {
     frame(id, request.operation(), &request.encode(), &[])
 }
 
-fn requests(mut input: &[u8]) -> Vec<u8> {
+fn requests(newest: u16, mut input: &[u8]) -> Vec<u8> {
     let hello = Request::Hello(Hello {
         lowest: 2,
-        highest: 2,
+        highest: newest,
         methods: Methods::ANONYMOUS,
         user: Text::new("nobody"),
         nonce: [0; 32],
@@ -108,7 +109,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let said = match manner {
         0 => rest.to_vec(),
-        _ => requests(rest),
+        _ => requests(if manner % 2 == 0 { ANY_ORDER } else { IN_ORDER }, rest),
     };
     let context = context();
     let (mut client, server) = UnixStream::pair().expect("descriptors are there");
@@ -119,18 +120,26 @@ fuzz_target!(|input: &[u8]| {
     let mut conversation = Conversation::new(server, origin, &context, Instant::now());
     let mut waiting = &said[..said.len().min(4 * ROOM)];
     let mut answers = vec![0; ROOM];
+    let mut jobs = Vec::new();
     // A server that neither waits nor ends would never come to rest.
-    for _ in 0..10_000 {
+    for round in 0..10_000 {
         if let Ok(written) = client.write(waiting) {
             waiting = &waiting[written..];
         }
         let next = conversation.pump(&context, Instant::now());
         let taken = client.read(&mut answers).unwrap_or(0);
+        jobs.extend(conversation.jobs());
+        if matches!(next, Next::End) {
+            return;
+        }
+        if !jobs.is_empty() && round % (1 + usize::from(manner) % 3) == 0 {
+            let job = jobs.swap_remove((round * 7 + usize::from(manner)) % jobs.len());
+            conversation.resume(job.run(), &context);
+            continue;
+        }
         match next {
-            Next::End => return,
-            Next::Work(job) => conversation.resume(job.run(), &context),
-            Next::Again | Next::Starved => {}
-            Next::Wait(_) if waiting.is_empty() && taken == 0 => return,
+            Next::End | Next::Again | Next::Starved => {}
+            Next::Wait(_) if waiting.is_empty() && taken == 0 && jobs.is_empty() => return,
             Next::Wait(_) => {}
         }
     }

@@ -1,6 +1,7 @@
 //! A client's side of a session with a server that says anything: the input is replies, each with a length of its body
 //! (2 bytes), a length of its payload (2), its body, and its payload. They are framed as the client's requests ask, so
-//! that what is behind the framing is reached.
+//! that what is behind the framing is reached. The first byte says whether a client with many requests under way reads them,
+//! and which of the last requests each is for.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -13,10 +14,11 @@ use libfuzzer_sys::fuzz_target;
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::client::copy::list;
 use verbena_rfio::client::options::{Checksums, Fabric};
-use verbena_rfio::client::{Address, Options, RemoteFile, Session};
+use verbena_rfio::client::exchange::Errand;
+use verbena_rfio::client::{Address, Exchange, Options, RemoteFile, Session};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
-use verbena_rfio_protocol::types::{Path, Range};
+use verbena_rfio_protocol::types::{Handle, Path, Range};
 
 fn listener() -> &'static (PathBuf, UnixListener) {
     static LISTENER: OnceLock<(PathBuf, UnixListener)> = OnceLock::new();
@@ -28,8 +30,9 @@ fn listener() -> &'static (PathBuf, UnixListener) {
     })
 }
 
-/// Answers each request with the next reply of the input; goes when there is none.
-fn answer(mut peer: UnixStream, mut input: &[u8]) -> Option<()> {
+/// Answers each request with the next reply of the input, or an earlier one once more; goes when there is none.
+fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
+    let mut asked_before: Vec<Header> = Vec::new();
     let limits = Limits {
         body: MOST_BODY,
         payload: MOST_PAYLOAD,
@@ -45,6 +48,13 @@ fn answer(mut peer: UnixStream, mut input: &[u8]) -> Option<()> {
         let (body, behind) = behind.split_at(body);
         let payload = usize::from(u16::from_be_bytes([p0, p1])).min(behind.len());
         let (payload, behind) = behind.split_at(payload);
+        asked_before.push(asked);
+        // Sometimes another request that was asked, answered or not.
+        let back = match (asked_before.len() + usize::from(manner)) % 5 {
+            0 => usize::from(manner) % asked_before.len(),
+            _ => 0,
+        };
+        let asked = asked_before[asked_before.len() - 1 - back];
         let header = Header {
             kind: Kind::reply(asked.kind.operation()),
             body: body.len() as u32,
@@ -57,15 +67,37 @@ fn answer(mut peer: UnixStream, mut input: &[u8]) -> Option<()> {
     }
 }
 
-fn use_server(address: &Address) -> Option<()> {
-    let options = Options {
+fn options() -> Options {
+    Options {
         user: "nobody".into(),
         secrets: Secrets::default(),
         tls: None,
         fabric: Fabric::Tcp,
         patience: Duration::from_secs(5),
         checksums: Checksums::On,
-    };
+    }
+}
+
+/// Many requests under way, finished, taken back and left.
+fn use_server_at_once(address: &Address) -> Option<()> {
+    let exchange = Exchange::connect(address, &options()).ok()?;
+    let handle = Handle(1);
+    let read = |offset| Errand::Read { handle, offset };
+    let ranges = vec![Range { offset: 0, length: 100 }, Range { offset: 4000, length: 1 }];
+    let first = exchange.begin(read(10), vec![0; 3000]).ok()?;
+    let second = exchange.begin(Errand::Vector { handle, ranges }, vec![0; 101]).ok()?;
+    let third = exchange.begin(read(5000), vec![0; 10]).ok()?;
+    let fourth = exchange.begin(Errand::Write { handle, offset: 5 }, vec![1; 50]).ok()?;
+    let _ = third.cancel();
+    drop(first);
+    for ticket in [fourth, second, third] {
+        let _ = ticket.wait();
+    }
+    Some(())
+}
+
+fn use_server(address: &Address) -> Option<()> {
+    let options = options();
     let path = Path::new("/f")?;
     let mut session = Session::connect(address, &options).ok()?;
     let _ = list(&mut session, &path);
@@ -81,14 +113,20 @@ fn use_server(address: &Address) -> Option<()> {
 }
 
 fuzz_target!(|input: &[u8]| {
+    let Some((&manner, input)) = input.split_first() else {
+        return;
+    };
     let (path, listener) = listener();
     let address = Address::Socket(path.clone());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if let Ok((peer, _)) = listener.accept() {
-                answer(peer, input);
+                answer(peer, manner, input);
             }
         });
-        use_server(&address);
+        match manner % 2 {
+            0 => use_server(&address),
+            _ => use_server_at_once(&address),
+        }
     });
 });

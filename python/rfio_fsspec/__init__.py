@@ -10,10 +10,13 @@ the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_FABRIC
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import secrets
 import stat as modes
+from collections import deque
+from contextlib import suppress
 from typing import Any, Optional, Union
 
 import fsspec
@@ -33,6 +36,9 @@ class RfioFileSystem(AbstractFileSystem):
     #: What fsspec itself gives to every filesystem.
     _GENERAL = {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths",
                 "skip_instance_cache"}
+
+    #: Files of which ranges come at once.
+    _AT_ONCE = 16
 
     def __init__(self, *arguments: Any, auto_mkdir: bool = True, **options: Any):
         """`auto_mkdir`: whether the directories above a file that is written are made if they are missing, as stores of
@@ -111,35 +117,90 @@ class RfioFileSystem(AbstractFileSystem):
         library.rename(self._url(path1), self._url(path2))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copies a file, through here."""
-        with self.open(path1, "rb") as source, self.open(path2, "wb") as sink:
-            while data := source.read(8 << 20):
-                sink.write(data)
+        """Copies a file: where it is if both are on one server, else through here. It appears when it is whole."""
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        source = library.File(self._url(path1), os.O_RDONLY)
+        partial = _partial(path2)
+        try:
+            sink = self._made(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                self._copy(source, sink)
+            finally:
+                sink.close()
+            library.rename(self._url(partial), self._url(path2))
+        except BaseException:
+            with suppress(OSError):
+                library.unlink(self._url(partial))
+            raise
+        finally:
+            source.close()
+
+    @staticmethod
+    def _copy(source: library.File, sink: library.File) -> None:
+        try:
+            return sink.copy_from(source)
+        except OSError as error:
+            # Another server, or one that cannot: nothing was copied then.
+            if error.errno != errno.EXDEV:
+                raise
+        at = 0
+        while data := source.read_at(at, 8 << 20):
+            sink.write_at(at, data)
+            at += len(data)
 
     def cat_ranges(self, paths: list, starts: Any, ends: Any, max_gap: Optional[int] = None,
                    on_error: str = "return", **kwargs: Any) -> list:
-        """Many ranges, with one request per file: what columnar readers ask for."""
+        """Many ranges, with one request per file: what columnar readers ask for. Those of several files come at once."""
         count = len(paths)
         starts = starts if isinstance(starts, list) else [starts] * count
         ends = ends if isinstance(ends, list) else [ends] * count
+        wanted: dict[str, list[int]] = {}
+        for index, path in enumerate(paths):
+            wanted.setdefault(path, []).append(index)
         results: list = [None] * count
-        for path in dict.fromkeys(paths):
-            mine = [index for index in range(count) if paths[index] == path]
+        under_way: deque = deque()
+
+        def take_oldest() -> None:
+            mine, file, begun = under_way.popleft()
             try:
-                size = self.info(path)["size"]
-                ranges = [_absolute(starts[index], ends[index], size) for index in mine]
-                file = library.File(self._url(path), os.O_RDONLY)
-                try:
-                    for index, data in zip(mine, file.read_ranges(ranges)):
-                        results[index] = data
-                finally:
-                    file.close()
+                for index, data in zip(mine, begun.finish()):
+                    results[index] = data
             except OSError as error:
-                if on_error != "return":
-                    raise
-                for index in mine:
-                    results[index] = error
+                refuse(mine, error)
+            finally:
+                file.close()
+
+        def refuse(mine: list[int], error: OSError) -> None:
+            if on_error != "return":
+                raise error
+            for index in mine:
+                results[index] = error
+
+        try:
+            for path, mine in wanted.items():
+                if len(under_way) == self._AT_ONCE:
+                    take_oldest()
+                try:
+                    under_way.append((mine, *self._begin(path, [(starts[index], ends[index]) for index in mine])))
+                except OSError as error:
+                    refuse(mine, error)
+            while under_way:
+                take_oldest()
+        finally:
+            for _, file, begun in under_way:
+                begun.leave()
+                file.close()
         return results
+
+    def _begin(self, path: str, wanted: list) -> tuple[library.File, library.Ranges]:
+        """Opens a file and begins to read parts of it."""
+        size = self.info(path)["size"]
+        file = library.File(self._url(path), os.O_RDONLY)
+        try:
+            return file, file.begin_ranges([_absolute(start, end, size) for start, end in wanted])
+        except OSError:
+            file.close()
+            raise
 
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None,
               autocommit: bool = True, cache_options: Optional[dict] = None, **kwargs: Any) -> Union["RfioFile", io.BufferedRandom]:
@@ -177,6 +238,12 @@ def _described(path: str, about: library.Attributes) -> dict[str, Any]:
     return {"name": path, "size": about.size, "type": kind, "mode": about.mode, "mtime": about.modified / 1e9}
 
 
+def _partial(path: str) -> str:
+    """What a file is called until it is whole. Each writer has a name of its own: who is whole last wins, and nobody mixes."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
+
+
 def _absolute(start: Optional[int], end: Optional[int], size: int) -> tuple[int, int]:
     begin, stop, _ = slice(start, end).indices(size)
     return begin, max(0, stop - begin)
@@ -198,9 +265,7 @@ class RfioFile(AbstractBufferedFile):
         if self.mode == "ab":
             self._file = self.fs._made(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             return
-        directory, _, name = self.path.rpartition("/")
-        # Each writer has a name of its own: who is whole last wins, and nobody mixes.
-        self._partial = f"{directory}/.{name[:200]}.{secrets.token_hex(8)}.rfpart"
+        self._partial = _partial(self.path)
         self._file = self.fs._made(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def _upload_chunk(self, final: bool = False) -> bool:

@@ -36,9 +36,13 @@ def _load() -> ctypes.CDLL:
         "rfio_pread64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size, OFFSET]),
         "rfio_write64": (ctypes.c_ssize_t, [integer, ctypes.c_void_p, size]),
         "rfio_pwrite64": (ctypes.c_ssize_t, [integer, ctypes.c_char_p, size, OFFSET]),
+        "rfio_copy_range": (ctypes.c_ssize_t, [integer, OFFSET, integer, OFFSET, size]),
         "rfio_ftruncate64": (integer, [integer, OFFSET]),
         "rfio_lseek64": (OFFSET, [integer, OFFSET, integer]),
-        "rfio_preseek64": (integer, [integer, ctypes.POINTER(Range64), integer]),
+        "rfio_begin_preadv": (ctypes.c_void_p, [integer, ctypes.POINTER(Range64), integer, ctypes.c_void_p, size,
+                                                ctypes.POINTER(integer)]),
+        "rfio_request_cancel": (integer, [ctypes.c_void_p]),
+        "rfio_request_finish": (ctypes.c_ssize_t, [ctypes.c_void_p]),
         "rfio_examine": (integer, [text, ctypes.POINTER(Attributes)]),
         "rfio_mkdir": (integer, [text, integer]),
         "rfio_rmdir": (integer, [text]),
@@ -109,6 +113,41 @@ def rename(old: str, new: str) -> None:
     _checked(_library.rfio_rename(os.fsencode(old), os.fsencode(new)), old)
 
 
+class Ranges:
+    """Ranges of a file that are on their way. Those of several files may be, at once."""
+
+    def __init__(self, file: "File", ranges: list[tuple[int, int]]):
+        self.url = file.url
+        self.ranges = ranges
+        self.array = (Range64 * len(ranges))(*(Range64(*each) for each in ranges))
+        size = sum(length for _, length in ranges)
+        self.buffer = ctypes.create_string_buffer(size + 1)
+        self.lengths = (ctypes.c_int * len(ranges))()
+        self.request = _library.rfio_begin_preadv(file.descriptor, self.array, len(ranges), self.buffer, size, self.lengths)
+        if not self.request:
+            _checked(-1, file.url)
+
+    def finish(self) -> list[bytes]:
+        """Waits for them: the bytes of each, fewer than asked for where the file ends."""
+        request, self.request = self.request, None
+        _checked(_library.rfio_request_finish(request), self.url)
+        found, at, view = [], 0, memoryview(self.buffer)
+        for (_, length), read in zip(self.ranges, self.lengths):
+            found.append(view[at:at + read].tobytes())
+            at += length
+        return found
+
+    def leave(self) -> None:
+        """Does without them. The memory is the library's until the request has ended, whether anybody wants its bytes or
+        not."""
+        if getattr(self, "request", None):
+            request, self.request = self.request, None
+            _library.rfio_request_cancel(request)
+            _library.rfio_request_finish(request)
+
+    __del__ = leave
+
+
 class File:
     """An open file."""
 
@@ -122,11 +161,9 @@ class File:
         read = _checked(_library.rfio_pread64(self.descriptor, buffer, size, offset), self.url)
         return buffer.raw[:read]
 
-    def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """Many ranges with one request: announced, then read in their order."""
-        array = (Range64 * len(ranges))(*(Range64(*each) for each in ranges))
-        _checked(_library.rfio_preseek64(self.descriptor, array, len(ranges)), self.url)
-        return [self.read_at(offset, length) for offset, length in ranges]
+    def begin_ranges(self, ranges: list[tuple[int, int]]) -> Ranges:
+        """Begins to read ranges, offsets and lengths, with few requests."""
+        return Ranges(self, ranges)
 
     def write(self, data: bytes) -> int:
         """Writes at the position."""
@@ -137,6 +174,12 @@ class File:
         """Writes at an offset."""
         view = bytes(data)
         return _checked(_library.rfio_pwrite64(self.descriptor, view, len(view), offset), self.url)
+
+    def copy_from(self, other: "File") -> None:
+        """Copies a whole file of the same server to this one, which is empty. Its bytes do not come here."""
+        at = 0
+        while copied := _checked(_library.rfio_copy_range(other.descriptor, at, self.descriptor, at, 1 << 30), self.url):
+            at += copied
 
     def truncate(self, size: int) -> None:
         """Gives it a size."""

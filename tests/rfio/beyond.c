@@ -129,6 +129,39 @@ static void checksums(const char *remote, const char *original)
 	free(bytes);
 }
 
+/* A copy that the server makes: whole, in parts, between the two descriptors' own offsets, and not between places. */
+static void copied(const char *directory, const struct stat *original)
+{
+	char name[1024];
+	path(name, directory, "f");
+	int from = rfio_open64(name, O_RDONLY, 0);
+	path(name, directory, "copied");
+	int to = rfio_open64(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	CHECK(from >= 0 && to >= 0);
+	__off64_t at = 0;
+	ssize_t more;
+	while ((more = rfio_copy_range(from, at, to, at, 7 << 20)) > 0)
+		at += more;
+	CHECK(more == 0 && at == original->st_size);
+	/* Behind what was read ahead, too. */
+	char byte, moved;
+	CHECK(rfio_read64(to, &byte, 1) == 1);
+	CHECK(rfio_copy_range(from, 1001, to, 0, 1) == 1);
+	CHECK(rfio_lseek64(to, 0, SEEK_SET) == 0 && rfio_read64(to, &moved, 1) == 1);
+	CHECK(rfio_pread64(from, &byte, 1, 1001) == 1 && byte == moved);
+	CHECK(rfio_copy_range(from, 0, to, 0, 1) == 1);
+	char here[4096], there[4096];
+	for (__off64_t where = 0; where < original->st_size; where += 1000003) {
+		ssize_t one = rfio_pread64(from, here, sizeof here, where), other = rfio_pread64(to, there, sizeof there, where);
+		CHECK(one > 0 && one == other && memcmp(here, there, one) == 0);
+	}
+	CHECK(rfio_copy_range(from, original->st_size, to, 0, 5) == 0);
+	CHECK(rfio_copy_range(to, 0, from, 0, 1) == -1 && errno == EBADF);
+	int null = open("/dev/null", O_RDONLY);
+	CHECK(null >= 0 && rfio_copy_range(from, 0, null, 0, 1) == -1);
+	CHECK(close(null) == 0 && rfio_close(from) == 0 && rfio_close(to) == 0 && rfio_unlink(name) == 0);
+}
+
 int main(int count, char **arguments)
 {
 	char name[1024], local[1024];
@@ -145,6 +178,7 @@ int main(int count, char **arguments)
 	for (int i = 0; i < 2; i++) {
 		positioned(directories[i]);
 		listed(directories[i]);
+		copied(directories[i], &about);
 	}
 	checksums(arguments[1], arguments[2]);
 	puts("all of it");

@@ -67,6 +67,48 @@ def replies_that_nobody_takes(place: Place) -> Outcome:
         return passed(f"grew by {grown:.0f} MiB") if alive(service) else failed("an honest client is not served")
 
 
+def waiting_writes(place: Place) -> Outcome:
+    """Writes wait behind what is slow, more of them than there is memory for: it is bounded, and all are carried out in the
+    end, for what waits has what it needs."""
+    with Service(place, "tcp") as service:
+        before, ahead, size = service.resident_mebibytes(), 20, 256 << 10
+        data, refused = noise(size), []
+
+        def hoard(number: int) -> None:
+            peer = session(service)
+            _, body, _ = peer.ask(OPEN, text(b"/%d" % number) + struct.pack(">II", 1 | 2 | 4, 0o600))
+            # Long, without data.
+            assert peer.ask(18, body[:8] + struct.pack(">Q", 1 << 30))[0] == 0
+            sums = body[:8] + struct.pack(">QII", 0, BLOCK, 64)
+
+            def send() -> None:
+                for place in range(ahead):
+                    peer.send(CHECKSUM, sums)
+                    peer.send(WRITE, body[:8] + struct.pack(">QIIB", place * size, size, 0, 0), data)
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            refused.extend(status for status in [peer.receive()[0] for _ in range(2 * ahead)] if status)
+            sender.join()
+            peer.close()
+
+        hoarders = [threading.Thread(target=hoard, args=(number,)) for number in range(12)]
+        for thread in hoarders:
+            thread.start()
+        most = 0.0
+        while any(thread.is_alive() for thread in hoarders):
+            most = max(most, service.resident_mebibytes() - before)
+            time.sleep(0.02)
+        for thread in hoarders:
+            thread.join()
+        wrong = [number for number in range(12) if (service.export / str(number)).open("rb").read(ahead * size) != data * ahead]
+        if refused or wrong:
+            return failed(f"refused with {set(refused)}; not written: {wrong}")
+        if most > 32 + 32:
+            return failed(f"12 clients whose writes wait cost {most:.0f} MiB")
+        return passed(f"grew by {most:.0f} MiB") if alive(service) else failed("an honest client is not served")
+
+
 def unfinished_writes(place: Place) -> Outcome:
     """A payload is announced and comes a byte at a time: its memory goes back to others of the same user in the end."""
     with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:

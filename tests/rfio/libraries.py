@@ -37,8 +37,12 @@ def c_program(place: Place, fabric: str, library: str, source: str = "trfio") ->
         plain = [str(program), f"rfio://127.0.0.1:{service.port}", str(original)]
         ended = place.run(source, plain if fabric == "tcp" else run(*plain), 60, service.path,
                           RFIO_FABRIC=service.fabric, **service.environment())
-        ok = ended.succeeded and "all of it" in ended.output
-        return passed() if ok else failed("the program failed", ended.evidence())
+        if not (ended.succeeded and "all of it" in ended.output):
+            return failed("the program failed", ended.evidence())
+        carried = [service.metric(f"rfio_fabric_{way}_bytes_total") for way in ("sent", "received")]
+        if source == "requests" and (min(carried) > 0) != (fabric != "tcp"):
+            return failed(f"over {fabric}, {carried} bytes were sent and received by RDMA")
+        return passed()
 
 
 def symbols(place: Place) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Iterator
 from harness.case import Case
 
 from . import (choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
-               misfortunes, promises, resuming, scan, traps)
+               misfortunes, order, promises, resuming, scan, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -39,6 +39,8 @@ def cases() -> Iterator[Case]:
                        partial(libraries.c_program, fabric=fabric, library=library))
         yield Case("C program beyond the classic interface", fabric,
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="beyond"))
+        yield Case("C program with requests under way", fabric,
+                   partial(libraries.c_program, fabric=fabric, library="rfio", source="requests"))
         for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
             yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
@@ -61,6 +63,8 @@ def cases() -> Iterator[Case]:
                            partial(misfortunes.survived, fabric=fabric, direction=direction, misfortune=misfortune))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
+    yield Case("order of replies", "protocol", order.of_replies)
+    yield Case("requests taken back", "protocol", order.of_cancels)
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
@@ -88,7 +92,7 @@ def cases() -> Iterator[Case]:
         yield Case(name, "intruder", function)
     for name, function in {
             "replies that nobody takes": hoarders.replies_that_nobody_takes,
-            "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
+            "waiting writes": hoarders.waiting_writes, "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
             "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
             "half a handshake": hoarders.half_a_handshake,
             "checksums of nothing": hoarders.checksums_of_nothing,

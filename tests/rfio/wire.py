@@ -11,7 +11,7 @@ from typing import Optional
 
 HEADER = struct.Struct(">HHIIQ")
 MAGIC = 0x5246
-HELLO, PROVE, CONNECT, PING, OPEN, READ, READ_VECTOR = 1, 2, 3, 4, 10, 12, 13
+HELLO, PROVE, CONNECT, PING, CANCEL, OPEN, READ, READ_VECTOR, CHECKSUM = 1, 2, 3, 4, 5, 10, 12, 13, 21
 SECRET, ANONYMOUS = 2, 4
 
 
@@ -69,28 +69,32 @@ class Peer:
 
     def receive(self) -> tuple[int, bytes, bytes]:
         """A reply: status, the rest of the body, the payload."""
+        return self.receive_numbered()[1:]
+
+    def receive_numbered(self) -> tuple[int, int, bytes, bytes]:
+        """The same, with the number of its request first."""
         header = self.exactly(HEADER.size)
-        magic, _kind, body_length, payload_length, _number = HEADER.unpack(header)
+        magic, _kind, body_length, payload_length, number = HEADER.unpack(header)
         assert magic == MAGIC
         body = self.exactly(body_length)
         if self.keys:
             assert self.exactly(16) == self.tag(1, header, body), "the server's tag is wrong"
-        return struct.unpack(">I", body[:4])[0], body[4:], self.exactly(payload_length)
+        return number, struct.unpack(">I", body[:4])[0], body[4:], self.exactly(payload_length)
 
     def ask(self, operation: int, body: bytes = b"", payload: bytes = b"") -> tuple[int, bytes, bytes]:
         """A request and its reply."""
         self.send(operation, body, payload)
         return self.receive()
 
-    def log_in(self, user: bytes, secret: Optional[bytes], methods: int = SECRET | ANONYMOUS) -> int:
-        """Greeting and proof; the status of the first refusal, or 0."""
-        hello = struct.pack(">HHI", 2, 2, methods) + text(user) + bytes(range(32))
+    def log_in(self, user: bytes, secret: Optional[bytes], methods: int = SECRET | ANONYMOUS, newest: int = 3) -> int:
+        """Greeting and proof, of versions from 2 to the newest; the status of the first refusal, or 0."""
+        hello = struct.pack(">HHI", 2, newest, methods) + text(user) + bytes(range(32))
         status, body, _ = self.ask(HELLO, hello)
         if status:
             return status
         version, method = struct.unpack(">HI", body[:6])
-        assert version == 2
-        common = hello + body[6:38] + struct.pack(">H", 2) + text(b"")
+        assert version == newest
+        common = hello + body[6:38] + struct.pack(">H", version) + text(b"")
         key = secret or b""
 
         def made(label: bytes) -> bytes:

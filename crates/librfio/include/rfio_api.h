@@ -155,6 +155,9 @@ int rfio_closedir(DIR *directory);
 ssize_t rfio_pread64(int descriptor, void *buffer, size_t size, __off64_t offset);
 ssize_t rfio_pwrite64(int descriptor, const void *buffer, size_t size, __off64_t offset);
 int rfio_ftruncate64(int descriptor, __off64_t size);
+/* Copies part of an open file to another one: how many bytes, perhaps fewer, and 0 only at the end. On one server no data
+ * move here; files that are not in one place, or a server that is too old, are EXDEV. */
+ssize_t rfio_copy_range(int from, __off64_t offset, int to, __off64_t at, size_t size);
 int rfio_fsync(int descriptor);
 /* The CRC32C of the whole file. A server computes it where the file is; a local file is EOPNOTSUPP. */
 int rfio_checksum(int descriptor, uint32_t *crc32c);
@@ -164,6 +167,41 @@ int rfio_fexamine(int descriptor, struct rfio_attributes *attributes);
 /* The next name of a directory and what it is, links not followed, with no further request: 1, or 0 behind
  * the last. A name that does not fit is ERANGE. */
 int rfio_readentry(DIR *directory, char *name, size_t room, struct rfio_attributes *attributes);
+
+/*
+ * Requests under way.
+ *
+ * A request is begun here and finished there, in any order, by any thread, and hundreds may be under way at once: those of
+ * all files of a server share one connection. Beginning one does not wait, except the first of a descriptor, which opens the
+ * file once more, by its name (ESTALE if another file has that by then; not on a descriptor that was opened only to create
+ * a file whose name is gone). From begin to finish the buffer belongs to the library. Every request is finished exactly once.
+ *
+ * Requests of one descriptor are carried out as if one after the other, as far as one of them writes; those of different
+ * descriptors, and calls of the classic interface, are in no order with them: finish one before the other begins. What a
+ * finished request has written is seen by all that comes later. On a local file a request is done when it has begun.
+ */
+typedef struct rfio_request rfio_request;
+
+/* NULL with errno and serrno set if nothing was begun. */
+rfio_request *rfio_begin_pread(int descriptor, void *buffer, size_t size, __off64_t offset);
+rfio_request *rfio_begin_pwrite(int descriptor, const void *buffer, size_t size, __off64_t offset);
+/* Ranges in any order, with few requests to the server. Each has its place in the buffer, behind the whole length of those
+ * before it; lengths[i] says how much of it was read, which is less only where the file ends. */
+rfio_request *rfio_begin_preadv(int descriptor, const struct iovec64 *ranges, int count, void *buffer, size_t size,
+                                int *lengths);
+/* 1 if the request is done, 0 if not; never waits. */
+int rfio_request_done(rfio_request *request);
+/* Waits until one of the requests is done, at most so many milliseconds (for ever if they are negative): its index, or
+ * count if the time is over. Null pointers are passed over. */
+int rfio_request_wait(rfio_request *const *requests, int count, int milliseconds);
+/* Takes a request back. It is finished all the same: with ECANCELED, or as ever if it was too late. What writes and was sent
+ * is carried out. */
+int rfio_request_cancel(rfio_request *request);
+/* A descriptor for poll(2): readable when rfio_request_done may have news of this request or another one of its server. Where
+ * several threads wait, another may have taken them: poll with a time limit then. */
+int rfio_request_events(rfio_request *request);
+/* Waits, says what came of it as pread(2) and pwrite(2) do (for ranges, the bytes of all of them), and ends the request. */
+ssize_t rfio_request_finish(rfio_request *request);
 
 void rfio_perror(const char *prefix);
 char *rfio_serror(void);

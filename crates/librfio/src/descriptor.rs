@@ -43,8 +43,8 @@ const _: () = assert!(size_of::<libc::stat>() == size_of::<libc::stat64>());
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct iovec64 {
-    iov_base: i64,
-    iov_len: c_int,
+    pub(crate) iov_base: i64,
+    pub(crate) iov_len: c_int,
 }
 const _: () = assert!(size_of::<iovec64>() == 16);
 

@@ -24,4 +24,5 @@ mod door;
 mod errors;
 mod named;
 mod positioned;
+mod requests;
 mod stream;

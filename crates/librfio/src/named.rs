@@ -9,7 +9,7 @@ use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Request};
 
 use crate::core::place::{self, Place};
-use crate::core::sessions;
+use crate::core::{beside, sessions};
 use crate::descriptor::{local, stat_of};
 use crate::door;
 
@@ -313,6 +313,7 @@ macro_rules! ends {
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             sessions::close_all();
+            beside::close_all();
             0
         }
     )* };

@@ -60,6 +60,44 @@ pub unsafe extern "C" fn rfio_pwrite64(
     }
 }
 
+/// Copies between open files as copy_file_range(2) does with offsets, on one server without moving data here.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_copy_range(
+    from: c_int,
+    offset: i64,
+    to: c_int,
+    at: i64,
+    size: usize,
+) -> isize {
+    let (source, sink) = match (table::find(from), table::find(to)) {
+        (None, None) => {
+            let (mut offset, mut at) = (offset, at);
+            // SAFETY: integers, and two places on this stack.
+            return unsafe { libc::copy_file_range(from, &mut offset, to, &mut at, size, 0) };
+        }
+        (Some(source), Some(sink)) => (source, sink),
+        _ => return door::number(Err(elsewhere())) as isize,
+    };
+    let copied = source.and_then(|source| {
+        let sink = sink?;
+        let (offset, at) = (offset_of(offset)?, offset_of(at)?);
+        let (source, written) = (source.beside()?, sink.beside()?);
+        let copied = source.copy_to(offset, &written, at, size as u64)?;
+        sink.has_changed();
+        copied.map(|copied| copied as i64).ok_or_else(elsewhere)
+    });
+    door::number(copied) as isize
+}
+
+/// The error for files that are not in one place.
+fn elsewhere() -> Error {
+    let error = std::io::Error::from_raw_os_error(libc::EXDEV);
+    Error::Local("a copy between places".into(), error)
+}
+
 /// Sets the length.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_ftruncate64(descriptor: c_int, size: i64) -> c_int {

@@ -1,4 +1,4 @@
-//! The RFIO wire protocol, version 2.
+//! The RFIO wire protocol, versions 2 and 3.
 //!
 //! Everything here is pure: bytes in, values out, and back. No socket, no clock, no file. The written form is
 //! `docs/rfio-protocol.md`; where the two differ, one of them has a bug.
@@ -19,6 +19,7 @@ pub mod codec;
 pub mod frame;
 pub mod handshake;
 mod message;
+pub mod order;
 pub mod reply;
 pub mod request;
 pub mod status;
@@ -33,5 +34,41 @@ pub use status::Status;
 /// The TCP port on which the service listens when nothing else is said.
 pub const DEFAULT_PORT: u16 = 5001;
 
-/// The only version that this crate speaks. Version 1 is the historical protocol, which is not accepted.
-pub const VERSION: u16 = 2;
+/// The oldest version that this crate speaks: requests are carried out, and answered, in their order. Version 1 is the
+/// historical protocol, which is not accepted.
+pub const IN_ORDER: u16 = 2;
+
+/// The newest: requests are carried out beside each other as [`order`] says, are answered when they are done, and can be
+/// taken back.
+pub const ANY_ORDER: u16 = 3;
+
+/// The version for two ends that speak these, if there is one: the highest that both know.
+pub fn common_version(lowest: u16, highest: u16) -> Option<u16> {
+    let version = highest.min(ANY_ORDER);
+    (version >= lowest.max(IN_ORDER)).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_common_version_is_spoken() {
+        for (lowest, highest, version) in [
+            (2, 2, Some(2)),
+            (2, 3, Some(3)),
+            (3, 3, Some(3)),
+            (1, 9, Some(3)),
+            (1, 2, Some(2)),
+            (0, 1, None),
+            (4, 9, None),
+            (3, 2, None),
+        ] {
+            assert_eq!(
+                common_version(lowest, highest),
+                version,
+                "{lowest} to {highest}"
+            );
+        }
+    }
+}

@@ -91,6 +91,13 @@ message! {
     }
 }
 message! {
+    /// Part of a file was copied.
+    Copied {
+        /// Bytes; zero only where the file that is read ends.
+        length: u32,
+    }
+}
+message! {
     /// What a file is.
     About {
         /// The attributes.
@@ -177,6 +184,8 @@ catalogue! {
         3 Connected(Connected),
         /// To Ping.
         4 Pong(Done),
+        /// To Cancel.
+        5 Cancelled(Done),
         /// To Open.
         10 Opened(Opened),
         /// To Close.
@@ -205,6 +214,8 @@ catalogue! {
         22 TimesSet(Done),
         /// To Extents.
         23 Data(Data),
+        /// To Copy.
+        24 Copied(Copied),
         /// To Status.
         30 Status(About),
         /// To LinkStatus.

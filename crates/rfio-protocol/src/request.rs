@@ -1,7 +1,7 @@
 //! What a client may ask.
 //!
-//! Requests of one session are carried out in the order in which they were sent, and answered in that order, so a
-//! client may send many before it reads the first reply.
+//! A client may send many before it reads the first reply. In version 2 they are carried out in the order in which they
+//! were sent, and answered in that order; in version 3 as [`crate::order`] says, each when it is done.
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
@@ -39,6 +39,15 @@ message! {
 message! {
     /// Nothing; answered at once.
     Ping {}
+}
+message! {
+    /// Takes a request back (version 3). What has not begun is not begun, what only looks is not answered with data; either
+    /// is refused with ECANCELED then. What changes something and has begun is carried out and answered as ever. The reply
+    /// to this request itself says that it was seen.
+    Cancel {
+        /// The number of the request that is taken back; one that is not under way is no error.
+        id: u64,
+    }
 }
 message! {
     /// Opens a file.
@@ -164,6 +173,21 @@ message! {
     }
 }
 message! {
+    /// Copies part of an open file to another one, where they are (version 3).
+    Copy {
+        /// The file that is read.
+        from: Handle,
+        /// First byte there.
+        offset: u64,
+        /// The file that is written.
+        to: Handle,
+        /// First byte there.
+        at: u64,
+        /// Bytes; the reply may be about fewer.
+        length: u32,
+    }
+}
+message! {
     /// Names a path and nothing else.
     OnPath {
         /// The path.
@@ -286,6 +310,8 @@ catalogue! {
         3 Connect(Connect),
         /// Is anybody there?
         4 Ping(Ping),
+        /// Takes a request back.
+        5 Cancel(Cancel),
         /// Opens.
         10 Open(Open),
         /// Closes.
@@ -314,6 +340,8 @@ catalogue! {
         22 SetTimes(SetTimes),
         /// Where the data are, and where holes.
         23 Extents(Extents),
+        /// Copies between open files.
+        24 Copy(Copy),
         /// Attributes, following a symbolic link.
         30 Status(OnPath),
         /// Attributes of the link itself.
@@ -381,6 +409,7 @@ impl Request {
             | Self::Prove(_)
             | Self::Connect(_)
             | Self::Ping(_)
+            | Self::Cancel(_)
             | Self::Close(_)
             | Self::Read(_)
             | Self::ReadVector(_)
@@ -399,6 +428,40 @@ impl Request {
             | Self::Fetch(_) => false,
             // What is not known to be harmless is a change.
             _ => true,
+        }
+    }
+
+    /// Whether the request leaves everything as it is, so that one that was carried out and is not answered was never there.
+    pub fn only_looks(&self) -> bool {
+        matches!(
+            self,
+            Self::Ping(_)
+                | Self::Read(_)
+                | Self::ReadVector(_)
+                | Self::Examine(_)
+                | Self::Checksum(_)
+                | Self::Extents(_)
+                | Self::Status(_)
+                | Self::LinkStatus(_)
+                | Self::Access(_)
+                | Self::ReadLink(_)
+                | Self::Space(_)
+                | Self::List(_)
+                | Self::Extended(_)
+                | Self::Fetch(_)
+        )
+    }
+
+    /// The most data that may come with the reply, as its payload.
+    pub fn most_data(&self) -> usize {
+        match self {
+            Self::Read(read) => read.range.length as usize,
+            Self::ReadVector(vector) => {
+                let lengths = vector.ranges.iter().map(|range| range.length as usize);
+                lengths.fold(0, usize::saturating_add)
+            }
+            Self::Fetch(fetch) => fetch.most as usize,
+            _ => 0,
         }
     }
 

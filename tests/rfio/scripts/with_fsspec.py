@@ -17,13 +17,43 @@ assert fs.ls(base) == []
 big = bytes(range(256)) * (6 << 12)
 fs.pipe_file(base + "/big", big)
 assert fs.cat_ranges([base + "/big"] * 3, [5, 0, 100], [10, len(big), 200]) == [big[5:10], big, big[100:200]]
-fs.copy(base + "/big", base + "/copy"); assert fs.cat_file(base + "/copy") == big
+from urllib.request import urlopen
+def moved():
+    lines = urlopen(sys.argv[3]).read().decode().splitlines()
+    carried = [line.split() for line in lines if line.startswith(("rfio_stream_", "rfio_fabric_")) and "_bytes_total " in line]
+    assert len(carried) == 4, lines
+    return sum(int(count) for _, count in carried)
+before = moved()
+assert before >= len(big)
+fs.copy(base + "/big", base + "/copy")
+assert moved() == before, "a copy on one server moves no data"
+assert fs.cat_file(base + "/copy") == big and len(fs.ls(base)) == 2, fs.ls(base)
+try:
+    fs.copy(base + "/none", base + "/copy2")
+    raise AssertionError("a missing file is no error")
+except FileNotFoundError:
+    assert len(fs.ls(base)) == 2, fs.ls(base)
 one, other = fs.open(base + "/w", "wb"), fs.open(base + "/w", "wb")
 for part in range(3):
     one.write(b"1" * (6 << 20)); other.write(b"2" * (6 << 20))
 one.close(); other.close()
 assert set(fs.cat_file(base + "/w")) == {ord("2")}, "two writers mix"
 import os
+os.mkdir(sys.argv[2] + "/ranges")
+for number in range(40):
+    open(sys.argv[2] + f"/ranges/{number}", "wb").write(big[number:number + 100_000])
+asked = [(number * 7 % 40, number * 911 % 99_000, number * 131 % 5000) for number in range(300)]
+got = fs.cat_ranges([f"{base}/ranges/{name}" for name, _, _ in asked], [start for _, start, _ in asked],
+                    [start + length for _, start, length in asked])
+assert got == [big[name:name + 100_000][start:start + length] for name, start, length in asked]
+missing = fs.cat_ranges([base + "/ranges/0", base + "/ranges/none", base + "/ranges/1"], 0, 10)
+assert missing[0] == big[:10] and missing[2] == big[1:11] and isinstance(missing[1], FileNotFoundError), missing
+try:
+    fs.cat_ranges([base + "/ranges/0", base + "/ranges/none", base + "/ranges/1"], 0, 10, on_error="raise")
+    raise AssertionError("a missing file is no error")
+except FileNotFoundError:
+    pass
+fs.rm(base + "/ranges", recursive=True)
 os.symlink("nowhere", sys.argv[2] + "/dangling")
 os.symlink("big", sys.argv[2] + "/link")
 listed = {entry["name"].rpartition("/")[2]: entry for entry in fs.ls(base)}

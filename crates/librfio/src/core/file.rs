@@ -9,6 +9,7 @@ use verbena_rfio::client::{Address, Error, RemoteFile};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
+use super::beside::Beside;
 use super::sessions;
 use crate::door::invalid;
 
@@ -97,6 +98,16 @@ pub struct Origin {
     reading: Reading,
     /// Device and inode on the server.
     identity: (u64, u64),
+}
+
+impl Origin {
+    /// Opens the same file on the connection that requests under way share. It must still be the same file.
+    pub fn open_beside(&self) -> Result<Beside, Error> {
+        // Appending is for the position that the classic calls have; requests say where.
+        let flags = self.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW);
+        let wanted = protocol_flags(flags)?;
+        Beside::open(&self.address, &self.path, wanted, self.identity)
+    }
 }
 
 /// An open file.
@@ -251,7 +262,7 @@ impl OpenFile {
     }
 
     /// Nothing remembered is trusted after a change.
-    fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.ahead = None;
         self.announced.clear();
     }

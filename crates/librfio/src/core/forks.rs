@@ -5,10 +5,10 @@
 use std::cell::RefCell;
 use std::sync::Once;
 
-use super::{place, sessions, table};
+use super::{beside, place, sessions, table};
 
 /// Everything that is held over a fork.
-type Held = (table::Guard, sessions::Guard, place::Guard);
+type Held = (table::Guard, sessions::Guard, beside::Guard, place::Guard);
 
 thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
@@ -24,7 +24,12 @@ pub fn prepare() {
 }
 
 unsafe extern "C" fn before() {
-    let held = (table::hold(), sessions::hold(), place::hold());
+    let held = (
+        table::hold(),
+        sessions::hold(),
+        beside::hold(),
+        place::hold(),
+    );
     let _ = HELD.try_with(|place| place.borrow_mut().replace(held));
 }
 

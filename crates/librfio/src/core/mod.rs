@@ -1,5 +1,6 @@
 //! What the functions mean, without C.
 
+pub mod beside;
 pub mod file;
 pub mod forks;
 pub mod place;

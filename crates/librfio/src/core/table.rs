@@ -5,17 +5,22 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use verbena_rfio::client::{Error, lineage};
 
+use super::beside::Beside;
 use super::file::{OpenFile, Origin, Reading};
 use super::forks;
 
 /// An open remote file and the descriptor that it takes.
 pub struct Entry {
     file: Mutex<Option<OpenFile>>,
+    /// The same file for requests that are under way beside each other, once there was one.
+    beside: Mutex<Option<Arc<Beside>>>,
+    /// Whether such a request has written since the file was last used.
+    is_stale: AtomicBool,
     /// How a forked process gets at the same file.
     origin: Origin,
     /// Where the file's position is, for a process that may not wait for the file.
@@ -85,6 +90,8 @@ impl Entry {
             origin: file.origin().clone(),
             position: AtomicU64::new(file.position()),
             file: Mutex::new(Some(file)),
+            beside: Mutex::new(None),
+            is_stale: AtomicBool::new(false),
             process: lineage::mark(),
             placeholder,
         }
@@ -119,6 +126,35 @@ fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
     }))
 }
 
+impl Entry {
+    /// The file for requests that are under way beside each other; opened at the first of them, and again after its
+    /// connection broke.
+    pub fn beside(&self) -> Result<Arc<Beside>, Error> {
+        let mut beside = self
+            .beside
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        match &*beside {
+            Some(there) if there.is_usable() => Ok(Arc::clone(there)),
+            _ => {
+                let fresh = Arc::new(self.origin.open_beside()?);
+                *beside = Some(Arc::clone(&fresh));
+                Ok(fresh)
+            }
+        }
+    }
+
+    /// A request beside has written: what was read ahead is not trusted any more.
+    pub fn has_changed(&self) {
+        self.is_stale.store(true, Ordering::Release);
+    }
+}
+
+/// The remote file of a descriptor; `None` if the descriptor is not of one.
+pub fn find(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
+    entry(descriptor)
+}
+
 /// Acts on the remote file of a descriptor; `None` if the descriptor is not of a remote file.
 pub fn with<T>(
     descriptor: i32,
@@ -134,6 +170,9 @@ pub fn with<T>(
         .unwrap_or_else(|poison| poison.into_inner());
     Some(match &mut *file {
         Some(file) => {
+            if entry.is_stale.swap(false, Ordering::AcqRel) {
+                file.forget();
+            }
             let result = act(file);
             entry.position.store(file.position(), Ordering::Release);
             result

@@ -82,6 +82,37 @@ impl Error {
         }
     }
 
+    /// The same once more, for somebody else whom it concerns too.
+    pub fn again(&self) -> Self {
+        let io = |error: &io::Error| match error.raw_os_error() {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            Self::Refused(refusal) => Self::Refused(refusal.clone()),
+            Self::Unreachable(address, error) => Self::Unreachable(address.clone(), io(error)),
+            Self::Connection(error) => Self::Connection(io(error)),
+            Self::Dropped(when) => Self::Dropped(when),
+            Self::TimedOut => Self::TimedOut,
+            Self::Protocol(what) => Self::Protocol(what.clone()),
+            Self::Impostor => Self::Impostor,
+            Self::Damaged {
+                offset,
+                expected,
+                found,
+            } => Self::Damaged {
+                offset: *offset,
+                expected: *expected,
+                found: *found,
+            },
+            Self::Changed => Self::Changed,
+            Self::Forked => Self::Forked,
+            Self::Local(what, error) => Self::Local(what.clone(), io(error)),
+            Self::Setup(what) => Self::Setup(what.clone()),
+            Self::Fabric(what) => Self::Fabric(what.clone()),
+        }
+    }
+
     /// The errno, where it is one.
     pub fn errno(&self) -> Option<i32> {
         self.status().as_errno()

@@ -5,6 +5,7 @@ mod area;
 pub mod copy;
 mod data;
 pub mod error;
+pub mod exchange;
 pub mod file;
 pub mod lineage;
 pub mod options;
@@ -16,6 +17,7 @@ pub mod transfer;
 
 pub use address::{Address, Location};
 pub use error::Error;
+pub use exchange::Exchange;
 pub use file::RemoteFile;
 pub use options::Options;
 pub use session::Session;

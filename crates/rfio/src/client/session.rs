@@ -1,9 +1,12 @@
 //! A session with a service: greeting, then requests and replies.
 //!
-//! Requests may be sent ahead: [`Session::send`] puts one on its way and [`Session::receive`] takes the oldest reply that
-//! is still to come. After an error that is not a refusal the session is broken and says so to every later call.
+//! Requests may be sent ahead: [`Session::send`] puts one on its way and [`Session::receive`] takes the reply to the oldest
+//! that has none yet. A server of version 3 answers each request when it is done; replies that come before their turn are kept
+//! until then. After an error that is not a refusal the session is broken and says so to every later call.
+//!
+//! Here one caller has the session at a time. Many that share one are [`super::exchange`]'s.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -12,7 +15,7 @@ use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
 use verbena_rfio_protocol::request::{Hello, Prove};
 use verbena_rfio_protocol::types::Text;
-use verbena_rfio_protocol::{Header, Reply, Request, VERSION};
+use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Reply, Request};
 
 use super::address::Address;
 use super::data::DataPath;
@@ -32,12 +35,36 @@ pub struct Session {
     checksums: Checksums,
     incoming_tags: Option<Tagger>,
     outgoing_tags: Option<Tagger>,
-    pending: VecDeque<(u64, u16)>,
+    version: u16,
+    pending: VecDeque<Pending>,
+    /// Replies that came before their turn, by number.
+    early: HashMap<u64, (Outcome, Vec<u8>)>,
     next: u64,
     broken: bool,
     route: Route,
     /// The process that opened it.
     process: u64,
+}
+
+/// What a reply says.
+type Outcome = Result<Reply, reply::Refusal>;
+
+/// A request whose reply was not taken yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    /// Its number.
+    pub id: u64,
+    /// What was asked for.
+    pub operation: u16,
+    /// The most data that may come with the reply, in bytes.
+    pub most: usize,
+}
+
+impl Pending {
+    /// Whether a frame is the reply to this.
+    pub fn is_answered_by(&self, header: &Header) -> bool {
+        header.id == self.id && header.kind == Kind::reply(self.operation)
+    }
 }
 
 /// How data travel.
@@ -72,7 +99,9 @@ impl Session {
             checksums: options.checksums,
             incoming_tags: None,
             outgoing_tags: None,
+            version: IN_ORDER,
             pending: VecDeque::new(),
+            early: HashMap::new(),
             next: 1,
             broken: false,
             route: Route::Undecided(options.fabric, options.patience),
@@ -92,8 +121,8 @@ impl Session {
             methods |= Methods::SECRET;
         }
         let hello = Hello {
-            lowest: VERSION,
-            highest: VERSION,
+            lowest: IN_ORDER,
+            highest: ANY_ORDER,
             methods,
             user: Text::new(options.user.clone()),
             nonce: random(),
@@ -107,11 +136,15 @@ impl Session {
             method,
             nonce,
         } = welcome;
-        if version != VERSION || methods & method == 0 || !method.is_power_of_two() {
+        if !(IN_ORDER..=ANY_ORDER).contains(&version)
+            || methods & method == 0
+            || !method.is_power_of_two()
+        {
             return Err(Error::Protocol(format!(
                 "it chose version {version} and method {method:#x}"
             )));
         }
+        self.version = version;
         let channel = self.stream.key()?;
         let handshake = match (method, secret) {
             (Methods::SECRET, Some(secret)) => Some(Handshake {
@@ -147,6 +180,11 @@ impl Session {
         Ok(())
     }
 
+    /// The version of the protocol that both speak.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
     /// What the server allows.
     pub fn terms(&self) -> &Accepted {
         &self.accepted
@@ -168,7 +206,7 @@ impl Session {
     }
 
     /// Whether this process was forked from the one that opened it. Nothing is sent or received then.
-    fn is_inherited(&self) -> bool {
+    pub(super) fn is_inherited(&self) -> bool {
         self.process != lineage::mark()
     }
 
@@ -207,12 +245,16 @@ impl Session {
             .stream
             .send(&mut [IoSlice::new(&front), IoSlice::new(data)]);
         self.note(sent)?;
-        self.pending.push_back((self.next, request.operation()));
+        self.pending.push_back(Pending {
+            id: self.next,
+            operation: request.operation(),
+            most: request.most_data(),
+        });
         self.next += 1;
         Ok(self.next - 1)
     }
 
-    /// The oldest reply that is still to come; its data go to the front of `into`. How many there were.
+    /// The reply to the oldest request that has none yet; its data go to the front of `into`. How many there were.
     pub fn receive(&mut self, into: &mut [u8]) -> Result<(Reply, usize), Error> {
         self.whole()?;
         let received = self.receive_outcome(into);
@@ -222,27 +264,50 @@ impl Session {
         }
     }
 
-    fn receive_outcome(
-        &mut self,
-        into: &mut [u8],
-    ) -> Result<(Result<Reply, reply::Refusal>, usize), Error> {
-        let (id, operation) = self
+    fn receive_outcome(&mut self, into: &mut [u8]) -> Result<(Outcome, usize), Error> {
+        let due = self
             .pending
             .pop_front()
             .ok_or_else(|| Error::Setup("no request is waiting for a reply".into()))?;
+        if let Some((outcome, data)) = self.early.remove(&due.id) {
+            room_for(data.len(), into)?.copy_from_slice(&data);
+            return Ok((outcome, data.len()));
+        }
+        loop {
+            let (header, body) = self.receive_front()?;
+            let outcome = reply::decode(header.kind.operation(), &body);
+            let length = header.payload as usize;
+            if due.is_answered_by(&header) {
+                let into = room_for(length, into)?;
+                let outcome = outcome?;
+                self.stream.receive(into)?;
+                return Ok((outcome, length));
+            }
+            let later = self.pending.iter().find(|later| {
+                let first = !self.early.contains_key(&later.id);
+                self.version >= ANY_ORDER && first && later.is_answered_by(&header)
+            });
+            let Some(later) = later else {
+                return Err(Error::Protocol(format!(
+                    "reply {} where {} is due",
+                    header.id, due.id
+                )));
+            };
+            if length > later.most {
+                return Err(too_much());
+            }
+            let mut data = vec![0; length];
+            self.stream.receive(&mut data)?;
+            self.early.insert(header.id, (outcome?, data));
+        }
+    }
+
+    /// A frame up to its payload: the header and the body, whose tag is right.
+    fn receive_front(&mut self) -> Result<(Header, Vec<u8>), Error> {
         let mut raw = [0; HEADER];
         self.stream.receive(&mut raw)?;
-        let limits = Limits {
-            body: MOST_BODY,
-            payload: MOST_PAYLOAD,
-        };
-        let header = Header::parse(&raw, limits).map_err(|bad| Error::Protocol(bad.to_string()))?;
-        if header.id != id || header.kind != Kind::reply(operation) {
-            return Err(Error::Protocol(format!(
-                "reply {} where {id} is due",
-                header.id
-            )));
-        }
+        let header =
+            Header::parse(&raw, REPLIES).map_err(|bad| Error::Protocol(bad.to_string()))?;
         let mut body = vec![0; header.body as usize];
         self.stream.receive(&mut body)?;
         if let Some(tagger) = &mut self.incoming_tags {
@@ -254,13 +319,7 @@ impl Session {
                 ));
             }
         }
-        let outcome = reply::decode(operation, &body)?;
-        let length = header.payload as usize;
-        let into = into
-            .get_mut(..length)
-            .ok_or_else(|| Error::Protocol("more data than were asked for".into()))?;
-        self.stream.receive(into)?;
-        Ok((outcome, length))
+        Ok((header, body))
     }
 
     /// The data path, if data travel by RDMA. Decided when it is first needed: a session that only asks for names never
@@ -296,6 +355,34 @@ impl Session {
         matches!(self.route, Route::Data(_))
     }
 
+    /// The stream, for [`super::exchange`], which frames for itself.
+    pub(super) fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// The stream and the tags of what comes.
+    pub(super) fn incoming(&mut self) -> (&mut Stream, &mut Option<Tagger>) {
+        (&mut self.stream, &mut self.incoming_tags)
+    }
+
+    /// The tag of a frame that leaves, where frames have tags.
+    pub(super) fn tag(&mut self, raw: &[u8; HEADER], body: &[u8]) -> Option<[u8; TAG]> {
+        let tagger = self.outgoing_tags.as_mut()?;
+        Some(tagger.tag(raw, body))
+    }
+
+    /// The number of the next request.
+    pub(super) fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The session cannot be used any more; the server learns of it at once.
+    pub(super) fn give_up(&mut self) {
+        self.broken = true;
+        self.stream.close();
+    }
+
     fn whole(&self) -> Result<(), Error> {
         if self.is_inherited() {
             Err(Error::Forked)
@@ -321,6 +408,21 @@ impl Drop for Session {
         }
         self.stream.close();
     }
+}
+
+/// What a client accepts of any server.
+pub(super) const REPLIES: Limits = Limits {
+    body: MOST_BODY,
+    payload: MOST_PAYLOAD,
+};
+
+/// The error for data that nobody asked for.
+pub(super) fn too_much() -> Error {
+    Error::Protocol("more data than were asked for".into())
+}
+
+fn room_for(length: usize, into: &mut [u8]) -> Result<&mut [u8], Error> {
+    into.get_mut(..length).ok_or_else(too_much)
 }
 
 /// The error for a reply of another operation, which `receive` excludes.

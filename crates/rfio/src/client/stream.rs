@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection};
 use super::address::Address;
 use super::error::Error;
 use crate::auth::tls;
-use crate::socket::Socket;
+use crate::socket::{Blocking, Socket};
 
 const STAGING: usize = 16 << 10;
 
@@ -137,6 +138,62 @@ impl Stream {
         Ok(())
     }
 
+    /// From now on, [`Stream::receive_some`] and [`Stream::send_some`] are used, and nothing waits.
+    pub fn never_wait(&self) -> Result<(), Error> {
+        let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
+        socket.set_blocking(Blocking::No).map_err(Error::Connection)
+    }
+
+    /// Receives what is there; `None` if nothing is.
+    pub fn receive_some(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
+        if self.from == self.to {
+            // Where nobody waits, there is no other reason for a call to take too long.
+            let received = match bytes.len() >= STAGING {
+                true => return unless_late(self.channel.receive(bytes)),
+                false => unless_late(self.channel.receive(&mut self.staging))?,
+            };
+            let Some(received) = received else {
+                return Ok(None);
+            };
+            (self.from, self.to) = (0, received);
+        }
+        let staged = bytes.len().min(self.to - self.from);
+        bytes[..staged].copy_from_slice(&self.staging[self.from..self.from + staged]);
+        self.from += staged;
+        Ok(Some(staged))
+    }
+
+    /// Sends as much as it can; `None` if that is nothing.
+    pub fn send_some(&mut self, slices: &[IoSlice<'_>]) -> Result<Option<usize>, Error> {
+        let taken = match &mut self.channel {
+            Channel::Plain(socket) => return unless_late(socket.send(slices).map_err(failed)),
+            Channel::Tls(_, connection) => {
+                connection.writer().write_vectored(slices).map_err(failed)?
+            }
+        };
+        let flushed = self.flush_some()?;
+        Ok((taken > 0 || flushed).then_some(taken))
+    }
+
+    /// Pushes out what was taken and could not be sent yet; whether nothing is left of it.
+    pub fn flush_some(&mut self) -> Result<bool, Error> {
+        if let Channel::Tls(socket, connection) = &mut self.channel {
+            while connection.wants_write() {
+                if unless_late(connection.write_tls(&mut &*socket).map_err(failed))?.is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The descriptor to wait at.
+    pub fn descriptor(&self) -> Result<OwnedFd, Error> {
+        let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
+        let copy = socket.as_fd().try_clone_to_owned();
+        copy.map_err(Error::Connection)
+    }
+
     /// Ends the connection.
     pub fn close(&mut self) {
         match &mut self.channel {
@@ -172,6 +229,13 @@ impl Channel {
         } else {
             Ok(received)
         }
+    }
+}
+
+fn unless_late<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::TimedOut) => Ok(None),
+        other => other.map(Some),
     }
 }
 

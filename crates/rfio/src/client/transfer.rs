@@ -14,7 +14,7 @@ use super::session::{Session, unexpected};
 use crate::checksum;
 
 /// Smallest transfer for which a window is opened: below, the data go with the frame that goes anyway.
-const WORTH_A_WINDOW: usize = 16 << 10;
+pub(super) const WORTH_A_WINDOW: usize = 16 << 10;
 
 /// A read that is under way.
 #[derive(Debug, Clone, Copy)]
@@ -358,7 +358,7 @@ pub fn read_vector(
     Ok(done.lengths)
 }
 
-fn check_ranges(
+pub(super) fn check_ranges(
     ranges: &[Range],
     lengths: &[u32],
     checksums: &[u32],

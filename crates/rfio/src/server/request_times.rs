@@ -44,13 +44,15 @@ impl Kind {
     /// The kind of a request.
     pub fn of(request: &Request) -> Self {
         match request {
-            Request::Hello(_) | Request::Prove(_) | Request::Connect(_) | Request::Ping(_) => {
-                Self::Session
-            }
+            Request::Hello(_)
+            | Request::Prove(_)
+            | Request::Connect(_)
+            | Request::Ping(_)
+            | Request::Cancel(_) => Self::Session,
             Request::Open(_) | Request::Close(_) => Self::Open,
             Request::Read(_) => Self::Read,
             Request::ReadVector(_) => Self::Vector,
-            Request::Write(_) => Self::Write,
+            Request::Write(_) | Request::Copy(_) => Self::Write,
             Request::Fetch(_) | Request::Store(_) => Self::Small,
             Request::Examine(_)
             | Request::ChangeModeOf(_)

@@ -319,6 +319,13 @@ impl Shard {
             }
             entry.watched = pair;
         }
+        let user = &entry.conversation.who().user.clone();
+        for job in entry.conversation.jobs() {
+            let inbox = Arc::clone(&self.inbox);
+            self.workers.run(user, move || {
+                inbox.post(Message::Finished(token, Box::new(job.run())))
+            });
+        }
         match next {
             Next::Wait(interest) => self.want(token, interest),
             Next::Again => {
@@ -327,14 +334,6 @@ impl Shard {
             Next::Starved => {
                 self.starved.push(token);
                 self.want(token, Interest::default());
-            }
-            Next::Work(job) => {
-                let user = entry.conversation.who().user.clone();
-                self.want(token, Interest::default());
-                let inbox = Arc::clone(&self.inbox);
-                self.workers.run(&user, move || {
-                    inbox.post(Message::Finished(token, Box::new(job.run())))
-                });
             }
             Next::End => {
                 self.entries.remove(&token);

@@ -103,7 +103,8 @@ impl Workers {
         Ok(Self { shared, threads })
     }
 
-    /// Hands a user's task to the workers. The queue holds at most one task per session, so it is bounded by them.
+    /// Hands a user's task to the workers. A session has at most 64 requests under way, so the queue is
+    /// bounded by the sessions.
     pub fn run(&self, user: &str, task: impl FnOnce() + Send + 'static) {
         self.shared.lock().add(user, Box::new(task));
         self.shared.changed.notify_one();

@@ -17,7 +17,7 @@ use crate::checksum;
 use crate::server::metrics::count;
 
 impl Engine {
-    pub(super) fn fetch(&mut self, fetch: &Fetch) -> Outcome {
+    pub(super) fn fetch(&self, fetch: &Fetch) -> Outcome {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self
             .service
@@ -68,7 +68,7 @@ impl Engine {
         Ok((Reply::Fetched(fetched), data))
     }
 
-    pub(super) fn store(&mut self, store: &Store, incoming: &[u8]) -> Outcome {
+    pub(super) fn store(&self, store: &Store, incoming: &[u8]) -> Outcome {
         let care = StoreCare::checked(store.care).ok_or(Failure::from(Errno::INVAL))?;
         if checksum::crc32c(incoming) != store.checksum {
             count(&self.service.metrics.checksum_failures, 1);

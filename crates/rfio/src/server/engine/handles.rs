@@ -1,7 +1,8 @@
 //! Open files of one session.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 use verbena_rfio_protocol::Status;
@@ -34,27 +35,54 @@ pub struct OpenFile {
     pub _share: Share,
 }
 
+/// An open file with storage behind it. It stays open for as long as this lives, whatever is closed meanwhile.
+#[derive(Debug)]
+pub struct Stored(Arc<OpenFile>);
+
+impl AsFd for Stored {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0.body {
+            Body::File(file) => file.as_fd(),
+            Body::Unfilled(_) => unreachable!("looked at when it was made"),
+        }
+    }
+}
+
 /// The table: 64-bit numbers, never reused within a session, so a late request cannot reach another file.
 #[derive(Debug)]
 pub struct Handles {
-    files: HashMap<u64, OpenFile>,
-    next: u64,
+    table: Mutex<Table>,
     limit: usize,
+}
+
+#[derive(Debug)]
+struct Table {
+    files: HashMap<u64, Arc<OpenFile>>,
+    next: u64,
 }
 
 impl Handles {
     /// No file, at most `limit`.
     pub fn new(limit: usize) -> Self {
-        Self {
+        let table = Table {
             files: HashMap::new(),
             next: 1,
+        };
+        Self {
+            table: Mutex::new(table),
             limit,
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
     /// Fails with EMFILE when the session has all it may have.
     pub fn must_have_room(&self) -> Result<(), Failure> {
-        if self.files.len() < self.limit {
+        if self.lock().files.len() < self.limit {
             Ok(())
         } else {
             Err(Errno::MFILE.into())
@@ -63,26 +91,33 @@ impl Handles {
 
     /// Whether no file is open.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.lock().files.is_empty()
     }
 
-    /// Adds a file.
-    pub fn insert(&mut self, file: OpenFile) -> Handle {
-        let handle = self.next;
-        self.next += 1;
-        self.files.insert(handle, file);
-        Handle(handle)
+    /// Adds a file; fails with EMFILE when the session has all it may have by now.
+    pub fn insert(&self, file: OpenFile) -> Result<Handle, Failure> {
+        let mut table = self.lock();
+        if table.files.len() >= self.limit {
+            return Err(Errno::MFILE.into());
+        }
+        let handle = table.next;
+        table.next += 1;
+        table.files.insert(handle, Arc::new(file));
+        Ok(Handle(handle))
     }
 
     /// An open file.
-    pub fn find(&self, handle: Handle) -> Result<&OpenFile, Failure> {
-        self.files.get(&handle.0).ok_or(Errno::BADF.into())
+    pub fn find(&self, handle: Handle) -> Result<Arc<OpenFile>, Failure> {
+        let table = self.lock();
+        let file = table.files.get(&handle.0).ok_or(Errno::BADF)?;
+        Ok(Arc::clone(file))
     }
 
     /// A file with storage behind it.
-    pub fn find_stored(&self, handle: Handle) -> Result<&OwnedFd, Failure> {
-        match &self.find(handle)?.body {
-            Body::File(file) => Ok(file),
+    pub fn find_stored(&self, handle: Handle) -> Result<Stored, Failure> {
+        let file = self.find(handle)?;
+        match file.body {
+            Body::File(_) => Ok(Stored(file)),
             Body::Unfilled(_) => Err(Failure::Refused(
                 Status::NOT_SUPPORTED,
                 "the file has no storage",
@@ -91,15 +126,18 @@ impl Handles {
     }
 
     /// A file that was opened for writing.
-    pub fn find_writable(&self, handle: Handle) -> Result<&OwnedFd, Failure> {
+    pub fn find_writable(&self, handle: Handle) -> Result<Stored, Failure> {
         if !self.find(handle)?.flags.has(OpenFlags::WRITE) {
             return Err(Errno::BADF.into());
         }
         self.find_stored(handle)
     }
 
-    /// Takes a file out.
-    pub fn remove(&mut self, handle: Handle) -> Result<OpenFile, Failure> {
-        self.files.remove(&handle.0).ok_or(Errno::BADF.into())
+    /// Takes a file out. It is closed when nothing uses it any more.
+    pub fn remove(&self, handle: Handle) -> Result<Arc<OpenFile>, Failure> {
+        self.lock()
+            .files
+            .remove(&handle.0)
+            .ok_or(Errno::BADF.into())
     }
 }

@@ -26,8 +26,9 @@ const NAME_SPACE: &[u8] = b"user.";
 
 impl Engine {
     /// Data and holes, as lseek(2) tells them; a file system that knows no holes says that all is data.
-    pub(super) fn extents(&mut self, request: &Extents) -> Outcome {
-        let file = match &self.handles.find(request.handle)?.body {
+    pub(super) fn extents(&self, request: &Extents) -> Outcome {
+        let open = self.handles.find(request.handle)?;
+        let file = match &open.body {
             Body::File(file) => file,
             Body::Unfilled(size) => {
                 let length = size.saturating_sub(request.offset);
@@ -67,14 +68,14 @@ impl Engine {
         plain(Reply::Data(Data { extents, next }))
     }
 
-    pub(super) fn synchronise_directory(&mut self, path: &Path) -> Outcome {
+    pub(super) fn synchronise_directory(&self, path: &Path) -> Outcome {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let directory = self.service.exports.open(path, flags, Mode::empty())?;
         rustix::fs::fsync(&directory)?;
         plain(Reply::DirectorySynchronised(Done {}))
     }
 
-    pub(super) fn change_times(&mut self, times: &PathTimes) -> Outcome {
+    pub(super) fn change_times(&self, times: &PathTimes) -> Outcome {
         let named = self.service.exports.name(&times.path)?;
         let timestamps = Timestamps {
             last_access: timespec(times.accessed),
@@ -89,7 +90,7 @@ impl Engine {
         plain(Reply::TimesChanged(Done {}))
     }
 
-    pub(super) fn make_hard_link(&mut self, two: &TwoPaths) -> Outcome {
+    pub(super) fn make_hard_link(&self, two: &TwoPaths) -> Outcome {
         let from = self.service.exports.name(&two.from)?;
         let to = self.service.exports.name(&two.to)?;
         rustix::fs::linkat(
@@ -103,7 +104,7 @@ impl Engine {
     }
 
     /// A file system without extended attributes has none.
-    pub(super) fn extended(&mut self, path: &Path) -> Outcome {
+    pub(super) fn extended(&self, path: &Path) -> Outcome {
         let file = self.service.exports.look(path, OFlags::NOFOLLOW)?;
         let mut entries = Vec::new();
         let mut sum = 0;
@@ -128,7 +129,7 @@ impl Engine {
         plain(Reply::Extended(ExtendedAttributes { entries }))
     }
 
-    pub(super) fn set_extended(&mut self, set: &SetExtended) -> Outcome {
+    pub(super) fn set_extended(&self, set: &SetExtended) -> Outcome {
         self.service.exports.must_be_writable(&set.path)?;
         let file = self.service.exports.look(&set.path, OFlags::NOFOLLOW)?;
         for Extended { name, value } in &set.entries {

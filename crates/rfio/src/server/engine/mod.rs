@@ -3,11 +3,13 @@
 //! It knows files and no network. Data leave as [`Segment`]s, which a transport sends without copying: pinned blocks of
 //! the cache or small buffers. Every transport uses this engine, so they cannot differ in what a request means.
 //!
-//! An engine belongs to one session; the session hands it requests one at a time, in order.
+//! An engine belongs to one session. It may carry out several requests at once, on several threads; which ones, and in
+//! which order, is the session's to say ([`verbena_rfio_protocol::order`]).
 
 mod arriving;
 mod attributes;
 mod bulk;
+mod copy;
 mod handles;
 mod metadata;
 mod names;
@@ -199,7 +201,7 @@ impl Engine {
     }
 
     /// Answers if that needs nothing but memory; `None` asks for [`Engine::execute`] on a thread that may wait.
-    pub fn execute_quickly(&mut self, request: &Request) -> Option<Answer> {
+    pub fn execute_quickly(&self, request: &Request) -> Option<Answer> {
         let outcome = match request {
             Request::Ping(_) => plain(Reply::Pong(Done {})),
             Request::Read(read) => self.read(read, Patience::None),
@@ -216,7 +218,7 @@ impl Engine {
     }
 
     /// Carries a request out. `incoming` is the data that came with it. May wait for storage.
-    pub fn execute(&mut self, request: &Request, incoming: &[u8]) -> Answer {
+    pub fn execute(&self, request: &Request, incoming: &[u8]) -> Answer {
         let outcome = self.dispatch(request, incoming);
         self.conclude(request, outcome)
     }
@@ -234,10 +236,15 @@ impl Engine {
             }
             Request::Fetch(fetch) => (fetch.most as usize).min(limits.payload),
             Request::List(list) => names::page(list.count) * names::MOST_ENTRY_BYTES,
-            Request::Checksum(_) => limits.block,
+            Request::Checksum(_) | Request::Copy(_) => limits.block,
             Request::Extended(_) => metadata::MOST_EXTENDED,
             _ => 0,
         }
+    }
+
+    /// The most data that the answer to a request can have.
+    pub fn promise(&self, request: &Request) -> usize {
+        request.most_data().min(self.service.limits.payload)
     }
 
     /// The same request for less, where that is allowed: what can be answered when no memory is left. A read may always
@@ -251,18 +258,21 @@ impl Engine {
         shortened(request, MEAGRE)
     }
 
-    fn dispatch(&mut self, request: &Request, incoming: &[u8]) -> Outcome {
+    fn dispatch(&self, request: &Request, incoming: &[u8]) -> Outcome {
         match request {
-            Request::Hello(_) | Request::Prove(_) | Request::Connect(_) => Err(Failure::Refused(
-                Status::COMMUNICATION,
-                "not expected in a session that stands",
-            )),
+            Request::Hello(_) | Request::Prove(_) | Request::Connect(_) | Request::Cancel(_) => {
+                Err(Failure::Refused(
+                    Status::COMMUNICATION,
+                    "not for the engine of a session that stands",
+                ))
+            }
             Request::Ping(_) => plain(Reply::Pong(Done {})),
             Request::Open(open) => self.open(open),
             Request::Close(on) => self.close(on.handle),
             Request::Read(read) => self.read(read, Patience::Unlimited),
             Request::ReadVector(vector) => self.read_vector(vector, Patience::Unlimited),
             Request::Write(write) => self.write(write, incoming),
+            Request::Copy(copy) => self.copy(copy),
             Request::Examine(on) => self.examine(on.handle),
             Request::ChangeModeOf(change) => self.change_mode_of(change),
             Request::ChangeOwnerOf(change) => self.change_owner_of(change),

@@ -48,7 +48,7 @@ impl Engine {
         })
     }
 
-    pub(super) fn status(&mut self, path: &Path) -> Outcome {
+    pub(super) fn status(&self, path: &Path) -> Outcome {
         if self.is_above(path) {
             return plain(Reply::Status(self.first_root()?));
         }
@@ -58,7 +58,7 @@ impl Engine {
         }))
     }
 
-    pub(super) fn link_status(&mut self, path: &Path) -> Outcome {
+    pub(super) fn link_status(&self, path: &Path) -> Outcome {
         if self.is_above(path) {
             return plain(Reply::LinkStatus(self.first_root()?));
         }
@@ -68,7 +68,7 @@ impl Engine {
         }))
     }
 
-    pub(super) fn access(&mut self, access: &Access) -> Outcome {
+    pub(super) fn access(&self, access: &Access) -> Outcome {
         const WRITE: u32 = 2;
         if access.mode > 7 {
             return Err(Errno::INVAL.into());
@@ -88,25 +88,25 @@ impl Engine {
         plain(Reply::Accessible(Done {}))
     }
 
-    pub(super) fn make_directory(&mut self, make: &PathMode) -> Outcome {
+    pub(super) fn make_directory(&self, make: &PathMode) -> Outcome {
         let named = self.service.exports.name(&make.path)?;
         rustix::fs::mkdirat(&named.parent, &named.name, settable(make.mode))?;
         plain(Reply::DirectoryMade(Done {}))
     }
 
-    pub(super) fn remove_directory(&mut self, path: &Path) -> Outcome {
+    pub(super) fn remove_directory(&self, path: &Path) -> Outcome {
         let named = self.service.exports.name(path)?;
         rustix::fs::unlinkat(&named.parent, &named.name, AtFlags::REMOVEDIR)?;
         plain(Reply::DirectoryRemoved(Done {}))
     }
 
-    pub(super) fn unlink(&mut self, path: &Path) -> Outcome {
+    pub(super) fn unlink(&self, path: &Path) -> Outcome {
         let named = self.service.exports.name(path)?;
         rustix::fs::unlinkat(&named.parent, &named.name, AtFlags::empty())?;
         plain(Reply::Unlinked(Done {}))
     }
 
-    pub(super) fn rename(&mut self, two: &TwoPaths) -> Outcome {
+    pub(super) fn rename(&self, two: &TwoPaths) -> Outcome {
         let from = self.service.exports.name(&two.from)?;
         let to = self.service.exports.name(&two.to)?;
         rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
@@ -114,13 +114,13 @@ impl Engine {
     }
 
     /// The link's text is the client's; where it leads is judged when somebody follows it.
-    pub(super) fn make_link(&mut self, two: &TwoPaths) -> Outcome {
+    pub(super) fn make_link(&self, two: &TwoPaths) -> Outcome {
         let named = self.service.exports.name(&two.to)?;
         rustix::fs::symlinkat(two.from.as_bytes(), &named.parent, &named.name)?;
         plain(Reply::LinkMade(Done {}))
     }
 
-    pub(super) fn read_link(&mut self, path: &Path) -> Outcome {
+    pub(super) fn read_link(&self, path: &Path) -> Outcome {
         let link = self.look(path, OFlags::NOFOLLOW)?;
         let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
             Err(Errno::NOENT) => return Err(Errno::INVAL.into()),
@@ -130,7 +130,7 @@ impl Engine {
         plain(Reply::Target(Target { path }))
     }
 
-    pub(super) fn change_mode(&mut self, change: &PathMode) -> Outcome {
+    pub(super) fn change_mode(&self, change: &PathMode) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
         let file = self.look(&change.path, OFlags::empty())?;
         // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
@@ -139,7 +139,7 @@ impl Engine {
         plain(Reply::ModeChanged(Done {}))
     }
 
-    pub(super) fn change_owner(&mut self, change: &ChangeOwner) -> Outcome {
+    pub(super) fn change_owner(&self, change: &ChangeOwner) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
         let file = self.look(&change.path, OFlags::empty())?;
         rustix::fs::chownat(
@@ -152,7 +152,7 @@ impl Engine {
         plain(Reply::OwnerChanged(Done {}))
     }
 
-    pub(super) fn space(&mut self, path: &Path) -> Outcome {
+    pub(super) fn space(&self, path: &Path) -> Outcome {
         let space = rustix::fs::fstatvfs(self.look(path, OFlags::empty())?)?;
         plain(Reply::Capacity(Capacity {
             block: space.f_frsize,
@@ -163,7 +163,7 @@ impl Engine {
         }))
     }
 
-    pub(super) fn list(&mut self, list: &List) -> Outcome {
+    pub(super) fn list(&self, list: &List) -> Outcome {
         if self.is_above(&list.path) {
             return self.list_exports();
         }
@@ -204,7 +204,7 @@ impl Engine {
         plain(Reply::Listing(Listing { entries, cookie }))
     }
 
-    fn list_exports(&mut self) -> Outcome {
+    fn list_exports(&self) -> Outcome {
         let mut entries = Vec::new();
         for (name, root) in self.service.exports.names() {
             let name = Path::new(name).ok_or(Failure::from(Errno::NAMETOOLONG))?;

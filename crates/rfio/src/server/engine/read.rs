@@ -305,7 +305,7 @@ fn demands() -> impl Iterator<Item = Demand> {
 const UNSERVED: Failure = Failure::Refused(Status::INTERNAL, "the file could not be read at all");
 
 impl Engine {
-    pub(super) fn read(&mut self, read: &Read, patience: Patience) -> Outcome {
+    pub(super) fn read(&self, read: &Read, patience: Patience) -> Outcome {
         let (offset, length) = (read.range.offset, read.range.length as usize);
         if read.range.end().is_none() {
             return Err(Errno::INVAL.into());
@@ -318,7 +318,7 @@ impl Engine {
         }
         let file = self.handles.find(read.handle)?;
         for demand in demands() {
-            let source = Source::new(&self.service, file, demand)?;
+            let source = Source::new(&self.service, &file, demand)?;
             let available = source.available(offset, length as u64);
             let Some(data) = self.collect(&source, offset, available, patience)? else {
                 continue;
@@ -380,7 +380,7 @@ impl Engine {
         Ok(source.is_served()?.then_some(data))
     }
 
-    pub(super) fn read_vector(&mut self, vector: &ReadVector, patience: Patience) -> Outcome {
+    pub(super) fn read_vector(&self, vector: &ReadVector, patience: Patience) -> Outcome {
         let limits = &self.service.limits;
         let mut sum = 0usize;
         for range in &vector.ranges {
@@ -395,7 +395,7 @@ impl Engine {
         }
         let file = self.handles.find(vector.handle)?;
         for demand in demands() {
-            let source = Source::new(&self.service, file, demand)?;
+            let source = Source::new(&self.service, &file, demand)?;
             let Some((lengths, checksums, data)) = self.gather(&source, vector, patience)? else {
                 continue;
             };
@@ -469,7 +469,7 @@ impl Engine {
 
     /// Checksums of blocks, for a client that wants to know which of its own blocks are right, or whether what it wrote is
     /// there. They are of the file and never of the cache. One reply is for no more bytes than a read, for it costs no less.
-    pub(super) fn checksum(&mut self, request: &Checksum) -> Outcome {
+    pub(super) fn checksum(&self, request: &Checksum) -> Outcome {
         let limits = &self.service.limits;
         let block = request.block as usize;
         if block == 0
@@ -483,7 +483,7 @@ impl Engine {
         }
         let most = (limits.payload / block).clamp(1, MOST_CHECKSUMS);
         let file = self.handles.find(request.handle)?;
-        let source = Source::new(&self.service, file, Demand::AsItIs)?;
+        let source = Source::new(&self.service, &file, Demand::AsItIs)?;
         let mut checksums = Vec::new();
         let mut offset = request.offset;
         let mut buffer = vec![0; block];

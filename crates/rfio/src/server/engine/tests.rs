@@ -259,7 +259,7 @@ fn a_long_vector_is_not_read_while_others_wait() {
     let mut engine = engine(&scratch);
     let handle = open(&mut engine, "/f", OpenFlags::READ);
     read(&mut engine, handle, 0, BLOCK as u32);
-    let mut vector = |count: usize| {
+    let vector = |count: usize| {
         let range = |index| Range {
             offset: index as u64,
             length: 1,
@@ -427,7 +427,7 @@ fn devices_and_fifos_are_not_files() {
         0,
     )
     .unwrap();
-    let mut engine = engine(&scratch);
+    let engine = engine(&scratch);
     let request = Request::Open(Open {
         path: path("/fifo"),
         flags: OpenFlags::READ,
@@ -444,7 +444,7 @@ fn clients_cannot_make_set_user_id_files() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), "x").unwrap();
-    let mut engine = engine(&scratch);
+    let engine = engine(&scratch);
     let change = Request::ChangeMode(PathMode {
         path: path("/f"),
         mode: 0o6755,
@@ -476,7 +476,7 @@ fn a_directory_lists_in_parts_that_make_the_whole() {
     for number in 0..300 {
         std::fs::write(scratch.path(format!("file-{number}")), "x").unwrap();
     }
-    let mut engine = engine(&scratch);
+    let engine = engine(&scratch);
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
         let list = Request::List(List {
@@ -506,8 +506,8 @@ fn a_directory_lists_in_parts_that_make_the_whole() {
 #[test]
 fn names_change_as_asked() {
     let scratch = Scratch::new();
-    let mut engine = engine(&scratch);
-    let mut ok = |request: Request| {
+    let engine = engine(&scratch);
+    let ok = |request: Request| {
         let answer = engine.execute(&request, &[]);
         assert_eq!(status(&answer), Status::OK, "{request:?}: {answer:?}");
         answer

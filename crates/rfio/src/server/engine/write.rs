@@ -62,7 +62,7 @@ fn system_flags(flags: OpenFlags) -> OFlags {
 }
 
 impl Engine {
-    pub(super) fn open(&mut self, open: &Open) -> Outcome {
+    pub(super) fn open(&self, open: &Open) -> Outcome {
         let flags = OpenFlags::checked(open.flags).ok_or(Failure::from(Errno::INVAL))?;
         self.handles.must_have_room()?;
         let share = self
@@ -91,7 +91,7 @@ impl Engine {
                 flags,
                 _sole_writer: None,
                 _share: share,
-            });
+            })?;
             return plain(Reply::Opened(Opened {
                 handle,
                 attributes: unfilled_attributes(size),
@@ -137,16 +137,16 @@ impl Engine {
             flags,
             _sole_writer: sole_writer,
             _share: share,
-        });
+        })?;
         plain(Reply::Opened(Opened { handle, attributes }))
     }
 
-    pub(super) fn close(&mut self, handle: Handle) -> Outcome {
+    pub(super) fn close(&self, handle: Handle) -> Outcome {
         self.handles.remove(handle)?;
         plain(Reply::Closed(Done {}))
     }
 
-    pub(super) fn write(&mut self, write: &Write, incoming: &[u8]) -> Outcome {
+    pub(super) fn write(&self, write: &Write, incoming: &[u8]) -> Outcome {
         write.range.end().ok_or(Failure::from(Errno::INVAL))?;
         if incoming.len() != write.range.length as usize {
             return Err(Failure::Refused(
@@ -181,15 +181,16 @@ impl Engine {
         }))
     }
 
-    pub(super) fn examine(&mut self, handle: Handle) -> Outcome {
-        let attributes = match &self.handles.find(handle)?.body {
+    pub(super) fn examine(&self, handle: Handle) -> Outcome {
+        let open = self.handles.find(handle)?;
+        let attributes = match &open.body {
             Body::File(file) => attributes_of(file)?,
             Body::Unfilled(size) => unfilled_attributes(*size),
         };
         plain(Reply::Examined(About { attributes }))
     }
 
-    pub(super) fn change_mode_of(&mut self, change: &ChangeModeOf) -> Outcome {
+    pub(super) fn change_mode_of(&self, change: &ChangeModeOf) -> Outcome {
         rustix::fs::fchmod(
             self.handles.find_writable(change.handle)?,
             settable(change.mode),
@@ -197,13 +198,13 @@ impl Engine {
         plain(Reply::ModeOfChanged(Done {}))
     }
 
-    pub(super) fn change_owner_of(&mut self, change: &ChangeOwnerOf) -> Outcome {
+    pub(super) fn change_owner_of(&self, change: &ChangeOwnerOf) -> Outcome {
         let file = self.handles.find_writable(change.handle)?;
         rustix::fs::fchown(file, owner(change.owner), group(change.group))?;
         plain(Reply::OwnerOfChanged(Done {}))
     }
 
-    pub(super) fn truncate(&mut self, truncate: &Truncate) -> Outcome {
+    pub(super) fn truncate(&self, truncate: &Truncate) -> Outcome {
         if i64::try_from(truncate.size).is_err() {
             return Err(Errno::FBIG.into());
         }
@@ -211,12 +212,12 @@ impl Engine {
         plain(Reply::Truncated(Done {}))
     }
 
-    pub(super) fn synchronise(&mut self, handle: Handle) -> Outcome {
+    pub(super) fn synchronise(&self, handle: Handle) -> Outcome {
         rustix::fs::fdatasync(self.handles.find_stored(handle)?)?;
         plain(Reply::Synchronised(Done {}))
     }
 
-    pub(super) fn lock(&mut self, lock: &Lock) -> Outcome {
+    pub(super) fn lock(&self, lock: &Lock) -> Outcome {
         let action = LockAction::from_wire(lock.action).ok_or(Failure::from(Errno::INVAL))?;
         let file = match action {
             LockAction::TryLock => self.handles.find_writable(lock.handle)?,
@@ -226,7 +227,7 @@ impl Engine {
         plain(Reply::Locked(Done {}))
     }
 
-    pub(super) fn set_times(&mut self, times: &SetTimes) -> Outcome {
+    pub(super) fn set_times(&self, times: &SetTimes) -> Outcome {
         let file = self.handles.find_writable(times.handle)?;
         let timestamps = Timestamps {
             last_access: timespec(times.accessed),

@@ -1,8 +1,8 @@
-//! A connection's life: greeting, proof, requests in order, end.
+//! A connection's life: greeting, proof, requests, end.
 //!
 //! The conversation never waits. [`Conversation::pump`] does what can be done and says what it needs next; the event
-//! loop brings it back then. While an engine is away at a worker, or data are on their way by RDMA, the conversation
-//! takes no further request, so requests of a session are carried out, and answered, in their order.
+//! loop brings it back then, and gives what [`Conversation::jobs`] has to the workers. Which requests are carried out
+//! beside each other is `lane`'s to say; each is answered when it is done.
 //!
 //! `entrance` is the part before the session stands, `serving` the part after.
 
@@ -23,7 +23,7 @@ use super::channel::Channel;
 use super::greeting::{Authenticator, Known, Origin, Pending};
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
-use super::serving::{Finished, Job, Standing};
+use super::serving::{Finished, Job, Standing, Task};
 use crate::auth::tags::Tagger;
 use crate::server::audit::Who;
 use crate::server::budget::{Account, Grant};
@@ -91,8 +91,6 @@ pub enum Next {
     Again,
     /// To be called again when memory is free.
     Starved,
-    /// This job to be run by a worker, and its result.
-    Work(Box<Job>),
     /// To be forgotten.
     End,
 }
@@ -106,6 +104,26 @@ pub struct Interest {
     pub writable: bool,
 }
 
+/// A request that will be answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// Its header.
+    pub header: Header,
+    /// How its time is counted.
+    kind: Timed,
+    /// When it was whole.
+    whole: Instant,
+}
+
+/// What became of looking after the requests that are under way.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Something moved; there may be more.
+    Moved,
+    /// The event loop has to do this first.
+    Next(Next),
+}
+
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Nothing is known, not even whether it will be TLS.
@@ -113,10 +131,8 @@ pub(super) enum Stage {
     Greeting,
     Proving(Pending),
     /// Known, and waiting for room.
-    Waiting(Box<Known>, Header, Instant),
+    Waiting(Box<Known>, Asked, Instant),
     Standing(Box<Standing>),
-    /// The engine is at a worker.
-    Away,
     /// What waits is sent, then the connection ends.
     Ending,
 }
@@ -130,7 +146,10 @@ pub struct Conversation {
     output: Output,
     pub(super) incoming_tags: Option<Tagger>,
     pub(super) outgoing_tags: Option<Tagger>,
-    pub(super) held: Option<(Frame, Request)>,
+    /// A request that waits for memory.
+    pub(super) held: Option<Task>,
+    /// What workers are to do.
+    pub(super) jobs: Vec<Job>,
     pub(super) who: Who,
     /// Whose memory it takes.
     pub(super) account: Account,
@@ -144,8 +163,6 @@ pub struct Conversation {
     pub(super) pairs: u64,
     /// Since when memory is held for a payload that the client has begun to send, and how long that is.
     owed: Option<(Instant, usize)>,
-    /// The request that is not answered yet, and when it was whole.
-    unanswered: Option<(Timed, Instant)>,
 }
 
 impl Conversation {
@@ -161,6 +178,7 @@ impl Conversation {
             incoming_tags: None,
             outgoing_tags: None,
             held: None,
+            jobs: Vec::new(),
             who: Who {
                 user: String::new(),
                 peer: origin.to_string(),
@@ -173,7 +191,6 @@ impl Conversation {
             asked: now,
             pairs: 0,
             owed: None,
-            unanswered: None,
         }
     }
 
@@ -203,7 +220,7 @@ impl Conversation {
 
     /// Whether nothing is under way for the client.
     pub fn is_idle(&self) -> bool {
-        let busy = matches!(self.stage, Stage::Away) || self.is_transferring();
+        let busy = matches!(&self.stage, Stage::Standing(standing) if standing.is_busy());
         self.output.waiting() == 0 && self.held.is_none() && !busy
     }
 
@@ -246,6 +263,9 @@ impl Conversation {
     /// Does what can be done now.
     pub fn pump(&mut self, context: &Context, now: Instant) -> Next {
         let begun = Instant::now();
+        if let Stage::Standing(standing) = &mut self.stage {
+            standing.look_again();
+        }
         for _ in 0..TURN {
             match self.step(context, now) {
                 Ok(None) if begun.elapsed() < LONG_TURN => {}
@@ -255,6 +275,11 @@ impl Conversation {
             }
         }
         Next::Again
+    }
+
+    /// What workers are to do; each result goes to [`Conversation::resume`], in whichever order they come.
+    pub fn jobs(&mut self) -> std::vec::Drain<'_, Job> {
+        self.jobs.drain(..)
     }
 
     /// Takes a worker's result; `pump` must follow.
@@ -275,23 +300,23 @@ impl Conversation {
         }
         let writable = self.output.waiting() > 0 || !flushed;
         let wait = |readable| Ok(Some(Next::Wait(Interest { readable, writable })));
-        if transferring {
-            return match self.finish_transfer(context) {
-                Some(next) => Ok(Some(next)),
-                // Nobody waits for these data: what the adapter tries yet, for timeout and retries, is in vain, and would
-                // keep others from the file.
-                None if self.is_left() => Err(NoFrame::End),
-                None => wait(false),
+        if let Stage::Standing(_) = &self.stage
+            && let Some(next) = self.go_on(context, now)
+        {
+            return match next {
+                Progress::Moved => Ok(None),
+                Progress::Next(next) => Ok(Some(next)),
             };
+        }
+        // Nobody waits for data that are on their way to a client that is gone: what the adapter tries yet, for timeout
+        // and retries, is in vain, and would keep others from the file.
+        if self.is_transferring() && self.is_left() {
+            return Err(NoFrame::End);
         }
         match &self.stage {
             Stage::Ending if !writable => return Err(NoFrame::End),
-            Stage::Ending | Stage::Away => return wait(false),
-            _ if self.output.waiting() >= context.service.limits.waiting
-                || self.output.waiting_outside_the_cache() >= MOST_OWNED =>
-            {
-                return wait(false);
-            }
+            Stage::Ending => return wait(false),
+            _ if self.is_full(context) => return wait(false),
             _ => {}
         }
         if matches!(self.stage, Stage::Unknown) {
@@ -303,8 +328,8 @@ impl Conversation {
         if matches!(self.stage, Stage::Waiting(..)) {
             return Ok(self.wait_for_room(context, now));
         }
-        if let Some((frame, request)) = self.held.take() {
-            return self.serve(context, frame, request, now);
+        if let Some(task) = self.held.take() {
+            return self.serve(context, task);
         }
         let frame = self.next_frame(context);
         // What has come and was not looked at yet is nobody's debt.
@@ -321,20 +346,39 @@ impl Conversation {
         };
         let whole = Instant::now();
         self.asked = whole;
-        let request = Request::decode(frame.header.kind.operation(), &frame.body);
-        if let Ok(request) = &request {
-            self.unanswered = Some((Timed::of(request), whole));
-        }
-        match request {
+        let asked = |request: &Request| Asked {
+            header: frame.header,
+            kind: Timed::of(request),
+            whole,
+        };
+        match Request::decode(frame.header.kind.operation(), &frame.body) {
             Ok(request) if frame.header.payload > 0 && !request.brings_data() => Err(
                 NoFrame::Violation(format!("{} does not bring data", request.name())),
             ),
             Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
-                self.serve(context, frame, request, now)
+                let asked = asked(&request);
+                self.serve(context, Task::new(asked, frame, request))
             }
-            Ok(request) => self.greet(context, frame.header, request).map(|()| None),
+            Ok(request) => {
+                let asked = asked(&request);
+                self.greet(context, asked, request).map(|()| None)
+            }
             Err(malformed) => Err(NoFrame::Violation(malformed.to_string())),
         }
+    }
+
+    /// Whether as much is under way for the client as may be, so that nothing further is looked at.
+    fn is_full(&self, context: &Context) -> bool {
+        let limits = &context.service.limits;
+        let waiting = self.output.waiting();
+        let (has_room, promised) = match &self.stage {
+            Stage::Standing(standing) => (standing.has_room(), standing.promised()),
+            _ => (true, 0),
+        };
+        !has_room
+            || waiting >= limits.waiting
+            || (promised > 0 && waiting + promised >= limits.payload)
+            || self.output.waiting_outside_the_cache() >= MOST_OWNED
     }
 
     fn next_frame(&mut self, context: &Context) -> Result<Frame, NoFrame> {
@@ -398,10 +442,11 @@ impl Conversation {
     pub(super) fn send(
         &mut self,
         context: &Context,
-        request: Header,
+        asked: Asked,
         answer: Answer,
         grant: Option<Grant>,
     ) {
+        let request = asked.header;
         let body = reply::encode(&answer.outcome);
         let payload = answer.length();
         let header = Header {
@@ -432,9 +477,7 @@ impl Conversation {
         self.output.push_frame(bytes, grant.clone());
         let metrics = &context.service.metrics;
         metrics.sent(Carrier::Stream, payload as u64);
-        if let Some((kind, whole)) = self.unanswered.take() {
-            metrics.times.observe(kind, whole.elapsed());
-        }
+        metrics.times.observe(asked.kind, asked.whole.elapsed());
         for segment in answer.data {
             self.output.push_data(segment, grant.clone());
         }

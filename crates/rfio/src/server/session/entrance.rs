@@ -6,19 +6,17 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use verbena_rfio_protocol::reply::{Accepted, Refusal};
 use verbena_rfio_protocol::types::Text;
-use verbena_rfio_protocol::{Header, Reply, Request, Status};
+use verbena_rfio_protocol::{Reply, Request, Status};
 
-use super::conversation::{Context, Conversation, Next, Stage};
+use super::conversation::{Asked, Context, Conversation, Next, Stage};
 use super::greeting::{ANONYMOUS, Known, Origin};
 use super::input::NoFrame;
+use super::lane::MOST_REQUESTS;
 use super::serving::Standing;
 use crate::server::engine::{Answer, Engine};
 use crate::server::export::Access;
 use crate::server::metrics::count;
 use crate::server::quota::{Resource, Share};
-
-/// Requests that a client may send before it reads a reply.
-const MOST_REQUESTS: u32 = 64;
 
 /// How long somebody who is known waits for room.
 const FOR_ROOM: Duration = Duration::from_secs(3);
@@ -28,7 +26,7 @@ impl Conversation {
     pub(super) fn greet(
         &mut self,
         context: &Context,
-        header: Header,
+        asked: Asked,
         request: Request,
     ) -> Result<(), NoFrame> {
         let channel = self
@@ -59,7 +57,7 @@ impl Conversation {
                 }
                 match known {
                     Ok(known) => {
-                        self.stage = Stage::Waiting(Box::new(known), header, Instant::now());
+                        self.stage = Stage::Waiting(Box::new(known), asked, Instant::now());
                         return Ok(());
                     }
                     Err(refusal) => Err(refusal),
@@ -72,16 +70,16 @@ impl Conversation {
                 )));
             }
         };
-        self.reply(context, header, outcome);
+        self.reply(context, asked, outcome);
         Ok(())
     }
 
     /// Answers a greeting or a proof. The reply to the proof is not tagged: its own proof is what the client checks.
-    fn reply(&mut self, context: &Context, header: Header, outcome: Result<Reply, Refusal>) {
+    fn reply(&mut self, context: &Context, asked: Asked, outcome: Result<Reply, Refusal>) {
         let tags = self.outgoing_tags.take();
         self.send(
             context,
-            header,
+            asked,
             Answer {
                 outcome,
                 data: Vec::new(),
@@ -95,8 +93,7 @@ impl Conversation {
     /// refusal.
     pub(super) fn wait_for_room(&mut self, context: &Context, now: Instant) -> Option<Next> {
         let service = &context.service;
-        let Stage::Waiting(known, header, since) =
-            std::mem::replace(&mut self.stage, Stage::Ending)
+        let Stage::Waiting(known, asked, since) = std::mem::replace(&mut self.stage, Stage::Ending)
         else {
             unreachable!("looked at by the caller")
         };
@@ -105,7 +102,7 @@ impl Conversation {
             Ok(share) => Ok(self.accept(context, *known, payer, share)),
             Err(exhausted) if now.duration_since(since) < FOR_ROOM => {
                 service.room.ask(self.who.session, &payer, exhausted);
-                self.stage = Stage::Waiting(known, header, since);
+                self.stage = Stage::Waiting(known, asked, since);
                 return Some(Next::Starved);
             }
             Err(exhausted) => {
@@ -115,7 +112,7 @@ impl Conversation {
             }
         };
         service.room.withdraw(self.who.session);
-        self.reply(context, header, outcome);
+        self.reply(context, asked, outcome);
         None
     }
 
@@ -150,7 +147,12 @@ impl Conversation {
             writable: known.rights == Access::ReadWrite && service.exports.any_writable(),
         };
         let engine = Engine::new(Arc::clone(service), self.who.clone());
-        self.stage = Stage::Standing(Box::new(Standing::new(engine, known.rights, share)));
+        self.stage = Stage::Standing(Box::new(Standing::new(
+            engine,
+            known.rights,
+            share,
+            known.version,
+        )));
         Reply::Accepted(accepted)
     }
 }

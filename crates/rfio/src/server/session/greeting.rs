@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, RwLock};
 
-use verbena_rfio_protocol::VERSION;
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{Refusal, Welcome};
 use verbena_rfio_protocol::request::{Hello, Prove};
 use verbena_rfio_protocol::status::Status;
+use verbena_rfio_protocol::{ANY_ORDER, IN_ORDER, common_version};
 
 use crate::auth::proof::{Handshake, random};
 use crate::auth::secrets::Secrets;
@@ -62,6 +62,7 @@ impl std::fmt::Display for Origin {
 #[derive(Debug)]
 pub struct Pending {
     hello: Hello,
+    version: u16,
     nonce: [u8; 32],
     method: u32,
     local_user: Option<String>,
@@ -78,6 +79,8 @@ pub struct Known {
     pub proof: [u8; 32],
     /// Tags on frames from the client and to it, where the method gives keys.
     pub taggers: Option<(Tagger, Tagger)>,
+    /// The version that both speak.
+    pub version: u16,
 }
 
 impl Authenticator {
@@ -120,13 +123,13 @@ impl Authenticator {
 
     /// Answers a greeting.
     pub fn welcome(&self, hello: Hello, origin: &Origin) -> Result<(Welcome, Pending), Refusal> {
-        if !(hello.lowest..=hello.highest).contains(&VERSION) {
+        let Some(version) = common_version(hello.lowest, hello.highest) else {
             let spoken = format!(
-                "client speaks versions {} to {}, server {VERSION}",
+                "client speaks versions {} to {}, server {IN_ORDER} to {ANY_ORDER}",
                 hello.lowest, hello.highest
             );
             return Err(Refusal::new(Status::BAD_VERSION, spoken));
-        }
+        };
         let offered = Methods(hello.methods);
         let local_user = match origin {
             Origin::Local(uid) if offered.has(Methods::PEER) && self.believes(*uid) => {
@@ -146,7 +149,7 @@ impl Authenticator {
         };
         let nonce = random();
         let welcome = Welcome {
-            version: VERSION,
+            version,
             method,
             nonce,
         };
@@ -154,6 +157,7 @@ impl Authenticator {
             welcome,
             Pending {
                 hello,
+                version,
                 nonce,
                 method,
                 local_user,
@@ -182,6 +186,7 @@ impl Authenticator {
                     rights: Access::ReadWrite,
                     proof: [0; 32],
                     taggers: None,
+                    version: pending.version,
                 })
             }
             Methods::ANONYMOUS => {
@@ -191,6 +196,7 @@ impl Authenticator {
                     rights,
                     proof: [0; 32],
                     taggers: None,
+                    version: pending.version,
                 })
             }
             _ => {
@@ -201,7 +207,7 @@ impl Authenticator {
                     secret: secret.unwrap_or(&self.decoy),
                     hello: &pending.hello,
                     server_nonce: &pending.nonce,
-                    version: VERSION,
+                    version: pending.version,
                     channel,
                 };
                 if !handshake.verify(Purpose::Client, &prove.proof) || secret.is_none() {
@@ -219,6 +225,7 @@ impl Authenticator {
                     rights: Access::ReadWrite,
                     proof,
                     taggers,
+                    version: pending.version,
                 })
             }
         }
@@ -264,7 +271,7 @@ mod tests {
             secret: secret.as_bytes(),
             hello,
             server_nonce,
-            version: VERSION,
+            version: pending.version,
             channel: b"",
         };
         Prove {
@@ -350,5 +357,25 @@ mod tests {
         old.highest = 1;
         let refusal = authenticator(None).welcome(old, &remote()).unwrap_err();
         assert_eq!(refusal.status, Status::BAD_VERSION);
+    }
+
+    /// An attacker who makes both ends speak an older version than they could is found out.
+    #[test]
+    fn the_proof_covers_the_version() {
+        let authenticator = authenticator(None);
+        let (welcome, pending) = authenticator
+            .welcome(hello("ann", Methods::SECRET), &remote())
+            .unwrap();
+        assert_eq!(welcome.version, ANY_ORDER);
+        let known = authenticator
+            .judge(&pending, &prove(&pending, SECRET), b"")
+            .unwrap();
+        assert_eq!(known.version, ANY_ORDER);
+        let proof = prove(&pending, SECRET);
+        let deceived = Pending {
+            version: IN_ORDER,
+            ..pending
+        };
+        assert!(authenticator.judge(&deceived, &proof, b"").is_err());
     }
 }

@@ -5,5 +5,6 @@ pub mod conversation;
 mod entrance;
 pub mod greeting;
 pub mod input;
+mod lane;
 pub mod output;
 pub mod serving;

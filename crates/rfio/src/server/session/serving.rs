@@ -3,18 +3,25 @@
 //! The engine does not know which. A request may offer a window of the client's memory; then the data of a read go there
 //! by RDMA writes before the reply is sent, and the data of a write are fetched from there by an RDMA read before the
 //! engine sees them. Data that are small, or that no staging slot is free for, go with the reply all the same.
+//!
+//! Many requests may be under way ([`super::lane`]); the queue pair has one transfer at a time, and the others wait for it
+//! in the order in which they got there.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
-use verbena_rfio_protocol::reply::{Connected, Refusal};
+use verbena_rfio_protocol::order::Order;
+use verbena_rfio_protocol::reply::{Connected, Done, Refusal};
 use verbena_rfio_protocol::request::Write;
 use verbena_rfio_protocol::types::{Endpoint, Window};
-use verbena_rfio_protocol::{Header, Reply, Request, Status};
+use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
-use super::conversation::{Context, Conversation, Next, Stage, settle};
+use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, settle};
 use super::input::{Frame, NoFrame};
+use super::lane::{Entry, Key, Lane};
 use crate::fabric::FabricError;
 use crate::server::budget::Grant;
 use crate::server::engine::{Answer, Engine, FRUGAL, MEAGRE};
@@ -26,37 +33,71 @@ use crate::server::quota::{Resource, Share};
 /// Data up to this size go with the reply even when the client offered a window: the reply goes anyway.
 const WITH_THE_REPLY: usize = 16 << 10;
 
-/// A request on its way to a worker, with all it needs.
+/// A request with all that it needs.
 #[derive(Debug)]
-pub struct Job {
-    standing: Box<Standing>,
+pub struct Task {
+    asked: Asked,
     request: Request,
     frame: Frame,
+    grant: Option<Grant>,
+}
+
+impl Task {
+    pub(super) fn new(asked: Asked, mut frame: Frame, request: Request) -> Self {
+        // It is decoded.
+        frame.body = Vec::new();
+        Self {
+            asked,
+            request,
+            frame,
+            grant: None,
+        }
+    }
+}
+
+/// What a session's requests are carried out with. It lasts until the last of them has ended, even if the session has.
+#[derive(Debug)]
+struct Served {
+    engine: Engine,
+    _share: Share,
+}
+
+/// A request on its way to a worker.
+#[derive(Debug)]
+pub struct Job {
+    served: Arc<Served>,
+    key: Key,
+    task: Task,
     arrived: Option<Arrived>,
-    grant: Grant,
 }
 
 /// A request that comes back from a worker.
 #[derive(Debug)]
 pub struct Finished {
-    job: Job,
+    key: Key,
+    task: Task,
     answer: Answer,
 }
 
 impl Job {
     /// Does the work; may wait for storage.
-    pub fn run(mut self) -> Finished {
-        let incoming = self
-            .arrived
+    pub fn run(self) -> Finished {
+        let Self {
+            served,
+            key,
+            mut task,
+            arrived,
+        } = self;
+        let incoming = arrived
             .as_ref()
-            .map_or(&self.frame.payload[..], Arrived::bytes);
-        let answer = self.standing.engine.execute(&self.request, incoming);
+            .map_or(&task.frame.payload[..], Arrived::bytes);
+        let answer = served.engine.execute(&task.request, incoming);
         // The data are written; their memory goes back before the reply waits for a slow client.
-        self.arrived = None;
-        self.frame.payload = Vec::new();
-        self.frame.grant = None;
-        self.frame.body_grant = None;
-        Finished { job: self, answer }
+        drop(arrived);
+        task.frame.payload = Vec::new();
+        task.frame.grant = None;
+        task.frame.body_grant = None;
+        Finished { key, task, answer }
     }
 }
 
@@ -64,42 +105,70 @@ impl Job {
 #[derive(Debug)]
 pub(super) struct Standing {
     data: Option<DataPair>,
-    waiting: Option<Waiting>,
-    engine: Engine,
+    transfer: Option<Transfer>,
+    /// Whether the transfer was found unfinished since the conversation was last called; the adapter tells when it is done.
+    looked: bool,
+    /// What waits for the queue pair.
+    due: VecDeque<Transfer>,
+    lane: Lane<Task>,
+    version: u16,
+    served: Arc<Served>,
     rights: Access,
-    _share: Share,
 }
 
-/// What follows a transfer.
+/// What the queue pair is for.
 #[derive(Debug)]
-enum Waiting {
-    /// The reply to a read whose data are on their way.
-    Reply(
-        Header,
-        Reply,
-        #[allow(dead_code, reason = "held until the data are sent")] Grant,
-    ),
-    /// The write whose data are on their way.
-    Write(Frame, Request, Grant),
+enum Transfer {
+    /// The data of an answer, and its reply behind them. Without data they are on their way.
+    Out(Key, Task, Answer),
+    /// The data of a write.
+    In(Key, Task),
 }
 
 impl Standing {
-    pub(super) fn new(engine: Engine, rights: Access, share: Share) -> Self {
+    pub(super) fn new(engine: Engine, rights: Access, share: Share, version: u16) -> Self {
+        let served = Served {
+            engine,
+            _share: share,
+        };
         Self {
             data: None,
-            waiting: None,
-            engine,
+            transfer: None,
+            looked: false,
+            due: VecDeque::new(),
+            lane: Lane::new(version),
+            version,
+            served: Arc::new(served),
             rights,
-            _share: share,
         }
     }
 
     pub(super) fn holds_nothing(&self) -> bool {
-        self.engine.holds_nothing()
+        self.served.engine.holds_nothing()
     }
 
     pub(super) fn is_transferring(&self) -> bool {
-        self.waiting.is_some()
+        self.transfer.is_some()
+    }
+
+    /// Whether any request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.lane.is_empty()
+    }
+
+    /// Whether one more request may come in.
+    pub(super) fn has_room(&self) -> bool {
+        self.lane.has_room()
+    }
+
+    /// Bytes that the answers to what is under way may have.
+    pub(super) fn promised(&self) -> usize {
+        self.lane.promised()
+    }
+
+    /// The transfer may have ended meanwhile.
+    pub(super) fn look_again(&mut self) {
+        self.looked = false;
     }
 
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
@@ -142,103 +211,154 @@ impl Standing {
     }
 }
 
+/// The answer to a request that was taken back.
+fn taken_back() -> Answer {
+    Answer::refusal(Status::errno(libc::ECANCELED), "taken back by the client")
+}
+
 impl Conversation {
+    /// The session, which stands.
+    fn standing(&mut self) -> &mut Standing {
+        match &mut self.stage {
+            Stage::Standing(standing) => standing,
+            _ => unreachable!("only a session that stands serves"),
+        }
+    }
+
+    /// Takes a request in, with the memory that it needs.
     pub(super) fn serve(
         &mut self,
         context: &Context,
-        frame: Frame,
-        request: Request,
-        now: Instant,
+        mut task: Task,
     ) -> Result<Option<Next>, NoFrame> {
-        let Stage::Standing(standing) = &mut self.stage else {
-            return Err(NoFrame::Violation(
-                "request before the session stands".into(),
-            ));
-        };
-        let header = frame.header;
-        if standing.rights == Access::ReadOnly && request.changes() {
+        let asked = task.asked;
+        if let Request::Cancel(cancel) = &task.request {
+            return self.cancel(context, asked, cancel.id).map(|()| None);
+        }
+        let standing = self.standing();
+        if standing.rights == Access::ReadOnly && task.request.changes() {
             let answer = Answer::refusal(Status::errno(libc::EROFS), "this user may only read");
-            self.send(context, header, answer, None);
+            self.send(context, asked, answer, None);
             return Ok(None);
         }
-        if let Request::Connect(connect) = &request {
-            let answer = self.connect(context, &connect.endpoint, now);
-            self.send(context, header, answer, None);
-            return Ok(None);
-        }
-        if let Some(window) = request.window()
-            && let Err(refusal) = standing.admit(&request, window, now)
+        let served = Arc::clone(&standing.served);
+        if self.account.has_too_much_pinned()
+            && let Some(meagre) = Engine::meagre(&task.request)
         {
-            self.send(
-                context,
-                header,
-                Answer {
-                    outcome: Err(refusal),
-                    data: Vec::new(),
-                },
-                None,
-            );
-            return Ok(None);
+            task.request = meagre;
         }
-        let request = match self.account.has_too_much_pinned() {
-            true => Engine::meagre(&request).unwrap_or(request),
-            false => request,
+        task.grant = match served.engine.demand(&task.request) {
+            0 => Some(self.account.nothing()),
+            demand => self.account.take(demand),
         };
-        let (request, grant) = match standing.engine.demand(&request) {
-            0 => (request, self.account.nothing()),
-            demand => match (self.account.take(demand), Engine::frugal(&request)) {
-                (Some(grant), _) => (request, grant),
-                (None, Some(frugal)) => {
-                    count(&context.service.metrics.scarcities, 1);
-                    (frugal, self.account.nothing())
-                }
-                (None, None) => {
-                    count(&context.service.metrics.scarcities, 1);
-                    self.held = Some((frame, request));
-                    return Ok(Some(Next::Starved));
-                }
-            },
-        };
-        if let Request::Write(Write {
-            window: Some(window),
-            range,
-            ..
-        }) = &request
-        {
-            let (window, length) = (window.clone(), range.length as usize);
-            return Ok(self.fetch(context, frame, request, grant, &window, length));
+        if task.grant.is_none() {
+            count(&context.service.metrics.scarcities, 1);
+            let Some(frugal) = Engine::frugal(&task.request) else {
+                self.held = Some(task);
+                return Ok(Some(Next::Starved));
+            };
+            task.request = frugal;
+            task.grant = Some(self.account.nothing());
         }
-        if let Some(answer) = standing.engine.execute_quickly(&request) {
-            self.deliver(context, header, &request, answer, grant);
-            return Ok(None);
-        }
-        Ok(Some(self.work(frame, request, None, grant)))
+        self.standing().lane.add(Entry {
+            id: asked.header.id,
+            order: Order::of(&task.request),
+            promised: served.engine.promise(&task.request),
+            only_looks: task.request.only_looks(),
+            task,
+        });
+        Ok(None)
     }
 
-    fn work(
-        &mut self,
-        frame: Frame,
-        request: Request,
-        arrived: Option<Arrived>,
-        grant: Grant,
-    ) -> Next {
-        let Stage::Standing(standing) = std::mem::replace(&mut self.stage, Stage::Away) else {
-            unreachable!("only a session that stands has work");
+    /// Takes a request back, as far as that is still possible.
+    fn cancel(&mut self, context: &Context, asked: Asked, id: u64) -> Result<(), NoFrame> {
+        let standing = self.standing();
+        if standing.version < ANY_ORDER {
+            let what = "Cancel in a session of version 2".into();
+            return Err(NoFrame::Violation(what));
+        }
+        if let Some(task) = standing.lane.take_back(id) {
+            self.send(context, task.asked, taken_back(), None);
+        }
+        let answer = Answer {
+            outcome: Ok(Reply::Cancelled(Done {})),
+            data: Vec::new(),
         };
-        Next::Work(Box::new(Job {
-            standing,
-            request,
-            frame,
+        self.send(context, asked, answer, None);
+        Ok(())
+    }
+
+    /// Goes on with what is under way: a transfer that may have ended, one that waits for the queue pair, a request that
+    /// may begin. `None` if there is nothing to do.
+    pub(super) fn go_on(&mut self, context: &Context, now: Instant) -> Option<Progress> {
+        let standing = self.standing();
+        if standing.is_transferring() && !standing.looked {
+            if let Some(next) = self.finish_transfer(context) {
+                return Some(Progress::Next(next));
+            }
+            self.standing().looked = true;
+        }
+        let standing = self.standing();
+        if !standing.is_transferring()
+            && let Some(transfer) = standing.due.pop_front()
+        {
+            return Some(match transfer {
+                Transfer::Out(key, task, answer) => self.send_out(context, key, task, answer),
+                Transfer::In(key, task) => self.fetch(context, key, task),
+            });
+        }
+        let (key, task) = standing.lane.next()?;
+        self.begin(context, key, task, now);
+        Some(Progress::Moved)
+    }
+
+    fn begin(&mut self, context: &Context, key: Key, mut task: Task, now: Instant) {
+        if let Request::Connect(connect) = &task.request {
+            let answer = self.connect(context, &connect.endpoint, now);
+            return self.conclude(context, key, task, answer);
+        }
+        let standing = self.standing();
+        if let Some(window) = task.request.window()
+            && let Err(refusal) = standing.admit(&task.request, window, now)
+        {
+            let answer = Answer {
+                outcome: Err(refusal),
+                data: Vec::new(),
+            };
+            return self.conclude(context, key, task, answer);
+        }
+        if let Request::Write(Write {
+            window: Some(_),
+            range,
+            ..
+        }) = &task.request
+            && range.length > 0
+        {
+            return standing.due.push_back(Transfer::In(key, task));
+        }
+        if let Some(answer) = standing.served.engine.execute_quickly(&task.request) {
+            task.frame.body_grant = None;
+            return self.deliver(context, key, task, answer);
+        }
+        self.work(key, task, None);
+    }
+
+    fn work(&mut self, key: Key, task: Task, arrived: Option<Arrived>) {
+        let served = Arc::clone(&self.standing().served);
+        self.jobs.push(Job {
+            served,
+            key,
+            task,
             arrived,
-            grant,
-        }))
+        });
     }
 
     /// Takes a worker's result.
     pub(super) fn take_back(&mut self, finished: Finished, context: &Context) {
-        let Finished { job, answer } = finished;
-        self.stage = Stage::Standing(job.standing);
-        self.deliver(context, job.frame.header, &job.request, answer, job.grant);
+        let Finished { key, task, answer } = finished;
+        if matches!(self.stage, Stage::Standing(_)) {
+            self.deliver(context, key, task, answer);
+        }
     }
 
     /// Gives the session a data queue pair, in place of an earlier one.
@@ -246,10 +366,7 @@ impl Conversation {
         let Some(fabric) = &context.service.fabric else {
             return Answer::refusal(Status::NOT_SUPPORTED, "this server has no adapter");
         };
-        let Stage::Standing(standing) = &mut self.stage else {
-            unreachable!("looked at by the caller")
-        };
-        standing.data = None;
+        self.standing().data = None;
         let share = match context
             .service
             .quotas
@@ -266,7 +383,7 @@ impl Conversation {
         };
         match DataPair::connect(fabric, peer, share, now) {
             Ok((data, endpoint, token)) => {
-                standing.data = Some(data);
+                self.standing().data = Some(data);
                 self.pairs += 1;
                 Answer {
                     outcome: Ok(Reply::Connected(Connected { endpoint, token })),
@@ -278,61 +395,77 @@ impl Conversation {
     }
 
     /// Starts to read what a write brings from the client's window.
-    fn fetch(
-        &mut self,
-        context: &Context,
-        frame: Frame,
-        request: Request,
-        grant: Grant,
-        window: &Window,
-        length: usize,
-    ) -> Option<Next> {
-        if length == 0 {
-            return Some(self.work(frame, request, None, grant));
-        }
-        let Stage::Standing(standing) = &mut self.stage else {
-            unreachable!("looked at by the caller")
+    fn fetch(&mut self, context: &Context, key: Key, task: Task) -> Progress {
+        let standing = match &mut self.stage {
+            Stage::Standing(standing) => standing,
+            _ => unreachable!("only a session that stands serves"),
+        };
+        let (Some(data), Some(window)) = (&mut standing.data, task.request.window()) else {
+            let answer = Answer::refusal(
+                Status::COMMUNICATION,
+                "the data queue pair failed before the data were fetched",
+            );
+            self.conclude(context, key, task, answer);
+            return Progress::Moved;
         };
         let slot = context
             .service
             .fabric
             .as_ref()
             .and_then(|fabric| fabric.staging().take(&self.account));
-        let (Some(data), Some(slot)) = (&mut standing.data, slot) else {
-            self.held = Some((frame, request));
-            return Some(Next::Starved);
+        let Some(slot) = slot else {
+            standing.due.push_front(Transfer::In(key, task));
+            return Progress::Next(Next::Starved);
         };
-        match data.fetch(slot, window, length) {
-            Ok(()) => standing.waiting = Some(Waiting::Write(frame, request, grant)),
-            Err(error) => self.lose_pair(context, frame.header, &error),
+        match data.fetch(slot, window, window_length(&task.request)) {
+            Ok(()) => {
+                standing.transfer = Some(Transfer::In(key, task));
+                standing.looked = false;
+            }
+            Err(error) => self.lose_pair(context, key, task, &error),
         }
-        None
+        Progress::Moved
     }
 
     /// Sends an answer: its data by RDMA where the client offered a window and they are worth it, else with the reply.
-    fn deliver(
-        &mut self,
-        context: &Context,
-        header: Header,
-        request: &Request,
-        answer: Answer,
-        grant: Grant,
-    ) {
+    fn deliver(&mut self, context: &Context, key: Key, task: Task, answer: Answer) {
         // A block is not kept for a few bytes of it, nor for a user who keeps many.
         let answer = answer.released(match self.account.has_too_much_pinned() {
             true => MEAGRE,
             false => FRUGAL,
         });
-        let length = answer.length();
-        let Stage::Standing(standing) = &mut self.stage else {
-            unreachable!("only a session that stands answers")
+        let standing = self.standing();
+        let has_way = task.request.window().is_some() && standing.data.is_some();
+        if has_way
+            && answer.outcome.is_ok()
+            && answer.length() > WITH_THE_REPLY
+            && !standing.lane.is_taken_back(key)
+        {
+            standing.due.push_back(Transfer::Out(key, task, answer));
+        } else {
+            self.conclude(context, key, task, answer);
+        }
+    }
+
+    /// Starts to write an answer's data to the client's window.
+    fn send_out(
+        &mut self,
+        context: &Context,
+        key: Key,
+        mut task: Task,
+        mut answer: Answer,
+    ) -> Progress {
+        let standing = match &mut self.stage {
+            Stage::Standing(standing) => standing,
+            _ => unreachable!("only a session that stands answers"),
         };
         let (Some(window), Some(data), Some(fabric)) = (
-            request.window(),
+            task.request.window(),
             &mut standing.data,
             &context.service.fabric,
         ) else {
-            return self.send(context, header, answer, Some(grant));
+            self.conclude(context, key, task, answer);
+            return Progress::Moved;
         };
         let is_cached = data.can_gather(&answer.data);
         let slot = if is_cached {
@@ -340,86 +473,73 @@ impl Conversation {
         } else {
             fabric.staging().take(&self.account)
         };
-        let reply = match answer.outcome {
-            Ok(reply) if length > WITH_THE_REPLY && (is_cached || slot.is_some()) => reply,
+        if !is_cached && slot.is_none() || standing.lane.is_taken_back(key) {
             // The control connection can always carry them.
-            outcome => {
-                return self.send(
-                    context,
-                    header,
-                    Answer {
-                        outcome,
-                        data: answer.data,
-                    },
-                    Some(grant),
-                );
-            }
-        };
-        let mut grant = grant;
-        settle(&mut grant, 0, &answer.data, context.service.limits.block);
+            self.conclude(context, key, task, answer);
+            return Progress::Moved;
+        }
+        if let Some(grant) = &mut task.grant {
+            settle(grant, 0, &answer.data, context.service.limits.block);
+        }
         // With checksums the client sees for itself whether the data are there.
-        let notice = (!request.wants_checksums()).then_some(header.id as u32);
-        match data.send(answer.data, slot, window, notice) {
+        let notice = (!task.request.wants_checksums()).then_some(task.asked.header.id as u32);
+        let length = answer.length();
+        match data.send(std::mem::take(&mut answer.data), slot, window, notice) {
             Ok(()) => {
                 context.service.metrics.sent(Carrier::Fabric, length as u64);
-                standing.waiting = Some(Waiting::Reply(header, reply, grant));
+                standing.transfer = Some(Transfer::Out(key, task, answer));
+                standing.looked = false;
             }
-            Err(error) => self.lose_pair(context, header, &error),
+            Err(error) => self.lose_pair(context, key, task, &error),
         }
+        Progress::Moved
+    }
+
+    /// The end of a request: its answer is queued, unless it was taken back, and what waited for it may begin.
+    fn conclude(&mut self, context: &Context, key: Key, task: Task, answer: Answer) {
+        let answer = match self.standing().lane.end(key) {
+            true => taken_back(),
+            false => answer,
+        };
+        self.send(context, task.asked, answer, task.grant);
     }
 
     /// Goes on after a transfer; `None` while it lasts.
-    pub(super) fn finish_transfer(&mut self, context: &Context) -> Option<Next> {
-        let Stage::Standing(standing) = &mut self.stage else {
-            return Some(Next::Again);
-        };
+    fn finish_transfer(&mut self, context: &Context) -> Option<Next> {
+        let standing = self.standing();
         let result = match standing.data.as_mut().map(DataPair::finish) {
             Some(Ok(None)) => return None,
             Some(result) => result,
             None => Err(FabricError::Late("the transfer")),
         };
-        match (result, standing.waiting.take()?) {
-            (
-                Ok(Some(fabric::Finished::Arrived(arrived))),
-                Waiting::Write(frame, request, grant),
-            ) => {
+        match (result, standing.transfer.take()?) {
+            (Ok(Some(fabric::Finished::Arrived(arrived))), Transfer::In(key, task)) => {
                 context
                     .service
                     .metrics
                     .received(Carrier::Fabric, arrived.bytes().len() as u64);
-                return Some(self.work(frame, request, Some(arrived), grant));
+                self.work(key, task, Some(arrived));
             }
-            (Ok(Some(fabric::Finished::Sent)), Waiting::Reply(header, reply, _)) => {
-                self.send(
-                    context,
-                    header,
-                    Answer {
-                        outcome: Ok(reply),
-                        data: Vec::new(),
-                    },
-                    None,
-                );
+            (Ok(Some(fabric::Finished::Sent)), Transfer::Out(key, mut task, answer)) => {
+                // What was granted for the data is free before the reply waits for the client.
+                task.grant = None;
+                self.conclude(context, key, task, answer);
             }
-            (result, waiting) => {
-                let header = match waiting {
-                    Waiting::Reply(header, ..) => header,
-                    Waiting::Write(frame, ..) => frame.header,
-                };
+            (result, Transfer::Out(key, task, _) | Transfer::In(key, task)) => {
                 let error = result
                     .err()
                     .unwrap_or(FabricError::Late("the right completion"));
-                self.lose_pair(context, header, &error);
+                self.lose_pair(context, key, task, &error);
             }
         }
         Some(Next::Again)
     }
 
     /// The pair failed: it goes, the request is refused, the session stays.
-    fn lose_pair(&mut self, context: &Context, header: Header, error: &FabricError) {
-        if let Stage::Standing(standing) = &mut self.stage {
-            standing.data = None;
-            standing.waiting = None;
-        }
+    fn lose_pair(&mut self, context: &Context, key: Key, mut task: Task, error: &FabricError) {
+        let standing = self.standing();
+        standing.data = None;
+        standing.transfer = None;
         count(&context.service.metrics.fabric_failures, 1);
         context.service.audit.record(
             &self.who,
@@ -427,11 +547,16 @@ impl Conversation {
             json!({ "what": error.to_string() }),
         );
         let reason = format!("the data queue pair failed and is gone: {error}");
-        self.send(
-            context,
-            header,
-            Answer::refusal(Status::COMMUNICATION, reason),
-            None,
-        );
+        task.grant = None;
+        let answer = Answer::refusal(Status::COMMUNICATION, reason);
+        self.conclude(context, key, task, answer);
+    }
+}
+
+/// Bytes that a write brings.
+fn window_length(request: &Request) -> usize {
+    match request {
+        Request::Write(write) => write.range.length as usize,
+        _ => 0,
     }
 }

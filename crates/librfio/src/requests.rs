@@ -1,0 +1,352 @@
+//! Requests under way: begun, looked at, taken back, finished, in any order.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use verbena_rfio::client::Error;
+use verbena_rfio::client::exchange::{Errand, Given, Memory, Ticket, wait_any};
+use verbena_rfio_protocol::types::{Handle, Range};
+
+use crate::core::table::{self, Entry};
+use crate::descriptor::iovec64;
+use crate::door;
+
+/// A program's memory, which it leaves alone until the request is finished.
+struct Foreign {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: whichever thread takes replies fills it, one at a time; the program does not look meanwhile.
+unsafe impl Send for Foreign {}
+
+impl Memory for Foreign {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `Foreign::new` has looked, and the program's promise.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; only called for memory that is to be filled.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+}
+
+impl Foreign {
+    fn new(start: *mut c_void, length: usize) -> Result<Self, Error> {
+        let start = match (length, start.is_null()) {
+            (0, _) => std::ptr::NonNull::dangling().as_ptr(),
+            (_, false) if length <= isize::MAX as usize => start.cast(),
+            _ => return Err(door::invalid("buffer")),
+        };
+        Ok(Self { start, length })
+    }
+}
+
+/// A request that was begun.
+pub struct rfio_request {
+    state: State,
+    /// Where the lengths of ranges go.
+    lengths: *mut c_int,
+}
+
+enum State {
+    There(Ticket, Arc<Entry>),
+    /// A local file's: it was done when it began.
+    Here(Result<i64, Error>),
+}
+
+fn begun(state: Result<State, Error>, lengths: *mut c_int) -> *mut rfio_request {
+    match state {
+        Ok(state) => Box::into_raw(Box::new(rfio_request { state, lengths })),
+        Err(error) => {
+            door::number(Err(error));
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Begins an errand of a remote file; `None` if the descriptor is not of one.
+fn begin_there(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    size: usize,
+    errand: impl FnOnce(Handle) -> Result<Errand, Error>,
+) -> Option<Result<State, Error>> {
+    let found = table::find(descriptor)?;
+    Some(found.and_then(|entry| {
+        let memory = Foreign::new(buffer, size)?;
+        let beside = entry.beside()?;
+        let ticket = beside.begin(errand(beside.handle())?, memory)?;
+        Ok(State::There(ticket, entry))
+    }))
+}
+
+fn offset_of(offset: i64) -> Result<u64, Error> {
+    u64::try_from(offset).map_err(|_| door::invalid("offset"))
+}
+
+/// What a local call gave.
+fn here(given: isize) -> State {
+    let failed = || Error::Local("local file".into(), std::io::Error::last_os_error());
+    State::Here(match given {
+        0.. => Ok(given as i64),
+        _ => Err(failed()),
+    })
+}
+
+/// Begins to read at an offset.
+///
+/// # Safety
+/// See the crate; the buffer is the library's until the request is finished.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_begin_pread(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    size: usize,
+    offset: i64,
+) -> *mut rfio_request {
+    let there = begin_there(descriptor, buffer, size, |handle| {
+        let offset = offset_of(offset)?;
+        Ok(Errand::Read { handle, offset })
+    });
+    let state = there.unwrap_or_else(|| {
+        // SAFETY: the caller's promise.
+        Ok(here(unsafe {
+            libc::pread64(descriptor, buffer, size, offset)
+        }))
+    });
+    begun(state, std::ptr::null_mut())
+}
+
+/// Begins to write at an offset.
+///
+/// # Safety
+/// See the crate; the buffer stays as it is until the request is finished.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_begin_pwrite(
+    descriptor: c_int,
+    buffer: *const c_void,
+    size: usize,
+    offset: i64,
+) -> *mut rfio_request {
+    let there = begin_there(descriptor, buffer.cast_mut(), size, |handle| {
+        let offset = offset_of(offset)?;
+        Ok(Errand::Write { handle, offset })
+    });
+    let state = there.unwrap_or_else(|| {
+        // SAFETY: the caller's promise.
+        Ok(here(unsafe {
+            libc::pwrite64(descriptor, buffer, size, offset)
+        }))
+    });
+    begun(state, std::ptr::null_mut())
+}
+
+/// Begins to read ranges, one behind the other in the buffer.
+///
+/// # Safety
+/// See the crate; buffer and lengths are the library's until the request is finished.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_begin_preadv(
+    descriptor: c_int,
+    ranges: *const iovec64,
+    count: c_int,
+    buffer: *mut c_void,
+    size: usize,
+    lengths: *mut c_int,
+) -> *mut rfio_request {
+    let listed = usize::try_from(count).map_err(|_| door::invalid("count"));
+    let listed = listed.and_then(
+        |count| match (count, ranges.is_null() || lengths.is_null()) {
+            (0, _) => Ok(&[][..]),
+            (_, true) => Err(door::invalid("ranges")),
+            // SAFETY: the caller's promise.
+            _ => Ok(unsafe { std::slice::from_raw_parts(ranges, count) }),
+        },
+    );
+    let ranges = listed.and_then(|listed| {
+        let range = |range: &iovec64| {
+            let length = u32::try_from(range.iov_len).map_err(|_| door::invalid("length"))?;
+            let offset = offset_of(range.iov_base)?;
+            Ok(Range { offset, length })
+        };
+        listed
+            .iter()
+            .map(range)
+            .collect::<Result<Vec<Range>, Error>>()
+    });
+    let ranges = match ranges {
+        Ok(ranges) => ranges,
+        Err(error) => return begun(Err(error), lengths),
+    };
+    let there = begin_there(descriptor, buffer, size, |handle| {
+        Ok(Errand::Vector {
+            handle,
+            ranges: ranges.clone(),
+        })
+    });
+    let state = match there {
+        Some(state) => state,
+        None => Foreign::new(buffer, size).and_then(|mut memory| {
+            let lengths = match ranges.len() {
+                0 => &mut [][..],
+                // SAFETY: one for each range, by the caller's promise.
+                count => unsafe { std::slice::from_raw_parts_mut(lengths, count) },
+            };
+            read_here(descriptor, &ranges, memory.bytes_mut(), lengths)
+        }),
+    };
+    begun(state, lengths)
+}
+
+fn read_here(
+    descriptor: c_int,
+    ranges: &[Range],
+    mut memory: &mut [u8],
+    lengths: &mut [c_int],
+) -> Result<State, Error> {
+    let mut sum = 0;
+    for (range, length) in ranges.iter().zip(lengths) {
+        let (place, behind) = memory
+            .split_at_mut_checked(range.length as usize)
+            .ok_or_else(|| door::invalid("buffer"))?;
+        // SAFETY: a slice that is this function's alone.
+        let read = unsafe {
+            let offset = range.offset as i64;
+            libc::pread64(descriptor, place.as_mut_ptr().cast(), place.len(), offset)
+        };
+        if read < 0 {
+            return Ok(here(read));
+        }
+        *length = read as c_int;
+        sum += read;
+        memory = behind;
+    }
+    Ok(here(sum))
+}
+
+/// A request, while it is not finished.
+///
+/// # Safety
+/// Null, or a request that was begun and is not finished.
+unsafe fn request<'a>(request: *mut rfio_request) -> Result<&'a rfio_request, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { request.as_ref() }.ok_or_else(|| door::invalid("request"))
+}
+
+/// Whether a request is done, without waiting.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_request_done(pointer: *mut rfio_request) -> c_int {
+    // SAFETY: the caller's promise.
+    let done = unsafe { request(pointer) }.and_then(|request| match &request.state {
+        State::There(ticket, _) => ticket.is_done().map(i64::from),
+        State::Here(_) => Ok(1),
+    });
+    door::number(done) as c_int
+}
+
+/// Takes a request back, as far as that is still possible.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_request_cancel(pointer: *mut rfio_request) -> c_int {
+    // SAFETY: the caller's promise.
+    let cancelled = unsafe { request(pointer) }.and_then(|request| match &request.state {
+        State::There(ticket, _) => ticket.cancel(),
+        State::Here(_) => Ok(()),
+    });
+    door::status(cancelled)
+}
+
+/// A descriptor that becomes readable when a request may be done.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_request_events(pointer: *mut rfio_request) -> c_int {
+    // SAFETY: the caller's promise.
+    let events = unsafe { request(pointer) }.and_then(|request| match &request.state {
+        State::There(ticket, _) => Ok(ticket.events().as_raw_fd().into()),
+        State::Here(_) => Err(door::invalid("request of a local file")),
+    });
+    door::number(events) as c_int
+}
+
+/// Waits until one of the requests is done; which one, or `count` when the time is over.
+///
+/// # Safety
+/// See the crate; null pointers among the requests are passed over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_request_wait(
+    requests: *const *mut rfio_request,
+    count: c_int,
+    milliseconds: c_int,
+) -> c_int {
+    let listed = match usize::try_from(count) {
+        Ok(count) if count > 0 && !requests.is_null() => {
+            // SAFETY: the caller's promise.
+            unsafe { std::slice::from_raw_parts(requests, count) }
+        }
+        _ => return door::number(Err(door::invalid("requests"))) as c_int,
+    };
+    let (mut tickets, mut places) = (Vec::new(), Vec::new());
+    for (place, &pointer) in listed.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        match unsafe { pointer.as_ref() }.map(|request| &request.state) {
+            Some(State::Here(_)) => return place as c_int,
+            Some(State::There(ticket, _)) => {
+                tickets.push(ticket);
+                places.push(place);
+            }
+            None => {}
+        }
+    }
+    if tickets.is_empty() {
+        return door::number(Err(door::invalid("requests"))) as c_int;
+    }
+    let at_most = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    let waited = wait_any(&tickets, at_most);
+    door::number(waited.map(|found| found.map_or(i64::from(count), |index| places[index] as i64)))
+        as c_int
+}
+
+/// Waits for a request, says what came of it, and ends it.
+///
+/// # Safety
+/// See the crate; the pointer is of no use afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_request_finish(pointer: *mut rfio_request) -> isize {
+    if pointer.is_null() {
+        return door::number(Err(door::invalid("request"))) as isize;
+    }
+    // SAFETY: made by `begun`, and the caller's promise that it is finished once.
+    let request = unsafe { Box::from_raw(pointer) };
+    let given = match request.state {
+        State::Here(given) => given,
+        State::There(ticket, entry) => ticket.wait().and_then(|done| {
+            let size = done.memory.bytes().len() as i64;
+            match done.outcome? {
+                Given::Read(read) => Ok(read as i64),
+                Given::Written => {
+                    entry.has_changed();
+                    Ok(size)
+                }
+                Given::Vector(lengths) => {
+                    for (index, &length) in lengths.iter().enumerate() {
+                        // SAFETY: one for each range, by the caller's promise when it began.
+                        unsafe { request.lengths.add(index).write(length as c_int) };
+                    }
+                    Ok(lengths.iter().map(|&length| i64::from(length)).sum())
+                }
+                Given::Reply(..) => Err(door::invalid("request")),
+            }
+        }),
+    };
+    door::number(given) as isize
+}

@@ -1,0 +1,221 @@
+//! What replies mean: where their data are, whether they are right, and what is left to be asked for.
+
+use verbena_rfio_protocol::Reply;
+use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};
+use verbena_rfio_protocol::types::{Handle, Range};
+
+use super::errand::{Piece, What};
+use super::traffic::{Flight, Lent, Traffic};
+use crate::client::error::Error;
+use crate::client::options::Checksums;
+use crate::client::session::{too_much, unexpected};
+use crate::client::transfer::{check, check_ranges};
+
+impl Traffic {
+    /// A request was answered, and its data are there.
+    pub(super) fn answered(
+        &mut self,
+        flight: Flight,
+        outcome: Result<Reply, Refusal>,
+        streamed: usize,
+    ) -> Result<(), Error> {
+        let Some(piece) = flight.piece else {
+            return Ok(());
+        };
+        let landed = match &outcome {
+            Ok(Reply::ReadDone(done)) => done.length as usize,
+            Ok(Reply::ReadVectorDone(done)) => {
+                let lengths = done.lengths.iter().map(|&length| length as usize);
+                lengths.fold(0, usize::saturating_add)
+            }
+            _ => 0,
+        };
+        let place = self.place(flight.pending.id, flight.window, streamed, landed)?;
+        let judged = match outcome {
+            Ok(reply) => self.judge(&piece, reply, streamed, landed, place),
+            Err(refusal) => Err(Error::Refused(refusal)),
+        };
+        let number = piece.errand;
+        match judged {
+            Ok(None) => self.piece_ended(number, None),
+            // What a busy server left out goes before what was begun later.
+            Ok(Some(rest)) => self.queue.push_front(rest),
+            Err(error @ (Error::Protocol(_) | Error::Fabric(_))) => return Err(error),
+            Err(error) => self.piece_ended(number, Some(error)),
+        }
+        Ok(())
+    }
+
+    /// Takes the window of a request back; the part of the landing area where its data are, if they are there.
+    fn place(
+        &mut self,
+        request: u64,
+        window: Option<Lent>,
+        streamed: usize,
+        landed: usize,
+    ) -> Result<Option<usize>, Error> {
+        let checksums = self.session.checksums();
+        let Some(data) = self.session.data_path()? else {
+            return Ok(None);
+        };
+        match window {
+            None => Ok(None),
+            Some(Lent::Offering(parts)) => {
+                data.close_offering(parts.start)?;
+                self.offering.free(parts);
+                Ok(None)
+            }
+            Some(Lent::Landing(parts)) => {
+                let has_landed = streamed == 0 && landed > 0;
+                // With checksums there is no notice: they say whether the data are there.
+                if has_landed && checksums == Checksums::Off {
+                    data.landed(request)?;
+                }
+                data.close_landing(parts.start)?;
+                self.landing.free(parts.clone());
+                Ok(has_landed.then_some(parts.start))
+            }
+        }
+    }
+
+    /// What a reply means for its piece: `None` if that has ended, or the rest of it.
+    fn judge(
+        &mut self,
+        piece: &Piece,
+        reply: Reply,
+        streamed: usize,
+        announced: usize,
+        place: Option<usize>,
+    ) -> Result<Option<Piece>, Error> {
+        if announced > piece.length {
+            return Err(too_much());
+        }
+        match (&piece.what, reply) {
+            (What::Call(_), reply) => {
+                if let Some(errand) = self.under_way.get_mut(&piece.errand) {
+                    errand.replied(reply, streamed);
+                }
+                Ok(None)
+            }
+            (What::Write(..), Reply::Written(written)) => match written.length as usize {
+                length if length == piece.length => Ok(None),
+                _ => Err(Error::Protocol("not everything was written".into())),
+            },
+            (What::Read(handle, offset) | What::Part(handle, _, offset), Reply::ReadDone(done)) => {
+                self.fetch(piece, place, streamed, announced, |data, block| {
+                    check(*offset, data, &done.checksums, block)
+                })?;
+                self.after_read(piece, *handle, *offset, &done)
+            }
+            (What::Vector(_, first, ranges), Reply::ReadVectorDone(done)) => self
+                .after_vector(piece, *first, ranges, &done, place, streamed, announced)
+                .map(|()| None),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Brings data that landed to their place in memory, and checks them there, or those that came with the reply.
+    fn fetch(
+        &mut self,
+        piece: &Piece,
+        place: Option<usize>,
+        streamed: usize,
+        announced: usize,
+        right: impl Fn(&[u8], u32) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if place.is_none() && streamed != announced {
+            return Err(Error::Protocol(format!(
+                "{streamed} bytes came, {announced} were announced"
+            )));
+        }
+        let (checksums, block) = (self.session.checksums(), self.session.terms().block);
+        let verdict = |data: &[u8]| match checksums {
+            Checksums::On => right(data, block),
+            Checksums::Off => Ok(()),
+        };
+        let Some(errand) = self.under_way.get_mut(&piece.errand) else {
+            return Ok(());
+        };
+        let into = &mut errand.memory.bytes_mut()[piece.at..piece.at + announced];
+        match (place, self.session.data_path()?) {
+            (Some(part), Some(data)) => data.copy_out(part, into, verdict),
+            _ => verdict(into),
+        }
+    }
+
+    fn after_read(
+        &mut self,
+        piece: &Piece,
+        handle: Handle,
+        offset: u64,
+        done: &ReadDone,
+    ) -> Result<Option<Piece>, Error> {
+        let length = done.length as usize;
+        let is_short = length < piece.length;
+        if length == 0 && !done.end && piece.length > 0 {
+            return Err(Error::Protocol("an empty answer before the end".into()));
+        }
+        if let Some(errand) = self.under_way.get_mut(&piece.errand) {
+            match piece.what {
+                What::Part(_, range, _) => errand.lengths_are(range, &[done.length]),
+                _ if is_short && done.end => errand.ends_at(piece.at + length),
+                _ => {}
+            }
+        }
+        let at = offset + length as u64;
+        Ok((is_short && !done.end).then(|| Piece {
+            errand: piece.errand,
+            at: piece.at + length,
+            length: piece.length - length,
+            what: match piece.what {
+                What::Part(_, range, _) => What::Part(handle, range, at),
+                _ => What::Read(handle, at),
+            },
+        }))
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a request, its reply, and where its data are"
+    )]
+    fn after_vector(
+        &mut self,
+        piece: &Piece,
+        first: usize,
+        ranges: &[Range],
+        done: &ReadVectorDone,
+        place: Option<usize>,
+        streamed: usize,
+        announced: usize,
+    ) -> Result<(), Error> {
+        let lengths = done.lengths.iter().zip(ranges);
+        let fits = lengths
+            .clone()
+            .all(|(&length, range)| length <= range.length);
+        let has_sums = match self.session.checksums() {
+            Checksums::On => done.checksums.len() == ranges.len(),
+            Checksums::Off => true,
+        };
+        if done.lengths.len() != ranges.len() || !fits || !has_sums {
+            return Err(Error::Protocol(
+                "the lengths of a vector do not fit the request".into(),
+            ));
+        }
+        self.fetch(piece, place, streamed, announced, |data, _| {
+            check_ranges(ranges, &done.lengths, &done.checksums, data)
+        })?;
+        let Some(errand) = self.under_way.get_mut(&piece.errand) else {
+            return Ok(());
+        };
+        // They came packed; each goes to its own place, the last one first.
+        let memory = &mut errand.memory.bytes_mut()[piece.at..piece.at + piece.length];
+        let (mut from, mut to) = (announced, piece.length);
+        for (&length, range) in lengths.rev() {
+            from -= length as usize;
+            to -= range.length as usize;
+            memory.copy_within(from..from + length as usize, to);
+        }
+        errand.lengths_are(first, &done.lengths);
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! What a caller wants done, and the pieces that it is done in: a request of the protocol each.
+
+use verbena_rfio_protocol::order::Order;
+use verbena_rfio_protocol::types::{Handle, Range};
+use verbena_rfio_protocol::{Reply, Request};
+
+use crate::client::error::Error;
+
+/// A caller's memory that an errand fills or takes its data from. It is the errand's until that is done.
+pub trait Memory: Send {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+    /// The bytes, to be filled.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+impl Memory for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Errand {
+    /// One request; the memory holds the data that go with it, or takes those that come with the reply.
+    Call(Request),
+    /// Fills the memory from an offset of a file on, until it is full or the file ends.
+    Read {
+        /// The file.
+        handle: Handle,
+        /// Where in the file, in bytes.
+        offset: u64,
+    },
+    /// Writes the memory to a file, from an offset on.
+    Write {
+        /// The file.
+        handle: Handle,
+        /// Where in the file, in bytes.
+        offset: u64,
+    },
+    /// Reads ranges of a file. Each has its place in the memory, behind the whole length of the ones before it.
+    Vector {
+        /// The file.
+        handle: Handle,
+        /// The ranges, in any order.
+        ranges: Vec<Range>,
+    },
+}
+
+/// What came of an errand.
+#[derive(Debug, PartialEq)]
+pub enum Given {
+    /// The reply to a call, and the bytes of data that came with it.
+    Reply(Reply, usize),
+    /// Bytes that were read; fewer than the memory holds only where the file ends.
+    Read(usize),
+    /// Everything was written.
+    Written,
+    /// The bytes of each range; fewer than asked for only where the file ends.
+    Vector(Vec<u32>),
+}
+
+/// An errand that is done: how it went, and the caller's memory.
+pub struct Done {
+    /// What came of it.
+    pub outcome: Result<Given, Error>,
+    /// The caller's memory.
+    pub memory: Box<dyn Memory>,
+}
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.outcome)
+    }
+}
+
+/// What a server lets one request do.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of data.
+    pub bytes: usize,
+    /// Ranges of a vector.
+    pub ranges: usize,
+}
+
+/// A part of an errand that is one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// Whose it is.
+    pub errand: u64,
+    /// Where its data are in the errand's memory.
+    pub at: usize,
+    /// Bytes there.
+    pub length: usize,
+    /// What is asked for.
+    pub what: What,
+}
+
+/// What a piece asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// A request as it is.
+    Call(Request),
+    /// A range to be read.
+    Read(Handle, u64),
+    /// A range to be written.
+    Write(Handle, u64),
+    /// Ranges to be read, beginning with this one of the errand's.
+    Vector(Handle, usize, Vec<Range>),
+    /// A part of this one of the errand's ranges, which is too long for one request.
+    Part(Handle, usize, u64),
+}
+
+/// An errand that is under way.
+pub struct UnderWay {
+    errand: Errand,
+    /// The caller's memory.
+    pub memory: Box<dyn Memory>,
+    /// Pieces that have not ended.
+    pub left: usize,
+    /// The first thing that went wrong.
+    pub error: Option<Error>,
+    /// Whether nobody waits for it any more.
+    pub is_abandoned: bool,
+    /// Where the file was found to end, in the memory.
+    end: usize,
+    lengths: Vec<u32>,
+    reply: Option<(Reply, usize)>,
+}
+
+impl What {
+    /// What it has to wait for.
+    pub fn order(&self) -> Order {
+        match self {
+            Self::Call(request) => Order::of(request),
+            Self::Write(handle, _) => Order::changing(*handle),
+            Self::Read(handle, _) | Self::Vector(handle, ..) | Self::Part(handle, ..) => {
+                Order::looking_at(*handle)
+            }
+        }
+    }
+
+    /// Whether a busy server may do less than is asked for, so that the rest is asked for again.
+    pub fn may_be_short(&self) -> bool {
+        matches!(self, Self::Read(..) | Self::Part(..))
+    }
+}
+
+impl UnderWay {
+    /// An errand and its pieces, in order.
+    pub fn new(
+        number: u64,
+        errand: Errand,
+        memory: Box<dyn Memory>,
+        bounds: Bounds,
+    ) -> Result<(Self, Vec<Piece>), Error> {
+        let length = memory.bytes().len();
+        let pieces = pieces(number, &errand, length, bounds)?;
+        let ranges = match &errand {
+            Errand::Vector { ranges, .. } => ranges.len(),
+            _ => 0,
+        };
+        let under_way = Self {
+            errand,
+            memory,
+            left: pieces.len(),
+            error: None,
+            is_abandoned: false,
+            end: length,
+            lengths: vec![0; ranges],
+            reply: None,
+        };
+        Ok((under_way, pieces))
+    }
+
+    /// The reply to a call came, with so many bytes of data.
+    pub fn replied(&mut self, reply: Reply, data: usize) {
+        self.reply = Some((reply, data));
+    }
+
+    /// The file ends at this place of the memory, or earlier.
+    pub fn ends_at(&mut self, at: usize) {
+        self.end = self.end.min(at);
+    }
+
+    /// The lengths of some ranges are known, from the first of them on. A short one was read up to the file's end.
+    pub fn lengths_are(&mut self, first: usize, lengths: &[u32]) {
+        for (place, length) in self.lengths.iter_mut().skip(first).zip(lengths) {
+            *place += length;
+        }
+    }
+
+    /// What came of it; no piece may be left.
+    pub fn into_done(self) -> Done {
+        debug_assert_eq!(self.left, 0);
+        let given = match (&self.errand, self.reply) {
+            (Errand::Call(_), Some((reply, data))) => Ok(Given::Reply(reply, data)),
+            (Errand::Call(_), None) => Err(Error::Dropped("before it answered")),
+            (Errand::Read { .. }, _) => Ok(Given::Read(self.end)),
+            (Errand::Write { .. }, _) => Ok(Given::Written),
+            (Errand::Vector { .. }, _) => Ok(Given::Vector(self.lengths)),
+        };
+        Done {
+            outcome: self.error.map_or(given, Err),
+            memory: self.memory,
+        }
+    }
+}
+
+fn pieces(
+    number: u64,
+    errand: &Errand,
+    length: usize,
+    bounds: Bounds,
+) -> Result<Vec<Piece>, Error> {
+    let piece = |at: usize, length: usize, what: What| Piece {
+        errand: number,
+        at,
+        length,
+        what,
+    };
+    let most = bounds.bytes.max(1);
+    let cut = |what: &dyn Fn(u64) -> What, offset: u64| {
+        let ends = offset.checked_add(length as u64);
+        ends.ok_or_else(|| Error::Setup("beyond the end of any file".into()))?;
+        Ok((0..length)
+            .step_by(most)
+            .map(|at| piece(at, most.min(length - at), what(offset + at as u64)))
+            .collect())
+    };
+    match errand {
+        Errand::Call(request) => {
+            let data = request.brings_data().then_some(length);
+            let data = data.unwrap_or_else(|| request.most_data().min(length));
+            Ok(vec![piece(0, data, What::Call(request.clone()))])
+        }
+        Errand::Read { handle, offset } => cut(&|at| What::Read(*handle, at), *offset),
+        Errand::Write { handle, offset } => cut(&|at| What::Write(*handle, at), *offset),
+        Errand::Vector { handle, ranges } => {
+            let whole: usize = ranges.iter().map(|range| range.length as usize).sum();
+            if whole > length {
+                return Err(Error::Setup(format!(
+                    "ranges of {whole} bytes for {length} bytes of memory"
+                )));
+            }
+            let mut pieces = Vec::new();
+            let (mut at, mut first) = (0, 0);
+            for group in groups(ranges, bounds) {
+                let length = group.iter().map(|range| range.length as usize).sum();
+                if length <= most {
+                    let what = What::Vector(*handle, first, group.to_vec());
+                    pieces.push(piece(at, length, what));
+                } else {
+                    let start = group[0].offset;
+                    let end = start.checked_add(length as u64);
+                    end.ok_or_else(|| Error::Setup("beyond the end of any file".into()))?;
+                    pieces.extend((0..length).step_by(most).map(|part| {
+                        let what = What::Part(*handle, first, start + part as u64);
+                        piece(at + part, most.min(length - part), what)
+                    }));
+                }
+                at += length;
+                first += group.len();
+            }
+            Ok(pieces)
+        }
+    }
+}
+
+/// Ranges in groups that one request may ask for. One that is too long for that is alone.
+fn groups(ranges: &[Range], bounds: Bounds) -> impl Iterator<Item = &[Range]> {
+    let mut rest = ranges;
+    std::iter::from_fn(move || {
+        let mut sum = 0usize;
+        let fits = |range: &&Range| {
+            sum += range.length as usize;
+            sum <= bounds.bytes
+        };
+        let most = bounds.ranges.max(1);
+        let count = rest.iter().take(most).take_while(fits).count().max(1);
+        let (group, later) = rest.split_at_checked(count)?;
+        rest = later;
+        Some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_cover_everything_once_in_order(length in 0usize..5000, most in 1usize..700, offset in 0u64..1 << 40) {
+            let bounds = Bounds { bytes: most, ranges: 9 };
+            let handle = Handle(3);
+            let found = pieces(7, &Errand::Read { handle, offset }, length, bounds).unwrap();
+            let mut at = 0;
+            for piece in &found {
+                prop_assert_eq!((piece.errand, piece.at), (7, at));
+                prop_assert_eq!(&piece.what, &What::Read(handle, offset + at as u64));
+                prop_assert!((1..=most).contains(&piece.length));
+                at += piece.length;
+            }
+            prop_assert_eq!(at, length);
+        }
+
+        #[test]
+        fn groups_are_the_ranges_in_order_within_the_bounds(
+            lengths in proptest::collection::vec(0u32..900, 0..80),
+            bytes in 1usize..2000,
+            most in 1usize..20,
+        ) {
+            let ranges: Vec<Range> = lengths.iter().map(|&length| Range { offset: 5, length }).collect();
+            let cut: Vec<&[Range]> = groups(&ranges, Bounds { bytes, ranges: most }).collect();
+            prop_assert_eq!(cut.concat(), ranges.clone());
+            for group in cut {
+                let sum: usize = group.iter().map(|range| range.length as usize).sum();
+                prop_assert!((1..=most).contains(&group.len()));
+                prop_assert!(group.len() == 1 || sum <= bytes);
+            }
+        }
+    }
+}

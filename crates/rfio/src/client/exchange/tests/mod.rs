@@ -1,0 +1,49 @@
+//! Random errands of several threads, against a peer that answers as it likes and against the server itself.
+
+mod peer;
+mod service;
+
+use std::time::Duration;
+
+use proptest::test_runner::Config as ProptestConfig;
+use verbena_rfio_protocol::types::{Handle, Range};
+
+use super::{Errand, Exchange, Given};
+use crate::auth::secrets::Secrets;
+use crate::client::options::{Checksums, Fabric};
+use crate::client::{Address, Error, Options};
+
+/// So many cases, or as many as `PROPTEST_CASES` says.
+fn cases(few: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(few),
+    }
+}
+
+fn options() -> Options {
+    Options {
+        user: "nobody".into(),
+        secrets: Secrets::default(),
+        tls: None,
+        fabric: Fabric::Tcp,
+        patience: Duration::from_secs(60),
+        checksums: Checksums::On,
+    }
+}
+
+/// Random numbers from a seed (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
+    }
+}
