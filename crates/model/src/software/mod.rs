@@ -166,19 +166,21 @@ impl SoftwareProcess {
         self.host.sim.sleep_until(turn.end).await;
     }
 
-    /// Executes requests, or puts them before the receiver.
+    /// Executes requests, or puts them before their receivers.
     pub async fn post(
         &self,
         channel: &Channel,
-        receiver: Option<&Receiver>,
-        (requests, transport): (Vec<Request>, Transport),
+        transport: Transport,
+        requests: Vec<(Request, Option<Receiver>)>,
     ) {
-        for request in requests {
+        for (request, receiver) in requests {
             self.host.sent.set(self.host.sent.get() + request.bytes);
             // What comes behind something that waits for the peer must not overtake it.
             let waits = request.kind.is_received() || channel.under_way.get() > 0;
             match receiver.filter(|_| waits) {
-                Some(receiver) => self.hand_over(channel, receiver, request, transport).await,
+                Some(receiver) => {
+                    self.hand_over(channel, receiver, request, transport).await;
+                }
                 None => self.execute(request).await,
             }
         }
@@ -215,14 +217,14 @@ impl SoftwareProcess {
     async fn hand_over(
         &self,
         channel: &Channel,
-        receiver: &Receiver,
+        receiver: Receiver,
         request: Request,
         transport: Transport,
     ) {
         let start = self.sim().now();
         self.compute(self.host.profile.message.send).await;
         self.span(stage::POST, start);
-        let (channel, receiver) = (channel.clone(), receiver.clone());
+        let channel = channel.clone();
         channel.under_way.set(channel.under_way.get() + 1);
         self.sim().start(async move {
             receiver.serve(&channel, request, transport).await;

@@ -65,12 +65,13 @@ fn run(host: &Rc<SoftwareHost>, kinds: &[(Kind, u64)], receives: u64) -> Vec<[Op
     receiver.inbox.post(receives);
     let (requests, noted): (Vec<_>, Vec<_>) = kinds
         .iter()
-        .map(|&(kind, bytes)| request(host, kind, bytes))
+        .map(|&(kind, bytes)| {
+            let (request, noted) = request(host, kind, bytes);
+            ((request, Some(receiver.clone())), noted)
+        })
         .unzip();
     host.sim().start(async move {
-        process
-            .post(&channel, Some(&receiver), (requests, Transport::Reliable))
-            .await;
+        process.post(&channel, Transport::Reliable, requests).await;
     });
     host.sim().run();
     noted
@@ -138,11 +139,8 @@ fn a_datagram_without_a_receive_request_is_lost_and_completed() {
     };
     let (request, [placed, completed]) = request(&host, Kind::Send, 8);
     host.sim().start(async move {
-        let requests = vec![request];
-        let datagram = Transport::Datagram;
-        process
-            .post(&channel, Some(&receiver), (requests, datagram))
-            .await;
+        let requests = vec![(request, Some(receiver))];
+        process.post(&channel, Transport::Datagram, requests).await;
     });
     host.sim().run();
     assert_eq!(placed.get(), None);
