@@ -5,7 +5,7 @@ use verbena_model::adapter::{Pair, Place, ReceiveQueue, Request, Transport};
 use verbena_model::audit::Audit;
 use verbena_model::cluster::{CacheState, Cluster, Process};
 use verbena_model::kernel::{Sim, Time};
-use verbena_model::profile::{Software, System};
+use verbena_model::profile::{Error as ProfileError, Library, Software, System};
 use verbena_model::software::{Channel, Inbox, Receiver, SoftwareHost, SoftwareProcess};
 
 /// What can be modelled.
@@ -29,6 +29,22 @@ impl From<&System> for Machine {
 }
 
 impl Machine {
+    /// The system, or the software adapter, of that name.
+    pub fn of(library: &Library, name: &str) -> Result<Machine, ProfileError> {
+        match library.software(name) {
+            Some(profile) => Ok(Machine::Software {
+                name: name.to_owned(),
+                profile: profile.clone(),
+            }),
+            None => Ok(Machine::from(&library.system(name)?)),
+        }
+    }
+
+    /// Names of all that there are in a library.
+    pub fn names(library: &Library) -> impl Iterator<Item = &str> {
+        library.systems().chain(library.software_names())
+    }
+
     /// Its profile's name.
     pub fn name(&self) -> &str {
         match self {

@@ -12,7 +12,7 @@ mod table;
 pub use observed::{Observed, observed};
 pub use predicted::predicted;
 pub use profile::{ENDING, fitted_profile};
-pub use table::text;
+pub use table::{TARGET, text, verdict};
 
 use crate::calibrate::{Fit, Free, Identified, fit, identify};
 use verbena_fabric::model::Machine;
@@ -180,12 +180,10 @@ pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
 
 /// A software adapter of the library as a machine.
 pub fn machine(library: &Library, name: &str) -> Result<Machine, Open> {
-    let profile = library.software(name);
-    let profile = profile.ok_or_else(|| Open::Unknown(name.to_owned()))?;
-    Ok(Machine::Software {
-        name: name.to_owned(),
-        profile: profile.clone(),
-    })
+    match library.software(name) {
+        Some(_) => Ok(Machine::of(library, name)?),
+        None => Err(Open::Unknown(name.to_owned())),
+    }
 }
 
 /// The profile's own values that are tagged as fitted. Sizes of caches are the host's to say.
