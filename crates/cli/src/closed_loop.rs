@@ -14,7 +14,7 @@ use verbena_fabric::model::{Fidelity, Machine};
 use verbena_measure::result::Point;
 use verbena_model::profile::Library;
 use verbena_predict::closed_loop::{
-    Closed, Curve, ENDING, TARGET, Task, close, fitted_profile, observed, text, verdict,
+    Closed, Curve, ENDING, TARGET, Task, close, fitted_profile, observed, text, unanswered, verdict,
 };
 use verbena_report::file::replace;
 use verbena_report::html::{ClosedLoop, Figure, Predicted};
@@ -29,6 +29,8 @@ const BASE: &str = "software";
 pub struct Order<'a> {
     /// Measurements; without any the adapter is measured.
     pub runs: &'a [PathBuf],
+    /// Values to fit; all without.
+    pub fit: &'a [String],
     /// Launches of each benchmark, where it is measured.
     pub launches: u32,
     /// Expected relative noise of a measurement.
@@ -51,6 +53,7 @@ pub fn run(order: &Order<'_>) -> Result<Exit, Failure> {
     let closed = close(&Task {
         library: &library,
         profile: BASE,
+        free: order.fit,
         observed: &observed(&points),
         noise: order.noise,
         steps: order.steps,
@@ -163,15 +166,13 @@ fn section(closed: &Closed) -> ClosedLoop {
             pair.one, pair.other
         )
     });
-    let unanswered = closed.unanswered.join(", ");
-    let unanswered = (!unanswered.is_empty()).then(|| format!("Not modelled: {unanswered}."));
     ClosedLoop {
         verdict: verdict(closed),
         target: TARGET,
         judged: closed.judged.iter().map(predicted).collect(),
         fitted: closed.fitted.iter().map(predicted).collect(),
         values: values.collect(),
-        notes: pairs.chain(unanswered).collect(),
+        notes: pairs.chain(unanswered(closed)).collect(),
     }
 }
 

@@ -64,13 +64,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Measures, fits and predicts.
 fn software(arguments: &Arguments) -> Result<Exit, Failure> {
-    if !arguments.fit.is_empty() {
-        let text =
-            "--fit is for models; of the software adapter all values are fitted that are no sizes";
-        return Err(Failure::Input(text.to_owned()));
-    }
     closed_loop::run(&closed_loop::Order {
         runs: &arguments.runs,
+        fit: &arguments.fit,
         launches: arguments.launches,
         noise: arguments.noise,
         steps: STEPS,

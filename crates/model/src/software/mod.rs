@@ -1,7 +1,8 @@
 //! The software adapter in virtual time: processors of one host that do all of the work themselves.
 //!
 //! A write, read or atomic is executed where it is posted, by the requester's processor: its `post` and the copy of its bytes. A
-//! message is put into a channel (`send`) and served by the receiver's processor (`serve`, and the copy). Another core sees a
+//! message is put into a channel (`send`) and served by the receiver's processor (`serve`, and the copy); what is not a short send takes
+//! both `longer`. Another core sees a
 //! `line` later what has been stored. Bytes move at the rate of where they are: a core's own cache, the cache that all share,
 //! memory, which is one server for all. Nothing is in flight anywhere else; there is no link, bus or engine.
 //!
@@ -9,10 +10,10 @@
 
 mod caches;
 
-use crate::adapter::{Place, Request, Transport};
+use crate::adapter::{Kind, Place, Placement, Request, Transport};
 use crate::audit::{Audit, Usage};
 use crate::kernel::{Semaphore, Server, Sim, Time, Watch};
-use crate::profile::Software;
+use crate::profile::{ChannelWork, Software};
 use crate::stage;
 use caches::{Found, Level, look_up};
 use std::cell::{Cell, RefCell};
@@ -190,7 +191,7 @@ impl SoftwareProcess {
         let work = &self.host.profile.request;
         let start = self.sim().now();
         let more = match request.kind {
-            crate::adapter::Kind::Atomic => work.atomic,
+            Kind::Atomic => work.atomic,
             _ => Time::ZERO,
         };
         self.compute(work.post + more).await;
@@ -222,7 +223,8 @@ impl SoftwareProcess {
         transport: Transport,
     ) {
         let start = self.sim().now();
-        self.compute(self.host.profile.message.send).await;
+        let work = &self.host.profile.message;
+        self.compute(work.send + work.more_for(&request)).await;
         self.span(stage::POST, start);
         let channel = channel.clone();
         channel.under_way.set(channel.under_way.get() + 1);
@@ -310,7 +312,8 @@ impl Receiver {
         let wanted = !request.kind.is_received() || self.received(transport).await;
         if wanted {
             let start = sim.now();
-            process.compute(process.profile().message.serve).await;
+            let work = &process.profile().message;
+            process.compute(work.serve + work.more_for(&request)).await;
             process.span(stage::REQUEST, start);
             process
                 .copy(request.local, request.remote, request.bytes)
@@ -335,6 +338,17 @@ impl Receiver {
         }
         self.inbox.watch.until(|| self.inbox.posted.get() > 0).await;
         self.inbox.take_if_there()
+    }
+}
+
+impl ChannelWork {
+    /// What either side takes longer for a request than for a short message.
+    fn more_for(&self, request: &Request) -> Time {
+        let inline = request.placement == Placement::Inline;
+        match request.kind == Kind::Send && (inline || request.bytes <= self.short.0) {
+            true => Time::ZERO,
+            false => self.longer,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ fn profile() -> Software {
         ("request.atomic", 30.0),
         ("message.send", 70.0),
         ("message.serve", 60.0),
+        ("message.longer", 25.0),
         ("message.receive", 5.0),
         ("cache.near_rate", 100.0),
         ("cache.far_rate", 50.0),
@@ -109,6 +110,20 @@ fn a_message_costs_both_and_its_sender_learns_a_line_later() {
 }
 
 #[test]
+fn what_is_no_short_send_takes_both_longer() {
+    for (kind, bytes, longer) in [
+        (Kind::Send, 64, 0.0),
+        (Kind::Send, 65, 25.0),
+        (Kind::WriteNotify, 8, 25.0),
+    ] {
+        let host = SoftwareHost::new(&profile());
+        let told = run(&host, &[(kind, bytes)], 1);
+        let expected = 70.0 + 40.0 + 60.0 + 500.0 + bytes as f64 / 10.0 + 2.0 * longer;
+        assert_eq!(told[0][0], Some(expected), "{kind:?} of {bytes} bytes");
+    }
+}
+
+#[test]
 fn sender_and_receiver_work_at_the_same_time() {
     let host = SoftwareHost::new(&profile());
     let told = run(&host, &[(Kind::Send, 8); 200], 200);
@@ -176,7 +191,7 @@ fn random_work_loses_nothing_and_keeps_its_order() {
             .wrapping_add(1);
         (state >> 33) % most
     };
-    for _ in 0..200 {
+    for _ in 0..40 {
         let host = SoftwareHost::new(&profile());
         let kinds = [
             Kind::Write,

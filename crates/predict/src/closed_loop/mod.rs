@@ -10,9 +10,9 @@ pub mod rule;
 mod table;
 
 pub use observed::{Observed, observed};
-pub use predicted::predicted;
+pub use predicted::{Effort, predicted};
 pub use profile::{ENDING, fitted_profile};
-pub use table::{TARGET, text, verdict};
+pub use table::{TARGET, text, unanswered, verdict};
 
 use crate::calibrate::{Fit, Free, Identified, fit, identify};
 use verbena_fabric::model::Machine;
@@ -25,6 +25,8 @@ pub struct Task<'a> {
     pub library: &'a Library,
     /// Name of the software adapter's profile among them.
     pub profile: &'a str,
+    /// Paths to fit; all of its values that are tagged as fitted where there are none.
+    pub free: &'a [String],
     /// All that was measured.
     pub observed: &'a [Observed],
     /// Expected relative noise of a measurement.
@@ -94,8 +96,8 @@ pub struct Closed {
     pub fitted: Vec<Curve>,
     /// Benchmarks that judge.
     pub judged: Vec<Curve>,
-    /// Benchmarks that were measured and have no answer in the model.
-    pub unanswered: Vec<&'static str>,
+    /// Figures that were measured and have no answer in the model.
+    pub unanswered: Vec<Observed>,
 }
 
 impl Closed {
@@ -115,6 +117,9 @@ pub enum Open {
     /// There is no such profile.
     #[error("no profile of kind software is called {0:?}")]
     Unknown(String),
+    /// There is no such value to fit.
+    #[error("{0} is no value that can be fitted; there are {1}")]
+    Value(String, String),
     /// Fewer measurements than values.
     #[error(
         "{figures} figures of the benchmarks that are fitted to ({benchmarks}) cannot fix {values} values"
@@ -131,7 +136,7 @@ pub enum Open {
 
 /// Fits to one part of the measurements and holds the result against the other.
 pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
-    let chosen = chosen(task.library, task.profile);
+    let chosen = chosen(task)?;
     let free: Vec<Free> = chosen.iter().map(free).collect();
     let with = |values: &[f64]| -> Result<Machine, Open> {
         let paths = free.iter().map(|free| free.path.as_str());
@@ -144,7 +149,7 @@ pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
     };
     // Every value stays within its bounds, so what can be wrong is wrong at the start.
     let start: Vec<f64> = free.iter().map(|free| free.start).collect();
-    let beginning = predicted(&with(&start)?, task.observed);
+    let beginning = predicted(&with(&start)?, task.observed, Effort::Verdict);
     let answered = task.observed.iter().zip(&beginning);
     let (fit_to, judges): (Vec<Observed>, Vec<Observed>) = answered
         .filter(|(_, answer)| answer.is_some())
@@ -159,7 +164,7 @@ pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
     }
     let residuals = |values: &[f64]| -> Vec<f64> {
         let machine = with(values).expect("values within bounds make a sound profile");
-        let answers = predicted(&machine, &fit_to);
+        let answers = predicted(&machine, &fit_to, Effort::Search);
         let residual = |(answer, one): (&Option<f64>, &Observed)| {
             (answer.unwrap_or(f64::NAN) / one.figure).ln() / task.noise
         };
@@ -172,7 +177,7 @@ pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
         units: chosen.iter().map(|one| one.unit.clone()).collect(),
         fitted: curves(&machine, &fit_to),
         judged: curves(&machine, &judges),
-        unanswered: unanswered(task.observed, &beginning),
+        unanswered: without_answer(task.observed, &beginning),
         free,
         fit,
     })
@@ -187,10 +192,21 @@ pub fn machine(library: &Library, name: &str) -> Result<Machine, Open> {
 }
 
 /// The profile's own values that are tagged as fitted. Sizes of caches are the host's to say.
-fn chosen(library: &Library, profile: &str) -> Vec<Recorded> {
-    let own = |one: &&Recorded| one.kind == ProfileKind::Software && one.profile == profile;
-    let all = library.recorded().iter().filter(own);
-    all.filter(|one| one.tag == Tag::Fitted).cloned().collect()
+fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Open> {
+    let own = |one: &&Recorded| one.kind == ProfileKind::Software && one.profile == task.profile;
+    let all = task.library.recorded().iter().filter(own);
+    let fitted: Vec<&Recorded> = all.filter(|one| one.tag == Tag::Fitted).collect();
+    if task.free.is_empty() {
+        return Ok(fitted.into_iter().cloned().collect());
+    }
+    let found = |path: &String| {
+        let found = fitted.iter().find(|one| one.path == *path);
+        found.map(|&one| one.clone()).ok_or_else(|| {
+            let known: Vec<&str> = fitted.iter().map(|one| one.path.as_str()).collect();
+            Open::Value(path.clone(), known.join(", "))
+        })
+    };
+    task.free.iter().map(found).collect()
 }
 
 fn free(recorded: &Recorded) -> Free {
@@ -205,7 +221,10 @@ fn free(recorded: &Recorded) -> Free {
 
 fn curves(machine: &Machine, observed: &[Observed]) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for (one, answer) in observed.iter().zip(predicted(machine, observed)) {
+    for (one, answer) in observed
+        .iter()
+        .zip(predicted(machine, observed, Effort::Verdict))
+    {
         let Some(predicted) = answer else { continue };
         let compared = Compared {
             observed: one.clone(),
@@ -223,12 +242,8 @@ fn curves(machine: &Machine, observed: &[Observed]) -> Vec<Curve> {
     curves
 }
 
-fn unanswered(observed: &[Observed], answers: &[Option<f64>]) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    for (one, answer) in observed.iter().zip(answers) {
-        if answer.is_none() && !names.contains(&one.benchmark.name) {
-            names.push(one.benchmark.name);
-        }
-    }
-    names
+fn without_answer(observed: &[Observed], answers: &[Option<f64>]) -> Vec<Observed> {
+    let all = observed.iter().zip(answers);
+    let without = all.filter(|(_, answer)| answer.is_none());
+    without.map(|(one, _)| one.clone()).collect()
 }

@@ -1,14 +1,24 @@
 //! What the model has for figures that were measured: the same benchmarks, at the same points.
 
 use super::Observed;
-use crate::suite::{Asked, run};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use verbena_fabric::model::Machine;
 use verbena_measure::result::{Point, Value};
-use verbena_workloads::{Benchmark, Options, Sweep};
+use verbena_workloads::modelled::Modelled;
+use verbena_workloads::{Benchmark, Budget, Options, RateBudget, Record, Sweep};
+
+/// For how long benchmarks run, in virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// As short as can be: a search asks hundreds of times, and every byte of a modelled message is moved in earnest.
+    Search,
+    /// As in [`Budget::virtual_time`]: long enough to use the buffers of a benchmark more than once.
+    Verdict,
+}
 
 /// The model's figure for each that was measured; `None` where it has no answer.
-pub fn predicted(machine: &Machine, observed: &[Observed]) -> Vec<Option<f64>> {
+pub fn predicted(machine: &Machine, observed: &[Observed], effort: Effort) -> Vec<Option<f64>> {
     let mut points: Vec<Point> = Vec::new();
     let mut asked: Vec<&str> = Vec::new();
     for one in observed {
@@ -16,21 +26,18 @@ pub fn predicted(machine: &Machine, observed: &[Observed]) -> Vec<Option<f64>> {
             continue;
         }
         asked.push(one.benchmark.name);
-        let same = |other: &&Observed| other.benchmark == one.benchmark;
-        points.extend(answers(
-            machine,
-            one.benchmark,
-            observed.iter().filter(same),
-        ));
+        let same: Vec<&Observed> = observed
+            .iter()
+            .filter(|other| other.benchmark == one.benchmark)
+            .collect();
+        points.extend(answers(machine, &same, effort));
     }
     observed
         .iter()
         .map(|one| {
             points.iter().find_map(|point| {
-                let metric = point
-                    .metrics
-                    .iter()
-                    .find(|metric| one.is_of(point, metric))?;
+                let mut metrics = point.metrics.iter();
+                let metric = metrics.find(|metric| one.is_of(point, metric))?;
                 Some(metric.value).filter(|value| *value > 0.0)
             })
         })
@@ -38,13 +45,9 @@ pub fn predicted(machine: &Machine, observed: &[Observed]) -> Vec<Option<f64>> {
 }
 
 /// The points of a benchmark that has the sizes of those that were measured.
-fn answers<'o>(
-    machine: &Machine,
-    benchmark: &'static Benchmark,
-    observed: impl Iterator<Item = &'o Observed> + Clone,
-) -> Vec<Point> {
+fn answers(machine: &Machine, observed: &[&Observed], effort: Effort) -> Vec<Point> {
     let sizes: BTreeSet<usize> = observed
-        .clone()
+        .iter()
         .filter_map(|one| match one.parameters.get("size") {
             Some(Value::Number(size)) => Some(*size as usize),
             _ => None,
@@ -56,19 +59,46 @@ fn answers<'o>(
         transports: Some(vec!["rc".to_owned()]),
         ..Options::default()
     };
-    let run = |sweep| {
-        let asked = Asked {
+    let run = |sweep| -> Vec<Point> {
+        let modelled = Modelled {
             options: options.clone(),
-            sweep,
-            processes: None,
+            budget: Budget {
+                sweep,
+                ..budget(effort)
+            },
+            ..Modelled::new(machine.clone(), observed[0].benchmark)
         };
         // What the model refuses as a whole it has no answer to.
-        run(machine.clone(), benchmark, asked).unwrap_or_default()
+        let records = modelled
+            .run()
+            .map_or_else(|_| Vec::new(), |ran| ran.records);
+        let points = records.into_iter().filter_map(|record| match record {
+            Record::Point(point) => Some(*point),
+            _ => None,
+        });
+        points.collect()
     };
     let coarse = run(Sweep::Coarse);
-    let is_there = |one: &Observed| coarse.iter().any(|p| p.parameters == one.parameters);
-    match observed.clone().all(is_there) {
+    let is_there = |one: &&Observed| coarse.iter().any(|p| p.parameters == one.parameters);
+    match observed.iter().all(is_there) {
         true => coarse,
         false => run(Sweep::Fine),
+    }
+}
+
+fn budget(effort: Effort) -> Budget {
+    let usual = Budget::virtual_time();
+    match effort {
+        Effort::Verdict => usual,
+        Effort::Search => Budget {
+            most: 16,
+            rates: RateBudget {
+                block: Duration::from_micros(300),
+                blocks: 1,
+                least: 16,
+                most: 1000,
+            },
+            ..usual
+        },
     }
 }

@@ -11,8 +11,8 @@ pub fn text(closed: &Closed) -> String {
     out.push_str(&curves("fitted to", &closed.fitted));
     out.push_str(&curves("predicted", &closed.judged));
     out.push_str(&limits(&closed.free, &closed.fit, &closed.identified));
-    if !closed.unanswered.is_empty() {
-        let _ = writeln!(out, "not modelled: {}", closed.unanswered.join(", "));
+    if let Some(words) = unanswered(closed) {
+        let _ = writeln!(out, "{words}");
     }
     let _ = writeln!(out, "{}", verdict(closed));
     out
@@ -37,6 +37,15 @@ pub fn verdict(closed: &Closed) -> String {
         count(TARGET),
         TARGET * 100.0
     )
+}
+
+/// What was measured and not predicted, if anything.
+pub fn unanswered(closed: &Closed) -> Option<String> {
+    let each = closed.unanswered.iter();
+    let words: Vec<String> = each
+        .map(|one| format!("{} ({})", one.benchmark.name, one.label()))
+        .collect();
+    (!words.is_empty()).then(|| format!("not modelled: {}", words.join(", ")))
 }
 
 /// The error that predictions should keep below.

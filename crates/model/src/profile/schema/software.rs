@@ -27,10 +27,14 @@ section! {
 section! {
     /// Messages, which the receiver's processor serves when it looks for completions.
     ChannelWork {
-        /// The sender's: a request put into the channel.
+        /// The sender's: a short message put into the channel.
         send: Time,
-        /// The receiver's: a request taken from the channel, a receive request taken and completed.
+        /// The receiver's: a short message taken from the channel, a receive request taken and completed.
         serve: Time,
+        /// What either side takes longer for what is not short: it is described in the channel, and fetched from where it is.
+        longer: Time,
+        /// Sends up to so many bytes are short, and those whose bytes are inline.
+        short: Bytes,
         /// Posting a receive request.
         receive: Time,
     }
