@@ -6,7 +6,7 @@ use std::time::Duration;
 use verbena_fabric::model::Machine;
 use verbena_measure::result::{Point, Value};
 use verbena_workloads::modelled::Modelled;
-use verbena_workloads::{Benchmark, Budget, Options, RateBudget, Record, Sweep};
+use verbena_workloads::{Budget, Options, RateBudget, Record, Sweep};
 
 /// For how long benchmarks run, in virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
