@@ -1,6 +1,6 @@
 //! Fitted and assumed values are few, and fitted ones keep to physical bounds.
 
-use verbena_model::profile::{Library, Overrides, ProfileKind, Tag};
+use verbena_model::profile::{Library, Overrides, Tag};
 
 /// Fitted and assumed values over all profiles of what was published. The software adapter's are fitted to measurements of it, by
 /// whoever measures.
@@ -15,9 +15,7 @@ fn few_values_are_fitted_and_each_within_its_bounds() {
         .filter(|r| r.tag == Tag::Fitted)
         .collect();
     for (tag, most) in MOST {
-        let published = library.recorded().iter();
-        let published = published.filter(|r| r.kind != ProfileKind::Software);
-        let tagged = published.filter(|r| r.tag == tag).count();
+        let tagged = library.of_published().filter(|r| r.tag == tag).count();
         assert!(tagged <= most, "{tagged} values are {tag:?}");
     }
     for value in fitted {

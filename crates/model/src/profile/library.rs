@@ -121,6 +121,13 @@ impl Library {
         &self.recorded
     }
 
+    /// Those of profiles of what others have published. The software adapter's are fitted to measurements of it, by whoever
+    /// measures, and no published figure depends on them.
+    pub fn of_published(&self) -> impl Iterator<Item = &Recorded> {
+        let all = self.recorded.iter();
+        all.filter(|value| value.kind != ProfileKind::Software)
+    }
+
     /// Names of the systems.
     pub fn systems(&self) -> impl Iterator<Item = &str> {
         let systems = self.profiles.keys();
