@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_fabric::model::{Fidelity, Job, Machine, Traced, run_audited, run_job};
-use verbena_fabric::{Fabric, Result};
+use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::result::Point;
 use verbena_model::audit::Audit;
 
@@ -82,6 +82,20 @@ impl Modelled {
         }
     }
 
+    /// The same, if it is one that the machine's model knows: of the software adapter's there is nothing about processes that take
+    /// turns on a processor.
+    fn known_job(&self) -> Result<Job> {
+        let (job, cores) = (self.job(), self.machine.cores());
+        if self.machine.system().is_none() && job.nodes.len() > cores {
+            let what = format!("{} processes on {cores} processors", job.nodes.len());
+            return Err(Error::unsupported(
+                what,
+                format!("the model {}", self.machine.name()),
+            ));
+        }
+        Ok(job)
+    }
+
     /// Pairs that have a core for each of their processes.
     fn pairs(&self) -> usize {
         match self.machine.nodes() {
@@ -95,7 +109,7 @@ impl Modelled {
         let traced = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (traced.clone(), self.options.clone());
         let (benchmark, budget) = (self.benchmark.name, self.budget);
-        let ended = run_job(&self.job(), async move |process| {
+        let ended = run_job(&self.known_job()?, async move |process| {
             process.record();
             let emit = |record| {
                 if let Record::Point(point) = record {
@@ -127,7 +141,7 @@ impl Modelled {
         let records = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (records.clone(), self.options.clone());
         let (benchmark, budget) = (self.benchmark.name, self.budget);
-        let (ended, audit) = run_audited(&self.job(), async move |process| {
+        let (ended, audit) = run_audited(&self.known_job()?, async move |process| {
             let emit = |record| sink.borrow_mut().push(record);
             let context = Context {
                 fabric: &process,

@@ -90,7 +90,10 @@ fn the_software_adapters_model_runs_what_two_processes_do() {
         }
         let run = || {
             Modelled {
-                options: small(),
+                options: Options {
+                    pairs: Some(vec![1]),
+                    ..small()
+                },
                 ..Modelled::new(machine.clone(), benchmark)
             }
             .audited()
@@ -122,6 +125,16 @@ fn the_software_adapters_model_runs_what_two_processes_do() {
             ran.records
         );
     }
+}
+
+#[test]
+fn the_software_adapters_model_refuses_processes_that_would_take_turns() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let machine = Machine::of(&library, "software").expect("is shipped");
+    let benchmark = verbena_workloads::find("patterns.ring").expect("it exists");
+    let refused = Modelled::new(machine, benchmark).run();
+    let text = refused.expect_err("it has two processors").to_string();
+    assert!(text.contains("4 processes on 2 processors"), "{text}");
 }
 
 #[test]
