@@ -17,13 +17,12 @@ SECONDS = 240
 WRONG_INPUT = 2
 
 
-def model_repeats(place: Place) -> Outcome:
+def model_repeats(target: str, place: Place) -> Outcome:
     """Output and run directory of the same command are the same, whatever the number of threads."""
     seen = set()
     out = place.directory / "out"
-    for threads in ("1", "2", "2"):
-        command = [str(VERBENA), "evaluate", "--quick", "--on", "model:infinihost3-ddr",
-                   "--threads", threads, "--out", str(out)]
+    for threads in ("1", "2", "4"):
+        command = [str(VERBENA), "evaluate", "--quick", "--on", target, "--threads", threads, "--out", str(out)]
         ended = place.run("evaluate", command, SECONDS)
         if not ended.succeeded:
             return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
@@ -239,6 +238,63 @@ def studied(place: Place) -> Outcome:
 
 
 PLANTED = {"bensley.cpu.post": 220.0, "connectx.receive.request": 260.0}
+
+
+LOOP = {"software.request.post": 140, "software.cores.line": 90, "software.message.serve": 210}
+SHORT = ["latency.write", "latency.read", "latency.send", "latency.write-completion", "latency.write-immediate",
+         "internals.scatter"]
+REPORTED = ("How well it is predicted", "Predicted, and not fitted to", "latency.write-immediate",
+            "software-calibrated (model)")
+
+
+def closed_loop(place: Place) -> Outcome:
+    """Of an adapter that is a model itself: planted values are found by what is fitted to, the rest is predicted, the report and
+    a run of the written profile have both; values that are wrong are told by the exit code."""
+    measured, out = place.directory / "measured", place.directory / "out"
+    planted = [word for path, value in LOOP.items() for word in ("--set", f"{path}={value}")]
+    sizes = ["--sizes", "8,512,4096", "--transports", "rc", "--quick"]
+    run = place.run("bench", [str(VERBENA), "bench", *SHORT, "--on", "model:software", *sizes, *planted,
+                              "--out", str(measured)], 60)
+    if not run.succeeded:
+        return failed(f"{run.describe()}, expected exit 0", run.evidence())
+    command = [str(VERBENA), "calibrate", str(measured), "--on", "software"]
+    wanted = [word for path in LOOP for word in ("--fit", path)]
+    ended = place.run("calibrate", [*command, *wanted, "--out", str(out)], 120)
+    verdict = re.search(r"predicted: (\S+) % off on average over 3 benchmarks", ended.output)
+    if not ended.succeeded or not verdict or float(verdict[1]) > 2:
+        return failed(f"{ended.describe()}, expected exit 0 and an error below 2 %", ended.evidence())
+    for path, value in LOOP.items():
+        row = re.search(rf"^{re.escape(path)} +\S+ +(\S+) ", ended.output, re.M)
+        if not row or abs(float(row[1]) / value - 1) > 0.05:
+            return failed(f"{path} = {value} was not found again", ended.evidence())
+    report = (out / "report.html").read_text()
+    missing = [words for words in REPORTED if words not in report]
+    if missing:
+        return failed(f"the report lacks {missing}")
+    used = place.run("use", [str(VERBENA), "bench", "latency.write", "--on", "model:software-calibrated", *sizes,
+                             "--profiles", str(out), "--out", str(place.directory / "used")], 60)
+    figures = [[record["metrics"][0]["value"] for record in records(place.directory / name)
+                if record["record"] == "point" and record["benchmark"] == "latency.write"]
+               for name in ("measured", "used")]
+    if not used.succeeded or any(abs(b / a - 1) > 0.02 for a, b in zip(*figures, strict=True)):
+        return failed(f"the written profile gives {figures[1]} for {figures[0]}", used.evidence())
+    wrong = place.run("wrong", [*command, "--fit", "software.cache.memory_rate"], 60)
+    if wrong.status != 1 or "off on average" not in wrong.output:
+        return failed(f"{wrong.describe()}, expected exit 1 of a profile that is wrong", wrong.evidence())
+    return passed(verdict[0])
+
+
+def loop_of_the_adapter(place: Place) -> Outcome:
+    """The software adapter measured, fitted to and predicted in one command. How well is the machine's affair; that all is there is
+    not."""
+    out = place.directory / "out"
+    ended = place.run("calibrate", [str(VERBENA), "calibrate", "--on", "software", "--out", str(out)], 1200)
+    verdict = re.search(r"predicted: .* off on average over (\d+) benchmarks.*", ended.output)
+    if ended.status not in (0, 1) or not verdict or int(verdict[1]) < 15:
+        return failed(f"{ended.describe()}, expected a verdict on 15 benchmarks", ended.evidence())
+    if not (out / "software-calibrated.toml").exists() or "How well it is predicted" not in (out / "report.html").read_text():
+        return failed("profile or report is not there", ended.evidence())
+    return passed(verdict[0])
 
 
 def calibrated(place: Place) -> Outcome:

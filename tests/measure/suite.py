@@ -51,7 +51,8 @@ def cases() -> list[Case]:
         Case("bandwidths of two meanings", "an older run, perftest", comparing.another_meaning),
         Case("a history tells when", "", comparing.history),
         Case("the report in a browser", "", pages.browser),
-        Case("a model gives the same bytes", "1 and 2 threads", models.model_repeats),
+        *(Case("a model gives the same bytes", f"1, 2 and 4 threads{words}", partial(models.model_repeats, target))
+          for words, target in (("", "model:infinihost3-ddr"), (", by messages", "model:infinihost3-ddr:message"))),
         Case("figure 2 of connectx_multicore", "on models", models.model_figure),
         Case("an operation explained", "on models", models.model_explained),
         Case("a schedule replayed", "on models", models.model_replays),
@@ -60,6 +61,8 @@ def cases() -> list[Case]:
         Case("a paper's figures give the same bytes", "1 and 2 threads", models.paper_repeats),
         Case("a parameter study", "restart, Slurm array", models.studied),
         Case("a calibration finds what was planted", "on models", models.calibrated),
+        Case("a closed loop finds what was planted", "on models", models.closed_loop),
+        *([Case("the software adapter, measured and predicted", "closed loop", models.loop_of_the_adapter)] if WHOLE else []),
     ]
     for row, arguments, words in wrong_input.WRONG:
         found.append(Case(row, "wrong input", partial(wrong_input.wrong, arguments, words)))

@@ -52,7 +52,11 @@ WRONG = [
     ("no study there", ["sweep", "/no/such/study.toml"], "/no/such/study.toml"),
     ("a study with an unknown key", ["sweep", "{study}"], "study.toml:3: colour:"),
     ("a share beyond the last", ["sweep", "{study}", "--part", "4/4"], "NUMBER/TASKS"),
-    ("calibration of no model", ["calibrate", "{cut}", "--on", "software"], "model:PROFILE"),
+    ("calibration of no model", ["calibrate", "{cut}", "--on", "hardware"], "model:PROFILE"),
+    ("calibration without measurements", ["calibrate", "--on", "model:connectx-ddr"], "which measurements?"),
+    ("a closed loop over nothing", ["calibrate", "{empty}", "--on", "software"], "0 figures"),
+    ("a closed loop of no such value", ["calibrate", "{empty}", "--on", "software", "--fit", "software.cores.colour"],
+     "no value that can be fitted"),
     ("calibration to nothing", ["calibrate", "{empty}", "--on", "model:connectx-ddr"], "none of 0 points"),
 ]
 

@@ -75,8 +75,9 @@ fn fitted(library: &Library, sensitivity: Option<&[Sensitivity]>) -> Vec<Fitted>
         let found = sensitivity?.iter().find(|one| one.path == path)?;
         Some(found.moves.keys().cloned().collect())
     };
-    let recorded = library.recorded();
-    let values = recorded.iter().filter(|value| value.tag == Tag::Fitted);
+    let values = library
+        .of_published()
+        .filter(|value| value.tag == Tag::Fitted);
     let fitted = values.map(|value| Fitted {
         path: value.path.clone(),
         value: format!("{} {}", value.value, value.unit),

@@ -1,7 +1,7 @@
 //! The fabric over the timing models keeps the seam's contract, at both fidelities, on every kind of adapter.
 
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
-use verbena_fabric::model::{Fidelity, Job, run_job};
+use verbena_fabric::model::{Fidelity, Job, Machine, run_audited, run_job};
 use verbena_fabric::{Access, Error, Fabric, Region};
 use verbena_model::profile::{Library, Overrides, System};
 
@@ -34,6 +34,33 @@ fn models_keep_every_rule() {
                 }
             }
         }
+    }
+}
+
+fn software() -> Machine {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let profile = library.software("software").expect("is shipped");
+    Machine::Software {
+        name: "software".to_owned(),
+        profile: profile.clone(),
+    }
+}
+
+#[test]
+fn the_software_adapters_model_keeps_every_rule() {
+    for rule in CHECKS {
+        let job = Job::new(software(), 2, 1);
+        let (outcomes, audit) = run_audited(&job, async move |process| check(&process, rule).await)
+            .unwrap_or_else(|error| panic!("{rule}: {error}"));
+        let expected = match rule {
+            "gather-scatter" => Outcome::NotOffered,
+            _ => Outcome::Holds,
+        };
+        for outcome in outcomes {
+            assert_eq!(outcome, Ok(expected.clone()), "{rule}");
+        }
+        let busy = audit.usage.iter().all(|usage| usage.busy <= audit.now);
+        assert!(busy, "{rule}: {:?}", audit.usage);
     }
 }
 

@@ -8,4 +8,5 @@ pub mod component;
 pub mod kernel;
 pub mod mpi;
 pub mod profile;
+pub mod software;
 pub mod stage;

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use verbena_fabric::model::Machine;
 use verbena_fabric::model::{Fidelity, Traced};
 use verbena_measure::result::Parameters;
 use verbena_model::kernel::{Span, Time};
-use verbena_model::profile::System;
 use verbena_model::stage;
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Benchmark, Budget, Options, RateBudget};
@@ -51,7 +51,7 @@ pub struct Share {
 
 /// Takes a benchmark's operations apart, one for each of its points.
 pub fn explain(
-    system: &System,
+    machine: impl Into<Machine>,
     benchmark: &'static Benchmark,
     options: Options,
     fidelity: Fidelity,
@@ -72,7 +72,7 @@ pub fn explain(
             },
             ..Budget::virtual_time()
         },
-        ..Modelled::new(system, benchmark)
+        ..Modelled::new(machine, benchmark)
     };
     let traced = modelled.trace()?;
     Ok(traced

@@ -5,6 +5,7 @@ pub mod application;
 pub mod bench;
 pub mod calibrate;
 pub mod claims;
+pub mod closed_loop;
 pub mod explain;
 pub mod figures;
 pub mod goal;

@@ -41,8 +41,8 @@ pub fn sensitivity(
         let outcome = measure(&bench, &claims[number].id);
         (outcome, bench.asked())
     });
-    let recorded = library.recorded();
-    let fitted: Vec<&Recorded> = recorded.iter().filter(|r| r.tag == Tag::Fitted).collect();
+    let fitted = library.of_published().filter(|r| r.tag == Tag::Fitted);
+    let fitted: Vec<&Recorded> = fitted.collect();
     let mut results: Vec<Sensitivity> = fitted.iter().map(|value| unexplored(value)).collect();
     let mut jobs: Vec<(usize, Library, usize)> = Vec::new();
     for (number, value) in fitted.iter().enumerate() {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_value_moves_within_its_bounds_and_in_whole_steps() {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
-        for value in library.recorded().iter().filter(|r| r.tag == Tag::Fitted) {
+        for value in library.of_published().filter(|r| r.tag == Tag::Fitted) {
             let (low, high) = value.bounds.expect("fitted values have bounds");
             let tried = neighbours(&library, value);
             assert!(!tried.is_empty(), "{} cannot be moved", value.path);

@@ -1,6 +1,7 @@
 //! Figures of the benchmark suite on a modelled system: the same benchmarks that run on adapters, asked for single points.
 
 use std::time::Duration;
+use verbena_fabric::model::Machine;
 use verbena_measure::result::{Metric, Point, Value};
 use verbena_model::profile::System;
 use verbena_workloads::modelled::Modelled;
@@ -113,7 +114,7 @@ pub(crate) struct Asked {
 
 /// Runs a benchmark for single points.
 pub(crate) fn run(
-    system: &System,
+    machine: impl Into<Machine>,
     benchmark: &'static Benchmark,
     asked: Asked,
 ) -> Result<Vec<Point>, verbena_fabric::Error> {
@@ -126,7 +127,7 @@ pub(crate) fn run(
             sweep: asked.sweep,
             ..Budget::virtual_time()
         },
-        ..Modelled::new(system, benchmark)
+        ..Modelled::new(machine, benchmark)
     }
     .run()?;
     let points = ran.records.into_iter().filter_map(|record| match record {

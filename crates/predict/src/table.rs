@@ -28,7 +28,7 @@ pub fn target_met(results: &[Evaluated]) -> bool {
 
 /// How many of the profiles' values have a tag.
 pub fn tagged(library: &Library, tag: Tag) -> usize {
-    library.recorded().iter().filter(|r| r.tag == tag).count()
+    library.of_published().filter(|r| r.tag == tag).count()
 }
 
 /// What was published, in words.
@@ -164,7 +164,7 @@ pub fn json(
         "schema": "verbena.claims.v1",
         "fitted": tagged(library, Tag::Fitted),
         "assumed": tagged(library, Tag::Assumed),
-        "values": library.recorded().iter().map(|r| json!({
+        "values": library.of_published().map(|r| json!({
             "path": r.path, "value": r.value, "unit": r.unit,
             "tag": r.tag.word(), "source": r.source, "bounds": r.bounds,
         })).collect::<Vec<_>>(),

@@ -230,7 +230,7 @@ fn a_tile_tells_figure_interval_and_place() {
     }];
     let beside = Beside {
         published: &published,
-        reproduction: None,
+        ..Beside::default()
     };
     let mut model = run("modelled", 0.5);
     model.run.fabric = "model".to_owned();

@@ -9,20 +9,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_fabric::model::{Fidelity, Job, Traced, run_audited, run_job};
-use verbena_fabric::{Fabric, Result};
+use verbena_fabric::model::{Fidelity, Job, Machine, Traced, run_audited, run_job};
+use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::result::Point;
 use verbena_model::audit::Audit;
-use verbena_model::profile::System;
 
 /// Processes of a pattern, unless asked otherwise.
 const PATTERN: usize = 4;
 
-/// A benchmark to run on a system.
+/// A benchmark to run on a machine.
 #[derive(Debug, Clone)]
-pub struct Modelled<'a> {
-    /// The system.
-    pub system: &'a System,
+pub struct Modelled {
+    /// The machine.
+    pub machine: Machine,
     /// How finely messages are followed.
     pub fidelity: Fidelity,
     /// The benchmark.
@@ -46,11 +45,11 @@ pub struct Ran {
     pub span: Duration,
 }
 
-impl<'a> Modelled<'a> {
+impl Modelled {
     /// A benchmark as it comes, at packet fidelity.
-    pub fn new(system: &'a System, benchmark: &'static Benchmark) -> Modelled<'a> {
+    pub fn new(machine: impl Into<Machine>, benchmark: &'static Benchmark) -> Modelled {
         Modelled {
-            system,
+            machine: machine.into(),
             fidelity: Fidelity::Packet,
             benchmark,
             options: Options::default(),
@@ -61,7 +60,7 @@ impl<'a> Modelled<'a> {
     }
 
     /// Its processes and where they are: two benchmark processes on two nodes, pairs across two nodes with a core for
-    /// each, patterns dealt out over the system's nodes in turn.
+    /// each, patterns dealt out over the machine's nodes in turn; all on one host where there is but one.
     pub fn job(&self) -> Job {
         let (size, nodes) = match self.benchmark.processes {
             Processes::One => (1, 1),
@@ -69,17 +68,39 @@ impl<'a> Modelled<'a> {
             Processes::Pairs => {
                 let asked = self.options.pairs.as_ref();
                 let most = asked.and_then(|pairs| pairs.iter().copied().max());
-                let cores = self.system.host.cpu.cores.0 as usize;
-                (2 * most.unwrap_or(cores).max(1), 2)
+                (2 * most.unwrap_or(self.pairs()).max(1), 2)
             }
             Processes::AtLeast(least) => {
                 let size = self.processes.unwrap_or(PATTERN).max(least);
-                (size, size.min(self.system.nodes as usize))
+                (size, size.min(self.machine.nodes()))
             }
         };
         Job {
             stop: self.stop.clone(),
-            ..Job::new(self.system, size, nodes).fidelity(self.fidelity)
+            ..Job::new(self.machine.clone(), size, nodes.min(self.machine.nodes()))
+                .fidelity(self.fidelity)
+        }
+    }
+
+    /// The same, if it is one that the machine's model knows: of the software adapter's there is nothing about processes that take
+    /// turns on a processor.
+    fn known_job(&self) -> Result<Job> {
+        let (job, cores) = (self.job(), self.machine.cores());
+        if self.machine.system().is_none() && job.nodes.len() > cores {
+            let what = format!("{} processes on {cores} processors", job.nodes.len());
+            return Err(Error::unsupported(
+                what,
+                format!("the model {}", self.machine.name()),
+            ));
+        }
+        Ok(job)
+    }
+
+    /// Pairs that have a core for each of their processes.
+    fn pairs(&self) -> usize {
+        match self.machine.nodes() {
+            1 => self.machine.cores() / 2,
+            _ => self.machine.cores(),
         }
     }
 
@@ -88,7 +109,7 @@ impl<'a> Modelled<'a> {
         let traced = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (traced.clone(), self.options.clone());
         let (benchmark, budget) = (self.benchmark.name, self.budget);
-        let ended = run_job(&self.job(), async move |process| {
+        let ended = run_job(&self.known_job()?, async move |process| {
             process.record();
             let emit = |record| {
                 if let Record::Point(point) = record {
@@ -120,7 +141,7 @@ impl<'a> Modelled<'a> {
         let records = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (records.clone(), self.options.clone());
         let (benchmark, budget) = (self.benchmark.name, self.budget);
-        let (ended, audit) = run_audited(&self.job(), async move |process| {
+        let (ended, audit) = run_audited(&self.known_job()?, async move |process| {
             let emit = |record| sink.borrow_mut().push(record);
             let context = Context {
                 fabric: &process,

@@ -1,10 +1,11 @@
 //! Every benchmark runs on the timing models: it measures something, checks its data, and what a model does not have is
 //! said, not measured. The same twice gives the same, to the bit.
 
+use verbena_fabric::model::Machine;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::registry::ALL;
-use verbena_workloads::{Options, Record};
+use verbena_workloads::{Options, Processes, Record};
 
 fn system(name: &str) -> System {
     Library::shipped(&Overrides::none())
@@ -74,6 +75,66 @@ fn every_benchmark_measures_and_validates() {
             );
         }
     }
+}
+
+/// What is between two processes runs on the software adapter's model, checks its data, and gives the same twice; none of its
+/// processors is busy for longer than there was time.
+#[test]
+fn the_software_adapters_model_runs_what_two_processes_do() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let machine = Machine::of(&library, "software").expect("is shipped");
+    for benchmark in ALL {
+        let of_two = matches!(benchmark.processes, Processes::Two | Processes::Pairs);
+        if !of_two || WITHOUT.contains(&benchmark.name) {
+            continue;
+        }
+        let run = || {
+            Modelled {
+                options: Options {
+                    pairs: Some(vec![1]),
+                    ..small()
+                },
+                ..Modelled::new(machine.clone(), benchmark)
+            }
+            .audited()
+            .unwrap_or_else(|error| panic!("{}: {error}", benchmark.name))
+        };
+        let (ran, audit) = run();
+        assert_eq!(ran, run().0, "{}", benchmark.name);
+        for usage in &audit.usage {
+            assert!(usage.busy <= audit.now, "{}: {usage:?}", benchmark.name);
+        }
+        let mut points = 0;
+        for record in &ran.records {
+            match record {
+                Record::Point(point) => {
+                    points += 1;
+                    let unchecked = benchmark.name == "internals.footprint";
+                    assert!(point.conduct.validated || unchecked, "{point:?}");
+                }
+                Record::Failure(failure) => assert!(failure.unsupported, "{failure:?}"),
+                Record::Finding(_) => {}
+            }
+        }
+        let nothing = benchmark.name == "internals.footprint";
+        assert_eq!(
+            points == 0,
+            nothing,
+            "{}: {:?}",
+            benchmark.name,
+            ran.records
+        );
+    }
+}
+
+#[test]
+fn the_software_adapters_model_refuses_processes_that_would_take_turns() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let machine = Machine::of(&library, "software").expect("is shipped");
+    let benchmark = verbena_workloads::find("patterns.ring").expect("it exists");
+    let refused = Modelled::new(machine, benchmark).run();
+    let text = refused.expect_err("it has two processors").to_string();
+    assert!(text.contains("4 processes on 2 processors"), "{text}");
 }
 
 #[test]

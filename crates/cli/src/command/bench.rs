@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::command::report::Computed;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::outln;
@@ -66,7 +67,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         print_json(&runs);
     }
     if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
-        super::report::write(out, &runs, None)?;
+        super::report::write(out, &runs, &Computed::default())?;
     }
     Ok(verdict(&runs))
 }

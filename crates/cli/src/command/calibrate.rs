@@ -1,7 +1,9 @@
-//! `verbena calibrate`: values of a timing model's profiles fitted to measurements of the suite, perftest or OSU.
+//! `verbena calibrate`: values of a timing model's profiles fitted to measurements of the suite, perftest or OSU; of the software
+//! adapter, measured and predicted, too.
 
 use std::path::{Path, PathBuf};
 
+use crate::closed_loop;
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -15,11 +17,12 @@ use verbena_predict::calibrate::{Observation, Overlay, Task, calibrate, overlay,
 /// Which measurements, which model.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Run directories, results files, or output of perftest or OSU, all of one machine
-    #[arg(required = true, value_name = "RUN")]
+    /// Run directories, results files, or output of perftest or OSU, all of one machine; without any the software adapter is
+    /// measured
+    #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
 
-    /// The model to begin with: model:PROFILE
+    /// The model to begin with, model:PROFILE; or software: its profile is fitted to some benchmarks and predicts the others
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
@@ -27,11 +30,16 @@ pub struct Arguments {
     #[arg(long, value_name = "KEY")]
     fit: Vec<String>,
 
+    /// Launches of each benchmark, where the software adapter is measured
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    launches: u32,
+
     /// Relative noise that is expected of a measurement
     #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = noise)]
     noise: f64,
 
-    /// Directory for profiles with the fitted values, to be read with --profiles
+    /// Directory for profiles with the fitted values, to be read with --profiles; of the software adapter also for what was
+    /// measured and a report
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -48,6 +56,31 @@ const STEPS: usize = 30;
 
 /// Fits, prints, writes the profiles.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    match arguments.target {
+        Target::Software => software(&arguments),
+        _ => published(&arguments),
+    }
+}
+
+/// Measures, fits and predicts.
+fn software(arguments: &Arguments) -> Result<Exit, Failure> {
+    closed_loop::run(&closed_loop::Order {
+        runs: &arguments.runs,
+        fit: &arguments.fit,
+        launches: arguments.launches,
+        noise: arguments.noise,
+        steps: STEPS,
+        threads: arguments.threads as usize,
+        out: arguments.out.as_deref(),
+        profiles: &arguments.profiles,
+    })
+}
+
+fn published(arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.runs.is_empty() {
+        let text = "which measurements? Name run directories, or output of perftest or OSU";
+        return Err(Failure::Input(text.to_owned()));
+    }
     let Target::Model {
         profile,
         fidelity: Fidelity::Packet,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::app;
+use crate::command::report::Computed;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::mpi::catalogue;
@@ -88,7 +89,11 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
             arguments.options.threads,
         )?),
     };
-    let report = super::report::write(&out, &runs, published.as_ref())?;
+    let computed = Computed {
+        reproduction: published.as_ref(),
+        closed_loop: None,
+    };
+    let report = super::report::write(&out, &runs, &computed)?;
     outln!("{}", report.display());
     Ok(super::bench::verdict(&runs))
 }

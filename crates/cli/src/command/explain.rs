@@ -70,7 +70,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         inline: arguments.inline,
         ..Options::default()
     };
-    let explained = explain(&model.system, benchmark, options, model.fidelity)
+    let explained = explain(model.machine.clone(), benchmark, options, model.fidelity)
         .map_err(|error| Failure::Suite(error.to_string()))?;
     if explained.is_empty() {
         let text = format!("{} measures nothing on {}", benchmark.name, model.label());
@@ -80,7 +80,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     for one in &explained {
         let title = title(benchmark.name, one);
         let operation = operation(title, one);
-        out!("{}", table(&operation, &model.system.name, one));
+        out!("{}", table(&operation, model.machine.name(), one));
         operations.push(operation);
     }
     if let Some(out) = &arguments.out {

@@ -11,6 +11,7 @@ use crate::mpi;
 use crate::output::outln;
 use crate::profiles::ProfileOptions;
 use crate::service::catalogue;
+use verbena_fabric::model::Machine;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
@@ -49,11 +50,11 @@ struct Modelled {
 /// Prints the list.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let library = arguments.profiles.library()?;
-    let systems = library.systems().filter_map(|name| {
-        let system = library.system(name).ok()?;
+    let systems = Machine::names(&library).filter_map(|name| {
+        let machine = Machine::of(&library, name).ok()?;
         Some(Modelled {
             name: name.to_owned(),
-            about: system.about,
+            about: machine.about().to_owned(),
         })
     });
     let everything = Everything {

@@ -16,7 +16,7 @@ mod manual;
 mod process;
 mod record;
 mod replay;
-mod report;
+pub(crate) mod report;
 mod reproduce;
 mod run;
 mod sweep;

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::outln;
 use crate::published::published;
 use verbena_report::file::replace;
-use verbena_report::html::{Beside, Described, Reproduction, page};
+use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
 
@@ -36,7 +36,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None if arguments.runs[0].is_dir() => arguments.runs[0].join(REPORT),
         None => PathBuf::from(REPORT),
     };
-    write_file(&out, &runs, None)?;
+    write_file(&out, &runs, &Computed::default())?;
     outln!("{}", out.display());
     Ok(Exit::Success)
 }
@@ -53,22 +53,23 @@ pub fn read(path: &Path) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// Writes the report into a directory and gives its path; with what is known of real adapters, where that was computed.
-pub fn write(
-    directory: &Path,
-    runs: &[Loaded],
-    reproduction: Option<&Reproduction>,
-) -> Result<PathBuf, Failure> {
+/// What was computed beside the runs, and goes into their report.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Computed<'a> {
+    /// What is known of real adapters.
+    pub reproduction: Option<&'a Reproduction>,
+    /// What a profile that was fitted to the first run says of the rest of it.
+    pub closed_loop: Option<&'a ClosedLoop>,
+}
+
+/// Writes the report into a directory and gives its path.
+pub fn write(directory: &Path, runs: &[Loaded], beside: &Computed<'_>) -> Result<PathBuf, Failure> {
     let path = directory.join(REPORT);
-    write_file(&path, runs, reproduction)?;
+    write_file(&path, runs, beside)?;
     Ok(path)
 }
 
-fn write_file(
-    path: &Path,
-    runs: &[Loaded],
-    reproduction: Option<&Reproduction>,
-) -> Result<(), Failure> {
+fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(), Failure> {
     let mut runs = runs.to_vec();
     // Equal labels could not be told apart in a legend.
     for i in 1..runs.len() {
@@ -81,7 +82,8 @@ fn write_file(
     }
     let beside = Beside {
         published: &published()?,
-        reproduction,
+        reproduction: computed.reproduction,
+        closed_loop: computed.closed_loop,
     };
     let text = page(&runs, &described(&runs), &beside);
     replace(path, &text).map_err(|source| Error::Io {

@@ -45,7 +45,7 @@ pub fn run(
     let told = models
         .iter()
         .map(|model| {
-            let outcome = replay(&model.system, &schedule, nodes, model.fidelity);
+            let outcome = replay(model.system()?, &schedule, nodes, model.fidelity);
             let outcome = outcome.map_err(|failure| match failure {
                 Refusal::Schedule(fault) => within(file, &fault),
                 Refusal::System(reason) => Failure::Input(reason),
@@ -82,7 +82,7 @@ fn within(file: &Path, fault: &verbena_predict::goal::Fault) -> Failure {
 fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcome) -> Told {
     let (bytes, messages) = schedule.sent();
     Told {
-        system: model.system.name.clone(),
+        system: model.machine.name().to_owned(),
         ranks: schedule.ranks,
         nodes,
         operations: schedule.size(),

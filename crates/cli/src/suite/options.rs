@@ -98,6 +98,32 @@ pub struct MeasureOptions {
 const LARGEST: usize = 1 << 30;
 
 impl MeasureOptions {
+    /// What is asked of a target when nothing is said, in quick form.
+    pub fn quick_on(target: Target) -> MeasureOptions {
+        MeasureOptions {
+            quick: true,
+            targets: vec![target],
+            label: None,
+            gid_index: None,
+            route: RouteOptions::default(),
+            ports: None,
+            relaxed_ordering: false,
+            launches: None,
+            minutes: None,
+            sizes: None,
+            pairs: None,
+            processes: None,
+            mpi: None,
+            mode: None,
+            transports: None,
+            inline: None,
+            seed: 1,
+            profiles: ProfileOptions::default(),
+            threads: 2,
+            exchange: None,
+        }
+    }
+
     /// Refuses what has no meaning.
     pub fn check(&self) -> Result<(), Failure> {
         let wrong = |text: String| Err(Failure::Input(text));

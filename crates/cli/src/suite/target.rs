@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use verbena_fabric::FabricKind;
-use verbena_fabric::model::Fidelity;
+use verbena_fabric::model::{Fidelity, Machine};
 use verbena_hca::describe;
 use verbena_hca::shm::registry::{self, Registry};
 use verbena_verbs::Library;
@@ -202,13 +202,13 @@ impl Target {
             Target::SharedMemory => return Ok(Resolved::without_adapter("shm", "memory")),
             Target::Model { profile, fidelity } => {
                 let library = profiles.library()?;
-                let system = library.system(profile).map_err(|error| {
-                    let meant = did_you_mean(profile, library.systems());
+                let machine = Machine::of(&library, profile).map_err(|error| {
+                    let meant = did_you_mean(profile, Machine::names(&library));
                     let reason = error.reason;
                     Failure::Input(format!("no model {profile:?} to measure{meant}: {reason}"))
                 })?;
                 let fidelity = *fidelity;
-                return Ok(Found::Model(Box::new(ModelTarget { system, fidelity })));
+                return Ok(Found::Model(Box::new(ModelTarget { machine, fidelity })));
             }
         };
         let loaded = Library::open(&library).map_err(|e| Failure::Suite(e.to_string()))?;

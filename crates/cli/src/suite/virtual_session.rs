@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use verbena_fabric::model::Fidelity;
+use verbena_fabric::model::{Fidelity, Machine};
 use verbena_fabric::{Error, Result as SeamResult};
 use verbena_measure::result::{Failure as PointFailure, Parameters};
 use verbena_model::profile::System;
@@ -26,11 +26,11 @@ use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::modelled::{Modelled, Ran};
 use verbena_workloads::{Benchmark, Budget, Record, Sweep, find};
 
-/// A modelled system to run on.
+/// A modelled machine to run on.
 #[derive(Debug, Clone)]
 pub struct ModelTarget {
-    /// The system.
-    pub system: System,
+    /// The machine.
+    pub machine: Machine,
     /// How finely messages are followed.
     pub fidelity: Fidelity,
 }
@@ -39,32 +39,48 @@ impl ModelTarget {
     /// For legends.
     pub fn label(&self) -> String {
         match self.fidelity {
-            Fidelity::Packet => format!("{} (model)", self.system.name),
-            Fidelity::Message => format!("{} (model, by messages)", self.system.name),
+            Fidelity::Packet => format!("{} (model)", self.machine.name()),
+            Fidelity::Message => format!("{} (model, by messages)", self.machine.name()),
         }
     }
 
     /// For directories.
     pub fn directory(&self) -> String {
         match self.fidelity {
-            Fidelity::Packet => format!("model-{}", self.system.name),
-            Fidelity::Message => format!("model-{}-message", self.system.name),
+            Fidelity::Packet => format!("model-{}", self.machine.name()),
+            Fidelity::Message => format!("model-{}-message", self.machine.name()),
         }
     }
 
+    /// The system, where only adapters will do.
+    pub fn system(&self) -> Result<&System, Failure> {
+        let name = self.machine.name();
+        self.machine.system().ok_or_else(|| {
+            Failure::Input(format!(
+                "{name} is the software adapter on one host; a profile of kind system is needed"
+            ))
+        })
+    }
+
     fn environment(&self) -> BTreeMap<String, String> {
-        let system = &self.system;
         let mut out = BTreeMap::from([
-            ("model".to_owned(), system.about.clone()),
-            ("modelled host".to_owned(), system.host.about.clone()),
-            ("modelled adapter".to_owned(), system.adapter.about.clone()),
-            ("modelled link".to_owned(), system.link.about.clone()),
-            ("modelled cable".to_owned(), system.cable.about.clone()),
+            ("model".to_owned(), self.machine.about().to_owned()),
             ("fidelity".to_owned(), word(self.fidelity).to_owned()),
             ("verbena".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ]);
-        if let Some(switch) = &system.switch {
-            out.insert("modelled switch".to_owned(), switch.about.clone());
+        let Some(system) = self.machine.system() else {
+            return out;
+        };
+        let parts = [
+            ("host", Some(&system.host.about)),
+            ("adapter", Some(&system.adapter.about)),
+            ("link", Some(&system.link.about)),
+            ("cable", Some(&system.cable.about)),
+            ("switch", system.switch.as_ref().map(|switch| &switch.about)),
+        ];
+        for (part, about) in parts {
+            let about = about.map(|about| (format!("modelled {part}"), about.clone()));
+            out.extend(about);
         }
         out
     }
@@ -98,7 +114,7 @@ impl VirtualSession<'_> {
             schema: VERSION,
             label: self.options.label_of(self.target.label()),
             fabric: "model".to_owned(),
-            device: self.target.system.name.clone(),
+            device: self.target.machine.name().to_owned(),
             command: self.command.clone(),
             // A model has no hour: the same command gives the same bytes.
             started: 0,
@@ -218,27 +234,28 @@ impl VirtualSession<'_> {
             (None, Some(Subject::Readers)) => self.file_service(),
             _ => Err(Error::unsupported(
                 benchmark.name,
-                format!("the model {}", self.target.system.name),
+                format!("the model {}", self.target.machine.name()),
             )),
         }
     }
 
     /// Message passing is modelled with its library, if the system names one.
     fn message_passing(&self, entry: &messages::Entry) -> SeamResult<Ran> {
-        if self.target.system.mpi.is_none() {
+        let system = self.target.machine.system();
+        let Some(system) = system.filter(|system| system.mpi.is_some()) else {
             return Err(Error::unsupported(
                 format!(
                     "{}, which needs a message-passing library,",
                     entry.benchmark.name
                 ),
-                format!("the model {}", self.target.system.name),
+                format!("the model {}", self.target.machine.name()),
             ));
-        }
+        };
         let asked = self.options.sizes.as_ref();
         let sizes = asked.map(|sizes| sizes.iter().map(|&size| size as u64).collect());
         let sizes = sizes.unwrap_or_else(|| messages::sizes(entry, self.options.quick));
         let crews = messages::crews(entry, self.options.processes, self.options.pairs.as_deref());
-        let points = messages::points(entry, &self.target.system, &sizes, &crews);
+        let points = messages::points(entry, system, &sizes, &crews);
         Ok(Ran {
             records: points
                 .into_iter()
@@ -252,9 +269,10 @@ impl VirtualSession<'_> {
     fn file_service(&self) -> SeamResult<Ran> {
         let invalid = |failure: Failure| Error::invalid("bench", failure.to_string());
         let library = self.options.profiles.library().map_err(invalid)?;
+        let system = self.target.system().map_err(invalid)?;
         let readers = catalogue::readers(self.options.quick);
         let readers = self.options.pairs.as_deref().unwrap_or(readers);
-        let points = service::points(&library, &self.target.system, readers).map_err(invalid)?;
+        let points = service::points(&library, system, readers).map_err(invalid)?;
         let record = |point| Record::Point(Box::new(point));
         Ok(Ran {
             records: points.into_iter().map(record).collect(),
@@ -262,7 +280,7 @@ impl VirtualSession<'_> {
         })
     }
 
-    fn modelled(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> Modelled<'_> {
+    fn modelled(&self, benchmark: &'static Benchmark, stop: &Arc<AtomicBool>) -> Modelled {
         let sweep = match self.options.quick {
             true => Sweep::Coarse,
             false => Sweep::Fine,
@@ -276,7 +294,7 @@ impl VirtualSession<'_> {
             },
             processes: self.options.processes,
             stop: Arc::clone(stop),
-            ..Modelled::new(&self.target.system, benchmark)
+            ..Modelled::new(self.target.machine.clone(), benchmark)
         }
     }
 }

@@ -111,7 +111,7 @@ impl Group for ModelGroup {
             .iter()
             .filter(|&&rank| rank < self.core.rank && self.node_of(rank) == here)
             .count();
-        let behind = self.core.process.node().cpu().behind(before);
+        let behind = self.core.process.behind(before);
         self.core.process.compute(behind).await;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Running a job on a modelled system.
 
+use super::machine::{Machine, Running};
 use super::process::ModelProcess;
 use super::world::World;
 use crate::error::{Error, Result};
@@ -10,15 +11,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_model::audit::Audit;
 use verbena_model::cluster::Cluster;
-use verbena_model::profile::System;
+use verbena_model::software::SoftwareHost;
 
 pub use verbena_model::adapter::Fidelity;
 
 /// A job, before it runs.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The system that it runs on.
-    pub system: System,
+    /// What it runs on.
+    pub machine: Machine,
     /// How finely messages are followed.
     pub fidelity: Fidelity,
     /// The node of each process.
@@ -29,9 +30,9 @@ pub struct Job {
 
 impl Job {
     /// `size` processes dealt out over `nodes` nodes in turn, at packet fidelity.
-    pub fn new(system: &System, size: usize, nodes: usize) -> Job {
+    pub fn new(machine: impl Into<Machine>, size: usize, nodes: usize) -> Job {
         Job {
-            system: system.clone(),
+            machine: machine.into(),
             fidelity: Fidelity::Packet,
             nodes: (0..size).map(|rank| rank % nodes.max(1)).collect(),
             stop: Arc::default(),
@@ -61,15 +62,18 @@ where
     F: AsyncFn(ModelProcess) -> T + 'static,
 {
     let nodes = job.nodes.iter().max().map_or(1, |last| last + 1);
-    let cluster = Cluster::new(&job.system, nodes, job.fidelity);
-    let world = World::new(cluster.clone(), job);
-    let system = Rc::new(job.system.clone());
+    let running = match &job.machine {
+        Machine::Adapters(system) => Running::Adapters(Cluster::new(system, nodes, job.fidelity)),
+        Machine::Software { profile, .. } => Running::Software(SoftwareHost::new(profile)),
+    };
+    let world = World::new(running, job);
+    let machine = Rc::new(job.machine.clone());
     let program = Rc::new(program);
     let results: Rc<RefCell<Vec<Option<T>>>> =
         Rc::new(RefCell::new(job.nodes.iter().map(|_| None).collect()));
-    let sim = cluster.sim();
+    let sim = world.running.sim();
     for rank in 0..job.nodes.len() {
-        let process = ModelProcess::new(&world, &system, rank);
+        let process = ModelProcess::new(&world, &machine, rank);
         let (program, results) = (program.clone(), results.clone());
         sim.start(async move {
             let result = program(process).await;
@@ -84,8 +88,8 @@ where
         }
     }
     let waited = Duration::from_nanos(sim.now().0 / 1000);
-    let audit = cluster.audit();
-    cluster.finish();
+    let audit = world.running.audit();
+    world.running.finish();
     let results = std::mem::take(&mut *results.borrow_mut());
     results
         .into_iter()

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::in_process::Bytes;
 use crate::region::{Location, Region, RemoteRegion};
 use std::rc::Rc;
-use verbena_model::cluster::CacheState;
+use verbena_model::adapter::Place;
 
 /// Memory before registration.
 pub struct ModelBuffer {
@@ -36,6 +36,10 @@ impl Drop for ModelRegion {
 }
 
 impl ModelRegion {
+    fn place(&self, offset: usize) -> Place {
+        self.world.local_place(self.key, offset)
+    }
+
     /// Spins on memory: the time until it has changed, and what it takes to notice.
     async fn until_true(&self, what: &'static str, holds: impl Fn(&[u8]) -> bool) -> Result<()> {
         self.world
@@ -103,13 +107,16 @@ impl Region for ModelRegion {
         source.read(from, &mut bytes)?;
         self.bytes.check("Region::copy", to, length)?;
         let process = &self.core.process;
-        process.copy(length as u64, CacheState::Cold).await;
+        process
+            .copy(source.place(from), self.place(to), length as u64)
+            .await;
         self.write(to, &bytes)
     }
 
     async fn consume(&self, offset: usize, length: usize) -> Result<()> {
         self.bytes.check("Region::consume", offset, length)?;
-        self.core.process.read(length as u64).await;
+        let place = self.place(offset);
+        self.core.process.read(place, length as u64).await;
         Ok(())
     }
 }

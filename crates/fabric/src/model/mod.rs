@@ -9,6 +9,8 @@
 //!   been placed, those before it have been too. A write has moved its bytes at the latest when it completes (rule 2).
 //! - **Ports.** The queue pairs of a node are dealt out over its adapter's ports in turn.
 //! - **Silent requests** write no completion entry. They are known to be done when a later one completes.
+//! - **The software adapter** is modelled as well: there a processor executes what it posts, and serves the messages that come to
+//!   it ([`verbena_model::software`]).
 //! - **Waiting** costs nothing but what is charged for seeing what was awaited. A job in which nothing can happen any
 //!   more tells those that wait ([`Error::Stalled`](crate::Error::Stalled)), first for data, then in the exchange.
 //! - **Set-up** (allocation, registration, creation) takes no virtual time: the models have no driver.
@@ -21,6 +23,7 @@ mod completions;
 mod effect;
 mod group;
 mod job;
+mod machine;
 mod memory;
 mod pair;
 mod process;
@@ -30,6 +33,7 @@ mod world;
 pub use completions::ModelCompletions;
 pub use group::ModelGroup;
 pub use job::{Fidelity, Job, run_audited, run_job};
+pub use machine::Machine;
 pub use memory::{ModelBuffer, ModelRegion};
 pub use pair::{ModelAddress, ModelPair};
 pub use process::{ModelProcess, Traced};

@@ -2,6 +2,7 @@
 
 use super::completions::Queue;
 use super::effect::Posted;
+use super::machine::Wire;
 use super::memory::{ModelRegion, held};
 use super::process::{Core, ModelProcess};
 use super::receive::Receives;
@@ -15,13 +16,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use verbena_model::adapter as model;
+use verbena_model::software::Receiver;
 
 /// Queue key of all datagram pairs.
 const QUEUE_KEY: u32 = 0x1111_1111;
 
 /// A queue pair as the world knows it.
 pub(super) struct PairState {
-    pub model: Rc<model::Pair>,
+    pub wire: Wire,
+    number: u32,
     pub transport: Transport,
     pub rank: usize,
     pub depth: u32,
@@ -42,7 +45,8 @@ pub(super) struct PairState {
 
 /// What a queue pair is made of.
 pub(super) struct Parts {
-    pub model: Rc<model::Pair>,
+    pub wire: Wire,
+    pub number: u32,
     pub transport: Transport,
     pub rank: usize,
     pub depth: u32,
@@ -55,7 +59,8 @@ pub(super) struct Parts {
 impl PairState {
     pub fn new(parts: Parts) -> Rc<PairState> {
         Rc::new(PairState {
-            model: parts.model,
+            wire: parts.wire,
+            number: parts.number,
             transport: parts.transport,
             rank: parts.rank,
             depth: parts.depth,
@@ -74,7 +79,7 @@ impl PairState {
 
     /// Its number.
     pub fn number(&self) -> u32 {
-        self.model.id()
+        self.number
     }
 
     /// Whether everything that it sends arrives, in order.
@@ -250,7 +255,7 @@ impl ModelPair {
         if self.state.is_datagram() {
             let pairs = self.world.pairs.borrow();
             let there = posted.target.and_then(|number| pairs.get(&number));
-            request.to = there.map(|there| there.model.clone());
+            request.to = there.and_then(|there| there.wire.pair().cloned());
         }
         let done = |how: fn(&World, &PairState, &Posted)| -> Option<model::Action> {
             let (world, state, posted) = (self.world.clone(), self.state.clone(), posted.clone());
@@ -261,6 +266,18 @@ impl ModelPair {
             request.completed = done(World::completed);
         }
         request
+    }
+
+    /// Who serves a request that needs the other side, in software.
+    fn receiver(&self, posted: &Posted) -> Option<Receiver> {
+        let pairs = self.world.pairs.borrow();
+        let number = match self.state.is_datagram() {
+            true => posted.target,
+            false => self.state.peer.get(),
+        };
+        let there = pairs.get(&number?)?;
+        let process = self.world.processor(there.rank);
+        process.receiver(&there.receives.model)
     }
 
     /// Where a message will be received: the oldest receive request of the other side, as far as one is known.
@@ -329,9 +346,9 @@ impl ModelPair {
         }
         let requests = list
             .iter()
-            .map(|(posted, placement)| self.request(posted, *placement))
+            .map(|(posted, placement)| (self.request(posted, *placement), self.receiver(posted)))
             .collect();
-        self.core.process.post(&state.model, requests).await;
+        self.core.process.post(&state.wire, requests).await;
     }
 }
 
@@ -357,7 +374,7 @@ impl QueuePair<ModelProcess> for ModelPair {
             return Err(Error::invalid("QueuePair::connect", reason));
         };
         self.state.peer.set(Some(remote.pair));
-        self.state.model.connect_to(&there.model);
+        self.state.wire.connect_to(&there.wire);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::completions::{ModelCompletions, Queue};
 use super::group::ModelGroup;
+use super::machine::{Machine, Processor};
 use super::memory::{ModelBuffer, ModelRegion};
 use super::pair::{ModelAddress, ModelPair, PairState, Parts};
 use super::receive::{ModelSharedReceive, Receives};
@@ -20,9 +21,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use verbena_model::adapter as model;
 use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
-use verbena_model::adapter::{self as model, ReceiveQueue};
-use verbena_model::cluster::Process;
 use verbena_model::kernel::{Span, Time};
 use verbena_model::profile::System;
 
@@ -35,26 +35,30 @@ const MAX_DEPTH: u32 = 16384;
 const MAX_COMPLETIONS: u32 = 1 << 22;
 /// The largest message that InfiniBand carries.
 const MAX_MESSAGE: u64 = 1 << 31;
+/// The software adapter's own, as its library has them.
+const SOFTWARE_MTU: u64 = 4096;
+const SOFTWARE_READS: u32 = 128;
 /// Bytes of registers and code that any process has; the same for all, so that differences and slopes mean something.
 const PROCESS: u64 = 4 << 20;
 
 /// The core that a process runs on, and what it calls itself.
 #[derive(Clone)]
 pub(super) struct Core {
-    pub process: Process,
+    pub process: Processor,
     pub rank: usize,
-    pub system: Rc<System>,
+    pub machine: Rc<Machine>,
 }
 
 impl Core {
     /// The model has no such thing.
     pub fn lacks(&self, what: &str) -> Error {
-        Error::unsupported(what, format!("the model {}", self.system.name))
+        Error::unsupported(what, format!("the model {}", self.machine.name()))
     }
 
     /// Payload of a full packet.
     pub fn mtu(&self) -> u64 {
-        self.system.link.mtu.0
+        let system = self.machine.system();
+        system.map_or(SOFTWARE_MTU, |system| system.link.mtu.0)
     }
 }
 
@@ -68,16 +72,14 @@ pub struct ModelProcess {
 }
 
 impl ModelProcess {
-    pub(super) fn new(world: &Rc<World>, system: &Rc<System>, rank: usize) -> ModelProcess {
-        let node = world.nodes[rank];
-        let before = world.nodes[..rank].iter().filter(|&&n| n == node).count();
+    pub(super) fn new(world: &Rc<World>, machine: &Rc<Machine>, rank: usize) -> ModelProcess {
         let core = Core {
-            process: world.cluster.process_on(node, before),
+            process: world.processor(rank),
             rank,
-            system: system.clone(),
+            machine: machine.clone(),
         };
         ModelProcess {
-            capabilities: capabilities(system),
+            capabilities: capabilities(machine),
             clock: ClockSource {
                 name: "virtual",
                 nanos_per_tick: 1e-3,
@@ -104,24 +106,24 @@ pub struct Traced {
 impl ModelProcess {
     /// Records what happens in the model from now on.
     pub fn record(&self) {
-        self.world.cluster.sim().record_spans();
+        self.world.running.sim().record_spans();
     }
 
     /// What has been recorded since the last call of the operation that process 0 timed last.
     pub fn traced(&self) -> Traced {
         let (start, end) = self.world.last_operation();
-        let mut spans = self.world.cluster.sim().take_spans();
+        let mut spans = self.world.running.sim().take_spans();
         spans.retain(|span| span.end > start && span.start < end);
         spans.sort();
         Traced { start, end, spans }
     }
 }
 
-fn capabilities(system: &System) -> Capabilities {
-    let link = &system.link;
+fn capabilities(machine: &Machine) -> Capabilities {
+    let system = machine.system();
     Capabilities {
         kind: FabricKind::Model,
-        device: system.name.clone(),
+        device: machine.name().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         transports: Transports {
             rc: true,
@@ -133,22 +135,31 @@ fn capabilities(system: &System) -> Capabilities {
             atomics: true,
             shared_receive: true,
             events: false,
-            device_memory: system.adapter.memory.is_some(),
+            device_memory: system.is_some_and(|system| system.adapter.memory.is_some()),
         },
         max_inline: MAX_INLINE,
         max_segments: 1,
         max_depth: MAX_DEPTH,
         max_completions: MAX_COMPLETIONS,
         max_pairs: MAX_PAIRS,
-        max_reads: u32::try_from(system.adapter.send.reads.0).unwrap_or(u32::MAX),
+        max_reads: system.map_or(SOFTWARE_READS, reads),
         max_message: MAX_MESSAGE,
-        link: Some(Link {
-            data_bits_per_second: link.rate.0 * 8.0,
-            mtu: link.mtu.0 as u32,
-            packet_overhead: link.packet_overhead.0 as u32,
-            bus: None,
-        }),
+        link: system.map(link),
         rails: Rails::single(),
+    }
+}
+
+fn reads(system: &System) -> u32 {
+    u32::try_from(system.adapter.send.reads.0).unwrap_or(u32::MAX)
+}
+
+fn link(system: &System) -> Link {
+    let link = &system.link;
+    Link {
+        data_bits_per_second: link.rate.0 * 8.0,
+        mtu: link.mtu.0 as u32,
+        packet_overhead: link.packet_overhead.0 as u32,
+        bus: None,
     }
 }
 
@@ -232,7 +243,7 @@ impl Fabric for ModelProcess {
         request: SharedReceiveRequest<'_, Self>,
     ) -> Result<ModelSharedReceive> {
         let receives = Rc::new(Receives {
-            model: ReceiveQueue::new(self.core.process.node().adapter()),
+            model: self.core.process.requests(&self.world.running),
             list: RefCell::default(),
             completions: request.xrc_completions.map(|queue| queue.queue.clone()),
             depth: request.depth,
@@ -257,7 +268,7 @@ impl Fabric for ModelProcess {
         let receives = match request.shared_receive {
             Some(shared) => shared.receives.clone(),
             None => Rc::new(Receives {
-                model: ReceiveQueue::new(self.core.process.node().adapter()),
+                model: self.core.process.requests(&self.world.running),
                 list: RefCell::default(),
                 completions: None,
                 depth: request.receive_depth,
@@ -272,12 +283,14 @@ impl Fabric for ModelProcess {
             Transport::Ud => model::Transport::Datagram,
         };
         let node = self.world.nodes[self.core.rank];
-        let own = Some(receives.model.clone());
+        let port = (node, self.world.port(node));
+        let wire = self.world.running.wire(port, service, &receives.model);
         let state = PairState::new(Parts {
-            model: self
-                .world
-                .cluster
-                .pair(node, self.world.port(node), service, own),
+            number: match wire.pair() {
+                Some(pair) => pair.id(),
+                None => self.world.fresh(),
+            },
+            wire,
             transport: request.transport,
             rank: self.core.rank,
             depth: request.send_depth,
@@ -310,6 +323,8 @@ impl Fabric for ModelProcess {
     }
 
     fn host_memory(&self) -> Option<u64> {
+        // What the software adapter's queues take is not in its profile.
+        let system = self.core.machine.system()?;
         let rank = self.group.rank();
         let pairs = self.world.pairs.borrow();
         let mine = pairs.values().filter(|pair| pair.rank == rank);
@@ -334,6 +349,6 @@ impl Fabric for ModelProcess {
         queues += alive
             .map(|queue| completion_queue(u64::from(queue.depth)))
             .sum::<u64>();
-        Some(PROCESS + context_memory(&self.core.system.adapter, connections) + queues)
+        Some(PROCESS + context_memory(&system.adapter, connections) + queues)
     }
 }

@@ -1,6 +1,7 @@
 //! Receive queues, of one queue pair or shared.
 
 use super::completions::Queue;
+use super::machine::Requests;
 use super::memory::{ModelRegion, held};
 use super::process::Core;
 use super::world::World;
@@ -11,11 +12,10 @@ use crate::pair::SharedReceive;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use verbena_model::adapter::ReceiveQueue;
 
 /// Receive requests: the model counts them, here is what they say.
 pub(super) struct Receives {
-    pub model: Rc<ReceiveQueue>,
+    pub model: Requests,
     pub list: RefCell<VecDeque<(u64, Vec<Segment>)>>,
     /// Over XRC, where its receives complete.
     pub completions: Option<Rc<Queue>>,
@@ -40,8 +40,7 @@ impl Receives {
             checked.push((request.id, segments(call, request.local, held)?));
         }
         let count = checked.len() as u64;
-        let span = core.process.node().cpu().post * count;
-        core.process.compute(span).await;
+        core.process.prepare_receives(count).await;
         self.list.borrow_mut().extend(checked);
         self.model.post(count);
         Ok(())

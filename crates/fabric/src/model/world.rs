@@ -2,6 +2,7 @@
 
 use super::completions::Queue;
 use super::job::Job;
+use super::machine::{Processor, Running};
 use super::pair::PairState;
 use super::receive::Receives;
 use crate::error::{Error, Result};
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_model::adapter::{MemoryHome, Place};
-use verbena_model::cluster::Cluster;
 use verbena_model::kernel::{Time, Watch};
 
 /// What a wait is for: those for data end first when nothing can happen any more, so that a process whose peer failed can
@@ -37,7 +37,7 @@ struct Waiting {
 
 /// The shared state of a job.
 pub(super) struct World {
-    pub cluster: Rc<Cluster>,
+    pub running: Running,
     /// The node of each rank.
     pub nodes: Vec<usize>,
     /// The user's wish to stop.
@@ -63,13 +63,13 @@ pub(super) struct World {
 }
 
 impl World {
-    pub fn new(cluster: Rc<Cluster>, job: &Job) -> Rc<World> {
-        let (sim, nodes) = (cluster.sim().clone(), job.nodes.clone());
-        let cluster_size = cluster.size();
+    pub fn new(running: Running, job: &Job) -> Rc<World> {
+        let (sim, nodes) = (running.sim().clone(), job.nodes.clone());
+        let size = running.size();
         Rc::new(World {
             watches: nodes.iter().map(|_| Watch::new(&sim)).collect(),
             exchange: Watch::new(&sim),
-            cluster,
+            running,
             nodes,
             stop: job.stop.clone(),
             registered: RefCell::default(),
@@ -79,7 +79,7 @@ impl World {
             barriers: RefCell::default(),
             queues: RefCell::default(),
             numbers: Cell::new(1),
-            had: (0..cluster_size).map(|_| Cell::new(0)).collect(),
+            had: (0..size).map(|_| Cell::new(0)).collect(),
             data: Waiting::default(),
             exchanging: Waiting::default(),
             looks: Cell::default(),
@@ -88,7 +88,7 @@ impl World {
 
     /// The present.
     pub fn now(&self) -> Time {
-        self.cluster.sim().now()
+        self.running.sim().now()
     }
 
     /// A number for a shared receive queue.
@@ -96,10 +96,17 @@ impl World {
         self.numbers.replace(self.numbers.get() + 1)
     }
 
+    /// The core of a rank: its node's in turn.
+    pub fn processor(&self, rank: usize) -> Processor {
+        let node = self.nodes[rank];
+        let before = self.nodes[..rank].iter().filter(|&&n| n == node).count();
+        self.running.process_on(node, before)
+    }
+
     /// The port of the next queue pair of a node: all of its ports in turn.
     pub fn port(&self, node: usize) -> usize {
         let had = self.had[node].replace(self.had[node].get() + 1);
-        (had % self.cluster.system().ports.max(1)) as usize
+        (had % self.running.ports()) as usize
     }
 
     /// Process `rank` may see something new.

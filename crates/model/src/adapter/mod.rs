@@ -4,7 +4,7 @@
 //! requester's way out, `receive` the way in at either side. What an adapter cannot do in time queues up, as on
 //! hardware; nothing here knows a published figure.
 
-mod cache;
+pub(crate) mod cache;
 mod engine;
 pub mod footprint;
 mod pair;

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::overrides::Overrides;
 use super::reader::Recorded;
-use super::schema::{Profile, ProfileKind, System, SystemNames};
+use super::schema::{Profile, ProfileKind, Software, System, SystemNames};
 use super::shipped::SHIPPED;
 use super::sources::{Name, Sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,6 +121,13 @@ impl Library {
         &self.recorded
     }
 
+    /// Those of profiles of what others have published. The software adapter's are fitted to measurements of it, by whoever
+    /// measures, and no published figure depends on them.
+    pub fn of_published(&self) -> impl Iterator<Item = &Recorded> {
+        let all = self.recorded.iter();
+        all.filter(|value| value.kind != ProfileKind::Software)
+    }
+
     /// Names of the systems.
     pub fn systems(&self) -> impl Iterator<Item = &str> {
         let systems = self.profiles.keys();
@@ -131,6 +138,21 @@ impl Library {
     /// The profile of that kind and name.
     pub fn profile(&self, kind: ProfileKind, name: &str) -> Option<&Profile> {
         self.profiles.get(&(kind, name.to_owned()))
+    }
+
+    /// Names of the software adapters.
+    pub fn software_names(&self) -> impl Iterator<Item = &str> {
+        let all = self.profiles.keys();
+        let all = all.filter(|(kind, _)| *kind == ProfileKind::Software);
+        all.map(|(_, name)| name.as_str())
+    }
+
+    /// The software adapter of that name, if there is one.
+    pub fn software(&self, name: &str) -> Option<&Software> {
+        match self.profile(ProfileKind::Software, name) {
+            Some(Profile::Software(software)) => Some(software),
+            _ => None,
+        }
     }
 
     /// What makes up the system of that name.

@@ -23,8 +23,10 @@ macro_rules! section {
 }
 
 mod mpi;
+mod software;
 
 pub use mpi::{Channel, Mpi, Rendezvous};
+pub use software::{Caches as HostCaches, ChannelWork, Cores, OwnWork, Software};
 
 section! {
     /// The processors of a host.
@@ -601,6 +603,8 @@ kinds! {
     FileService(FileService) = "file-service",
     /// Applications.
     Applications(Applications) = "applications",
+    /// The software adapter.
+    Software(Software) = "software",
     /// A system.
     System(SystemNames) = "system",
 }

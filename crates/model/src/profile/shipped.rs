@@ -55,6 +55,7 @@ shipped![
     "stack/ethernet",
     "service/rfio",
     "application/skeletons",
+    "software/software",
     "system/infinihost3-ddr",
     "system/connectx-ddr",
     "system/connectx-ddr-coalescing",

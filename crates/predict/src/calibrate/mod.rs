@@ -14,8 +14,10 @@ mod table;
 pub use fit::{Fit, Free, fit};
 pub use identifiability::{Identified, Inseparable, identify};
 pub use observation::{Observation, Quantity};
+pub(crate) use overlay::string as quoted;
 pub use overlay::{Overlay, overlay};
 pub use table::text;
+pub(crate) use table::{limits, values};
 
 use crate::validation::{self, ValidationError};
 use std::collections::HashMap;

@@ -81,7 +81,8 @@ fn head(kind: &str, base: &str) -> String {
     )
 }
 
-fn string(text: &str) -> String {
+/// A string as TOML writes it.
+pub(crate) fn string(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 

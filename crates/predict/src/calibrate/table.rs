@@ -1,6 +1,6 @@
 //! What a calibration came to, for people: the values, how well they fit, and what the data do not tell.
 
-use super::{Calibrated, Observation};
+use super::{Calibrated, Fit, Free, Identified, Observation};
 use std::fmt::Write;
 
 /// A value this near to a bound, relative to the whole range, is at it.
@@ -11,22 +11,35 @@ const HARDLY_KNOWN: f64 = 0.25;
 
 /// The tables.
 pub fn text(calibrated: &Calibrated, observations: &[Observation]) -> String {
-    let mut out = String::new();
-    values(&mut out, calibrated);
+    let Calibrated {
+        free,
+        units,
+        fit,
+        identified,
+        ..
+    } = calibrated;
+    let mut out = values(free, units, fit, identified);
     fits(&mut out, calibrated, observations);
-    limits(&mut out, calibrated);
+    out.push_str(&limits(free, fit, identified));
     out
 }
 
-fn values(out: &mut String, calibrated: &Calibrated) {
+/// The values with what is known of them.
+pub(crate) fn values(
+    free: &[Free],
+    units: &[String],
+    fit: &Fit,
+    identified: &Identified,
+) -> String {
+    let mut out = String::new();
     let _ = writeln!(
         out,
         "{:<36} {:>10} {:>10} {:>10} {:<5} {:>18}",
         "value", "before", "fitted", "error", "unit", "bounds"
     );
-    for (number, free) in calibrated.free.iter().enumerate() {
-        let value = calibrated.fit.values[number];
-        let error = match calibrated.identified.errors[number] {
+    for (number, free) in free.iter().enumerate() {
+        let value = fit.values[number];
+        let error = match identified.errors[number] {
             Some(error) => short(error),
             None => "not seen".to_owned(),
         };
@@ -43,10 +56,11 @@ fn values(out: &mut String, calibrated: &Calibrated) {
             short(free.start),
             short(value),
             error,
-            calibrated.units[number],
+            units[number],
             bounds
         );
     }
+    out
 }
 
 /// Measurements of one thing, over all launches.
@@ -106,8 +120,10 @@ fn fits(out: &mut String, calibrated: &Calibrated, observations: &[Observation])
     );
 }
 
-fn limits(out: &mut String, calibrated: &Calibrated) {
-    for pair in &calibrated.identified.inseparable {
+/// What the measurements do not tell.
+pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> String {
+    let mut out = String::new();
+    for pair in &identified.inseparable {
         let _ = writeln!(
             out,
             "cannot be told apart: {} and {} (correlation {:+.3}); only a combination of them was measured",
@@ -116,14 +132,11 @@ fn limits(out: &mut String, calibrated: &Calibrated) {
     }
     // Three or more values that only add up are correlated less in pairs; their errors give them away.
     let paired = |path: &String| {
-        let mut pairs = calibrated.identified.inseparable.iter();
+        let mut pairs = identified.inseparable.iter();
         pairs.any(|pair| pair.one == *path || pair.other == *path)
     };
-    for (number, free) in calibrated.free.iter().enumerate() {
-        let (value, error) = (
-            calibrated.fit.values[number],
-            calibrated.identified.errors[number],
-        );
+    for (number, free) in free.iter().enumerate() {
+        let (value, error) = (fit.values[number], identified.errors[number]);
         if let Some(error) = error.filter(|error| *error > HARDLY_KNOWN * value)
             && !paired(&free.path)
         {
@@ -136,9 +149,10 @@ fn limits(out: &mut String, calibrated: &Calibrated) {
             );
         }
     }
-    for path in &calibrated.identified.unseen {
+    for path in &identified.unseen {
         let _ = writeln!(out, "not seen: {path}; no measurement depends on it");
     }
+    out
 }
 
 /// Four significant digits.

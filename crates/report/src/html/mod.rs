@@ -3,6 +3,7 @@
 
 mod application;
 mod changes;
+mod closed_loop;
 mod curves;
 mod explanation;
 mod figures;
@@ -17,6 +18,7 @@ mod tile;
 mod verdict;
 
 pub use application::{Application, OnSystem, application};
+pub use closed_loop::{ClosedLoop, Figure, Predicted};
 pub use explanation::{Operation, explanation};
 pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};
@@ -45,6 +47,8 @@ pub struct Beside<'a> {
     pub published: &'a [Published],
     /// All claims and the models' answers to them, where these were computed.
     pub reproduction: Option<&'a Reproduction>,
+    /// What a profile that was fitted to the first run says of the rest of it.
+    pub closed_loop: Option<&'a ClosedLoop>,
 }
 
 /// What a published figure says.

@@ -1,6 +1,7 @@
 //! The page: the first screen, what changed, a page a question, and behind a click everything else.
 
 use super::changes::changes;
+use super::closed_loop;
 use super::frame::head;
 use super::lead::lead;
 use super::question;
@@ -39,6 +40,14 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
             escape(&run.run.label),
             verdict(run),
             failures(run)
+        );
+    }
+    if let Some(closed) = beside.closed_loop {
+        let _ = write!(
+            out,
+            "<h2 id=\"predicted\">How well it is predicted</h2><p>A profile was fitted to some of the benchmarks and asked for the \
+             others. Dots are at the model's figure over the measured one.</p>{}",
+            closed_loop::body(closed)
         );
     }
     if let Some(reproduction) = beside.reproduction {
@@ -103,6 +112,9 @@ fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
     out.push_str(
         "<a href=\"#benchmarks\">All benchmarks</a><a href=\"#findings\">All that was found</a>",
     );
+    if beside.closed_loop.is_some() {
+        out.push_str("<a href=\"#predicted\">How well it is predicted</a>");
+    }
     if beside.reproduction.is_some() {
         out.push_str("<a href=\"#published\">Published adapters</a>");
     }

@@ -182,7 +182,7 @@ fn replay_on(
     nodes: Option<usize>,
     options: &Options,
 ) -> Result<Replayed, Failure> {
-    let system = &model.system;
+    let system = model.system()?;
     let Some(library) = &system.mpi else {
         let name = &system.name;
         return Err(Failure::Input(format!(

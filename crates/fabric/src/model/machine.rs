@@ -1,0 +1,305 @@
+//! What a modelled job runs on: nodes with adapters, or a host whose processors are the adapters.
+
+use std::rc::Rc;
+use verbena_model::adapter::{Pair, Place, ReceiveQueue, Request, Transport};
+use verbena_model::audit::Audit;
+use verbena_model::cluster::{CacheState, Cluster, Process};
+use verbena_model::kernel::{Sim, Time};
+use verbena_model::profile::{Error as ProfileError, Library, Software, System};
+use verbena_model::software::{Channel, Inbox, Receiver, SoftwareHost, SoftwareProcess};
+
+/// What can be modelled.
+#[derive(Debug, Clone)]
+pub enum Machine {
+    /// Nodes with adapters.
+    Adapters(Box<System>),
+    /// The software adapter on one host.
+    Software {
+        /// The profile's name.
+        name: String,
+        /// What it takes.
+        profile: Software,
+    },
+}
+
+impl From<&System> for Machine {
+    fn from(system: &System) -> Machine {
+        Machine::Adapters(Box::new(system.clone()))
+    }
+}
+
+impl Machine {
+    /// The system, or the software adapter, of that name.
+    pub fn of(library: &Library, name: &str) -> Result<Machine, ProfileError> {
+        match library.software(name) {
+            Some(profile) => Ok(Machine::Software {
+                name: name.to_owned(),
+                profile: profile.clone(),
+            }),
+            None => Ok(Machine::from(&library.system(name)?)),
+        }
+    }
+
+    /// Names of all that there are in a library.
+    pub fn names(library: &Library) -> impl Iterator<Item = &str> {
+        library.systems().chain(library.software_names())
+    }
+
+    /// Its profile's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Machine::Adapters(system) => &system.name,
+            Machine::Software { name, .. } => name,
+        }
+    }
+
+    /// In words.
+    pub fn about(&self) -> &str {
+        match self {
+            Machine::Adapters(system) => &system.about,
+            Machine::Software { profile, .. } => &profile.about,
+        }
+    }
+
+    /// Nodes that it may have.
+    pub fn nodes(&self) -> usize {
+        match self {
+            Machine::Adapters(system) => system.nodes as usize,
+            Machine::Software { .. } => 1,
+        }
+    }
+
+    /// Processors of a node.
+    pub fn cores(&self) -> usize {
+        let cores = match self {
+            Machine::Adapters(system) => system.host.cpu.cores.0,
+            Machine::Software { profile, .. } => profile.cores.number.0,
+        };
+        cores.max(1) as usize
+    }
+
+    /// The system, if it has adapters.
+    pub fn system(&self) -> Option<&System> {
+        match self {
+            Machine::Adapters(system) => Some(system),
+            Machine::Software { .. } => None,
+        }
+    }
+}
+
+/// A machine in operation.
+pub(super) enum Running {
+    Adapters(Rc<Cluster>),
+    Software(Rc<SoftwareHost>),
+}
+
+impl Running {
+    pub fn sim(&self) -> &Sim {
+        match self {
+            Running::Adapters(cluster) => cluster.sim(),
+            Running::Software(host) => host.sim(),
+        }
+    }
+
+    /// How many nodes.
+    pub fn size(&self) -> usize {
+        match self {
+            Running::Adapters(cluster) => cluster.size(),
+            Running::Software(_) => 1,
+        }
+    }
+
+    /// Ports of each node's adapter.
+    pub fn ports(&self) -> u64 {
+        match self {
+            Running::Adapters(cluster) => cluster.system().ports.max(1),
+            Running::Software(_) => 1,
+        }
+    }
+
+    pub fn process_on(&self, node: usize, core: usize) -> Processor {
+        match self {
+            Running::Adapters(cluster) => Processor::Adapter(cluster.process_on(node, core)),
+            Running::Software(host) => Processor::Software(host.process(core)),
+        }
+    }
+
+    pub fn audit(&self) -> Audit {
+        match self {
+            Running::Adapters(cluster) => cluster.audit(),
+            Running::Software(host) => host.audit(),
+        }
+    }
+
+    /// Ends the simulation: what still waits is dropped.
+    pub fn finish(&self) {
+        match self {
+            Running::Adapters(cluster) => cluster.finish(),
+            Running::Software(host) => host.sim().clear(),
+        }
+    }
+
+    /// A queue pair on a port of a node.
+    pub fn wire(&self, (node, port): (usize, usize), transport: Transport, own: &Requests) -> Wire {
+        match (self, own) {
+            (Running::Adapters(cluster), Requests::Adapter(queue)) => {
+                Wire::Adapter(cluster.pair(node, port, transport, Some(queue.clone())))
+            }
+            (Running::Software(host), _) => Wire::Software(host.channel(), transport),
+            (Running::Adapters(cluster), _) => {
+                Wire::Adapter(cluster.pair(node, port, transport, None))
+            }
+        }
+    }
+}
+
+/// What carries a queue pair's requests.
+pub(super) enum Wire {
+    Adapter(Rc<Pair>),
+    Software(Channel, Transport),
+}
+
+impl Wire {
+    /// Makes two of them peers.
+    pub fn connect_to(&self, there: &Wire) {
+        if let (Wire::Adapter(here), Wire::Adapter(there)) = (self, there) {
+            here.connect_to(there);
+        }
+    }
+
+    /// The model's pair, as the receiver of a datagram.
+    pub fn pair(&self) -> Option<&Rc<Pair>> {
+        match self {
+            Wire::Adapter(pair) => Some(pair),
+            Wire::Software(..) => None,
+        }
+    }
+}
+
+/// Receive requests as the machine counts them.
+#[derive(Clone)]
+pub(super) enum Requests {
+    Adapter(Rc<ReceiveQueue>),
+    Software(Rc<Inbox>),
+}
+
+impl Requests {
+    /// Adds some.
+    pub fn post(&self, count: u64) {
+        match self {
+            Requests::Adapter(queue) => queue.post(count),
+            Requests::Software(inbox) => inbox.post(count),
+        }
+    }
+}
+
+/// The core that a process runs on.
+#[derive(Clone)]
+pub(super) enum Processor {
+    Adapter(Process),
+    Software(SoftwareProcess),
+}
+
+impl Processor {
+    pub fn sim(&self) -> &Sim {
+        match self {
+            Processor::Adapter(process) => process.sim(),
+            Processor::Software(process) => process.sim(),
+        }
+    }
+
+    /// An empty receive queue of its adapter.
+    pub fn requests(&self, running: &Running) -> Requests {
+        match (self, running) {
+            (Processor::Adapter(process), _) => {
+                Requests::Adapter(ReceiveQueue::new(process.node().adapter()))
+            }
+            (Processor::Software(_), Running::Software(host)) => Requests::Software(host.inbox()),
+            (Processor::Software(_), Running::Adapters(_)) => {
+                unreachable!("a process is of the machine that made it")
+            }
+        }
+    }
+
+    /// Is busy for a while.
+    pub async fn compute(&self, span: Time) {
+        match self {
+            Processor::Adapter(process) => process.compute(span).await,
+            Processor::Software(process) => process.compute(span).await,
+        }
+    }
+
+    /// Takes a completion that is there, or looks in vain.
+    pub async fn take_completion(&self) {
+        match self {
+            Processor::Adapter(process) => process.take_completion().await,
+            Processor::Software(process) => process.take_completion().await,
+        }
+    }
+
+    /// Sees a byte that has changed. In software the line's way is part of its coming.
+    pub async fn notice(&self) {
+        match self {
+            Processor::Adapter(process) => process.notice().await,
+            Processor::Software(_) => {}
+        }
+    }
+
+    /// Posts receive requests: what the processor has to do for them.
+    pub async fn prepare_receives(&self, count: u64) {
+        let each = match self {
+            Processor::Adapter(process) => process.node().cpu().post,
+            Processor::Software(process) => process.profile().message.receive,
+        };
+        self.compute(each * count).await;
+    }
+
+    /// When it sees a flag that `before` others of its node see before it.
+    pub fn behind(&self, before: usize) -> Time {
+        match self {
+            Processor::Adapter(process) => process.node().cpu().behind(before),
+            Processor::Software(process) => process.profile().cores.line * before as u64,
+        }
+    }
+
+    /// Copies memory that is in no cache, or, in software, wherever it is.
+    pub async fn copy(&self, from: Place, to: Place, bytes: u64) {
+        match self {
+            Processor::Adapter(process) => process.copy(bytes, CacheState::Cold).await,
+            Processor::Software(process) => process.copy(from, to, bytes).await,
+        }
+    }
+
+    /// Reads memory.
+    pub async fn read(&self, place: Place, bytes: u64) {
+        match self {
+            Processor::Adapter(process) => process.read(bytes).await,
+            Processor::Software(process) => process.read(place, bytes).await,
+        }
+    }
+
+    /// Hands requests over, each with who serves what needs the peer, in software.
+    pub async fn post(&self, wire: &Wire, requests: Vec<(Request, Option<Receiver>)>) {
+        match (self, wire) {
+            (Processor::Adapter(process), Wire::Adapter(pair)) => {
+                let requests = requests.into_iter().map(|(request, _)| request);
+                process.post(pair, requests.collect()).await;
+            }
+            (Processor::Software(process), Wire::Software(channel, transport)) => {
+                process.post(channel, *transport, requests).await;
+            }
+            _ => unreachable!("a queue pair is of the machine that made it"),
+        }
+    }
+
+    /// Who serves what comes to these receive requests.
+    pub fn receiver(&self, requests: &Requests) -> Option<Receiver> {
+        match (self, requests) {
+            (Processor::Software(process), Requests::Software(inbox)) => Some(Receiver {
+                process: process.clone(),
+                inbox: inbox.clone(),
+            }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What the loop came to, for people: the values, the benchmarks that were fitted to, and those that judge.
+
+use super::{Closed, Compared, Curve};
+use crate::calibrate::{limits, values};
+use std::fmt::Write;
+use verbena_measure::unit::display;
+
+/// The tables, and the verdict in the last line.
+pub fn text(closed: &Closed) -> String {
+    let mut out = values(&closed.free, &closed.units, &closed.fit, &closed.identified);
+    out.push_str(&curves("fitted to", &closed.fitted));
+    out.push_str(&curves("predicted", &closed.judged));
+    out.push_str(&limits(&closed.free, &closed.fit, &closed.identified));
+    if let Some(words) = unanswered(closed) {
+        let _ = writeln!(out, "{words}");
+    }
+    let _ = writeln!(out, "{}", verdict(closed));
+    out
+}
+
+/// What it comes to, in a sentence.
+pub fn verdict(closed: &Closed) -> String {
+    let Some(error) = closed.error() else {
+        return "nothing was measured that could judge the profile".to_owned();
+    };
+    let count = |most: f64| {
+        closed
+            .judged
+            .iter()
+            .filter(|curve| curve.mean() <= most)
+            .count()
+    };
+    format!(
+        "predicted: {:.1} % off on average over {} benchmarks that nothing was fitted to, {} of them within {:.0} %",
+        error * 100.0,
+        closed.judged.len(),
+        count(TARGET),
+        TARGET * 100.0
+    )
+}
+
+/// What was measured and not predicted, if anything.
+pub fn unanswered(closed: &Closed) -> Option<String> {
+    let each = closed.unanswered.iter();
+    let words: Vec<String> = each
+        .map(|one| format!("{} ({})", one.benchmark.name, one.label()))
+        .collect();
+    (!words.is_empty()).then(|| format!("not modelled: {}", words.join(", ")))
+}
+
+/// The error that predictions should keep below.
+pub const TARGET: f64 = 0.15;
+
+fn curves(title: &str, curves: &[Curve]) -> String {
+    let mut out = format!(
+        "\n{title:<30} {:>7} {:>8} {:>8}  worst\n",
+        "figures", "mean", "worst"
+    );
+    for curve in curves {
+        let worst = curve.worst();
+        let _ = writeln!(
+            out,
+            "{:<30} {:>7} {:>6.1} % {:>+6.0} %  {}",
+            curve.benchmark,
+            curve.figures.len(),
+            curve.mean() * 100.0,
+            worst.error() * 100.0,
+            told(worst)
+        );
+    }
+    out
+}
+
+/// A figure in words: where, measured, modelled.
+fn told(compared: &Compared) -> String {
+    let observed = &compared.observed;
+    let [measured, model] =
+        [observed.figure, compared.predicted].map(|value| display(value, &observed.unit));
+    format!("{}: {measured}, model {model}", observed.label())
+}
