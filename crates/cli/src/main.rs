@@ -8,6 +8,7 @@
 
 mod app;
 mod capture;
+mod closed_loop;
 mod command;
 mod doctor;
 mod exit;

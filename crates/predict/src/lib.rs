@@ -8,6 +8,7 @@ pub mod claims;
 pub mod explain;
 pub mod figures;
 pub mod goal;
+pub mod host;
 pub mod messages;
 pub mod recorded;
 pub mod sensitivity;

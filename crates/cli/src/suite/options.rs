@@ -98,6 +98,32 @@ pub struct MeasureOptions {
 const LARGEST: usize = 1 << 30;
 
 impl MeasureOptions {
+    /// A quick look at one target, by these sizes.
+    pub fn quick_on(target: Target, mpi: Option<Kind>, sizes: Vec<usize>) -> MeasureOptions {
+        MeasureOptions {
+            quick: true,
+            targets: vec![target],
+            label: None,
+            gid_index: None,
+            route: RouteOptions::default(),
+            ports: None,
+            relaxed_ordering: false,
+            launches: None,
+            minutes: None,
+            sizes: Some(sizes),
+            pairs: None,
+            processes: None,
+            mpi,
+            mode: None,
+            transports: None,
+            inline: None,
+            seed: 1,
+            profiles: ProfileOptions::default(),
+            threads: 1,
+            exchange: None,
+        }
+    }
+
     /// Refuses what has no meaning.
     pub fn check(&self) -> Result<(), Failure> {
         let wrong = |text: String| Err(Failure::Input(text));
