@@ -137,7 +137,10 @@ fn a_barrier_takes_what_it_was_measured_to_take_and_no_less_than_without_a_libra
     for measured in [40_000.0, 400_000.0] {
         let fitted = crowded.giving_way_as_in_barriers(&costs(), 4, measured);
         let more = crowded.giving_way_as_in_barriers(&costs(), 4, 2.0 * measured);
-        assert!(more.give_way > fitted.give_way, "{measured}: {fitted:?} {more:?}");
+        assert!(
+            more.give_way > fitted.give_way,
+            "{measured}: {fitted:?} {more:?}"
+        );
     }
     let least = crowded.giving_way_as_in_barriers(&costs(), 4, 1.0);
     assert_eq!(least.give_way, crowded.give_way);

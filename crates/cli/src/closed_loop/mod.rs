@@ -59,6 +59,8 @@ pub struct Told {
     pub turns: Option<[f64; 3]>,
     /// Each prediction beside what was measured.
     pub rows: Vec<Row>,
+    /// Launches that came to nothing, and why.
+    pub failures: Vec<String>,
     /// Mean of the errors without their signs, in per cent.
     pub mean_error: f64,
     /// The largest, in per cent.
@@ -108,7 +110,7 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
         let fitted = Fitted::measured(&name, target, &ready, plan.mpi, &plan.processes, &machine)?;
         ways.push((ready, fitted));
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for program in &plan.programs {
         for &processes in &plan.processes {
             let runner = Runner { program, processes };
@@ -116,10 +118,15 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
             let trace = runner.record(&record_on, directory.path())?;
             for (ready, fitted) in &ways {
                 let predicted = predict(&trace, &collectives, fitted, program)?;
-                let launches = (0..plan.launches)
+                let (launches, failed): (Vec<_>, Vec<_>) = (0..plan.launches)
                     .map(|_| runner.time(ready))
-                    .collect::<Result<Vec<f64>, Failure>>()?;
-                rows.push(row(program, &trace, &fitted.way, predicted, launches));
+                    .partition(Result::is_ok);
+                let words = failed.into_iter().filter_map(Result::err);
+                failures.extend(words.map(|failure| format!("over {}: {failure}", fitted.way)));
+                let launches: Vec<f64> = launches.into_iter().flatten().collect();
+                if !launches.is_empty() {
+                    rows.push(row(program, &trace, &fitted.way, predicted, launches));
+                }
             }
         }
     }
@@ -133,6 +140,7 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
         mean_error: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
         worst_error: errors.iter().copied().fold(0.0, f64::max),
         rows,
+        failures,
     })
 }
 
@@ -205,12 +213,11 @@ fn predict(
     Ok(outcome.last().nanos())
 }
 
-fn row(program: &Program, trace: &Trace, on: &str, predicted: f64, mut launches: Vec<f64>) -> Row {
+fn row(program: &Program, trace: &Trace, on: &str, predicted: f64, launches: Vec<f64>) -> Row {
     let summary = Summary::of(trace);
     let mut sorted = launches.clone();
     sorted.sort_by(f64::total_cmp);
     let measured = sorted[sorted.len() / 2];
-    launches.shrink_to_fit();
     Row {
         program: program.name(),
         processes: trace.ranks.len(),

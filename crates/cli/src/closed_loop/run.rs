@@ -1,6 +1,7 @@
 //! A run of a program: recorded, or timed from `MPI_Init` to `MPI_Finalize`. Both by the recorder's library, in front of the program's.
 
 use super::programs::Program;
+use crate::app::output_file;
 use crate::failure::Failure;
 use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
@@ -51,7 +52,7 @@ impl Runner<'_> {
             .current_dir(place.path());
         let before = proof::loopback();
         let (mpirun, mut output) = Mpirun::start(command, ready.launcher())?;
-        let _ = std::io::copy(&mut output, &mut std::io::sink());
+        let _ = std::io::copy(&mut output, &mut output_file(place.path())?);
         let (status, said) = mpirun.end()?;
         let counted = Counted {
             payload: u64::from(self.processes > 1),

@@ -65,6 +65,9 @@ pub fn print(told: &Told) {
             row.error
         );
     }
+    for failure in &told.failures {
+        outln!("failed {failure}");
+    }
     outln!(
         "error: {:.1} % on average, {:.1} % at most",
         told.mean_error,

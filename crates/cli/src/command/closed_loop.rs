@@ -78,5 +78,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(file) = &arguments.out {
         closed_loop::write(file, &told)?;
     }
-    Ok(Exit::Success)
+    Ok(match told.failures.is_empty() {
+        true => Exit::Success,
+        false => Exit::AnswerIsNo,
+    })
 }
