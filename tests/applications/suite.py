@@ -20,9 +20,12 @@ REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libope
 
 SECONDS = 600
 LAMMPS, HPCC = "app.lammps-peptide", "app.hpcc"
+RHODOPSIN, SORT = "app.lammps-rhodo", "app.nas-is"
+# What setup/programs makes.
+MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
 # What comes with LAMMPS' examples.
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
-HEADLINES = {LAMMPS: "step-time", HPCC: "linpack-time"}
+HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate"}
 # Two processes move more than that in each of them.
 MUCH = 1 << 20
 
@@ -50,7 +53,7 @@ END
 def cases() -> list[Case]:
     """Real ones where they are installed, then pretended ones."""
     found = [Case("measured", f"{name} on {way}", partial(measured, name, way))
-             for name in (HPCC, LAMMPS) for way in ("software", "shm", "tcp")]
+             for name in (HPCC, LAMMPS, RHODOPSIN, SORT) for way in ("software", "shm", "tcp")]
     summary = partial(SUMMARY.format, success=1, processes=2)
     found += [
         Case("names the package of what is missing", "", missing),
@@ -82,9 +85,9 @@ def records(place: Place) -> list[dict]:
 
 def measured(name: str, way: str, place: Place) -> Outcome:
     """A time, and the adapter carried much of it or nothing."""
-    program = {HPCC: "hpcc", LAMMPS: "lmp"}[name]
-    if not shutil.which(program) or name == LAMMPS and not PEPTIDE.is_file():
-        return skipped(f"{program} is not installed")
+    program = {HPCC: "hpcc", LAMMPS: "lmp", RHODOPSIN: "lmp", SORT: str(MADE[SORT])}[name]
+    if not shutil.which(program) or name == LAMMPS and not PEPTIDE.is_file() or name in MADE and not MADE[name].is_file():
+        return skipped(f"what {name} needs is not there")
     ended = bench(place, name, way)
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
@@ -98,7 +101,7 @@ def measured(name: str, way: str, place: Place) -> Outcome:
     [carried] = [one["value"] for one in found if one["record"] == "finding"]
     if (carried > MUCH) != (way == "software") or way != "software" and carried:
         return failed(f"the adapter carried {carried:.0f} bytes", ended.evidence())
-    return passed(f"{headline['value'] / 1e6:.0f} ms, {carried / 1e6:.0f} MB")
+    return passed(f"{headline['value']:.4g} {headline['unit']}, {carried / 1e6:.0f} MB")
 
 
 def missing(place: Place) -> Outcome:

@@ -4,6 +4,7 @@ that of the schedule which is written of it."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from functools import partial
@@ -26,6 +27,8 @@ REQUIRES = [
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 120
+# By night all ways and numbers of processes.
+WHOLE = bool(os.environ.get("RECORD_WHOLE"))
 WRONG_INPUT = 2
 ENVIRONMENT = 3
 MODEL = "model:connectx-qdr"
@@ -45,6 +48,8 @@ def cases() -> list[Case]:
         found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
+    found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))
+    found.append(Case("no way of this machine", "", no_way))
     return found
 
 
@@ -227,4 +232,67 @@ def missing(place: Place) -> Outcome:
     replayed = replay(place, place.directory / "trace")
     if replayed.status != WRONG_INPUT or "rank-0.trace, byte 0" not in replayed.output:
         return failed("what is no trace is not told", replayed.evidence())
+    return passed()
+
+
+# Computes and exchanges, some 10 ms of each rank.
+EXCHANGES = """
+#include <mpi.h>
+int main(int count, char **words)
+{
+	static double memory[1 << 16], other[1 << 10];
+	int rank, ranks;
+	MPI_Init(&count, &words);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	for (int round = 0; round < 50; round++) {
+		for (int i = 1; i < 1 << 16; i++)
+			memory[i] = memory[i - 1] * 0.5 + i;
+		MPI_Sendrecv(memory, 1 << 10, MPI_DOUBLE, (rank + 1) % ranks, 0, other, 1 << 10, MPI_DOUBLE,
+			     (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Allreduce(MPI_IN_PLACE, memory, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	}
+	MPI_Finalize();
+	return 0;
+}
+"""
+
+
+def closed_loop(place: Place) -> Outcome:
+    """Each way and number of processes has a prediction beside what was measured, both of the program that was recorded: how far they
+    are apart is the machine's to say, and a loaded one's says nothing."""
+    source, program = place.directory / "exchanges.c", place.directory / "exchanges"
+    source.write_text(EXCHANGES)
+    done = subprocess.run(["mpicc.openmpi", "-O2", str(source), "-o", str(program)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return failed("does not compile", done.stderr)
+    words = [str(VERBENA), "closed-loop", "--mpi", "openmpi", "--processes", "2,4" if WHOLE else "4", "--launches", "1",
+             *(["--on", "shm"] if WHOLE else []), "--on", "tcp", str(program), "--out", str(place.directory / "loop.json")]
+    ended = place.run("closed-loop", words, SECONDS, **environment())
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    told = json.loads((place.directory / "loop.json").read_text())
+    rows = told["rows"]
+    wanted = [(2, "shm"), (2, "tcp"), (4, "shm"), (4, "tcp")] if WHOLE else [(4, "tcp")]
+    if [(row["processes"], row["on"]) for row in rows] != wanted:
+        return failed(f"the rows are {rows}")
+    for row in rows:
+        # Each of 50 rounds sends one message a rank; nothing takes less than its computing.
+        if row["messages"] != 50 * row["processes"] or not row["predicted"] >= row["computing"] > 0:
+            return failed(f"a prediction that cannot be: {row}")
+        if not row["measured"] > 0 or abs(row["error"] - (row["predicted"] / row["measured"] - 1) * 100) > 1e-6:
+            return failed(f"an error that is none: {row}")
+    errors = [abs(row["error"]) for row in rows]
+    if abs(told["mean_error"] - sum(errors) / len(errors)) > 1e-6 or told["worst_error"] != max(errors):
+        return failed(f"{told['mean_error']} is not the mean of {errors}")
+    return passed(f"error {told['mean_error']:.0f} % on average, at most {told['worst_error']:.0f} %")
+
+
+def no_way(place: Place) -> Outcome:
+    """Models and other machines' adapters are no ways of this machine; a program that is none is named."""
+    for words, expected in [(["--on", MODEL, "/bin/true"], "a loop is closed on this machine"),
+                            (["app.nothing"], "app.nothing is neither an application")]:
+        ended = place.run("closed-loop", [str(VERBENA), "closed-loop", "--mpi", "openmpi", *words], SECONDS, **environment())
+        if ended.status != WRONG_INPUT or expected not in ended.output:
+            return failed(ended.describe(), ended.evidence())
     return passed()

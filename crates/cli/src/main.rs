@@ -17,6 +17,7 @@ mod info;
 mod launch;
 mod mpi;
 mod output;
+mod own_profile;
 mod profiles;
 mod published;
 mod record;

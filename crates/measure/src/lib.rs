@@ -1,6 +1,6 @@
 //! Clocks, recorders, statistics and comparison for benchmarks.
 //!
-//! Pure but for [`clock`], [`memory`], [`pace`], [`processors`] and [`start`], which read the machine. The rules that this crate keeps are numbered in
+//! Pure but for [`clock`], [`memory`], [`pace`], [`processors`], [`start`] and [`turns`], which read the machine. The rules that this crate keeps are numbered in
 //! `docs/methods.md`; comments cite them as "rule N". No statistic panics on hostile input: too few samples give `None`,
 //! never 0 and never a guess (rule 6).
 #![deny(unsafe_code)]
@@ -23,5 +23,6 @@ pub mod sample;
 pub mod start;
 pub mod stats;
 pub mod topology;
+pub mod turns;
 pub mod unit;
 pub mod warning;

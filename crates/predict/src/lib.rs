@@ -9,6 +9,7 @@ pub mod closed_loop;
 pub mod explain;
 pub mod figures;
 pub mod goal;
+pub mod host;
 pub mod messages;
 pub mod recorded;
 pub mod sensitivity;

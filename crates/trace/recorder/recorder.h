@@ -76,6 +76,13 @@ void call_polled(enum call call);
 void call_recording(void);
 void call_stop(void);
 
+/* stopwatch.c: times the program where nothing is recorded. */
+void stopwatch_start(void);
+void stopwatch_stop(void);
+
+/* seats.c: keeps a rank at one processor, if that is wanted. */
+void seat_take(int rank);
+
 /* communicators.c */
 struct communicator {
 	int number, size, rank;

@@ -37,8 +37,10 @@ static void refuse_two_libraries(void)
 static void begin(enum call call)
 {
 	const char *directory = getenv("VERBENA_RECORD");
-	if (directory == NULL)
+	if (directory == NULL) {
+		stopwatch_start();
 		return;
+	}
 	MPI_Comm parent = MPI_COMM_NULL;
 	PMPI_Comm_get_parent(&parent);
 	if (parent != MPI_COMM_NULL) {
@@ -48,6 +50,7 @@ static void begin(enum call call)
 	int rank, size;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &size);
+	seat_take(rank);
 	if (!output_open(directory, rank, size))
 		return;
 	call_recording();
@@ -85,8 +88,10 @@ ALSO_PMPI(Init_thread)
 
 EXPORTED int MPI_Finalize(void)
 {
-	if (!call_enter())
+	if (!call_enter()) {
+		stopwatch_stop();
 		return REAL(Finalize)();
+	}
 	int error = REAL(Finalize)();
 	put_part(PART_FINALIZED);
 	call_leave(CALL_Finalize);

@@ -1,7 +1,8 @@
 //! MPI calls of a program, recorded: the recorder's source, the files that it writes, and what they say.
 //!
 //! A trace is a directory with a file a rank (`docs/trace-format.md`). [`Trace::open`] reads it, [`Messages`] follows what was sent to
-//! what received it, [`Summary`] counts. [`recorder`] has the C source, which the user's own `mpicc` compiles.
+//! what received it, [`Summary`] counts. [`recorder`] has the C source, which the user's own `mpicc`
+//! compiles; while it records nothing, [`stopwatch`] has what the program took.
 #![forbid(unsafe_code)]
 
 mod block;
@@ -11,6 +12,7 @@ mod number;
 mod part;
 mod rank;
 pub mod recorder;
+pub mod stopwatch;
 mod summary;
 mod trace;
 mod writer;

@@ -1,7 +1,7 @@
 //! The recorder's source, in C: one library for each MPI library, as their ABIs differ. The user's own `mpicc` makes it.
 
 /// The files, by name.
-pub const SOURCES: [(&str, &str); 14] = [
+pub const SOURCES: [(&str, &str); 16] = [
     ("calls.h", include_str!("../recorder/calls.h")),
     ("recorder.h", include_str!("../recorder/recorder.h")),
     ("call.c", include_str!("../recorder/call.c")),
@@ -24,7 +24,9 @@ pub const SOURCES: [(&str, &str); 14] = [
         include_str!("../recorder/point_to_point.c"),
     ),
     ("requests.c", include_str!("../recorder/requests.c")),
+    ("seats.c", include_str!("../recorder/seats.c")),
     ("session.c", include_str!("../recorder/session.c")),
+    ("stopwatch.c", include_str!("../recorder/stopwatch.c")),
 ];
 
 /// What the compiler is told, besides the files and where to put the library.
@@ -36,6 +38,9 @@ pub const FLAGS: [&str; 6] = [
     "-fvisibility=hidden",
     "-w",
 ];
+
+/// The variable that lists processors, separated by commas, of which each rank keeps to one.
+pub const SEATS: &str = "VERBENA_SEATS";
 
 /// The variable that names the directory to record into.
 pub const DIRECTORY: &str = "VERBENA_RECORD";

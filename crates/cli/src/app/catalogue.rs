@@ -1,7 +1,7 @@
 //! The programs.
 
 use super::outcome::Outcome;
-use super::{hpcc, lammps};
+use super::{hpcc, lammps, nas, rhodopsin};
 use std::env;
 use std::path::{Path, PathBuf};
 use verbena_workloads::registry::Group;
@@ -11,12 +11,12 @@ use verbena_workloads::{Benchmark, Processes};
 pub struct Application {
     /// As it is listed.
     pub benchmark: Benchmark,
-    /// The program, looked for in PATH.
+    /// The program, looked for in PATH, or below the directory of programs if its name has directories.
     program: &'static str,
-    /// A file that it reads and that comes with it; none if it needs none.
+    /// A file that it reads and that comes with it, below the directory of programs unless it is absolute; none if it needs none.
     data: Option<&'static str>,
-    /// What has both.
-    package: &'static str,
+    /// Where to have both from.
+    from: &'static str,
     /// Writes its input to the directory that it runs in, and gives its arguments.
     pub prepare: fn(&Path, &Found, processes: usize) -> std::io::Result<Vec<String>>,
     /// Reads what it left there.
@@ -52,9 +52,33 @@ pub const ALL: &[Application] = &[
         ),
         program: "lmp",
         data: Some("/usr/share/lammps/examples/peptide/data.peptide"),
-        package: "lammps and lammps-examples",
+        from: "on Debian the package lammps and lammps-examples has it",
         prepare: lammps::prepare,
         read: lammps::read,
+    },
+    Application {
+        benchmark: listed(
+            "app.lammps-rhodo",
+            "How long does the rhodopsin benchmark take?",
+            "LAMMPS' in.rhodo, 32,000 atoms, 20 of its 100 steps; connectx_multicore, section 4.3",
+        ),
+        program: "lmp",
+        data: Some("lammps-rhodo/data.rhodo"),
+        from: "setup/programs has it from Debian's source package lammps (the program itself is in the package lammps)",
+        prepare: rhodopsin::prepare,
+        read: lammps::read,
+    },
+    Application {
+        benchmark: listed(
+            "app.nas-is",
+            "How long does NAS' integer sort take?",
+            "NAS parallel benchmarks, IS class A; memfree, section 4",
+        ),
+        program: "nas/is",
+        data: None,
+        from: "setup/programs makes it of Debian's source package simgrid",
+        prepare: nas::prepare,
+        read: nas::read,
     },
     Application {
         benchmark: listed(
@@ -64,7 +88,7 @@ pub const ALL: &[Application] = &[
         ),
         program: "hpcc",
         data: None,
-        package: "hpcc",
+        from: "on Debian the package hpcc has it",
         prepare: hpcc::prepare,
         read: hpcc::read,
     },
@@ -78,21 +102,42 @@ pub fn find(name: &str) -> Option<&'static Application> {
 impl Application {
     /// The program and its data, or which package has them.
     pub fn found(&self) -> Result<Found, String> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let program = env::split_paths(&path)
-            .map(|directory| directory.join(self.program))
-            .find(|file| file.is_file());
-        let missing = |what: &str| {
-            format!(
-                "{what} is not there; on Debian the package {} has it",
-                self.package
-            )
+        let missing = |what: &str| format!("{what} is not there; {}", self.from);
+        let (program, whence) = match self.program.contains('/') {
+            true => (below_programs(self.program), ""),
+            false => (in_path(self.program), " in PATH"),
         };
-        let program = program.ok_or_else(|| missing(&format!("{} in PATH", self.program)))?;
+        let program = program.ok_or_else(|| missing(&format!("{}{whence}", self.program)))?;
         let data = match self.data {
-            Some(file) if !Path::new(file).is_file() => return Err(missing(file)),
-            file => PathBuf::from(file.unwrap_or_default()),
+            None => PathBuf::new(),
+            Some(file) => below_programs(file).ok_or_else(|| missing(file))?,
         };
         Ok(Found { program, data })
     }
+}
+
+/// The variable that names the directory of programs which no package has; otherwise it is `programs` beside the directory that this
+/// executable is in, where setup/programs puts them.
+const PROGRAMS: &str = "VERBENA_PROGRAMS";
+
+fn below_programs(name: &str) -> Option<PathBuf> {
+    let beside = || {
+        Some(
+            env::current_exe()
+                .ok()?
+                .parent()?
+                .parent()?
+                .join("programs"),
+        )
+    };
+    let directory = env::var_os(PROGRAMS).map(PathBuf::from).or_else(beside)?;
+    let file = directory.join(name);
+    file.is_file().then_some(file)
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
 }

@@ -12,6 +12,8 @@ use crate::stats::directory::Directory;
 use crate::suite::local::Ended;
 use crate::suite::plan::Task;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use verbena_hca::describe;
@@ -168,8 +170,8 @@ impl Job<'_> {
             .current_dir(place.path());
         let before = proof::loopback();
         let (mut mpirun, mut output) = Mpirun::start(command, self.ready.launcher())?;
-        // What programs say to a terminal is none of their results.
-        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        let mut told = output_file(place.path())?;
+        let listener = std::thread::spawn(move || std::io::copy(&mut output, &mut told));
         let started = Instant::now();
         let mut is_late = false;
         while mpirun.ended()?.is_none() && !mpirun.is_overdue() {
@@ -180,6 +182,10 @@ impl Job<'_> {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (status, said) = mpirun.end()?;
+        // What outlives a launcher that was killed may hold its output for ever.
+        if !is_late && !self.stop.load(Ordering::Relaxed) {
+            let _ = listener.join();
+        }
         if self.stop.load(Ordering::Relaxed) {
             return Ok(Ran::Interrupted);
         }
@@ -215,6 +221,15 @@ impl Job<'_> {
         };
         Ok(Ran::To(outcome, counted))
     }
+}
+
+/// What a program said to its terminal, in the directory that it ran in.
+pub const OUTPUT: &str = "output";
+
+/// The file for it.
+pub fn output_file(directory: &Path) -> Result<File, Failure> {
+    let path = directory.join(OUTPUT);
+    File::create(&path).map_err(|source| Failure::Directory { path, source })
 }
 
 /// Numbers of processes: doubled up to the processors, in quick form all processors alone.

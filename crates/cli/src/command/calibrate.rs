@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::closed_loop;
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{out, outln};
+use crate::own_profile;
 use crate::profiles::ProfileOptions;
 use crate::suite::target::Target;
 use clap::value_parser;
@@ -64,7 +64,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Measures, fits and predicts.
 fn software(arguments: &Arguments) -> Result<Exit, Failure> {
-    closed_loop::run(&closed_loop::Order {
+    own_profile::run(&own_profile::Order {
         runs: &arguments.runs,
         fit: &arguments.fit,
         launches: arguments.launches,

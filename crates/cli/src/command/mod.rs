@@ -4,6 +4,7 @@
 mod bench;
 mod calibrate;
 mod capture;
+mod closed_loop;
 mod compare;
 mod completions;
 mod doctor;
@@ -34,6 +35,8 @@ pub enum Command {
     Calibrate(calibrate::Arguments),
     /// Write what goes through the adapter into a file, as RoCEv2 packets
     Capture(capture::Arguments),
+    /// Say how far predictions can be trusted here: record programs, predict them over other ways of messages, measure that
+    ClosedLoop(closed_loop::Arguments),
     /// Say what changed between two runs
     Compare(compare::Arguments),
     /// Print what a shell needs to complete this command line
@@ -85,6 +88,7 @@ impl Command {
             Command::Bench(arguments) => bench::run(arguments),
             Command::Calibrate(arguments) => calibrate::run(arguments),
             Command::Capture(arguments) => capture::run(arguments),
+            Command::ClosedLoop(arguments) => closed_loop::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Completions(arguments) => completions::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),

@@ -88,6 +88,23 @@ impl Ready {
         }))
     }
 
+    /// For programs that are run from outside.
+    pub fn of(kind: Option<Kind>, way: Way) -> Result<Ready, Failure> {
+        let library = Library::find(kind)?;
+        let settings = Settings::of(library.kind, way);
+        Ok(Ready {
+            library,
+            program: PathBuf::new(),
+            way,
+            settings,
+        })
+    }
+
+    /// The compiler.
+    pub fn compiler(&self) -> &Path {
+        &self.library.mpicc
+    }
+
     /// Which way its messages take.
     pub fn way(&self) -> Way {
         self.way

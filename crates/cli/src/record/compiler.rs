@@ -39,6 +39,11 @@ impl Compiler {
         Compiler::at(Path::new(&name))
     }
 
+    /// The one that is known to be of the program's library.
+    pub fn of(path: &Path) -> Result<Compiler, Failure> {
+        Compiler::at(path)
+    }
+
     fn at(name: &Path) -> Result<Compiler, Failure> {
         let found = match name.components().count() {
             1 => on_path(name),

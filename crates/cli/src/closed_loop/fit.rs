@@ -1,0 +1,153 @@
+//! What is known of a way of messages: `mpi.latency`, `mpi.bandwidth`, and up to which size messages do not wait for their receivers.
+
+use super::probe;
+use crate::failure::Failure;
+use crate::mpi::{Kind, Ready, catalogue};
+use crate::suite::measure::measure;
+use crate::suite::options::MeasureOptions;
+use crate::suite::target::Target;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use verbena_measure::result::{Point, Value};
+use verbena_predict::host::{Costs, Curve, Machine};
+use verbena_report::run_directory::Loaded;
+
+const LATENCY: &str = "mpi.latency";
+const BANDWIDTH: &str = "mpi.bandwidth";
+/// Sizes in bytes.
+const SIZES: [usize; 8] = [1, 64, 512, 4096, 16_384, 65_536, 262_144, 1 << 20];
+
+/// A way as measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fitted {
+    /// Its name.
+    pub way: String,
+    /// Bytes up to which a message does not wait for its receiver.
+    pub eager: u64,
+    /// By size in bytes, nanoseconds from end to end.
+    pub one_way: Vec<(u64, f64)>,
+    /// By size in bytes, nanoseconds of each of many in a row, over buffers that the caches do not hold.
+    pub in_a_row: Vec<(u64, f64)>,
+    /// By number of processes and size in bytes, nanoseconds of an exchange between processes that have computed, and of one behind it.
+    pub exchanges: BTreeMap<usize, Vec<(u64, [f64; 2])>>,
+    /// By number of processes, nanoseconds of a barrier of all.
+    pub barriers: BTreeMap<usize, f64>,
+    /// What a prediction goes by, by number of processes.
+    #[serde(skip)]
+    pub hosts: BTreeMap<usize, (Machine, Costs)>,
+}
+
+impl Fitted {
+    /// Measures a way.
+    pub fn measured(
+        name: &str,
+        target: &Target,
+        ready: &Ready,
+        mpi: Option<Kind>,
+        processes: &[usize],
+        machine: &Machine,
+    ) -> Result<Fitted, Failure> {
+        let benchmarks = [LATENCY, BANDWIDTH].map(|name| {
+            let mut all = catalogue::all();
+            all.find(|one| one.name == name).expect("it is listed")
+        });
+        let options = MeasureOptions {
+            sizes: Some(SIZES.to_vec()),
+            mpi,
+            threads: 1,
+            ..MeasureOptions::quick_on(target.clone())
+        };
+        let runs = measure(&benchmarks, &options, None, |_| ())?;
+        let run = runs
+            .first()
+            .ok_or_else(|| Failure::Suite("nothing was measured".to_owned()))?;
+        let one_way = by_size(run, LATENCY, "one-way-latency", |nanos| nanos);
+        let in_a_row = by_size(run, BANDWIDTH, "message-rate", |rate| 1e9 / rate);
+        let curve = |what: &str, points: Vec<(u64, f64)>| {
+            Curve::of(points).ok_or_else(|| {
+                let failed = run.failures.first().map_or("", |failure| &failure.reason);
+                Failure::Suite(format!("{what} over {name} was not measured {failed}"))
+            })
+        };
+        let mut fitted = Fitted {
+            way: name.to_owned(),
+            eager: 0,
+            exchanges: BTreeMap::new(),
+            barriers: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            one_way,
+            in_a_row,
+        };
+        for &processes in processes {
+            let asked = probe::ask(ready, processes, &SIZES)?;
+            let [first, second] = [0, 1].map(|which| {
+                let points = asked.exchanges.iter();
+                let points = points.map(|(bytes, times)| (*bytes, times[which]));
+                undisturbed(points.collect())
+            });
+            let costs = Costs {
+                one_way: curve(LATENCY, fitted.one_way.clone())?,
+                after_computing: curve("an exchange", first)?,
+                shortly_after: curve("a second exchange", second)?,
+                in_a_row: curve(BANDWIDTH, fitted.in_a_row.clone())?,
+                eager: asked.eager,
+            };
+            fitted.eager = asked.eager;
+            fitted.exchanges.insert(processes, asked.exchanges);
+            fitted.barriers.insert(processes, asked.barrier);
+            let machine = machine.giving_way_as_in_barriers(&costs, processes, asked.barrier);
+            fitted.hosts.insert(processes, (machine, costs));
+        }
+        Ok(fitted)
+    }
+}
+
+/// A figure of a benchmark by size, as a time.
+fn by_size(
+    run: &Loaded,
+    benchmark: &str,
+    metric: &str,
+    time: impl Fn(f64) -> f64,
+) -> Vec<(u64, f64)> {
+    let point = |point: &Point| {
+        let Some(Value::Number(size)) = point.parameters.get("size") else {
+            return None;
+        };
+        let metric = point.metrics.iter().find(|one| one.name == metric)?;
+        Some((*size as u64, time(metric.value)))
+    };
+    let points = run.points.iter().filter(|one| one.benchmark == benchmark);
+    points.filter_map(point).collect()
+}
+
+/// A smaller message takes no longer than a larger one: where one did, something else had the processor meanwhile. By growing size.
+fn undisturbed(mut points: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
+    let mut least = f64::INFINITY;
+    for (_, nanos) in points.iter_mut().rev() {
+        least = least.min(*nanos);
+        *nanos = least;
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::undisturbed;
+
+    #[test]
+    fn a_smaller_message_takes_no_longer_than_a_larger_one() {
+        let measured = vec![
+            (1, 346.0),
+            (64, 5.0),
+            (512, 9.0),
+            (4096, 8.0),
+            (16_384, 20.0),
+        ];
+        let times = [5.0, 5.0, 8.0, 8.0, 20.0];
+        let found: Vec<f64> = undisturbed(measured)
+            .into_iter()
+            .map(|(_, nanos)| nanos)
+            .collect();
+        assert_eq!(found, times);
+    }
+}

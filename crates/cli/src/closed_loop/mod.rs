@@ -1,0 +1,241 @@
+//! `verbena closed-loop`: how far predictions can be trusted, on this machine. Programs are recorded over one way of messages, what they
+//! take over others is predicted, and then measured.
+//!
+//! A prediction knows of a way only what `mpi.*` and a probe have measured of it ([`fit`]), of the machine how threads take turns at a
+//! processor, and of the program its trace. [`programs`] is what is run, [`run`] runs it, [`table`] tells.
+
+mod fit;
+mod probe;
+pub mod programs;
+mod run;
+mod table;
+
+use crate::failure::Failure;
+use crate::mpi::way::Way;
+use crate::mpi::{Kind, Ready};
+use crate::stats::directory::Directory;
+use crate::suite::target::Target;
+use fit::Fitted;
+use programs::Program;
+use run::Runner;
+use serde::Serialize;
+use std::path::Path;
+use table::print;
+use verbena_measure::{processors, turns};
+use verbena_model::kernel::Time;
+use verbena_model::profile::{Library, Mpi, Overrides, Profile, ProfileKind};
+use verbena_predict::host::{self, Machine};
+use verbena_predict::recorded::programs as programs_of;
+use verbena_trace::{Summary, Trace};
+
+/// What is asked for.
+pub struct Plan {
+    /// What is run.
+    pub programs: Vec<Program>,
+    /// Over what it is recorded, and over what it is predicted.
+    pub record_on: Target,
+    /// See `record_on`.
+    pub targets: Vec<Target>,
+    /// With how many processes.
+    pub processes: Vec<usize>,
+    /// Runs of each, of which the middle one counts.
+    pub launches: usize,
+    /// Of which library.
+    pub mpi: Option<Kind>,
+}
+
+/// What a loop came to.
+#[derive(Debug, Serialize)]
+pub struct Told {
+    /// The library, in its own words.
+    pub library: String,
+    /// Processors of the machine.
+    pub processors: usize,
+    /// Over what programs were recorded.
+    pub recorded_on: String,
+    /// What is known of each way.
+    pub ways: Vec<Fitted>,
+    /// How threads take turns, in nanoseconds; none where each process has a processor.
+    pub turns: Option<[f64; 3]>,
+    /// Each prediction beside what was measured.
+    pub rows: Vec<Row>,
+    /// Launches that came to nothing, and why.
+    pub failures: Vec<String>,
+    /// Mean of the errors without their signs, in per cent.
+    pub mean_error: f64,
+    /// The largest, in per cent.
+    pub worst_error: f64,
+}
+
+/// A prediction and what it is held against; times in nanoseconds.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The program.
+    pub program: String,
+    /// How many processes.
+    pub processes: usize,
+    /// Over what.
+    pub on: String,
+    /// From `MPI_Init` to `MPI_Finalize`.
+    pub predicted: f64,
+    /// The same, the middle of the launches.
+    pub measured: f64,
+    /// All launches.
+    pub launches: Vec<f64>,
+    /// Predicted less measured, of measured, in per cent.
+    pub error: f64,
+    /// What the program computes, on average of its processes.
+    pub computing: f64,
+    /// Messages of the program's own.
+    pub messages: u64,
+}
+
+/// Records, predicts, measures.
+pub fn run(plan: &Plan) -> Result<Told, Failure> {
+    let collectives = collectives()?;
+    let (record_on, _) = ready(plan, &plan.record_on)?;
+    let cores = processors::count();
+    let crowded = plan.processes.iter().any(|processes| *processes > cores);
+    let seen = match crowded {
+        true => Some(turns::watched().ok_or_else(|| {
+            let text = "cannot see how threads take turns at a processor: this process may not bind itself to one";
+            Failure::Suite(text.to_owned())
+        })?),
+        false => None,
+    };
+    let machine = seen.map_or_else(|| alone(cores), |turns| shared(cores, turns));
+    let mut ways = Vec::new();
+    for target in &plan.targets {
+        let (ready, name) = ready(plan, target)?;
+        let fitted = Fitted::measured(&name, target, &ready, plan.mpi, &plan.processes, &machine)?;
+        ways.push((ready, fitted));
+    }
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    for program in &plan.programs {
+        for &processes in &plan.processes {
+            let runner = Runner { program, processes };
+            let directory = Directory::create()?;
+            let trace = runner.record(&record_on, directory.path())?;
+            for (ready, fitted) in &ways {
+                let predicted = predict(&trace, &collectives, fitted, program)?;
+                let (launches, failed): (Vec<_>, Vec<_>) = (0..plan.launches)
+                    .map(|_| runner.time(ready))
+                    .partition(Result::is_ok);
+                let words = failed.into_iter().filter_map(Result::err);
+                failures.extend(words.map(|failure| format!("over {}: {failure}", fitted.way)));
+                let launches: Vec<f64> = launches.into_iter().flatten().collect();
+                if !launches.is_empty() {
+                    rows.push(row(program, &trace, &fitted.way, predicted, launches));
+                }
+            }
+        }
+    }
+    let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+    Ok(Told {
+        library: record_on.described().remove("MPI").unwrap_or_default(),
+        processors: cores,
+        recorded_on: way_name(record_on.way()).to_owned(),
+        ways: ways.into_iter().map(|(_, fitted)| fitted).collect(),
+        turns: seen.map(|turns| [turns.turn, turns.look, turns.give_way]),
+        mean_error: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
+        worst_error: errors.iter().copied().fold(0.0, f64::max),
+        rows,
+        failures,
+    })
+}
+
+/// Prints it.
+pub fn show(told: &Told) {
+    print(told);
+}
+
+fn ready(plan: &Plan, target: &Target) -> Result<(Ready, String), Failure> {
+    let way = match target {
+        Target::Software => Way::Software,
+        Target::Tcp => Way::Tcp,
+        Target::SharedMemory => Way::SharedMemory,
+        _ => {
+            let text = "a loop is closed on this machine: --on software, --on tcp and --on shm are its ways";
+            return Err(Failure::Input(text.to_owned()));
+        }
+    };
+    Ok((Ready::of(plan.mpi, way)?, way_name(way).to_owned()))
+}
+
+fn way_name(way: Way) -> &'static str {
+    match way {
+        Way::Software => "software",
+        Way::Tcp => "tcp",
+        Way::SharedMemory => "shm",
+    }
+}
+
+/// The algorithms of collective operations: Open MPI's and MPICH's differ in their limits, and are of the same families.
+fn collectives() -> Result<Mpi, Failure> {
+    let fault = |error: &dyn std::fmt::Display| Failure::Suite(error.to_string());
+    let library = Library::shipped(&Overrides::none()).map_err(|error| fault(&error))?;
+    match library.profile(ProfileKind::Mpi, "mvapich2") {
+        Some(Profile::Mpi(mpi)) => Ok(mpi.clone()),
+        _ => Err(fault(&"there is no profile of mvapich2")),
+    }
+}
+
+/// Where each process has a processor nobody takes turns.
+fn alone(processors: usize) -> Machine {
+    Machine {
+        processors,
+        turn: Time::ZERO,
+        look: Time::ZERO,
+        give_way: Time::ZERO,
+    }
+}
+
+fn shared(processors: usize, turns: turns::Turns) -> Machine {
+    Machine {
+        processors,
+        turn: Time::from_nanos(turns.turn),
+        look: Time::from_nanos(turns.look),
+        give_way: Time::from_nanos(turns.give_way),
+    }
+}
+
+fn predict(
+    trace: &Trace,
+    collectives: &Mpi,
+    fitted: &Fitted,
+    program: &Program,
+) -> Result<f64, Failure> {
+    let unlike =
+        |error: &dyn std::fmt::Display| Failure::Suite(format!("{}: {error}", program.name()));
+    let steps = programs_of(trace, collectives).map_err(|error| unlike(&error))?;
+    let (machine, costs) = &fitted.hosts[&trace.ranks.len()];
+    let outcome = host::run(machine, costs, steps, 1.0).map_err(|endless| unlike(&endless))?;
+    Ok(outcome.last().nanos())
+}
+
+fn row(program: &Program, trace: &Trace, on: &str, predicted: f64, launches: Vec<f64>) -> Row {
+    let summary = Summary::of(trace);
+    let mut sorted = launches.clone();
+    sorted.sort_by(f64::total_cmp);
+    let measured = sorted[sorted.len() / 2];
+    Row {
+        program: program.name(),
+        processes: trace.ranks.len(),
+        on: on.to_owned(),
+        predicted,
+        measured,
+        launches,
+        error: (predicted / measured - 1.0) * 100.0,
+        computing: summary.computing as f64 / trace.ranks.len() as f64,
+        messages: summary.all.messages,
+    }
+}
+
+/// Writes what a loop came to.
+pub fn write(file: &Path, told: &Told) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(told).expect("numbers are plain data");
+    verbena_report::file::replace(file, &(text + "\n")).map_err(|source| Failure::System {
+        doing: "write the file",
+        source,
+    })
+}

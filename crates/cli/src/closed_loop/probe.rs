@@ -1,0 +1,114 @@
+//! What benchmarks of messages alone do not tell of a way: what an exchange takes between processes that compute, and up to which size a
+//! message does not wait for its receiver. Asked by a C program.
+
+use super::run::{put_before, seats};
+use crate::failure::Failure;
+use crate::mpi::Ready;
+use crate::mpi::mpirun::{self, Mpirun};
+use crate::record::Compiler;
+use crate::stats::directory::Directory;
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use verbena_measure::processors;
+use verbena_trace::{recorder, stopwatch};
+
+const SOURCE: &str = include_str!("probe.c");
+
+/// What was asked.
+#[derive(Debug, PartialEq)]
+pub struct Answer {
+    /// By size in bytes, nanoseconds of an exchange between processes that have computed, and of one behind it.
+    pub exchanges: Vec<(u64, [f64; 2])>,
+    /// Nanoseconds of a barrier of all.
+    pub barrier: f64,
+    /// Bytes up to which a message does not wait.
+    pub eager: u64,
+}
+
+/// Asks so many processes, over the way of `ready`, at these sizes.
+pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, Failure> {
+    let (place, counters) = (Directory::create()?, Directory::create()?);
+    let (source, program) = (place.path().join("probe.c"), place.path().join("probe"));
+    fs::write(&source, SOURCE).map_err(|error| Failure::Directory {
+        path: source.clone(),
+        source: error,
+    })?;
+    let mut compiler = Command::new(ready.compiler());
+    compiler.arg("-O2").arg(&source).arg("-o").arg(&program);
+    let made = compiler.stdin(Stdio::null()).output();
+    let made =
+        made.map_err(|error| Failure::of_exec(ready.compiler().display().to_string(), error))?;
+    if !made.status.success() {
+        let words = String::from_utf8_lossy(&made.stderr).into_owned();
+        return Err(Failure::Suite(format!(
+            "the probe does not compile: {words}"
+        )));
+    }
+    // Each has a neighbor.
+    let processes = processes.next_multiple_of(2);
+    let mut command = ready.command(ready.way(), &program, processes, &counters)?;
+    put_before(&mut command, &Compiler::of(ready.compiler())?.recorder()?);
+    let processors = processors::allowed();
+    command.env(recorder::SEATS, seats(&processors));
+    // The recorder's library keeps processes to their processors where it records or times.
+    command.env(stopwatch::DIRECTORY, counters.path());
+    command.arg(processes.div_ceil(processors.len()).to_string());
+    command.args(sizes.iter().map(usize::to_string));
+    let (mpirun, mut output) = Mpirun::start(command, ready.launcher())?;
+    let mut text = String::new();
+    let read = output.read_to_string(&mut text);
+    let (status, said) = mpirun.end()?;
+    if let Some(reason) = mpirun::trouble(status, &said) {
+        return Err(Failure::Suite(reason));
+    }
+    read.ok()
+        .and_then(|_| told(&text))
+        .ok_or_else(|| Failure::Suite(format!("the probe of how messages are sent said {text:?}")))
+}
+
+fn told(text: &str) -> Option<Answer> {
+    let mut exchanges = Vec::new();
+    let (mut barrier, mut eager) = (None, None);
+    for line in text.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["exchange", bytes, first, second] => {
+                // What is less than the noise of computing is taken for the least.
+                let nanos = |word: &str| word.parse().ok().map(|nanos: f64| nanos.max(1.0));
+                exchanges.push((bytes.parse().ok()?, [nanos(first)?, nanos(second)?]));
+            }
+            ["barrier", nanos] => barrier = nanos.parse().ok(),
+            ["eager", bytes] => eager = bytes.parse().ok(),
+            _ => (),
+        }
+    }
+    Some(Answer {
+        exchanges,
+        barrier: barrier?,
+        eager: eager?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_among_a_librarys_own_words() {
+        let text = "a warning\nexchange 8 1500 700\nexchange 64 -20 3\nbarrier 900\neager 4096\n";
+        let answer = Answer {
+            exchanges: vec![(8, [1500.0, 700.0]), (64, [1.0, 3.0])],
+            barrier: 900.0,
+            eager: 4096,
+        };
+        assert_eq!(told(text), Some(answer));
+        for wrong in [
+            "",
+            "barrier 1\neager\n",
+            "barrier x\neager 1\n",
+            "exchange 8 x 1\nbarrier 1\neager 1\n",
+        ] {
+            assert_eq!(told(wrong), None, "{wrong:?}");
+        }
+    }
+}

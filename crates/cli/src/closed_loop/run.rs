@@ -1,0 +1,92 @@
+//! A run of a program: recorded, or timed from `MPI_Init` to `MPI_Finalize`. Both by the recorder's library, in front of the program's.
+
+use super::programs::Program;
+use crate::app::output_file;
+use crate::failure::Failure;
+use crate::mpi::Ready;
+use crate::mpi::mpirun::{self, Mpirun};
+use crate::mpi::proof::{self, Counted};
+use crate::record::Compiler;
+use crate::stats::collect;
+use crate::stats::directory::Directory;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use verbena_measure::processors;
+use verbena_trace::{Trace, recorder, stopwatch};
+
+/// A program with so many processes.
+pub struct Runner<'a> {
+    pub program: &'a Program,
+    pub processes: usize,
+}
+
+impl Runner<'_> {
+    /// Its trace, in a directory that is there.
+    pub fn record(&self, ready: &Ready, directory: &Path) -> Result<Trace, Failure> {
+        self.run(ready, recorder::DIRECTORY, directory)?;
+        Ok(Trace::open(directory)?)
+    }
+
+    /// Nanoseconds until its last process comes to `MPI_Finalize`.
+    pub fn time(&self, ready: &Ready) -> Result<f64, Failure> {
+        let directory = Directory::create()?;
+        self.run(ready, stopwatch::DIRECTORY, directory.path())?;
+        let taken = stopwatch::read(directory.path(), self.processes)?;
+        let longest = taken.iter().map(|one| one.passed).max();
+        Ok(longest.unwrap_or_default() as f64)
+    }
+
+    fn run(&self, ready: &Ready, variable: &str, told: &Path) -> Result<(), Failure> {
+        let (place, counters) = (Directory::create()?, Directory::create()?);
+        let (program, arguments) = self.program.prepared(place.path(), self.processes)?;
+        let library = Compiler::of(ready.compiler())?.recorder()?;
+        let way = ready.way();
+        let mut command = ready.command(way, program, self.processes, &counters)?;
+        put_before(&mut command, &library);
+        command
+            .args(arguments)
+            .env(variable, told)
+            .env(recorder::SEATS, seats(&processors::allowed()))
+            .env("OMP_NUM_THREADS", "1")
+            .current_dir(place.path());
+        let before = proof::loopback();
+        let (mpirun, mut output) = Mpirun::start(command, ready.launcher())?;
+        let _ = std::io::copy(&mut output, &mut output_file(place.path())?);
+        let (status, said) = mpirun.end()?;
+        let counted = Counted {
+            payload: u64::from(self.processes > 1),
+            adapter: proof::through_the_adapter(&collect::read(counters.path())),
+            loopback: before
+                .zip(proof::loopback())
+                .map(|(before, after)| after.saturating_sub(before)),
+        };
+        let wrong = mpirun::trouble(status, &said)
+            .or_else(|| self.program.judged(place.path(), self.processes).err())
+            .or_else(|| counted.contradicts(way));
+        match wrong {
+            Some(reason) => Err(Failure::Suite(format!("{}: {reason}", self.program.name()))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Each process keeps to one processor, as in `mpi.*`: where a system puts processes, and when it moves them, is not predicted.
+pub fn seats(processors: &[usize]) -> String {
+    let words: Vec<String> = processors.iter().map(usize::to_string).collect();
+    words.join(",")
+}
+
+/// Preloads a library before those that the command preloads already.
+pub fn put_before(command: &mut Command, library: &Path) {
+    let others = command.get_envs().find(|(name, _)| *name == PRELOAD);
+    let others = others.and_then(|(_, value)| value).map(OsStr::to_owned);
+    let mut all = library.as_os_str().to_owned();
+    if let Some(others) = others {
+        all.push(":");
+        all.push(others);
+    }
+    command.env(PRELOAD, all);
+}
+
+const PRELOAD: &str = "LD_PRELOAD";

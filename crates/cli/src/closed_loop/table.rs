@@ -1,0 +1,76 @@
+//! What a loop came to, as text.
+
+use super::Told;
+use crate::output::outln;
+use verbena_measure::unit;
+
+/// Prints the ways, each prediction beside what was measured, and the errors.
+pub fn print(told: &Told) {
+    outln!(
+        "{} on {} processors; recorded over {}",
+        told.library,
+        told.processors,
+        told.recorded_on
+    );
+    for way in &told.ways {
+        let small = way.one_way.first().map_or(0.0, |point| point.1);
+        let large = way.one_way.last().map_or(0.0, |point| point.1);
+        outln!(
+            "  {:<9} a message of 1 B {}, of 1 MiB {}; up to {} it does not wait for its receiver",
+            way.way,
+            unit::time(small),
+            unit::time(large),
+            unit::size(way.eager as f64)
+        );
+        for (processes, (machine, _)) in &way.hosts {
+            if *processes > told.processors {
+                let give_way = unit::time(machine.give_way.nanos());
+                outln!(
+                    "  {:<9} {processes} processes give way to each other in {give_way}",
+                    ""
+                );
+            }
+        }
+    }
+    if let Some([turn, look, give_way]) = told.turns {
+        outln!(
+            "  where processes share a processor: turns of {}, a look takes {}, giving way {}",
+            unit::time(turn),
+            unit::time(look),
+            unit::time(give_way)
+        );
+    }
+    let wide = told.rows.iter().map(|row| row.program.len()).max();
+    let wide = wide.unwrap_or(0).max("program".len());
+    outln!(
+        "{:<wide$} processes {:>9} {:>11} {:>11} {:>11} {:>9} {:>8}",
+        "program",
+        "on",
+        "computing",
+        "predicted",
+        "measured",
+        "messages",
+        "error"
+    );
+    for row in &told.rows {
+        outln!(
+            "{:<wide$} {:>9} {:>9} {:>11} {:>11} {:>11} {:>9} {:>+6.1} %",
+            row.program,
+            row.processes,
+            row.on,
+            unit::time(row.computing),
+            unit::time(row.predicted),
+            unit::time(row.measured),
+            row.messages,
+            row.error
+        );
+    }
+    for failure in &told.failures {
+        outln!("failed {failure}");
+    }
+    outln!(
+        "error: {:.1} % on average, {:.1} % at most",
+        told.mean_error,
+        told.worst_error
+    );
+}

@@ -1,0 +1,85 @@
+//! `verbena closed-loop`: programs recorded over one way of messages, predicted over others, and measured there.
+
+use crate::closed_loop::programs::Program;
+use crate::closed_loop::{self, Plan};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::mpi::Kind;
+use crate::output::outln;
+use crate::suite::target::Target;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What, over what.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Applications (app.NAME; `verbena list` names them) and MPI programs of one's own, as files
+    #[arg(value_name = "NAME|PROGRAM", required_unless_present = "command")]
+    names: Vec<String>,
+
+    /// Over what they are recorded
+    #[arg(long, value_name = "TARGET", default_value = "shm")]
+    record_on: Target,
+
+    /// Over what they are predicted and measured: shm, software, tcp
+    #[arg(long = "on", value_name = "TARGET", default_values = ["shm", "software", "tcp"])]
+    targets: Vec<Target>,
+
+    /// Numbers of processes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"], value_parser = clap::value_parser!(u16).range(1..=1024))]
+    processes: Vec<u16>,
+
+    /// Runs of each that are timed; the middle one counts
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
+    launches: u16,
+
+    /// Message-passing library, by its mpicc and mpirun [default: the one that `mpicc` is of]
+    #[arg(long, value_enum, value_name = "LIBRARY")]
+    mpi: Option<Kind>,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Write the JSON object into this file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// One more program, with its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Closes the loop.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let mut programs = arguments
+        .names
+        .iter()
+        .map(|name| Program::named(name))
+        .collect::<Result<Vec<Program>, Failure>>()?;
+    if !arguments.command.is_empty() {
+        programs.push(Program::own(&arguments.command)?);
+    }
+    let told = closed_loop::run(&Plan {
+        programs,
+        record_on: arguments.record_on,
+        targets: arguments.targets,
+        processes: arguments.processes.into_iter().map(usize::from).collect(),
+        launches: usize::from(arguments.launches),
+        mpi: arguments.mpi,
+    })?;
+    match arguments.json {
+        true => outln!(
+            "{}",
+            serde_json::to_string_pretty(&told).expect("numbers are plain data")
+        ),
+        false => closed_loop::show(&told),
+    }
+    if let Some(file) = &arguments.out {
+        closed_loop::write(file, &told)?;
+    }
+    Ok(match told.failures.is_empty() {
+        true => Exit::Success,
+        false => Exit::AnswerIsNo,
+    })
+}
