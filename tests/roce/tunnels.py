@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import Callable, Optional, Sequence
@@ -22,14 +23,28 @@ OUTSIDE = "10.9.0.77"
 SAID = "packets go over TCP"
 RECEIVED = "tunnel_packets_received"
 
-# Connects some hundred times, says various things, and waits until every connection has been ended at the other side.
-STRANGERS = """
-import random, socket, struct, sys
-random.seed(1)
+GREETING = """
+import socket, struct
 def greeting(source, destination):
     mapped = lambda text: bytes(10) + b"\\xff\\xff" + socket.inet_aton(text)
-    body = b"\\x01VrbT" + bytes([1, 0, 9, 0]) + struct.pack(">H", 4791) + bytes(8) + mapped(source) + mapped(destination)
+    body = b"\\x01VrbT" + bytes([1, 0, 1, 0]) + struct.pack(">H", 4791) + bytes(8) + mapped(source) + mapped(destination)
     return struct.pack(">I", len(body)) + body
+"""
+# Says from another address that it is the one that the server talks to, and wants to be welcomed.
+THIEF = GREETING + """
+import sys
+server, own, claimed = sys.argv[1:]
+one = socket.create_connection((server, 4791), timeout=30, source_address=(own, 0))
+one.sendall(greeting(claimed, server))
+try:
+    print("welcomed" if one.recv(4096) else "sent away")
+except ConnectionError:
+    print("sent away")
+"""
+# Connects some hundred times, says various things, and waits until every connection has been ended at the other side.
+STRANGERS = GREETING + """
+import random, sys
+random.seed(1)
 server = sys.argv[1]
 said = [b"", b"\\xff" * 100, b"GET / HTTP/1.1\\r\\n\\r\\n", greeting("10.9.0.2", server)[:20], struct.pack(">I", 66000) + b"\\x02",
         greeting(server, server), greeting("10.9.0.2", "10.9.0.9"), greeting("224.0.0.1", server), greeting("0.0.0.0", server)]
@@ -84,6 +99,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
             Case(f"{row}, and who wants no tunnels", "", on_hosts(unwanted)),
             Case(f"{row} for a while", "", on_hosts(reopened)),
             Case(f"{row}, and strangers at the TCP port", "", on_hosts(strangers)),
+            Case("UDP passes, and a thief of addresses", "", on_hosts(thief)),
             Case("UDP passes: no tunnel", "", on_hosts(needless))]
 
 
@@ -268,6 +284,27 @@ def strangers(hosts: Hosts) -> Outcome:
     if not attacked.succeeded:
         return failed("a stranger is not sent away", attacked.evidence())
     return judged(hosts, ended)
+
+
+def thief(hosts: Hosts) -> Outcome:
+    """Who says that he is somebody whom UDP reaches is not believed, and the two go on by UDP."""
+    first, second = hosts.members
+    second.add_address(OUTSIDE)
+    command = ["ibv_rc_pingpong", "-n", 10_000_000, "-d", DEVICE, "-g", IPV4]
+    serving = serve(hosts, command)
+    asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, first.address))
+    deadline = time.monotonic() + SECONDS
+    told = ""
+    while not re.search(r'"udp_path_operations": [1-9]\d\d', told) and asking.running and time.monotonic() < deadline:
+        told = hosts.run(first, "info", first.inside([str(VERBENA), "info", "--json"]), SECONDS).output
+    stealing = hosts.run(second, "thief", second.inside([WIRE_PYTHON, "-c", THIEF, first.address, OUTSIDE, second.address]),
+                         SECONDS)
+    told = hosts.run(first, "info", first.inside([str(VERBENA), "info"]), SECONDS).output
+    running = asking.running and serving.running
+    ended = [process.finish(time.monotonic()) for process in (asking, serving)]
+    if "sent away" not in stealing.output or "over TCP" in told or not running:
+        return failed("the thief is believed", "\n".join([stealing.evidence(), told, *(one.evidence() for one in ended)]))
+    return passed()
 
 
 def needless(hosts: Hosts) -> Outcome:

@@ -152,10 +152,14 @@ impl Poller {
     /// Somebody wants a tunnel: from now on a thread of its own listens to them.
     fn leave_tunnels(&self, process: &Arc<Process>) {
         if let Some(port) = process.roce.get() {
+            process.take_tunnel_callers();
+            if !port.tunnels.has_thread() {
+                // None could be started: they wait, and so do we, or they would take a processor.
+                return std::thread::sleep(Duration::from_nanos(RESPITE));
+            }
             for fd in port.tunnel_callers() {
                 self.remove(fd);
             }
-            process.take_tunnel_callers();
         }
     }
 

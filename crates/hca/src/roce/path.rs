@@ -292,9 +292,13 @@ impl Path {
     /// The same to one of our own ports, if one of us is at home there; it may have to be asked.
     #[inline]
     pub fn towards(self, residence: Residence, neighbours: &Neighbours) -> Path {
+        let is_through_tunnel = |path: &Path| {
+            let far = path.far.as_ref();
+            far.is_some_and(|far| far.is_tunnelled() && far.has_line(residence))
+        };
         match residence.is_private()
             && !self.to.ip.is_multicast()
-            && self.leads_to_one_of_us(residence, neighbours)
+            && (is_through_tunnel(&self) || self.leads_to_one_of_us(residence, neighbours))
         {
             true => self.with_port(residence.port()),
             false => self,

@@ -92,6 +92,8 @@ impl Pool {
                 }
                 Err(error) => return Err(error),
                 Ok((listener, slots, tunnels)) => {
+                    // Who made the slots may have wanted none.
+                    let tunnels = tunnels.or_else(|| tunnel::listen(residence));
                     return Ok(Pool {
                         residence,
                         slots,

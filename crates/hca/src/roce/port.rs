@@ -6,7 +6,7 @@ use super::management::Interface;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
 use super::residence::Residence;
-use super::tunnel::Tunnels;
+use super::tunnel::{self, Tunnels};
 use crate::errno::Result;
 use crate::lock::Lock;
 use crate::process::Member;
@@ -159,7 +159,7 @@ impl Port {
 
     /// Where other hosts connect that want a tunnel, if they can.
     pub(super) fn tunnel_listener(&self) -> Option<&Tcp> {
-        self.pool.tunnels()
+        self.pool.tunnels().filter(|_| tunnel::chosen() == Ok(true))
     }
 
     /// What can be read when somebody wants a tunnel, or one is handed to us.

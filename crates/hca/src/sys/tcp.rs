@@ -159,8 +159,18 @@ impl Tcp {
         }
     }
 
-    /// Messages leave at once, and there is room for them.
+    /// Messages leave at once, there is room for them, and an end that is gone without a word is missed: after half a minute
+    /// of silence, or ten seconds without an acknowledgement.
     fn prepare(&self) -> Result<()> {
+        const SILENCE_S: libc::c_int = 15;
+        const BETWEEN_S: libc::c_int = 5;
+        const TIMES: libc::c_int = 3;
+        const UNACKNOWLEDGED_MS: libc::c_int = 10_000;
+        self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, SILENCE_S)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, BETWEEN_S)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, TIMES)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS)?;
         self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, BUFFER)?;
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER)

@@ -23,6 +23,8 @@ const BELIEVED: u64 = 60_000_000_000;
 const DOUBTED: u64 = 1_000_000_000;
 /// Nanoseconds before a tunnel that could not be had is sought again.
 const RESPITE: u64 = 500_000_000;
+/// Nanoseconds after which it is not being found out any more, whatever has become of who was at it.
+const SEARCH: u64 = 3_000_000_000;
 /// How long who must know waits until somebody is found, or not, at the other end...
 const UNTIL_FOUND: Duration = Duration::from_millis(50);
 /// ...and then until it is known whether UDP passes.
@@ -38,9 +40,9 @@ enum Standing {
     Unknown,
     /// It is being found out: somebody is sought there, or has been found. By UDP where nobody was found yet, or somebody was heard
     /// by it; else through the tunnel, for what is sent of datagrams meanwhile would be lost for good.
-    Sought { found: bool },
+    Sought { found: bool, until: u64 },
     /// By UDP; asked again after that time.
-    Direct { until: u64, is_proven: bool },
+    Direct { until: u64 },
     /// Through tunnels.
     Tunnelled,
 }
@@ -48,7 +50,7 @@ enum Standing {
 #[derive(Debug)]
 struct State {
     standing: Standing,
-    /// Whether something was answered by UDP.
+    /// Whether something was answered by UDP, or a trial has passed and none has failed since.
     is_heard: bool,
     lines: BTreeMap<Berth, Arc<Line>>,
     /// Tunnels that are sought, and when they may be sought again.
@@ -139,13 +141,16 @@ impl Far {
     pub fn inquire(&self, berth: Berth, sender: &Arc<Sender>) -> bool {
         {
             let mut state = self.lock();
+            let now = clock::now();
             match state.standing {
                 Standing::Unknown => (),
-                Standing::Direct { until, .. } if until <= clock::now() => (),
+                Standing::Direct { until } | Standing::Sought { until, .. } if until <= now => (),
                 _ => return false,
             }
             let found = !state.lines.is_empty();
-            self.stands(&mut state, Standing::Sought { found });
+            let until = now + SEARCH;
+            self.stands(&mut state, Standing::Sought { found, until });
+            state.sought.remove(&berth);
         }
         self.seek(berth, sender);
         true
@@ -155,7 +160,7 @@ impl Far {
     pub fn wait_until_known(&self) {
         let began = Instant::now();
         let mut state = self.lock();
-        while let Standing::Sought { found } = state.standing {
+        while let Standing::Sought { found, .. } = state.standing {
             let patience = match found {
                 false => UNTIL_FOUND,
                 true => UNTIL_TRIED,
@@ -172,7 +177,7 @@ impl Far {
         state.standing = standing;
         let is_tunnelled = match standing {
             Standing::Tunnelled => true,
-            Standing::Sought { found } => found && !state.is_heard,
+            Standing::Sought { found, .. } => found && !state.is_heard,
             Standing::Unknown | Standing::Direct { .. } => false,
         };
         self.is_tunnelled.store(is_tunnelled, Ordering::Relaxed);
@@ -187,34 +192,46 @@ impl Far {
         match state.standing {
             Standing::Tunnelled => false,
             _ => {
-                self.stands(&mut state, Standing::Sought { found: true });
+                let until = clock::now() + SEARCH;
+                self.stands(&mut state, Standing::Sought { found: true, until });
                 true
             }
         }
     }
 
-    /// Whether a host that seems to be elsewhere may speak for the address: not where we know that its packets are its own.
-    pub(super) fn may_be_translated(&self) -> bool {
-        !matches!(
-            self.lock().standing,
-            Standing::Direct {
-                is_proven: true,
-                ..
-            }
-        )
+    /// Whether who calls from another address than this may speak for it: not where UDP is known to reach it, and not in the place
+    /// of one who called from elsewhere and is there.
+    pub(super) fn may_be_translated(&self, berth: Berth, caller: Ipv6Addr) -> bool {
+        let state = self.lock();
+        let is_same = |line: &Arc<Line>| line.peer().is_ok_and(|peer| peer.ip == caller);
+        !state.is_heard
+            && state
+                .lines
+                .get(&berth)
+                .is_none_or(|line| line.is_broken() || is_same(line))
+    }
+
+    /// Whether there is a tunnel to somebody who is reached there.
+    pub fn has_line(&self, residence: Residence) -> bool {
+        self.lock().line((residence, 0)).is_some()
+    }
+
+    /// Whether packets go by UDP, and pass.
+    pub(super) fn is_direct(&self) -> bool {
+        let state = self.lock();
+        state.is_heard && matches!(state.standing, Standing::Direct { .. })
     }
 
     /// Nobody of ours is there.
     pub(super) fn not_found(&self) {
         let mut state = self.lock();
         let believed = match state.standing {
-            Standing::Sought { found: false } => BELIEVED,
+            Standing::Sought { found: false, .. } => BELIEVED,
             Standing::Tunnelled if state.lines.is_empty() => DOUBTED,
             _ => return,
         };
         let until = clock::now() + believed;
-        let is_proven = false;
-        self.stands(&mut state, Standing::Direct { until, is_proven });
+        self.stands(&mut state, Standing::Direct { until });
     }
 
     /// What a trial has come to. Returns whether that is new.
@@ -223,11 +240,11 @@ impl Far {
         let standing = match verdict {
             Verdict::Passes => Standing::Direct {
                 until: clock::now() + BELIEVED,
-                is_proven: true,
             },
             Verdict::Fails => Standing::Tunnelled,
         };
-        let is_new = state.standing != Standing::Tunnelled || verdict == Verdict::Passes;
+        let is_new = state.standing != standing;
+        state.is_heard = verdict == Verdict::Passes;
         self.stands(&mut state, standing);
         is_new
     }
@@ -243,10 +260,9 @@ impl Far {
         }
     }
 
-    /// Whether nothing would be forgotten with it.
+    /// Whether there is no tunnel.
     pub(super) fn is_nothing(&self) -> bool {
-        let state = self.lock();
-        state.lines.is_empty() && state.standing != Standing::Tunnelled
+        self.lock().lines.is_empty()
     }
 }
 

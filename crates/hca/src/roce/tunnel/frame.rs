@@ -11,6 +11,7 @@
 //! | 2, packets | UDP ports of sender and receiver, traffic class, 0, bytes of each packet but the last, 2 bytes each; packets, from the BTH to the ICRC |
 //! | 3, seen: a question came by UDP, whole ([`super::trial`]) | nothing |
 //! | 4, content: what the sender of this sends arrives by UDP | nothing |
+//! | 5, discontent: it does not any more | nothing |
 //!
 //! A frame that is none of these ends the tunnel: who speaks another language is not guessed at.
 
@@ -44,6 +45,8 @@ pub enum Frame<'a> {
     Seen,
     /// What the sender sends arrives by UDP: it needs the tunnel no more.
     Content,
+    /// What the sender sends does not arrive by UDP any more.
+    Discontent,
 }
 
 /// Who is at an end of a tunnel.
@@ -132,6 +135,7 @@ impl<'a> Frame<'a> {
             }
             3 => Frame::Seen,
             4 => Frame::Content,
+            5 => Frame::Discontent,
             _ => return Err(Malformed),
         };
         match rest.0 {
@@ -164,6 +168,7 @@ impl<'a> Frame<'a> {
             }
             Frame::Seen => head[4] = 3,
             Frame::Content => head[4] = 4,
+            Frame::Discontent => head[4] = 5,
         }
         let length = head.len() - 4 + following;
         head[..4].copy_from_slice(&(length as u32).to_be_bytes());
@@ -270,6 +275,7 @@ mod tests {
             ),
             Just((Frame::Seen, Vec::new())),
             Just((Frame::Content, Vec::new())),
+            Just((Frame::Discontent, Vec::new())),
         ]
     }
 

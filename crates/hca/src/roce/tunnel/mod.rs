@@ -20,7 +20,8 @@
 //! again now and then, and when both are content with UDP the tunnel ends.
 //!
 //! Who is believed: a connection made to an address is to who has it, as far as the network is to be believed. Who connects from
-//! another address than he says he has is behind a translator, and is believed where nobody was found at that address by UDP.
+//! another address than he says he has is behind a translator, and is believed where UDP is not known to reach that address, and
+//! nobody else speaks for it from elsewhere. What is sent to him goes through the tunnel without a trial.
 
 pub mod far;
 pub mod frame;
@@ -48,7 +49,7 @@ use verbena_wire::Qpn;
 
 /// Names whether there are tunnels at all: `off` for no.
 pub const VARIABLE: &str = "VERBENA_TUNNELS";
-/// Ways that are remembered, if nothing goes through tunnels on them.
+/// Ways that are remembered, if there are no tunnels on them.
 const MOST_WAYS: usize = 4096;
 
 /// Whether there are tunnels, as the environment says; read once.
@@ -97,11 +98,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Orders {
     fn far_of(self: &Arc<Orders>, local: Ipv6Addr, remote: Ipv6Addr) -> Arc<Far> {
         let mut fars = locked(&self.fars);
+        if let Some(far) = fars.get(&(local, remote)) {
+            return far.clone();
+        }
         if fars.len() >= MOST_WAYS {
             fars.retain(|_, far| Arc::strong_count(far) > 1 || !far.is_nothing());
         }
-        let make = || Arc::new(Far::new(local, remote, self.clone()));
-        fars.entry((local, remote)).or_insert_with(make).clone()
+        let far = Arc::new(Far::new(local, remote, self.clone()));
+        fars.insert((local, remote), far.clone());
+        far
     }
 
     fn give(&self, order: Order) {
@@ -148,6 +153,8 @@ impl Tunnels {
             && let Ok(socket) = Socket::listen_abstract(&name(residence, slot))
         {
             let _ = self.handed.set(socket);
+            // The thread may be there already, and wait for what it knew.
+            self.orders.doorbell.ring();
         }
     }
 

@@ -25,17 +25,22 @@ use crate::sys::socket::Socket;
 use crate::sys::tcp::Tcp;
 use crate::sys::udp::{Address, Arrived};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write as _;
+use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long connecting, and saying who one is, may take, in nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 /// Who has connected and not said who he is: of so many; the oldest goes when there is one more.
 const MOST_STRANGERS: usize = 64;
-/// Tunnels; no more are taken.
-const MOST_OPEN: usize = 1024;
+/// Tunnels of those who have called us, of all and of one address; no more are taken, for the program needs descriptors, too.
+const MOST_CALLERS: usize = 256;
+const MOST_OF_ONE: usize = 64;
+/// How often it is said that packets go over TCP; the program may have better things to say.
+const MOST_WORDS: u32 = 8;
 /// Bytes that are taken of a tunnel before others get their turn.
 const TURN: usize = 1 << 18;
 /// How long a socket that was handed to us may take to come with what belongs to it.
@@ -92,6 +97,8 @@ struct Open {
     sender: Arc<Sender>,
     peer: Greeting,
     berth: Berth,
+    /// From where he has called us, if it was not we who called.
+    caller: Option<Ipv6Addr>,
     trial: Option<Trial>,
     /// When it is tried again.
     again: u64,
@@ -239,7 +246,12 @@ impl<'a> Thread<'a> {
         let Some(handed) = self.port.tunnels.handed() else {
             return;
         };
-        while let Ok(socket) = handed.accept() {
+        for _ in 0..MOST_STRANGERS {
+            let socket = match handed.accept() {
+                Ok(socket) => socket,
+                Err(Errno::EAGAIN) => return,
+                Err(_) => return std::thread::sleep(HANDED),
+            };
             if let Ok((greeting, tcp)) = take_handed(&socket) {
                 self.begin_with(tcp, Stage::Taken);
                 if let Some(last) = self.beginning.last_mut() {
@@ -318,8 +330,8 @@ impl<'a> Thread<'a> {
             && [0, u32::from(peer.own)].contains(&order.berth.1);
         match is_right {
             true => {
-                let berth = (peer.residence, u32::from(peer.own));
-                self.opened(line, assembler, order.far, order.sender, peer, berth);
+                let open = Open::new(line, assembler, order.far, order.sender, peer, None);
+                self.opened(open);
             }
             false => {
                 self.end(&line);
@@ -330,75 +342,57 @@ impl<'a> Thread<'a> {
 
     /// Who has called us says who he is.
     fn called(&mut self, line: Arc<Line>, assembler: Assembler, peer: Greeting) {
-        let Ok(own) = self.process.management_slot() else {
-            return self.end(&line);
-        };
         let wanted = u32::from(peer.wanted);
-        if wanted != 0 && wanted != own {
+        if wanted != 0 && self.port.slot_number() != Some(wanted) {
             // Whether or not there is somebody: we have it no more.
             let _ = hand_over(&line, &peer, (self.port.residence(), wanted));
             return self.forget(&line);
         }
-        if let Some((far, sender)) = self.check(&line, &peer)
-            && self.open.len() < MOST_OPEN
+        if let Some((caller, far, sender)) = self.check(&line, &peer)
             && let Some(greeting) = self.greeting(&line, &far, u32::from(peer.own))
             && line.send(&Frame::Greeting(greeting)).is_ok()
         {
-            let berth = (peer.residence, u32::from(peer.own));
-            self.opened(line, assembler, far, sender, peer, berth);
+            let open = Open::new(line, assembler, far, sender, peer, Some(caller));
+            self.opened(open);
         } else {
             self.end(&line);
         }
     }
 
-    /// Whether somebody may speak for the address that he says he has.
-    fn check(&self, line: &Line, peer: &Greeting) -> Option<(Arc<Far>, Arc<Sender>)> {
+    /// From where somebody calls, if he may speak for the address that he says he has, and there is room for him.
+    fn check(&self, line: &Line, peer: &Greeting) -> Option<(Ipv6Addr, Arc<Far>, Arc<Sender>)> {
         let caller = line.peer().ok()?.ip;
         let allowed = allow::chosen().ok()?;
         let place = link::place_of(gid(peer.destination))?;
         let is_ours = link::place_of(gid(peer.source)).is_some();
         let is_special = |ip| is_link_local(&ip) || ip.is_multicast() || ip.is_unspecified();
+        let callers = || self.open.iter().filter_map(|one| one.caller);
         if is_ours
             || is_special(peer.source)
             || is_special(peer.destination)
             || !allowed.includes(caller)
             || !allowed.includes(peer.source)
+            || callers().count() >= MOST_CALLERS
+            || callers().filter(|one| *one == caller).count() >= MOST_OF_ONE
         {
             return None;
         }
         let far = self.orders.far_of(peer.destination, peer.source);
-        if caller != peer.source && !far.may_be_translated() {
+        let berth = (peer.residence, u32::from(peer.own));
+        if caller != peer.source && !far.may_be_translated(berth, caller) {
             return None;
         }
         let sender = self.port.senders.of(place.port, place.index.into()).ok()?;
-        Some((far, sender))
+        Some((caller, far, sender))
     }
 
-    fn opened(
-        &mut self,
-        line: Arc<Line>,
-        assembler: Assembler,
-        far: Arc<Far>,
-        sender: Arc<Sender>,
-        peer: Greeting,
-        berth: Berth,
-    ) {
-        let now = clock::now();
-        let is_to_be_tried = far.found(berth, &line);
-        let mut open = Open {
-            line,
-            assembler,
-            far,
-            sender,
-            peer,
-            berth,
-            trial: None,
-            again: now + AGAIN,
-            is_content: false,
-            is_far_content: false,
-        };
-        if is_to_be_tried {
-            open.try_again(now);
+    fn opened(&mut self, mut open: Open) {
+        let is_to_be_tried = open.far.found(open.berth, &open.line);
+        match open.is_translated() {
+            // What we send to that address is not what comes to him.
+            true => open.tried(Verdict::Fails),
+            false if is_to_be_tried => open.try_again(clock::now()),
+            false => (),
         }
         self.open.push(open);
     }
@@ -440,6 +434,34 @@ impl<'a> Thread<'a> {
 }
 
 impl Open {
+    fn new(
+        line: Arc<Line>,
+        assembler: Assembler,
+        far: Arc<Far>,
+        sender: Arc<Sender>,
+        peer: Greeting,
+        caller: Option<Ipv6Addr>,
+    ) -> Open {
+        Open {
+            line,
+            assembler,
+            far,
+            sender,
+            peer,
+            berth: (peer.residence, u32::from(peer.own)),
+            caller,
+            trial: None,
+            again: clock::now() + AGAIN,
+            is_content: false,
+            is_far_content: false,
+        }
+    }
+
+    /// Whether he is behind a translator.
+    fn is_translated(&self) -> bool {
+        self.caller.is_some_and(|caller| caller != self.far.remote)
+    }
+
     fn is_for(&self, order: &Order) -> bool {
         let (residence, slot) = order.berth;
         Arc::ptr_eq(&self.far, &order.far)
@@ -454,7 +476,10 @@ impl Open {
 
     /// Does what it is time for. Returns when there will be more.
     fn tend(&mut self, now: u64) -> u64 {
-        if self.far.is_tunnelled() && self.again <= now {
+        // Where another tunnel to the host has shown that UDP passes, this one is not needed either.
+        let wants_trial = self.far.is_tunnelled() || self.far.is_direct();
+        let is_waiting = wants_trial && !self.is_content && !self.is_translated();
+        if is_waiting && self.again <= now {
             self.try_again(now);
         }
         while let Some(trial) = &mut self.trial {
@@ -464,7 +489,7 @@ impl Open {
                 Step::GiveUp => self.tried(Verdict::Fails),
             }
         }
-        match self.far.is_tunnelled() {
+        match is_waiting && !self.is_content {
             true => self.again,
             false => u64::MAX,
         }
@@ -487,17 +512,18 @@ impl Open {
         self.trial = None;
         let is_new = self.far.tried(verdict);
         match verdict {
-            Verdict::Passes => {
+            Verdict::Passes if !self.is_content => {
                 self.is_content = true;
                 let _ = self.line.send(&Frame::Content);
             }
-            Verdict::Fails if is_new => {
-                eprintln!(
-                    "verbena: UDP does not get from here to {} as it is sent; packets go over TCP instead",
-                    plain(self.far.remote)
-                );
+            Verdict::Fails if self.is_content => {
+                self.is_content = false;
+                let _ = self.line.send(&Frame::Discontent);
             }
-            Verdict::Fails => (),
+            _ => (),
+        }
+        if verdict == Verdict::Fails && is_new {
+            say(self.far.remote);
         }
     }
 
@@ -511,7 +537,9 @@ impl Open {
                 Err(_) | Ok(Some(Frame::Greeting(_))) => break false,
                 Ok(None) => break true,
                 Ok(Some(Frame::Content)) => self.is_far_content = true,
-                Ok(Some(Frame::Seen)) => is_seen = self.trial.is_some(),
+                Ok(Some(Frame::Discontent)) => self.is_far_content = false,
+                // Also after it was given up: it may have come late.
+                Ok(Some(Frame::Seen)) => is_seen = true,
                 Ok(Some(Frame::Packets { envelope, bytes })) => {
                     let arrived = Arrived {
                         source: Address {
@@ -539,13 +567,35 @@ impl Open {
         if is_seen {
             self.tried(Verdict::Passes);
         }
-        answering.iter().for_each(answer);
+        answer(process, &answering);
         goes_on && is_right && !(self.is_content && self.is_far_content)
     }
 }
 
-fn answer(queue_pair: &Arc<Qp>) {
-    while queue_pair.answer_by_packets() {}
+/// Has answered what was taken. What is left of long answers is for whoever polls, or for the adapter's thread.
+fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
+    let has_more = |queue_pair: &&Arc<Qp>| queue_pair.answer_by_packets();
+    let left = queue_pairs.iter().filter(has_more);
+    let left: Vec<u32> = left.map(|queue_pair| queue_pair.number()).collect();
+    if let Some(port) = process.roce.get()
+        && !left.is_empty()
+    {
+        port.note_talkative(left);
+        process.doorbell.ring();
+    }
+}
+
+/// Says that packets go over TCP, where somebody may want to know.
+fn say(remote: Ipv6Addr) {
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    if SAID.fetch_add(1, Ordering::Relaxed) < MOST_WORDS {
+        // Nobody may be there to read it.
+        let _ = writeln!(
+            std::io::stderr(),
+            "verbena: UDP does not get from here to {} as it is sent; packets go over TCP instead",
+            plain(remote)
+        );
+    }
 }
 
 /// Takes what has come of a connection, so much that others get their turn.
