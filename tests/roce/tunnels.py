@@ -207,7 +207,8 @@ def killed(hosts: Hosts) -> Outcome:
     """Who is left ends by its retries."""
     both(hosts)
     second = hosts.members[1]
-    command = ["ibv_rc_pingpong", "-n", 10_000_000, "-d", DEVICE, "-g", IPV4]
+    # One that always has something to be acknowledged.
+    command = ["ib_write_bw", "-F", "-s", 65536, "-n", 10_000_000, "-d", DEVICE, "-x", IPV4]
     serving = serve(hosts, command)
     asking = hosts.start(second, "client", second.on_adapter(*command, "-p", PORT, hosts.members[0].address))
     deadline = time.monotonic() + SECONDS
@@ -217,7 +218,7 @@ def killed(hosts: Hosts) -> Outcome:
         return failed("ended too soon", asking.finish(time.monotonic()).evidence())
     gone = serving.finish(time.monotonic())
     left = asking.finish(deadline)
-    if "transport retry counter exceeded" not in left.output:
+    if "Failed status 12" not in left.output:
         return failed("the other does not see it", f"{left.evidence()}\n{gone.evidence()}")
     return passed()
 

@@ -199,8 +199,8 @@ impl<'a> Thread<'a> {
         };
         if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&order)) {
             // Another one to the same process may have taken its place, and ended.
-            known.far.found(known.berth, &known.line);
-            return known.try_again(clock::now());
+            known.found();
+            return;
         }
         match Tcp::connect(from, to) {
             Err(_) => order.far.not_found(),
@@ -387,13 +387,7 @@ impl<'a> Thread<'a> {
     }
 
     fn opened(&mut self, mut open: Open) {
-        let is_to_be_tried = open.far.found(open.berth, &open.line);
-        match open.is_translated() {
-            // What we send to that address is not what comes to him.
-            true => open.tried(Verdict::Fails),
-            false if is_to_be_tried => open.try_again(clock::now()),
-            false => (),
-        }
+        open.found();
         self.open.push(open);
     }
 
@@ -467,6 +461,17 @@ impl Open {
         Arc::ptr_eq(&self.far, &order.far)
             && self.berth.0 == residence
             && (slot == 0 || slot == self.berth.1)
+    }
+
+    /// The way has this tunnel; whether packets need it is found out.
+    fn found(&mut self) {
+        let is_to_be_tried = self.far.found(self.berth, &self.line);
+        match self.is_translated() {
+            // What we send to that address is not what comes to him.
+            true => self.tried(Verdict::Fails),
+            false if is_to_be_tried => self.try_again(clock::now()),
+            false => (),
+        }
     }
 
     fn try_again(&mut self, now: u64) {
