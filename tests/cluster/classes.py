@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Says of which traffic classes the RoCE packets are that a host sends and receives: a line for each class, as it is first seen,
-without the two bits of it by which networks tell congestion.
+without the two bits of it by which networks tell congestion. Management, to queue pair 1, is of no program's class.
 
     classes.py
 """
@@ -13,6 +13,7 @@ ROCE = 4791
 ETHERTYPE_IP, UDP = 0x0800, 17
 ALL_FRAMES = 3
 CONGESTION = 3
+UDP_HEADER, DESTINATION, MANAGEMENT = 8, slice(5, 8), b"\0\0\1"
 
 
 def main() -> None:
@@ -25,6 +26,8 @@ def main() -> None:
             continue
         header = (frame[14] & 15) * 4
         kind = frame[15] & ~CONGESTION
+        if frame[14 + header + UDP_HEADER:][DESTINATION] == MANAGEMENT:
+            continue
         if int.from_bytes(frame[14 + header + 2:14 + header + 4], "big") == ROCE and kind not in seen:
             seen.add(kind)
             print(f"class {kind}", flush=True)
