@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 OFFSET = ctypes.c_int64
+# Bytes of a range of a vector read, at most: the length is an `int`.
+MOST = (1 << 31) - 1
 
 
 class Range64(ctypes.Structure):
@@ -118,12 +120,17 @@ class Ranges:
 
     def __init__(self, file: "File", ranges: list[tuple[int, int]]):
         self.url = file.url
-        self.ranges = ranges
-        self.array = (Range64 * len(ranges))(*(Range64(*each) for each in ranges))
-        size = sum(length for _, length in ranges)
+        self.request = None
+        # Longer ones in parts: which range each is of, where it begins, and its length.
+        self.parts = [(index, offset + at, min(MOST, length - at)) for index, (offset, length) in enumerate(ranges)
+                      for at in range(0, max(length, 1), MOST)]
+        self.count = len(ranges)
+        count = len(self.parts)
+        self.array = (Range64 * count)(*(Range64(offset, length) for _, offset, length in self.parts))
+        size = sum(length for _, _, length in self.parts)
         self.buffer = ctypes.create_string_buffer(size + 1)
-        self.lengths = (ctypes.c_int * len(ranges))()
-        self.request = _library.rfio_begin_preadv(file.descriptor, self.array, len(ranges), self.buffer, size, self.lengths)
+        self.lengths = (ctypes.c_int * count)()
+        self.request = _library.rfio_begin_preadv(file.descriptor, self.array, count, self.buffer, size, self.lengths)
         if not self.request:
             _checked(-1, file.url)
 
@@ -131,11 +138,12 @@ class Ranges:
         """Waits for them: the bytes of each, fewer than asked for where the file ends."""
         request, self.request = self.request, None
         _checked(_library.rfio_request_finish(request), self.url)
-        found, at, view = [], 0, memoryview(self.buffer)
-        for (_, length), read in zip(self.ranges, self.lengths):
-            found.append(view[at:at + read].tobytes())
+        found: list[list[bytes]] = [[] for _ in range(self.count)]
+        at, view = 0, memoryview(self.buffer)
+        for (index, _, length), read in zip(self.parts, self.lengths):
+            found[index].append(view[at:at + read].tobytes())
             at += length
-        return found
+        return [parts[0] if len(parts) == 1 else b"".join(parts) for parts in found]
 
     def leave(self) -> None:
         """Does without them. The memory is the library's until the request has ended, whether anybody wants its bytes or

@@ -85,9 +85,10 @@ pub unsafe extern "C" fn rfio_copy_range(
         let sink = sink?;
         let (offset, at) = (offset_of(offset)?, offset_of(at)?);
         let (source, written) = (source.beside()?, sink.beside()?);
-        let copied = source.copy_to(offset, &written, at, size as u64)?;
+        let copied = source.copy_to(offset, &written, at, size as u64);
+        // Also by one that failed on its way.
         sink.has_changed();
-        copied.map(|copied| copied as i64).ok_or_else(elsewhere)
+        copied?.map(|copied| copied as i64).ok_or_else(elsewhere)
     });
     door::number(copied) as isize
 }

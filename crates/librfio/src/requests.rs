@@ -331,12 +331,13 @@ pub unsafe extern "C" fn rfio_request_finish(pointer: *mut rfio_request) -> isiz
         State::Here(given) => given,
         State::There(ticket, entry) => ticket.wait().and_then(|done| {
             let size = done.memory.bytes().len() as i64;
+            // Also by a write that failed, or was taken back, on its way.
+            if !matches!(done.outcome, Ok(Given::Read(_) | Given::Vector(_))) {
+                entry.has_changed();
+            }
             match done.outcome? {
                 Given::Read(read) => Ok(read as i64),
-                Given::Written => {
-                    entry.has_changed();
-                    Ok(size)
-                }
+                Given::Written => Ok(size),
                 Given::Vector(lengths) => {
                     for (index, &length) in lengths.iter().enumerate() {
                         // SAFETY: one for each range, by the caller's promise when it began.

@@ -26,6 +26,9 @@ use super::stream::Stream;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::tags::Tagger;
 
+/// Bytes of a request that a server must allow: with fewer, what is asked of it falls into too many pieces to be kept.
+const LEAST_PAYLOAD: u32 = 4096;
+
 /// A session.
 #[derive(Debug)]
 pub struct Session {
@@ -173,8 +176,14 @@ impl Session {
                 self.incoming_tags = Some(handshake.tagger(Purpose::ServerFrames));
             }
         }
-        if accepted.block == 0 || accepted.most_payload == 0 || accepted.most_requests == 0 {
+        if accepted.block == 0 || accepted.most_requests == 0 {
             return Err(Error::Protocol("it allows no data at all".into()));
+        }
+        if accepted.most_payload < LEAST_PAYLOAD {
+            return Err(Error::Protocol(format!(
+                "it allows {} bytes a request, and a reader of large files needs {LEAST_PAYLOAD} at least",
+                accepted.most_payload
+            )));
         }
         self.accepted = accepted;
         Ok(())

@@ -167,10 +167,12 @@ impl Grant {
         self.account.user.bytes.fetch_sub(surplus, Ordering::AcqRel);
     }
 
-    /// Counts blocks of the cache that are held as long as the grant.
+    /// Counts blocks of the cache that are held as long as the grant, in place of those that it counted before.
     pub fn pin(&mut self, bytes: usize) {
-        self.pinned += bytes;
-        self.account.user.pinned.fetch_add(bytes, Ordering::AcqRel);
+        let pinned = &self.account.user.pinned;
+        pinned.fetch_add(bytes, Ordering::AcqRel);
+        pinned.fetch_sub(self.pinned, Ordering::AcqRel);
+        self.pinned = bytes;
     }
 
     /// Whether it holds anything.
@@ -257,6 +259,10 @@ mod tests {
         let mut grant = ann.nothing();
         grant.pin(1001);
         assert!(ann.has_too_much_pinned() && !bob.has_too_much_pinned());
+        grant.pin(999);
+        assert!(!ann.has_too_much_pinned());
+        grant.pin(1001);
+        assert!(ann.has_too_much_pinned());
         drop(grant);
         assert!(!ann.has_too_much_pinned());
     }

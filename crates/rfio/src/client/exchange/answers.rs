@@ -5,7 +5,7 @@ use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};
 use verbena_rfio_protocol::types::{Handle, Range};
 
 use super::errand::{Piece, What};
-use super::traffic::{Flight, Lent, Traffic};
+use super::traffic::{Flight, Lent, Traffic, taken_back};
 use crate::client::error::Error;
 use crate::client::options::Checksums;
 use crate::client::session::{too_much, unexpected};
@@ -39,7 +39,8 @@ impl Traffic {
         match judged {
             Ok(None) => self.piece_ended(number, None),
             // What a busy server left out goes before what was begun later.
-            Ok(Some(rest)) => self.queue.push_front(rest),
+            Ok(Some(rest)) if self.is_wanted(number) => self.queue.push_front(rest),
+            Ok(Some(_)) => self.piece_ended(number, Some(taken_back())),
             Err(error @ (Error::Protocol(_) | Error::Fabric(_))) => return Err(error),
             Err(error) => self.piece_ended(number, Some(error)),
         }

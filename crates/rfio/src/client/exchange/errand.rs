@@ -124,6 +124,8 @@ pub struct UnderWay {
     pub left: usize,
     /// The first thing that went wrong.
     pub error: Option<Error>,
+    /// Whether it was taken back: what is left of it is not asked for.
+    pub is_taken_back: bool,
     /// Whether nobody waits for it any more.
     pub is_abandoned: bool,
     /// Where the file was found to end, in the memory.
@@ -169,6 +171,7 @@ impl UnderWay {
             memory,
             left: pieces.len(),
             error: None,
+            is_taken_back: false,
             is_abandoned: false,
             end: length,
             lengths: vec![0; ranges],

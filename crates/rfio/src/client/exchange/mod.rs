@@ -180,9 +180,18 @@ impl Exchange {
         }
     }
 
-    /// Waits until something may have ended, at most so long.
-    fn pause(&self, at_most: Option<Duration>) -> Result<(), Error> {
+    /// How many errands have ended, for [`Exchange::pause`].
+    fn ended(&self) -> Result<u64, Error> {
+        Ok(self.lock()?.traffic.ended())
+    }
+
+    /// Waits until something may have ended, at most so long. What has ended since there were `ended` is not waited for: who looked
+    /// at several errands one after the other may have taken the reply of one that he had looked at.
+    fn pause(&self, ended: u64, at_most: Option<Duration>) -> Result<(), Error> {
         let state = self.lock()?;
+        if state.traffic.ended() != ended {
+            return Ok(());
+        }
         if !state.is_attended {
             drop(self.attend(state, at_most)?);
             self.changed.notify_all();
@@ -309,6 +318,7 @@ pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option
         .iter()
         .all(|ticket| Arc::ptr_eq(&ticket.exchange, &first.exchange));
     loop {
+        let ended = first.exchange.ended()?;
         for (index, ticket) in tickets.iter().enumerate() {
             if ticket.is_done()? {
                 return Ok(Some(index));
@@ -323,7 +333,7 @@ pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option
             true => left,
             false => Some(left.unwrap_or(ELSEWHERE).min(ELSEWHERE)),
         };
-        first.exchange.pause(pause)?;
+        first.exchange.pause(ended, pause)?;
     }
 }
 

@@ -171,6 +171,9 @@ impl Traffic {
     /// Takes an errand back: what was not asked for yet is not, and the server is told of what was. It ends all the same,
     /// refused or done.
     pub fn cancel(&mut self, number: u64) {
+        if let Some(errand) = self.under_way.get_mut(&number) {
+            errand.is_taken_back = true;
+        }
         let before = self.queue.len();
         self.queue.retain(|piece| piece.errand != number);
         let dropped = before - self.queue.len();
@@ -467,7 +470,11 @@ impl Traffic {
                 let data = &data[first.sent.saturating_sub(first.front.len())..];
                 let slices = [IoSlice::new(front), IoSlice::new(data)];
                 match self.session.stream().send_some(&slices)? {
-                    Some(taken) => first.sent += taken,
+                    Some(taken) => {
+                        first.sent += taken;
+                        // Who takes what we send is not silent.
+                        self.quiet = Instant::now();
+                    }
                     None => return Ok(()),
                 }
                 if first.sent < whole {
@@ -563,6 +570,12 @@ impl Traffic {
         }
     }
 
+    /// Whether what is left of an errand is still asked for.
+    pub(super) fn is_wanted(&self, number: u64) -> bool {
+        let errand = self.under_way.get(&number);
+        errand.is_some_and(|errand| !errand.is_taken_back && errand.error.is_none())
+    }
+
     fn end_if_done(&mut self, number: u64) {
         let ended = self
             .under_way
@@ -574,7 +587,7 @@ impl Traffic {
     }
 }
 
-fn taken_back() -> Error {
+pub(super) fn taken_back() -> Error {
     Error::Refused(Refusal::new(
         Status::errno(libc::ECANCELED),
         "taken back before it was asked for",

@@ -2,11 +2,12 @@
 //!
 //! The hidden name is `.NAME.rfio`, and whoever writes the file holds its lock. A service that is killed leaves the file
 //! and loses the lock, so the next one to write that name knows what nobody works at any more, and takes it away. Who
-//! finds it locked makes a name that is its session's alone.
+//! finds it locked makes a name that is its own alone: several writers may be of one session.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -28,7 +29,9 @@ pub struct Arriving<'a> {
 impl<'a> Arriving<'a> {
     /// Makes the file, empty, for its writer alone. `session` tells the writers of one service apart.
     pub fn begin(destination: &'a Named, session: u64) -> Result<Self, Errno> {
-        let own = format!("-{:x}-{session:x}", std::process::id());
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (service, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let own = format!("-{service:x}-{session:x}-{number:x}");
         for who in ["", &own] {
             let hidden = hidden_name(&destination.name, who);
             let mut file = make_and_lock(destination, &hidden)?;
@@ -169,6 +172,26 @@ mod tests {
         assert_eq!(names(&scratch), [".f.rfio"]);
         assert_eq!(fs::read(scratch.path(".f.rfio")).unwrap(), b"");
         arriving.rename().unwrap();
+    }
+
+    /// Hidden names keep the beginning of a name alone, and one session writes many files at a time.
+    #[test]
+    fn files_of_one_session_whose_names_begin_alike_have_a_file_each() {
+        let scratch = Scratch::new();
+        let long = |end: &str| Named {
+            name: ("f".repeat(KEPT) + end).into(),
+            ..named(&scratch)
+        };
+        let destinations = ["one", "two", "three", "four"].map(long);
+        let arriving: Vec<_> = destinations
+            .iter()
+            .map(|destination| Arriving::begin(destination, 7).unwrap())
+            .collect();
+        assert_eq!(names(&scratch).len(), destinations.len());
+        for one in arriving {
+            one.rename().unwrap();
+        }
+        assert_eq!(names(&scratch).len(), destinations.len());
     }
 
     #[test]

@@ -510,15 +510,18 @@ impl Conversation {
 /// Makes a grant what an answer needs: the bytes of its frame and of its data outside the cache, and the blocks that it
 /// pins.
 pub(super) fn settle(grant: &mut Grant, frame: usize, data: &[Segment], block: usize) {
-    let (mut owned, mut pinned) = (frame, 0);
-    for segment in data {
-        match segment {
-            Segment::Owned(bytes) => owned += bytes.len(),
-            Segment::Block(..) => pinned += block,
-        }
-    }
-    grant.shrink(owned);
-    grant.pin(pinned);
+    let owned = data.iter().map(|segment| match segment {
+        Segment::Owned(bytes) => bytes.len(),
+        Segment::Block(..) => 0,
+    });
+    grant.shrink(frame + owned.sum::<usize>());
+    grant.pin(pinned(data, block));
+}
+
+/// Bytes of the cache that data hold, in whole blocks.
+pub(super) fn pinned(data: &[Segment], block: usize) -> usize {
+    let is_pinned = |segment: &&Segment| matches!(segment, Segment::Block(..));
+    data.iter().filter(is_pinned).count() * block
 }
 
 impl AsFd for Conversation {

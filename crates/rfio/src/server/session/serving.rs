@@ -19,7 +19,7 @@ use verbena_rfio_protocol::request::Write;
 use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
-use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, settle};
+use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, pinned, settle};
 use super::input::{Frame, NoFrame};
 use super::lane::{Entry, Key, Lane};
 use crate::fabric::FabricError;
@@ -428,12 +428,21 @@ impl Conversation {
     }
 
     /// Sends an answer: its data by RDMA where the client offered a window and they are worth it, else with the reply.
-    fn deliver(&mut self, context: &Context, key: Key, task: Task, answer: Answer) {
+    fn deliver(&mut self, context: &Context, key: Key, mut task: Task, answer: Answer) {
         // A block is not kept for a few bytes of it, nor for a user who keeps many.
-        let answer = answer.released(match self.account.has_too_much_pinned() {
+        let mut answer = answer.released(match self.account.has_too_much_pinned() {
             true => MEAGRE,
             false => FRUGAL,
         });
+        // Counted while it waits for the queue pair, not only when it has it; the grant has room for all of a vector as bytes.
+        if let (Some(grant), Request::ReadVector(_)) = (&mut task.grant, &task.request) {
+            let block = context.service.limits.block;
+            grant.pin(pinned(&answer.data, block));
+            if self.account.has_too_much_pinned() {
+                answer = answer.released(usize::MAX);
+                grant.pin(0);
+            }
+        }
         let standing = self.standing();
         let has_way = task.request.window().is_some() && standing.data.is_some();
         if has_way

@@ -328,11 +328,14 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
                         }
                         // Some at once, some after later ones, in no order.
                         while begun.len() > 20 || (!begun.is_empty() && dice.below(4) == 0) {
-                            let (deed, ticket) = begun.swap_remove(dice.below(begun.len()));
+                            let next = whose_turn(&begun, &mut dice);
+                            let (deed, ticket) = begun.swap_remove(next);
                             finish(deed, ticket, goes, given);
                         }
                     }
-                    for (deed, ticket) in begun {
+                    while !begun.is_empty() {
+                        let next = whose_turn(&begun, &mut dice);
+                        let (deed, ticket) = begun.swap_remove(next);
                         finish(deed, ticket, goes, given);
                     }
                 });
@@ -340,6 +343,18 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
         });
     });
     given.into_inner()
+}
+
+/// Any of them, or the first of some that is done, for which is waited. Where the session has ended all are.
+fn whose_turn(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
+    let any = dice.below(begun.len());
+    if dice.below(2) == 0 {
+        return any;
+    }
+    let some = &begun[any..];
+    let tickets: Vec<_> = some.iter().map(|(_, ticket)| ticket).collect();
+    let done = super::super::wait_any(&tickets, None);
+    done.ok().flatten().map_or(any, |index| any + index)
 }
 
 fn finish(deed: &Deed, ticket: super::super::Ticket, goes: bool, given: &AtomicUsize) {
