@@ -2,6 +2,7 @@
 
 mod peer;
 mod service;
+mod steps;
 
 use std::time::Duration;
 

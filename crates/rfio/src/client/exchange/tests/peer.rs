@@ -19,7 +19,7 @@ use crate::checksum::crc32c;
 use crate::client::transfer::checksums_of;
 use crate::scratch::Scratch;
 
-const BLOCK: u32 = 1000;
+pub const BLOCK: u32 = 1000;
 const SIZE: u64 = 100_000;
 const FILES: u64 = 4;
 
@@ -27,21 +27,21 @@ fn byte(handle: u64, offset: u64) -> u8 {
     (handle.wrapping_mul(97) ^ offset.wrapping_mul(2_654_435_761) >> 7) as u8
 }
 
-fn content(handle: u64, offset: u64, length: usize) -> Vec<u8> {
+pub fn content(handle: u64, offset: u64, length: usize) -> Vec<u8> {
     let end = (offset + length as u64).min(SIZE);
     (offset.min(end)..end).map(|at| byte(handle, at)).collect()
 }
 
 /// How the peer behaves.
 #[derive(Debug, Clone, Copy)]
-struct Manners {
-    version: u16,
-    seed: u64,
+pub struct Manners {
+    pub version: u16,
+    pub seed: u64,
     /// It goes after so many answers.
-    goes_after: Option<usize>,
+    pub goes_after: Option<usize>,
 }
 
-struct Peer {
+pub struct Peer {
     stream: UnixStream,
     dice: Dice,
     manners: Manners,
@@ -52,7 +52,18 @@ struct Peer {
 }
 
 impl Peer {
-    fn next(&mut self) -> Option<(Header, Request)> {
+    pub fn new(stream: UnixStream, manners: Manners) -> Peer {
+        Peer {
+            stream,
+            dice: Dice::new(manners.seed),
+            manners,
+            held: Vec::new(),
+            answers: 0,
+            written: 0,
+        }
+    }
+
+    pub fn next(&mut self) -> Option<(Header, Request)> {
         let mut raw = [0; HEADER];
         self.stream.read_exact(&mut raw).ok()?;
         let limits = Limits {
@@ -76,7 +87,7 @@ impl Peer {
         Some((header, request))
     }
 
-    fn send(
+    pub fn send(
         &mut self,
         header: Header,
         outcome: &Result<Reply, Refusal>,
@@ -98,7 +109,7 @@ impl Peer {
         self.stream.write_all(&whole[cut..]).ok()
     }
 
-    fn greet(&mut self) -> Option<()> {
+    pub fn greet(&mut self) -> Option<()> {
         let (header, _) = self.next()?;
         let welcome = Welcome {
             version: self.manners.version,
@@ -120,7 +131,7 @@ impl Peer {
         self.send(header, &Ok(Reply::Accepted(accepted)), &[])
     }
 
-    fn answer(&mut self, header: Header, request: &Request) -> Option<()> {
+    pub fn answer(&mut self, header: Header, request: &Request) -> Option<()> {
         let (outcome, data) = match request {
             Request::Read(read) => {
                 let wanted = content(read.handle.0, read.range.offset, read.range.length as usize);
@@ -300,15 +311,7 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
             stream
                 .set_write_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
-            let mut peer = Peer {
-                stream,
-                dice: Dice::new(manners.seed),
-                manners,
-                held: Vec::new(),
-                answers: 0,
-                written: 0,
-            };
-            peer.serve();
+            Peer::new(stream, manners).serve();
         });
         let exchange = match Exchange::connect(&Address::Socket(path.clone()), &options()) {
             Ok(exchange) => exchange,

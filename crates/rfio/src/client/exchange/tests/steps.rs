@@ -1,0 +1,114 @@
+//! What a peer does step by step, where chance would seldom find the moment.
+
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc;
+
+use verbena_rfio_protocol::reply::{Done, ReadDone};
+use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
+
+use super::peer::{BLOCK, Manners, Peer, content};
+use super::*;
+use crate::client::transfer::checksums_of;
+use crate::scratch::Scratch;
+
+fn ping() -> Errand {
+    Errand::Call(Request::Ping(verbena_rfio_protocol::request::Ping {}))
+}
+
+/// An exchange with a peer that plays its part once it has greeted.
+fn with_peer(part: impl FnOnce(Peer) + Send, body: impl FnOnce(std::sync::Arc<Exchange>)) {
+    let scratch = Scratch::new();
+    let path = scratch.path("peer.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let manners = Manners {
+                version: ANY_ORDER,
+                seed: 1,
+                goes_after: None,
+            };
+            let mut peer = Peer::new(stream, manners);
+            peer.greet().unwrap();
+            part(peer);
+        });
+        body(Exchange::connect(&Address::Socket(path.clone()), &options()).unwrap());
+    });
+}
+
+/// Who looks at one errand and then at another may take the reply of the first with the second's look.
+#[test]
+fn what_a_look_at_another_errand_has_taken_is_not_waited_for() {
+    let (may_answer, asked) = mpsc::channel();
+    let (has_answered, answered) = mpsc::channel();
+    with_peer(
+        move |mut peer| {
+            let first = peer.next().unwrap();
+            let second = peer.next().unwrap();
+            for (header, request) in [first, second] {
+                asked.recv().unwrap();
+                peer.answer(header, &request).unwrap();
+                has_answered.send(()).unwrap();
+            }
+        },
+        |exchange| {
+            let first = exchange.begin(ping(), Vec::new()).unwrap();
+            let second = exchange.begin(ping(), Vec::new()).unwrap();
+            let ended = exchange.ended().unwrap();
+            assert!(!first.is_done().unwrap());
+            may_answer.send(()).unwrap();
+            answered.recv().unwrap();
+            assert!(!second.is_done().unwrap());
+            // Nothing more comes before this is back; with the fault it waits until the session has lost its patience.
+            exchange.pause(ended, None).unwrap();
+            assert!(first.is_done().unwrap());
+            may_answer.send(()).unwrap();
+            assert!(first.wait().unwrap().outcome.is_ok());
+            assert!(second.wait().unwrap().outcome.is_ok());
+        },
+    );
+}
+
+/// What was taken back and is answered in part all the same is not asked for any more.
+#[test]
+fn the_rest_of_what_was_taken_back_is_not_asked_for() {
+    let (may_answer, taken_back) = mpsc::channel();
+    with_peer(
+        move |mut peer| {
+            let (header, request) = peer.next().unwrap();
+            let Request::Read(read) = request else {
+                panic!("{request:?} was not begun");
+            };
+            taken_back.recv().unwrap();
+            let (cancel, request) = peer.next().unwrap();
+            assert!(matches!(request, Request::Cancel(_)), "{request:?}");
+            let data = content(read.handle.0, read.range.offset, 10);
+            let done = ReadDone {
+                length: data.len() as u32,
+                end: false,
+                version: 1,
+                checksums: checksums_of(read.range.offset, &data, BLOCK),
+            };
+            peer.send(header, &Ok(Reply::ReadDone(done)), &data)
+                .unwrap();
+            peer.send(cancel, &Ok(Reply::Cancelled(Done {})), &[])
+                .unwrap();
+            let (header, request) = peer.next().unwrap();
+            assert!(matches!(request, Request::Ping(_)), "{request:?}");
+            peer.answer(header, &request).unwrap();
+        },
+        |exchange| {
+            let errand = Errand::Read {
+                handle: Handle(1),
+                offset: 0,
+            };
+            let read = exchange.begin(errand, vec![0; 3000]).unwrap();
+            read.cancel().unwrap();
+            may_answer.send(()).unwrap();
+            let error = read.wait().unwrap().outcome.unwrap_err();
+            assert_eq!(error.errno(), Some(libc::ECANCELED));
+            let last = exchange.begin(ping(), Vec::new()).unwrap();
+            assert!(last.wait().unwrap().outcome.is_ok());
+        },
+    );
+}
