@@ -316,7 +316,11 @@ impl Conversation {
         match &self.stage {
             Stage::Ending if !writable => return Err(NoFrame::End),
             Stage::Ending => return wait(false),
-            _ if self.is_full(context) => return wait(false),
+            _ if self.is_full(context) => {
+                // It is not the client who leaves a request unfinished: nothing of it is taken meanwhile.
+                self.owed = None;
+                return wait(false);
+            }
             _ => {}
         }
         if matches!(self.stage, Stage::Unknown) {
