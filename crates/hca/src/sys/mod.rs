@@ -7,6 +7,7 @@ pub mod copy;
 pub mod dialogue;
 pub mod doorbell;
 pub mod filter;
+mod inet;
 pub mod interfaces;
 pub mod mapping;
 pub mod memfd;

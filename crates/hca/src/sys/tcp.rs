@@ -1,6 +1,7 @@
 //! TCP sockets as a tunnel needs them (tcp(7)): no call waits for the other end, but [`Tcp::wait_for_room`], and that not
 //! for long.
 
+use super::inet;
 use super::udp::{Address, Name};
 use crate::errno::{Errno, Result};
 use std::io::IoSlice;
@@ -21,18 +22,7 @@ const BACKLOG: libc::c_int = 128;
 
 impl Tcp {
     fn new(family: libc::c_int) -> Result<Tcp> {
-        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers; the result is checked before it is owned.
-        Tcp::owning(unsafe { libc::socket(family, kind, 0) })
-    }
-
-    fn owning(fd: libc::c_int) -> Result<Tcp> {
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: the kernel has just made it for us, and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Tcp { fd })
+        inet::open(family, libc::SOCK_STREAM).map(Tcp::of)
     }
 
     /// One that was handed over.
@@ -62,7 +52,7 @@ impl Tcp {
         }
         // Connections of those who had the port before us are still ending.
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-        socket.bind(at)?;
+        inet::bind(&socket.fd, at)?;
         // SAFETY: plain system call.
         match unsafe { libc::listen(socket.fd.as_raw_fd(), BACKLOG) } {
             0 => Ok(socket),
@@ -86,7 +76,7 @@ impl Tcp {
             port: 0,
             scope: 0,
         };
-        socket.bind(local(from))?;
+        inet::bind(&socket.fd, local(from))?;
         let name = Name::of(to);
         // SAFETY: `name` holds a socket address of the length that it says.
         let answer = unsafe { libc::connect(socket.fd.as_raw_fd(), name.pointer(), name.length) };
@@ -129,14 +119,19 @@ impl Tcp {
     /// EAGAIN when there is none; the system's, when it has no descriptors or memory left.
     pub fn accept(&self) -> Result<Tcp> {
         // SAFETY: the address out-parameters may be null.
-        let taken = Tcp::owning(unsafe {
+        let fd = unsafe {
             libc::accept4(
                 self.fd.as_raw_fd(),
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
                 libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
             )
-        })?;
+        };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: `fd` was just made and nobody else owns it.
+        let taken = Tcp::of(unsafe { OwnedFd::from_raw_fd(fd) });
         taken.prepare()?;
         Ok(taken)
     }
@@ -177,29 +172,7 @@ impl Tcp {
     }
 
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> Result<()> {
-        // SAFETY: `value` is readable for its size.
-        let answer = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                level,
-                option,
-                (&raw const value).cast(),
-                mem::size_of_val(&value) as libc::socklen_t,
-            )
-        };
-        match answer {
-            0 => Ok(()),
-            _ => Err(Errno::last()),
-        }
-    }
-
-    fn bind(&self, address: Address) -> Result<()> {
-        let name = Name::of(address);
-        // SAFETY: `name` holds a socket address of the length that it says.
-        match unsafe { libc::bind(self.fd.as_raw_fd(), name.pointer(), name.length) } {
-            0 => Ok(()),
-            _ => Err(Errno::last()),
-        }
+        inet::set(&self.fd, level, option, value)
     }
 
     /// Takes what has come; 0 when nothing will any more.

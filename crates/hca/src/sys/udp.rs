@@ -10,10 +10,11 @@
 
 use super::ancillary::{Ancillary, ROOM, Room};
 use super::filter::Instruction;
+use super::inet;
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Where a datagram is from or goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +55,7 @@ const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
 impl Udp {
     fn new(family: libc::c_int) -> Result<Udp> {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers; the result is checked before it is owned.
-        let fd = unsafe { libc::socket(family, kind, 0) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: `fd` was just made and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Udp { fd })
+        inet::open(family, libc::SOCK_DGRAM).map(Udp::of)
     }
 
     /// A socket that was handed over.
@@ -146,30 +139,11 @@ impl Udp {
         option: libc::c_int,
         value: T,
     ) -> Result<()> {
-        // SAFETY: `value` is readable for its size.
-        let answer = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                level,
-                option,
-                (&raw const value).cast(),
-                mem::size_of_val(&value) as libc::socklen_t,
-            )
-        };
-        if answer == 0 {
-            Ok(())
-        } else {
-            Err(Errno::last())
-        }
+        inet::set(&self.fd, level, option, value)
     }
 
     fn bind(&self, address: Address) -> Result<()> {
-        let name = Name::of(address);
-        // SAFETY: `name` holds a socket address of the length that it says.
-        if unsafe { libc::bind(self.fd.as_raw_fd(), name.pointer(), name.length) } != 0 {
-            return Err(Errno::last());
-        }
-        Ok(())
+        inet::bind(&self.fd, address)
     }
 
     /// Has a datagram for the sockets that share our port go to the one whose place among them, in the order in which

@@ -1,0 +1,51 @@
+//! What sockets of UDP and TCP are opened, set and bound by: socket(2), setsockopt(2), bind(2).
+
+use super::udp::{Address, Name};
+use crate::errno::{Errno, Result};
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// A socket of a family and type, which does not block and is not inherited by another program.
+pub(super) fn open(family: libc::c_int, kind: libc::c_int) -> Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = unsafe { libc::socket(family, kind, 0) };
+    if fd < 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: `fd` was just made and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets an option. `T` is what the kernel takes for it, plain data.
+pub(super) fn set<T: Copy>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: T,
+) -> Result<()> {
+    // SAFETY: `value` is readable for its size.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            mem::size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    match answer {
+        0 => Ok(()),
+        _ => Err(Errno::last()),
+    }
+}
+
+/// Binds it to an address.
+pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
+    let name = Name::of(address);
+    // SAFETY: `name` holds a socket address of the length that it says.
+    match unsafe { libc::bind(socket.as_raw_fd(), name.pointer(), name.length) } {
+        0 => Ok(()),
+        _ => Err(Errno::last()),
+    }
+}
