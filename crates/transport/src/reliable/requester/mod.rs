@@ -12,6 +12,7 @@
 //! **Waiting.** For an acknowledgement, or for a receiver that was not ready ([`recovery`]).
 
 mod congestion;
+mod losses;
 mod receive;
 mod recovery;
 mod round_trip;
@@ -23,6 +24,7 @@ use verbena_wire::opcode::Service;
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn};
 
 use self::congestion::Congestion;
+use self::losses::Losses;
 use self::recovery::{Peer, Probe, Recovery, Resume, Timer};
 use self::round_trip::RoundTrip;
 use super::Reliable;
@@ -151,6 +153,7 @@ pub struct Requester {
     retries: Retries,
     recovery: Recovery,
     congestion: Congestion,
+    losses: Losses,
     peer: Peer,
     resume: Option<Resume>,
     round_trip: RoundTrip,
@@ -175,6 +178,7 @@ impl Requester {
             retries: Retries::new(configuration.retry_count, configuration.rnr_retry),
             recovery: Recovery::None,
             congestion: Congestion::new(configuration.window),
+            losses: Losses::new(psn),
             peer: Peer::MayKeep,
             resume: None,
             round_trip: RoundTrip::default(),
@@ -312,10 +316,7 @@ impl Requester {
         self.outstanding.end(entry.answer());
         self.started -= 1;
         self.cursor = self.cursor.without_the_first();
-        self.resume = self.resume.map(|resume| Resume {
-            at: resume.at.without_the_first(),
-            ..resume
-        });
+        self.resume = self.resume.map(Resume::without_the_first);
         access.complete(SendCompletion {
             id: entry.request.id,
             status: Status::Success,

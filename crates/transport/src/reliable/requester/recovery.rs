@@ -4,7 +4,8 @@
 //! with those behind it: if it kept them, the acknowledgement covers them up to the next that is missing, which is sent
 //! again at once; if it covers the one packet and no more, they are gone. Where the peer had told of the loss by what came
 //! behind it, it drops such packets: all are sent again (go-back-N), and it is remembered ([`Peer`]). Where nobody had told
-//! of it, twice as many are sent again as before.
+//! of it, twice as many are sent again as before. Where losses are frequent the one packet is sent twice ([`Losses`]), and
+//! an acknowledgement of no more than it means little: the next one may be missing too, and the word of it lost.
 //!
 //! **When.** At once where the peer says so (NAK), or implies it by acknowledging what is behind a response. Where nobody
 //! says anything there are two timers:
@@ -58,16 +59,36 @@ pub(super) struct Resume {
     pub(super) at: Cursor,
     /// Packets before that.
     pub(super) after: u32,
+    /// What is sent a second time before that.
+    pub(super) again: Option<Cursor>,
 }
 
 impl Resume {
     /// A packet has been sent again, and `next` would be next.
     pub(super) fn sent(self, next: Cursor) -> (Cursor, Option<Self>) {
         let after = self.after - 1;
-        if after == 0 || next >= self.at {
-            (self.at, None)
-        } else {
-            (next, Some(Self { after, ..self }))
+        if after > 0 && next < self.at {
+            return (next, Some(Self { after, ..self }));
+        }
+        match self.again {
+            Some(first) => {
+                let once_more = Self {
+                    after: 1,
+                    again: None,
+                    ..self
+                };
+                (first, Some(once_more))
+            }
+            None => (self.at, None),
+        }
+    }
+
+    /// The same when the first request has left the queue.
+    pub(super) fn without_the_first(self) -> Self {
+        Self {
+            at: self.at.without_the_first(),
+            again: self.again.map(Cursor::without_the_first),
+            ..self
         }
     }
 }
@@ -210,11 +231,13 @@ impl Requester {
         let no_more = self.oldest == repair.packet.plus(repair.packets);
         match (repair.cause, self.peer) {
             _ if !no_more => self.send_again(next),
-            (Cause::Missed(_), Peer::MayKeep) => self.send_again(Repair {
-                packets: 2 * repair.packets,
-                ..next
-            }),
             (Cause::Told, Peer::MayKeep) if behind < TELLING => self.go_back(),
+            (cause, Peer::MayKeep) if cause != Cause::Told || self.losses.are_frequent() => {
+                self.send_again(Repair {
+                    packets: 2 * repair.packets,
+                    ..next
+                });
+            }
             _ => {
                 self.peer = Peer::Drops;
                 self.go_back();
@@ -263,7 +286,10 @@ impl Requester {
             return self.refused(Status::RetryExceeded, access);
         }
         match (self.peer, self.front_answer()) {
-            (Peer::MayKeep, Some(Answer::Acknowledgement)) => self.repair(Cause::Told),
+            (Peer::MayKeep, Some(Answer::Acknowledgement)) => {
+                self.losses.told(self.oldest);
+                self.repair(Cause::Told);
+            }
             // What of a response came behind a gap is not kept.
             _ => {
                 self.go_back();
@@ -304,7 +330,12 @@ impl Requester {
         let first = self.first_not_done();
         if self.cursor > first {
             let at = self.resume.map_or(self.cursor, |resume| resume.at);
-            self.resume = Some(Resume { at, after: packets });
+            let twice = packets == 1 && self.losses.are_frequent();
+            self.resume = Some(Resume {
+                at,
+                after: packets,
+                again: twice.then_some(first),
+            });
             self.cursor = first;
         }
     }
