@@ -205,35 +205,63 @@ fn what_is_missing_then_is_sent_again_at_once() {
     assert_eq!(pair.statuses(), [Status::Success; 2]);
 }
 
-/// As rxe and most adapters do: the first loss shows it, and from the second on no time is lost.
-#[test]
-fn to_a_peer_that_keeps_nothing_all_is_sent_again() {
-    let mut pair = pair(7, 7);
-    for id in 0..4 {
-        pair.write(id, 4096);
-    }
-    assert_eq!(pair.sends(NOW).len(), 16);
-    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 2), Disposition::Retry);
-    assert_eq!(numbers(&pair.sends(NOW)), [2]);
+/// The peer says that one packet is missing, has it then, and nothing behind it: all of that is sent again.
+fn drops_behind(pair: &mut Pair, missing: u32, end: i32) {
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, missing), Disposition::Retry);
+    assert_eq!(numbers(&pair.sends(NOW)), [missing as i32]);
+    assert_eq!(pair.hears_word(ACK, missing), Disposition::Accepted);
+    let rest: Vec<i32> = (missing as i32 + 1..end).collect();
+    assert_eq!(numbers(&pair.sends(NOW)), rest, "so they are gone");
     assert_eq!(
-        pair.hears_word(ACK, 2),
-        Disposition::Accepted,
-        "that one, and none behind it"
-    );
-    assert_eq!(
-        numbers(&pair.sends(NOW)),
-        (3..16).collect::<Vec<i32>>(),
-        "so they are gone"
-    );
-    assert_eq!(
-        pair.hears_word(SEQUENCE_ERROR, 3),
+        pair.hears_word(SEQUENCE_ERROR, missing + 1),
         Disposition::Duplicate,
         "known already"
     );
-    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 5), Disposition::Retry);
-    assert_eq!(numbers(&pair.sends(NOW)), (5..16).collect::<Vec<i32>>());
-    assert_eq!(pair.hears_word(ACK, 15), Disposition::Accepted);
-    assert_eq!(pair.statuses(), [Status::Success; 4]);
+}
+
+/// As rxe and most adapters do: the first two losses show it, and from the third on no time is lost.
+#[test]
+fn to_a_peer_that_keeps_nothing_all_is_sent_again() {
+    let mut pair = pair(7, 7);
+    for id in 0..8 {
+        pair.write(id, 4096);
+    }
+    assert_eq!(pair.sends(NOW).len(), 32);
+    drops_behind(&mut pair, 2, 32);
+    drops_behind(&mut pair, 5, 32);
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, 9), Disposition::Retry);
+    assert_eq!(numbers(&pair.sends(NOW)), (9..32).collect::<Vec<i32>>());
+    assert_eq!(pair.hears_word(ACK, 31), Disposition::Accepted);
+    assert_eq!(pair.statuses(), [Status::Success; 8]);
+}
+
+/// Two that are lost side by side, and the word of the second, look the same once.
+#[test]
+fn a_peer_that_was_doubted_may_keep_all_the_same() {
+    for told_by_nak in [true, false] {
+        let mut pair = pair(7, 7);
+        for id in 0..8 {
+            pair.write(id, 4096);
+        }
+        assert_eq!(pair.sends(NOW).len(), 32);
+        drops_behind(&mut pair, 2, 32);
+        assert_eq!(pair.hears_word(SEQUENCE_ERROR, 6), Disposition::Retry);
+        assert_eq!(numbers(&pair.sends(NOW)), [6]);
+        match told_by_nak {
+            true => assert_eq!(pair.hears_word(SEQUENCE_ERROR, 12), Disposition::Retry),
+            false => assert_eq!(pair.hears_word(ACK, 11), Disposition::Accepted),
+        }
+        assert_eq!(numbers(&pair.sends(NOW)), [12], "it has kept 7 to 11");
+        assert_eq!(pair.hears_word(ACK, 19), Disposition::Accepted);
+        let _ = pair.sends(NOW);
+        drops_behind(&mut pair, 22, 32);
+        assert_eq!(pair.hears_word(SEQUENCE_ERROR, 26), Disposition::Retry);
+        assert_eq!(
+            numbers(&pair.sends(NOW)),
+            [26],
+            "that is one doubt, not two"
+        );
+    }
 }
 
 /// Nobody tells of the last packet of all, so it is missed when an answer takes longer than answers do.
@@ -247,7 +275,7 @@ fn what_is_not_answered_in_its_usual_time_is_sent_again() {
     pair.now = NOW.plus(50_000);
     assert_eq!(pair.hears_word(ACK, 0), Disposition::Accepted);
 
-    pair.write(1, 2048);
+    pair.write(1, 2032);
     assert_eq!(numbers(&pair.sends(pair.now)), [1, 2]);
     let mut now = pair.now;
     let (mut probes, mut pause) = (0, 250_000);

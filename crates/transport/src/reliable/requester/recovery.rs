@@ -3,7 +3,8 @@
 //! **What is sent again.** First only the packet that is missing. What is acknowledged then tells what the peer has done
 //! with those behind it: if it kept them, the acknowledgement covers them up to the next that is missing, which is sent
 //! again at once; if it covers the one packet and no more, they are gone. Where the peer had told of the loss by what came
-//! behind it, it drops such packets: all are sent again (go-back-N), and it is remembered ([`Peer`]). Where nobody had told
+//! behind it, it drops such packets: all are sent again (go-back-N), and if that is so twice it is remembered ([`Peer`]); once
+//! may be by chance, where the next packet and the word of it are lost too. Where nobody had told
 //! of it, twice as many are sent again as before. Where losses are frequent the one packet is sent twice ([`Losses`]), and
 //! an acknowledgement of no more than it means little: the next one may be missing too, and the word of it lost.
 //!
@@ -50,7 +51,22 @@ impl Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     MayKeep,
+    /// The last that was told of seemed to be dropped.
+    Doubted,
     Drops,
+}
+
+impl Peer {
+    fn may_keep(self) -> bool {
+        self != Self::Drops
+    }
+
+    /// It has acknowledged more than came again: a doubt was wrong.
+    fn has_kept(&mut self) {
+        if *self == Self::Doubted {
+            *self = Self::MayKeep;
+        }
+    }
 }
 
 /// Where to go on when what is missing has been sent again.
@@ -138,8 +154,8 @@ impl Requester {
                 Ok(()) => {
                     // Whatever was known of losses is old: a NAK after this one is new again.
                     self.recovery = Recovery::None;
-                    match (self.peer, self.front_answer()) {
-                        (Peer::MayKeep, Some(Answer::Acknowledgement)) => {
+                    match (self.peer.may_keep(), self.front_answer()) {
+                        (true, Some(Answer::Acknowledgement)) => {
                             self.repair(Cause::Missed(now));
                         }
                         _ => self.go_back(),
@@ -215,6 +231,10 @@ impl Requester {
             return;
         }
         self.recovery = Recovery::None;
+        let no_more = self.oldest == repair.packet.plus(repair.packets);
+        if repair.cause == Cause::Told && !no_more {
+            self.peer.has_kept();
+        }
         let behind = repair.until.since(self.oldest);
         let answers = match repair.cause {
             Cause::Told => true,
@@ -228,20 +248,26 @@ impl Requester {
             packets: 1,
             ..repair
         };
-        let no_more = self.oldest == repair.packet.plus(repair.packets);
+        if !no_more {
+            self.send_again(next);
+            return;
+        }
+        let twice_as_many = Repair {
+            packets: 2 * repair.packets,
+            ..next
+        };
         match (repair.cause, self.peer) {
-            _ if !no_more => self.send_again(next),
-            (Cause::Told, Peer::MayKeep) if behind < TELLING => self.go_back(),
-            (cause, Peer::MayKeep) if cause != Cause::Told || self.losses.are_frequent() => {
-                self.send_again(Repair {
-                    packets: 2 * repair.packets,
-                    ..next
-                });
+            (_, Peer::Drops) => self.all_again(),
+            (Cause::Missed(_), _) => self.send_again(twice_as_many),
+            (Cause::Told, _) if behind < TELLING => self.go_back(),
+            (Cause::Told, _) if self.losses.are_frequent() => self.send_again(twice_as_many),
+            (Cause::Told, Peer::MayKeep) => {
+                self.peer = Peer::Doubted;
+                self.all_again();
             }
-            _ => {
+            (Cause::Told, Peer::Doubted) => {
                 self.peer = Peer::Drops;
-                self.go_back();
-                self.recovery = Recovery::FromThere;
+                self.all_again();
             }
         }
     }
@@ -285,16 +311,16 @@ impl Requester {
         if self.retries.spend().is_err() {
             return self.refused(Status::RetryExceeded, access);
         }
-        match (self.peer, self.front_answer()) {
-            (Peer::MayKeep, Some(Answer::Acknowledgement)) => {
+        match (self.peer.may_keep(), self.front_answer()) {
+            (true, Some(Answer::Acknowledgement)) => {
+                if self.is_beyond_repair() {
+                    self.peer.has_kept();
+                }
                 self.losses.told(self.oldest);
                 self.repair(Cause::Told);
             }
             // What of a response came behind a gap is not kept.
-            _ => {
-                self.go_back();
-                self.recovery = Recovery::FromThere;
-            }
+            _ => self.all_again(),
         }
         self.restart_timer(now);
         Disposition::Retry
@@ -306,6 +332,16 @@ impl Requester {
             Recovery::None => false,
             Recovery::FromThere => true,
             Recovery::OfSome(repair) => repair.packet == self.oldest && repair.cause == Cause::Told,
+        }
+    }
+
+    /// Whether more has arrived than what was sent again when the peer had told of a loss.
+    fn is_beyond_repair(&self) -> bool {
+        match self.recovery {
+            Recovery::OfSome(repair) if repair.cause == Cause::Told => {
+                self.oldest.since(repair.packet.plus(repair.packets)) > 0
+            }
+            _ => false,
         }
     }
 
@@ -338,6 +374,12 @@ impl Requester {
             });
             self.cursor = first;
         }
+    }
+
+    /// Everything is sent again, for a peer that keeps nothing behind a gap.
+    fn all_again(&mut self) {
+        self.go_back();
+        self.recovery = Recovery::FromThere;
     }
 
     /// Everything from the first packet that is not acknowledged is sent again.
