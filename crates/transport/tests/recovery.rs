@@ -37,7 +37,7 @@ fn pair(retries: u8, rnr: u8) -> Pair {
     ours.rnr_retry = RnrRetry::new(rnr).unwrap();
     let mut here = Adapter::new(0);
     for id in 0..8 {
-        here.buffers.insert(id, vec![id as u8; 4096]);
+        here.buffers.insert(id, vec![id as u8; 16384]);
     }
     Pair {
         now: NOW,
@@ -262,6 +262,62 @@ fn a_peer_that_was_doubted_may_keep_all_the_same() {
             "that is one doubt, not two"
         );
     }
+}
+
+/// A pair whose requester has packets 0 to `end` under way and has been told that each up to 15 is missing.
+fn losing_often(end: i32) -> Pair {
+    let mut pair = pair(7, 7);
+    let length = end as u32 * 1024 / 8;
+    for id in 0..8 {
+        pair.write(id, length);
+    }
+    assert_eq!(pair.sends(NOW).len(), end as usize);
+    for missing in 1..=15 {
+        assert_eq!(pair.hears_word(SEQUENCE_ERROR, missing), Disposition::Retry);
+        let again = numbers(&pair.sends(NOW));
+        match missing {
+            1 => assert_eq!(again, [1], "a loss is no habit"),
+            15 => assert_eq!(again, [15, 15], "fifteen are"),
+            _ => {}
+        }
+    }
+    pair
+}
+
+/// The packet that fills a gap may be lost too, and what the peer says then: both go twice.
+#[test]
+fn where_losses_are_frequent_what_is_missing_goes_twice() {
+    let mut pair = losing_often(32);
+    assert_eq!(
+        pair.hears_word(ACK, 19),
+        Disposition::Accepted,
+        "the word of 20 was lost, and a duplicate's is here"
+    );
+    assert_eq!(numbers(&pair.sends(NOW)), [20, 20]);
+    assert_eq!(pair.hears_word(ACK, 31), Disposition::Accepted);
+    assert_eq!(pair.statuses().len(), 8);
+    assert!(pair.sends(NOW).is_empty());
+}
+
+/// A peer that keeps nothing is seen to be one there too, if by more losses.
+#[test]
+fn where_losses_are_frequent_a_peer_that_keeps_nothing_is_known_later() {
+    let end = 96;
+    let mut pair = losing_often(end);
+    assert_eq!(pair.hears_word(ACK, 15), Disposition::Accepted);
+    let rest = |first: i32| (first..end).collect::<Vec<i32>>();
+    assert_eq!(numbers(&pair.sends(NOW)), rest(16), "one doubt");
+    let mut missing = 18;
+    for _ in 1..8 {
+        assert_eq!(pair.hears_word(SEQUENCE_ERROR, missing), Disposition::Retry);
+        let first = missing as i32;
+        assert_eq!(numbers(&pair.sends(NOW)), [first, first], "not known yet");
+        assert_eq!(pair.hears_word(ACK, missing), Disposition::Accepted);
+        assert_eq!(numbers(&pair.sends(NOW)), rest(first + 1));
+        missing += 3;
+    }
+    assert_eq!(pair.hears_word(SEQUENCE_ERROR, missing), Disposition::Retry);
+    assert_eq!(numbers(&pair.sends(NOW)), rest(missing as i32));
 }
 
 /// Nobody tells of the last packet of all, so it is missed when an answer takes longer than answers do.

@@ -39,8 +39,9 @@ impl Losses {
         self.spacing += distance / 4;
     }
 
-    pub(super) fn are_frequent(&self) -> bool {
-        self.spacing < FREQUENT
+    /// Whether they are, as far as `oldest`, the first packet that is not acknowledged.
+    pub(super) fn are_frequent(&self, oldest: Psn) -> bool {
+        self.spacing < FREQUENT && oldest.ahead_of(self.last) < FAR
     }
 }
 
@@ -55,7 +56,7 @@ mod tests {
             psn = psn.plus(distance);
             losses.told(psn);
         }
-        losses.are_frequent()
+        losses.are_frequent(psn)
     }
 
     #[test]
@@ -70,6 +71,16 @@ mod tests {
         assert!(are_frequent((0..30).map(|_| 10)), "one in ten");
         assert!(are_frequent((0..1000).map(|_| 1)));
         assert!(!are_frequent((0..30).map(|_| 10).chain([1000, 1000])));
+    }
+
+    #[test]
+    fn a_habit_that_is_long_ago_is_none() {
+        let mut losses = Losses::new(Psn::new(0));
+        for psn in 1..100 {
+            losses.told(Psn::new(psn));
+        }
+        assert!(losses.are_frequent(Psn::new(100)));
+        assert!(!losses.are_frequent(Psn::new(99 + FAR)));
     }
 
     #[test]

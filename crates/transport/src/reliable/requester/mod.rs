@@ -179,7 +179,7 @@ impl Requester {
             recovery: Recovery::None,
             congestion: Congestion::new(configuration.window),
             losses: Losses::new(psn),
-            peer: Peer::MayKeep,
+            peer: Peer::UNKNOWN,
             resume: None,
             round_trip: RoundTrip::default(),
             timer: Timer::Idle,

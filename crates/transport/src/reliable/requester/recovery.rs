@@ -3,10 +3,9 @@
 //! **What is sent again.** First only the packet that is missing. What is acknowledged then tells what the peer has done
 //! with those behind it: if it kept them, the acknowledgement covers them up to the next that is missing, which is sent
 //! again at once; if it covers the one packet and no more, they are gone. Where the peer had told of the loss by what came
-//! behind it, it drops such packets: all are sent again (go-back-N), and if that is so twice it is remembered ([`Peer`]); once
-//! may be by chance, where the next packet and the word of it are lost too. Where nobody had told
-//! of it, twice as many are sent again as before. Where losses are frequent the one packet is sent twice ([`Losses`]), and
-//! an acknowledgement of no more than it means little: the next one may be missing too, and the word of it lost.
+//! behind it, it drops such packets: all are sent again (go-back-N), and if that is so for several losses in succession it is
+//! remembered ([`Peer`]); once may be by chance, where the next packet and the word of it are lost too. Where nobody had
+//! told of it, twice as many are sent again as before. Where losses are frequent the one packet is sent twice ([`Losses`]).
 //!
 //! **When.** At once where the peer says so (NAK), or implies it by acknowledging what is behind a response. Where nobody
 //! says anything there are two timers:
@@ -26,6 +25,10 @@ use crate::time::Instant;
 
 /// So many packets behind a lost one are not all lost by chance.
 const TELLING: i32 = 8;
+/// Of two packets side by side that are lost, the word of the second is lost so rarely that it does not happen twice in
+/// succession; where losses are frequent, not so often.
+const TELLING_LOSSES: u32 = 2;
+const TELLING_FREQUENT_LOSSES: u32 = 8;
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,21 +53,34 @@ impl Probe {
 /// What the peer does with packets behind one that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
-    MayKeep,
-    /// The last that was told of seemed to be dropped.
-    Doubted,
+    /// Of so many losses in succession it seemed to have kept nothing behind them.
+    MayKeep {
+        doubts: u32,
+    },
     Drops,
 }
 
 impl Peer {
+    pub(super) const UNKNOWN: Self = Self::MayKeep { doubts: 0 };
+
     fn may_keep(self) -> bool {
         self != Self::Drops
     }
 
-    /// It has acknowledged more than came again: a doubt was wrong.
+    /// It has acknowledged more than came again: what was doubted was wrong.
     fn has_kept(&mut self) {
-        if *self == Self::Doubted {
-            *self = Self::MayKeep;
+        if self.may_keep() {
+            *self = Self::UNKNOWN;
+        }
+    }
+
+    /// Nothing behind a loss seems to be there; for the `most`-th time that is no chance.
+    fn doubt(&mut self, most: u32) {
+        if let Self::MayKeep { doubts } = *self {
+            *self = match doubts + 1 {
+                doubts if doubts < most => Self::MayKeep { doubts },
+                _ => Self::Drops,
+            };
         }
     }
 }
@@ -252,23 +268,20 @@ impl Requester {
             self.send_again(next);
             return;
         }
-        let twice_as_many = Repair {
-            packets: 2 * repair.packets,
-            ..next
-        };
         match (repair.cause, self.peer) {
-            (_, Peer::Drops) => self.all_again(),
-            (Cause::Missed(_), _) => self.send_again(twice_as_many),
-            (Cause::Told, _) if behind < TELLING => self.go_back(),
-            (Cause::Told, _) if self.losses.are_frequent() => self.send_again(twice_as_many),
-            (Cause::Told, Peer::MayKeep) => {
-                self.peer = Peer::Doubted;
+            (Cause::Missed(_), Peer::MayKeep { .. }) => self.send_again(Repair {
+                packets: 2 * repair.packets,
+                ..next
+            }),
+            (Cause::Told, Peer::MayKeep { .. }) if behind >= TELLING => {
+                let most = match self.losses.are_frequent(self.oldest) {
+                    true => TELLING_FREQUENT_LOSSES,
+                    false => TELLING_LOSSES,
+                };
+                self.peer.doubt(most);
                 self.all_again();
             }
-            (Cause::Told, Peer::Doubted) => {
-                self.peer = Peer::Drops;
-                self.all_again();
-            }
+            _ => self.all_again(),
         }
     }
 
@@ -358,6 +371,10 @@ impl Requester {
     fn send_again(&mut self, repair: Repair) {
         self.recovery = Recovery::OfSome(repair);
         self.rewind(repair.packets);
+        let is_frequent = self.losses.are_frequent(self.oldest);
+        if let (1, true, Some(resume)) = (repair.packets, is_frequent, &mut self.resume) {
+            resume.again = Some(self.cursor);
+        }
     }
 
     /// So many packets from the oldest on are next, and then it goes on where it was.
@@ -366,17 +383,16 @@ impl Requester {
         let first = self.first_not_done();
         if self.cursor > first {
             let at = self.resume.map_or(self.cursor, |resume| resume.at);
-            let twice = packets == 1 && self.losses.are_frequent();
             self.resume = Some(Resume {
                 at,
                 after: packets,
-                again: twice.then_some(first),
+                again: None,
             });
             self.cursor = first;
         }
     }
 
-    /// Everything is sent again, for a peer that keeps nothing behind a gap.
+    /// Everything is sent again, as for a peer that keeps nothing behind a gap; more words of this loss mean nothing.
     fn all_again(&mut self) {
         self.go_back();
         self.recovery = Recovery::FromThere;
@@ -385,6 +401,7 @@ impl Requester {
     /// Everything from the first packet that is not acknowledged is sent again.
     fn go_back(&mut self) {
         self.round_trip.forget();
+        self.recovery = Recovery::None;
         self.resume = None;
         self.cursor = self.first_not_done();
     }
