@@ -1,5 +1,5 @@
 //! Timing models of adapters, buses, links and hosts in virtual time.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod adapter;
 pub mod audit;

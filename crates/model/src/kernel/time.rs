@@ -13,12 +13,19 @@ impl Time {
 
     /// From nanoseconds, rounded to the nearest picosecond; negative and not-a-number become zero.
     pub fn from_nanos(nanos: f64) -> Time {
-        Time((nanos * 1e3).round().max(0.0) as u64)
+        Time::rounded(nanos * 1e3)
     }
 
     /// From seconds.
     pub fn from_seconds(seconds: f64) -> Time {
-        Time((seconds * 1e12).round().max(0.0) as u64)
+        Time::rounded(seconds * 1e12)
+    }
+
+    /// From picoseconds, rounded to the nearest, halves up; negative and not-a-number become zero. (`f64::round` is a call of the
+    /// C library on processors whose instructions for it are not taken for granted.)
+    pub(crate) fn rounded(picoseconds: f64) -> Time {
+        let whole = picoseconds as u64;
+        Time(whole.saturating_add(u64::from(picoseconds - whole as f64 >= 0.5)))
     }
 
     /// In nanoseconds.
@@ -43,7 +50,7 @@ impl Time {
 
     /// A share of this span.
     pub fn scaled(self, factor: f64) -> Time {
-        Time((self.0 as f64 * factor).round().max(0.0) as u64)
+        Time::rounded(self.0 as f64 * factor)
     }
 }
 
