@@ -10,3 +10,4 @@ pub mod mpi;
 pub mod profile;
 pub mod software;
 pub mod stage;
+pub mod topology;
