@@ -103,4 +103,24 @@ mod tests {
         assert_eq!(Time(5).since(Time(9)), Time::ZERO);
         assert_eq!(Time(1_500_000).to_string(), "1.500 us");
     }
+
+    #[test]
+    fn rounding_is_that_of_floating_point_numbers() {
+        let odd = [
+            -0.5,
+            -7.0,
+            0.49999999999999994,
+            0.5,
+            1.5,
+            4503599627370495.5,
+            1e19,
+            1e300,
+        ];
+        let spread = (0..100_000u64).map(|n| (n * n) as f64 / 48.0 + f64::from(n as u32) / 7.0);
+        let wild = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        for picoseconds in odd.into_iter().chain(spread).chain(wild) {
+            let expected = Time(picoseconds.round().max(0.0) as u64);
+            assert_eq!(Time::rounded(picoseconds), expected, "{picoseconds}");
+        }
+    }
 }
