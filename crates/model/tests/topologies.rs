@@ -97,19 +97,19 @@ fn run(system: &System, nodes: usize, fidelity: Fidelity, messages: &[Planned]) 
 fn shapes() -> impl Strategy<Value = String> {
     let routing = || prop::sample::select(vec!["deterministic", "adaptive"]);
     prop_oneof![
-        (1usize..5, 1usize..5, 1usize..4, 1usize..3, routing()).prop_map(
+        (1usize..5, 2usize..5, 1usize..4, 1usize..3, routing()).prop_map(
             |(l, n, s, p, routing)| {
                 let values = [("leaves", l), ("nodes", n), ("spines", s), ("parallel", p)];
                 shape("fat_tree", &values, routing)
             }
         ),
-        (1usize..6, 1usize..5, 1usize..4, 1usize..3, routing()).prop_map(
+        (1usize..6, 1usize..5, 1usize..4, 2usize..4, routing()).prop_map(
             |(x, y, z, n, routing)| {
                 let values = [("x", x), ("y", y), ("z", z), ("nodes", n)];
                 shape("torus", &values, routing)
             }
         ),
-        (1usize..6, 1usize..4, 1usize..3, 2usize..4, routing()).prop_map(
+        (1usize..6, 1usize..4, 2usize..4, 2usize..4, routing()).prop_map(
             |(g, s, n, h, routing)| {
                 let values = [
                     ("groups", g.min(s * h + 1)),

@@ -230,6 +230,9 @@ fn fits(
             "joins {most} nodes, and the system has {nodes}: set `nodes`, or make it larger"
         ));
     }
+    if most < 2 {
+        return Err("joins one node alone: two are the least that send to each other".to_owned());
+    }
     let ports = wiring.ports_taken(names.ports.0 as usize);
     let most = ports.iter().enumerate().max_by_key(|(_, taken)| **taken);
     if let Some((number, &taken)) = most.filter(|(_, taken)| **taken as u64 > switch.ports.0) {

@@ -208,14 +208,6 @@ impl<'a> Section<'a> {
             .ok_or_else(|| self.fault(key, self.at, "the section is missing"))
     }
 
-    /// A section that is not asked for because another of this profile takes its place.
-    pub fn pass_over(&self, key: &str) {
-        // What a profile says itself is never passed over; this is what its bases say.
-        if !self.own(key) {
-            self.used.borrow_mut().insert(key.to_owned());
-        }
-    }
-
     /// An array of whole numbers.
     pub fn numbers(&self, key: &str) -> Result<Vec<i64>, Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {

@@ -104,9 +104,6 @@ impl Topology {
             let reason = format!("expected exactly one of the sections {names}");
             return Err(root.fault("fat_tree", 0, reason));
         };
-        for (other, _) in SHAPES.iter().filter(|(other, _)| other != name) {
-            root.pass_over(other);
-        }
         let shape = read(&root.expect(name)?)?;
         let wiring = Wiring::new(shape, routing.unwrap_or_default() == Routing::Adaptive);
         Ok(Topology {
