@@ -77,9 +77,11 @@ impl Cluster {
     fn within(sim: Sim, system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
         let network = Rc::new(Network::new(
             &sim,
-            &system.link,
-            &system.cable,
-            system.switch.as_ref(),
+            (&system.link, &system.cable),
+            (
+                system.switch.as_ref(),
+                system.topology.as_ref().map(|topology| &topology.wiring),
+            ),
             (nodes, system.ports as usize),
         ));
         Rc::new(Cluster {

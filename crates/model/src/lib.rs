@@ -1,5 +1,5 @@
 //! Timing models of adapters, buses, links and hosts in virtual time.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod adapter;
 pub mod audit;
@@ -10,3 +10,4 @@ pub mod mpi;
 pub mod profile;
 pub mod software;
 pub mod stage;
+pub mod topology;

@@ -226,6 +226,16 @@ fn a_wrong_study_is_told_in_which_line_and_what_is_wrong() {
 }
 
 #[test]
+fn more_nodes_than_a_system_joins_are_refused() {
+    let text =
+        "benchmark = \"halo\"\nsystem = \"connectx-qdr-back-to-back\"\nnodes = 3\nranks = 6\n";
+    let point = study(text).expect("sound").points().next().expect("one");
+    let error = point.compute(&library()).expect_err("a cable has two ends");
+    let expected = "connectx-qdr-back-to-back joins at most 2 nodes, and not 3";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn too_many_points_are_refused() {
     let values: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
     let list = values.join(", ");

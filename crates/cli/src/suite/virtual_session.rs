@@ -77,6 +77,10 @@ impl ModelTarget {
             ("link", Some(&system.link.about)),
             ("cable", Some(&system.cable.about)),
             ("switch", system.switch.as_ref().map(|switch| &switch.about)),
+            (
+                "topology",
+                system.topology.as_ref().map(|joined| &joined.about),
+            ),
         ];
         for (part, about) in parts {
             let about = about.map(|about| (format!("modelled {part}"), about.clone()));

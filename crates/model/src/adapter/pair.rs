@@ -95,6 +95,8 @@ pub struct Pair {
     /// Packets of read responses to this pair's requests, and their order of arrival.
     pub(super) next_response: Cell<u64>,
     pub(super) responded: Gate,
+    /// The same of what has arrived, where packets may overtake each other on the way.
+    pub(super) answered: Gate,
     responder: OnceCell<Semaphore>,
     /// Who reads the rest of an entry.
     rests: OnceCell<Semaphore>,
@@ -127,6 +129,7 @@ impl Pair {
             early: RefCell::default(),
             next_response: Cell::new(0),
             responded: Gate::new(sim),
+            answered: Gate::new(sim),
             responder: OnceCell::new(),
             rests: OnceCell::new(),
             receives,

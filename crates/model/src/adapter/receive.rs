@@ -105,10 +105,16 @@ impl Pair {
     }
 
     /// Waits until everything that `source` sent before number `number` has been dealt with. Gives what the load still
-    /// occupies: nothing, if it had to leave because the receiver was not ready for an earlier one.
+    /// occupies: nothing, if it had to leave because the receiver was not ready for an earlier one, or has overtaken others on an
+    /// adaptive network, where those could need its room: such an adapter has room elsewhere for what comes before its turn.
     async fn wait_for_turn(&self, source: &Pair, number: u64, held: Held) -> Option<Held> {
         if source.delivered.is_open(number) {
             return Some(held);
+        }
+        if self.adapter.network.reorders() {
+            self.adapter.let_go(held, self.adapter.sim.now());
+            source.delivered.enter(number).await;
+            return None;
         }
         self.early.borrow_mut().push((number, held));
         source.delivered.enter(number).await;
@@ -272,7 +278,7 @@ impl Pair {
                     .leave(&source, chunk.load, header, flow.later(pipeline))
                     .await;
                 let there = own.come(&source, left).await;
-                source.take_response(message, chunk, there).await;
+                source.take_response(message, chunk, number, there).await;
             });
             if let Some(issued) = issued {
                 let last = issued.receive().await;
@@ -282,16 +288,31 @@ impl Pair {
         drop(turn);
     }
 
-    /// A read response has come.
-    async fn take_response(&self, message: Rc<Message>, chunk: Chunk, (flow, held): (Flow, Held)) {
+    /// A read response has come, the one of that number of this pair's.
+    async fn take_response(
+        &self,
+        message: Rc<Message>,
+        chunk: Chunk,
+        number: u64,
+        (flow, held): (Flow, Held),
+    ) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
         let flow = self.enter_engine(chunk.load, flow).await;
+        let mut held = Some(held);
+        if adapter.network.reorders() {
+            if !self.answered.is_open(number) {
+                self.let_go(held.take(), sim.now());
+                self.answered.enter(number).await;
+            }
+            self.answered.pass();
+        }
         sim.sleep(engines.pipeline).await;
-        let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(engines.pipeline));
+        let delay = sim.now().since(flow.head);
+        let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(delay));
         adapter.count(|c| c.bytes_placed += chunk.load.bytes);
-        adapter.let_go(held, stored.gone);
+        self.let_go(held, stored.gone);
         if !chunk.last {
             return;
         }

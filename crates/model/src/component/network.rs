@@ -11,11 +11,13 @@
 //! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes, credit limits in blocks
 //! of 64 bytes).
 
-use super::topology::{Port, Topology};
+use super::topology::{Choice, Port, Topology};
 use super::{Flow, Load};
 use crate::kernel::{Server, Sim, Space, Time};
 use crate::profile::{Cable, Link, Switch};
 use crate::stage;
+use crate::topology::Wiring;
+use std::sync::Arc;
 
 /// Bytes for which a credit stands.
 const BLOCK: u64 = 64;
@@ -67,15 +69,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// Joins `nodes` adapters of `ports` ports.
+    /// Joins `nodes` adapters of `ports` ports by switches: as `wiring` says, or in a fat tree of as many as it takes.
     pub fn new(
         sim: &Sim,
-        link: &Link,
-        cable: &Cable,
-        switch: Option<&Switch>,
+        (link, cable): (&Link, &Cable),
+        (switch, wiring): (Option<&Switch>, Option<&Arc<Wiring>>),
         (nodes, ports): (usize, usize),
     ) -> Network {
-        let topology = Topology::new(nodes, ports, switch.map(|s| s.ports.0 as usize));
+        let topology = match wiring {
+            Some(wiring) => Topology::wired(wiring, nodes, ports),
+            None => Topology::tree(nodes, ports, switch.map(|s| s.ports.0 as usize)),
+        };
         let lanes = link.lanes.0;
         let buffers = 0..topology.egresses() * lanes as usize;
         Network {
@@ -110,6 +114,13 @@ impl Network {
 
     fn buffer(&self, egress: usize, lane: u64) -> usize {
         egress * self.lanes as usize + (lane % self.lanes) as usize
+    }
+
+    /// The lane at a port of what is sent on `lane`: each lane that senders tell apart has as many as routing has classes.
+    fn lane_of(&self, lane: u64, class: usize) -> u64 {
+        let classes = (self.topology.classes() as u64).min(self.lanes);
+        let told_apart = self.lanes / classes;
+        lane % told_apart * classes + class as u64 % classes
     }
 
     /// Blocks that a load takes, in bytes.
@@ -162,13 +173,13 @@ impl Network {
     /// head has arrived.
     pub async fn carry(&self, to: Port, (left, slot): (Departure, Slot)) -> (Flow, Slot) {
         let Departure {
-            from, load, header, ..
-        } = left;
-        let sent = Sent {
+            from,
             load,
             header,
-            lane: left.lane,
-        };
+            lane,
+            ..
+        } = left;
+        let sent = Sent { load, header, lane };
         let span = self.span(load.bytes, load.packets, header);
         let first = self.span(load.first, 1, header);
         let tail = self.span(load.last(), 1, header);
@@ -180,12 +191,16 @@ impl Network {
         let note = |name, start, end| self.sim.span(name, from.node, start, end);
         note(on_link, left.begin, left.end + self.cable);
         let (mut begin, mut end, mut slot) = (left.begin, left.end, slot);
-        let route = self.topology.route(from.node, to);
-        for hop in (0..route.length()).map(|number| route.hop(number)) {
+        let mut way = self.topology.way(from.node, to);
+        while let Some(place) = self.topology.place(&way) {
             // The first byte reaches the switch a cable later and may leave a latency after that.
             let entered = begin + self.cable;
-            self.sim.travel(hop.place, entered + self.latency).await;
-            let next = self.enter(hop.egress, sent).await;
+            self.sim.travel(place, entered + self.latency).await;
+            let hop = self
+                .topology
+                .pass(&mut way, |choice| self.crowd(lane, choice));
+            let lane = self.lane_of(lane, hop.class);
+            let next = self.enter(hop.egress, Sent { lane, ..sent }).await;
             let last = (end + self.cable + self.latency).since(tail);
             let egress = &self.servers[hop.egress];
             let turn = egress.reserve_train(self.sim.now(), span, last, tail);
@@ -204,6 +219,18 @@ impl Network {
         };
         self.sim.sleep_until(arrived.head).await;
         (arrived, slot)
+    }
+
+    /// What there is before an egress port: those who wait for room at the other end, and when it is free.
+    fn crowd(&self, lane: u64, choice: Choice) -> (usize, Time) {
+        let buffer = self.buffer(choice.egress, self.lane_of(lane, choice.class));
+        let free = self.servers[choice.egress].free();
+        (self.buffers[buffer].waiting(), free.max(self.sim.now()))
+    }
+
+    /// Whether loads may overtake each other on their way.
+    pub fn reorders(&self) -> bool {
+        self.topology.adaptive()
     }
 
     /// The link's profile.
@@ -245,9 +272,8 @@ mod tests {
         let sim = Sim::new();
         let network = Network::new(
             &sim,
-            &system.link,
-            &system.cable,
-            system.switch.as_ref(),
+            (&system.link, &system.cable),
+            (system.switch.as_ref(), None),
             (nodes, 1),
         );
         (sim, network)

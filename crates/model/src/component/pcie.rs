@@ -47,7 +47,7 @@ impl PcieModel {
     }
 
     fn span(&self, bytes: f64) -> Time {
-        Time((bytes * 1e12 / self.rate()).round() as u64)
+        Time::rounded(bytes * 1e12 / self.rate())
     }
 
     /// Time that `packets` transaction packets cost the opposite direction.

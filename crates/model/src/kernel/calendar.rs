@@ -16,6 +16,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Number of a place.
 pub(super) type Place = u32;
 
+/// A task is named so many times before its turn.
+const STAGES: usize = 2;
+
+/// How many events before it that is.
+const AHEAD: [usize; STAGES] = [48, 16];
+
 /// Something scheduled beyond what the present place does in the present window.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -37,6 +43,8 @@ pub(super) struct Calendar {
     /// The rest of this window by place, from `next` on.
     round: Vec<Entry>,
     next: usize,
+    /// How far in it tasks have been named beforehand, by stage.
+    named: [usize; STAGES],
     /// Later windows by number.
     windows: BTreeMap<u64, Vec<Entry>>,
     /// Lists of former windows, to be used again.
@@ -63,6 +71,7 @@ impl Calendar {
             sequence: 0,
             round: Vec::new(),
             next: 0,
+            named: [0; STAGES],
             windows: BTreeMap::new(),
             spare: Vec::new(),
         }
@@ -114,6 +123,17 @@ impl Calendar {
         }
     }
 
+    /// Names the tasks whose turn comes soon, to `coming` with the stage: each of a window at every stage, in their order.
+    pub(super) fn name_coming(&mut self, mut coming: impl FnMut(usize, TaskId)) {
+        for (stage, named) in self.named.iter_mut().enumerate() {
+            let end = (self.next + AHEAD[stage]).min(self.round.len());
+            for entry in self.round.get(*named..end).unwrap_or_default() {
+                coming(stage, entry.task);
+            }
+            *named = end.max(*named);
+        }
+    }
+
     /// The next place of this window has its turn.
     fn begin_turn(&mut self) {
         self.place = self.round[self.next].place;
@@ -134,6 +154,7 @@ impl Calendar {
         self.spare.push(former);
         self.round.sort_by_key(|entry| entry.place);
         self.next = 0;
+        self.named = [0; STAGES];
         self.end = Time((window + 1).saturating_mul(self.lookahead.0));
         Some(())
     }
@@ -143,6 +164,7 @@ impl Calendar {
         self.agenda.clear();
         self.round.clear();
         self.next = 0;
+        self.named = [0; STAGES];
         self.windows.clear();
     }
 }
@@ -174,6 +196,28 @@ mod tests {
         calendar.schedule(0, Time(80), 5);
         let order: Vec<_> = std::iter::from_fn(|| calendar.next().map(|(_, task)| task)).collect();
         assert_eq!(order, [5, 1, 0, 4, 2]);
+    }
+
+    #[test]
+    fn every_event_of_a_window_is_named_beforehand_once_at_each_stage() {
+        let mut calendar = Calendar::of_places(Time(100));
+        const TASKS: TaskId = 500;
+        for task in 0..TASKS {
+            // Two windows; some places have an event of each, some have many.
+            let (place, window) = (task * task % 37, u64::from(task % 2));
+            calendar.schedule(place, Time(100 * window + 50), task);
+        }
+        let mut named = [(); STAGES].map(|()| Vec::new());
+        let mut taken = Vec::new();
+        while let Some((_, task)) = calendar.next() {
+            calendar.name_coming(|stage, task| named[stage].push(task));
+            taken.push(task);
+            assert!(named.iter().all(|named| named.len() >= taken.len()));
+            let ahead = named[0].len() - taken.len();
+            assert!(ahead <= AHEAD[0] + TASKS as usize / 37 + 20, "{ahead}");
+        }
+        assert_eq!(taken.len(), TASKS as usize);
+        assert_eq!(named, [taken.clone(), taken]);
     }
 
     #[test]

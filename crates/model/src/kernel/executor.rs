@@ -7,6 +7,8 @@
 //! waits for remembers that number. A future of this kernel works only inside a task of its own [`Sim`].
 
 use super::calendar::{Calendar, Place};
+use super::pool::{Activity, Pool};
+use super::prefetch;
 use super::time::Time;
 use super::trace::Trace;
 use std::cell::{Cell, RefCell};
@@ -29,7 +31,7 @@ pub fn events_of_this_thread() -> u64 {
 /// Number of a task; reused after the task ended.
 pub(super) type TaskId = u32;
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+type Task = Pin<Box<dyn Activity>>;
 
 struct Inner {
     now: Cell<Time>,
@@ -44,6 +46,7 @@ struct Inner {
     /// Where each task last said that it would wait for the calendar: an event of another place is not for it any more.
     waits_in: RefCell<Vec<Place>>,
     free: RefCell<Vec<TaskId>>,
+    pool: Pool,
     trace: Trace,
 }
 
@@ -87,6 +90,7 @@ impl Sim {
             tasks: RefCell::new(Vec::new()),
             waits_in: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
+            pool: Pool::default(),
             trace: Trace::default(),
         }))
     }
@@ -158,7 +162,7 @@ impl Sim {
 
     /// Starts a task whose end nobody waits for: cheaper than [`Sim::spawn`].
     pub fn start(&self, future: impl Future<Output = ()> + 'static) {
-        let id = self.add(Box::pin(future));
+        let id = self.add(self.0.pool.boxed(future));
         self.0.ready.borrow_mut().push_back(id);
     }
 
@@ -167,7 +171,7 @@ impl Sim {
         if !self.0.several {
             return self.start(future);
         }
-        let id = self.add(Box::pin(future));
+        let id = self.add(self.0.pool.boxed(future));
         self.0.waits_in.borrow_mut()[id as usize] = self.place_of(place);
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(self.place_of(place), self.now(), id);
@@ -220,6 +224,7 @@ impl Sim {
         self.0.free.borrow_mut().clear();
         // Dropping a task may give a permit back, which wakes another: harmless, nothing runs any more.
         drop(tasks);
+        self.0.pool.clear();
         self.0.ready.borrow_mut().clear();
     }
 
@@ -235,6 +240,9 @@ impl Sim {
                 };
                 self.0.now.set(instant);
                 self.0.place.set(calendar.place());
+                if self.0.several {
+                    self.fetch_coming(&mut calendar);
+                }
                 if self.0.several && self.0.waits_in.borrow()[id as usize] != calendar.place() {
                     return true;
                 }
@@ -249,12 +257,25 @@ impl Sim {
             match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Pending => self.0.tasks.borrow_mut()[id as usize] = Some(task),
                 Poll::Ready(()) => {
-                    drop(task);
+                    task.end(&self.0.pool);
                     self.0.free.borrow_mut().push(id);
                 }
             }
         }
         true
+    }
+
+    /// Has the processor fetch what the next tasks look at: they are of other places, whose state was last looked at a window ago.
+    fn fetch_coming(&self, calendar: &mut Calendar) {
+        let (tasks, waits_in) = (self.0.tasks.borrow(), self.0.waits_in.borrow());
+        calendar.name_coming(|stage, id| match (stage, &tasks[id as usize]) {
+            (0, slot) => {
+                prefetch::of(slot);
+                prefetch::of(&waits_in[id as usize]);
+            }
+            (_, Some(task)) => prefetch::of(&**task),
+            (_, None) => (),
+        });
     }
 
     pub(super) fn trace(&self) -> &Trace {

@@ -7,6 +7,8 @@
 
 mod calendar;
 mod executor;
+mod pool;
+mod prefetch;
 mod server;
 mod space;
 mod sync;

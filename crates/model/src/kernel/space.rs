@@ -133,6 +133,11 @@ impl Space {
         self.wake_first(sim, instant);
     }
 
+    /// How many wait for some of it.
+    pub fn waiting(&self) -> usize {
+        self.queue.borrow().len()
+    }
+
     /// How much of it is taken at `now` and later, and not to be given back at a known instant.
     pub fn taken(&self) -> u64 {
         let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();

@@ -13,12 +13,19 @@ impl Time {
 
     /// From nanoseconds, rounded to the nearest picosecond; negative and not-a-number become zero.
     pub fn from_nanos(nanos: f64) -> Time {
-        Time((nanos * 1e3).round().max(0.0) as u64)
+        Time::rounded(nanos * 1e3)
     }
 
     /// From seconds.
     pub fn from_seconds(seconds: f64) -> Time {
-        Time((seconds * 1e12).round().max(0.0) as u64)
+        Time::rounded(seconds * 1e12)
+    }
+
+    /// From picoseconds, rounded to the nearest, halves up; negative and not-a-number become zero. (`f64::round` is a call of the
+    /// C library on processors whose instructions for it are not taken for granted.)
+    pub(crate) fn rounded(picoseconds: f64) -> Time {
+        let whole = picoseconds as u64;
+        Time(whole.saturating_add(u64::from(picoseconds - whole as f64 >= 0.5)))
     }
 
     /// In nanoseconds.
@@ -43,7 +50,7 @@ impl Time {
 
     /// A share of this span.
     pub fn scaled(self, factor: f64) -> Time {
-        Time((self.0 as f64 * factor).round().max(0.0) as u64)
+        Time::rounded(self.0 as f64 * factor)
     }
 }
 
@@ -95,5 +102,25 @@ mod tests {
         assert_eq!(Time::from_seconds(1e-6).micros(), 1.0);
         assert_eq!(Time(5).since(Time(9)), Time::ZERO);
         assert_eq!(Time(1_500_000).to_string(), "1.500 us");
+    }
+
+    #[test]
+    fn rounding_is_that_of_floating_point_numbers() {
+        let odd = [
+            -0.5,
+            -7.0,
+            0.49999999999999994,
+            0.5,
+            1.5,
+            4503599627370495.5,
+            1e19,
+            1e300,
+        ];
+        let spread = (0..100_000u64).map(|n| (n * n) as f64 / 48.0 + f64::from(n as u32) / 7.0);
+        let wild = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        for picoseconds in odd.into_iter().chain(spread).chain(wild) {
+            let expected = Time(picoseconds.round().max(0.0) as u64);
+            assert_eq!(Time::rounded(picoseconds), expected, "{picoseconds}");
+        }
     }
 }

@@ -3,9 +3,10 @@
 use super::error::Error;
 use super::overrides::Overrides;
 use super::reader::Recorded;
-use super::schema::{Profile, ProfileKind, Software, System, SystemNames};
+use super::schema::{Link, Profile, ProfileKind, Software, Switch, System, SystemNames};
 use super::shipped::SHIPPED;
 use super::sources::{Name, Sources};
+use crate::topology::{Wiring, deadlock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -182,17 +183,28 @@ impl Library {
                 }
             };
         }
+        let link = part!(Link, &names.link);
+        let switch = match &names.switch {
+            Some(switch) => Some(part!(Switch, switch)),
+            None => None,
+        };
+        let topology = match &names.topology {
+            Some(topology) => Some(part!(Topology, topology)),
+            None => None,
+        };
+        if let Some(topology) = &topology {
+            let fits = fits(&topology.wiring, names, (&link, switch.as_ref()));
+            fits.map_err(|reason| fault_of(name, "topology", reason))?;
+        }
         Ok(System {
             name: name.to_owned(),
             about: names.about.clone(),
             host: part!(Host, &names.host),
             adapter: part!(Adapter, &names.adapter),
-            link: part!(Link, &names.link),
+            link,
+            topology,
             cable: part!(Cable, &names.cable),
-            switch: match &names.switch {
-                Some(switch) => Some(part!(Switch, switch)),
-                None => None,
-            },
+            switch,
             mpi: match &names.mpi {
                 Some(mpi) => Some(part!(Mpi, mpi)),
                 None => None,
@@ -201,6 +213,36 @@ impl Library {
             nodes: names.nodes.0,
         })
     }
+}
+
+/// Whether a topology is one for the rest of the system, and if not, why.
+fn fits(
+    wiring: &Wiring,
+    names: &SystemNames,
+    (link, switch): (&Link, Option<&Switch>),
+) -> Result<(), String> {
+    let Some(switch) = switch else {
+        return Err("needs a switch profile, as `switch`: what its switches are".to_owned());
+    };
+    let (nodes, most) = (names.nodes.0, wiring.nodes());
+    if nodes > most as u64 {
+        return Err(format!(
+            "joins {most} nodes, and the system has {nodes}: set `nodes`, or make it larger"
+        ));
+    }
+    if most < 2 {
+        return Err("joins one node alone: two are the least that send to each other".to_owned());
+    }
+    let ports = wiring.ports_taken(names.ports.0 as usize);
+    let most = ports.iter().enumerate().max_by_key(|(_, taken)| **taken);
+    if let Some((number, &taken)) = most.filter(|(_, taken)| **taken as u64 > switch.ports.0) {
+        return Err(format!(
+            "switch {number} needs {taken} ports for its nodes and cables, and {} has {}",
+            names.switch.as_deref().unwrap_or_default(),
+            switch.ports.0
+        ));
+    }
+    deadlock::round(wiring, link.lanes.0 as usize)
 }
 
 fn fault_of(system: &str, key: &str, reason: String) -> Error {
@@ -220,6 +262,7 @@ fn parts(names: &SystemNames) -> Vec<Name> {
         (ProfileKind::Link, Some(&names.link)),
         (ProfileKind::Cable, Some(&names.cable)),
         (ProfileKind::Switch, names.switch.as_ref()),
+        (ProfileKind::Topology, names.topology.as_ref()),
         (ProfileKind::Mpi, names.mpi.as_ref()),
     ];
     let given = parts

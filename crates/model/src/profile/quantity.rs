@@ -69,7 +69,7 @@ pub struct Rate(pub f64);
 impl Rate {
     /// How long `bytes` take.
     pub fn time(self, bytes: u64) -> Time {
-        Time((bytes as f64 * 1e12 / self.0).round() as u64)
+        Time::rounded(bytes as f64 * 1e12 / self.0)
     }
 }
 

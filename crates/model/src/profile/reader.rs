@@ -208,6 +208,47 @@ impl<'a> Section<'a> {
             .ok_or_else(|| self.fault(key, self.at, "the section is missing"))
     }
 
+    /// An array of whole numbers.
+    pub fn numbers(&self, key: &str) -> Result<Vec<i64>, Error> {
+        if let (false, Some(base)) = (self.own(key), &self.base) {
+            return base.numbers(key);
+        }
+        let value = self.array(key)?;
+        whole_numbers(value)
+            .ok_or_else(|| self.about(key, "expected an array of whole numbers".to_owned()))
+    }
+
+    /// An array of arrays of whole numbers.
+    pub fn rows(&self, key: &str) -> Result<Vec<Vec<i64>>, Error> {
+        if let (false, Some(base)) = (self.own(key), &self.base) {
+            return base.rows(key);
+        }
+        let rows = match self.array(key)?.get_ref() {
+            DeValue::Array(rows) => rows.iter().map(whole_numbers).collect(),
+            _ => None,
+        };
+        rows.ok_or_else(|| {
+            self.about(
+                key,
+                "expected an array of arrays of whole numbers".to_owned(),
+            )
+        })
+    }
+
+    /// The same of a key that may be missing, here and in the bases.
+    pub fn rows_if_there(&self, key: &str) -> Result<Option<Vec<Vec<i64>>>, Error> {
+        match self.has(key) {
+            true => self.rows(key).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn array(&self, key: &str) -> Result<&'a Spanned<DeValue<'a>>, Error> {
+        self.used.borrow_mut().insert(key.to_owned());
+        let missing = || self.fault(key, self.at, "is missing");
+        self.table.get(key).ok_or_else(missing)
+    }
+
     /// A string.
     pub fn word(&self, key: &str) -> Result<String, Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
@@ -401,6 +442,20 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// An error about the value of a key, where it stands.
+    pub fn about(&self, key: &str, reason: String) -> Error {
+        let at = self.table.get(key).map_or(self.at, |v| v.span().start);
+        self.fault(key, at, reason)
+    }
+
+    /// An error about the whole section.
+    pub fn about_itself(&self, reason: String) -> Error {
+        Error {
+            key: self.path.clone(),
+            ..self.fault("", self.at, reason)
+        }
+    }
+
     fn path_of(&self, key: &str) -> String {
         match self.path.is_empty() {
             true => key.to_owned(),
@@ -417,6 +472,17 @@ fn number_of(value: &Spanned<DeValue<'_>>) -> Option<f64> {
         DeValue::Float(float) => float.as_str().parse().ok(),
         _ => None,
     }
+}
+
+fn whole_numbers(value: &Spanned<DeValue<'_>>) -> Option<Vec<i64>> {
+    let DeValue::Array(entries) = value.get_ref() else {
+        return None;
+    };
+    let whole = |entry: &Spanned<DeValue<'_>>| match entry.get_ref() {
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix()).ok(),
+        _ => None,
+    };
+    entries.iter().map(whole).collect()
 }
 
 /// The line of a byte offset, from 1.

@@ -24,9 +24,11 @@ macro_rules! section {
 
 mod mpi;
 mod software;
+mod topology;
 
 pub use mpi::{Channel, Mpi, Rendezvous};
 pub use software::{Caches as HostCaches, ChannelWork, Cores, OwnWork, Software};
+pub use topology::{Dragonfly, FatTree, Topology, Torus};
 
 section! {
     /// The processors of a host.
@@ -530,6 +532,8 @@ pub struct SystemNames {
     pub cable: String,
     /// Switch profile; back to back without.
     pub switch: Option<String>,
+    /// How several switches are joined; without it in a fat tree of as many as it takes.
+    pub topology: Option<String>,
     /// Message-passing profile.
     pub mpi: Option<String>,
     /// Ports used by each adapter.
@@ -547,6 +551,7 @@ impl SystemNames {
             link: root.word("link")?,
             cable: root.word("cable")?,
             switch: Field::take(root, "switch")?,
+            topology: Field::take(root, "topology")?,
             mpi: Field::take(root, "mpi")?,
             ports: Field::take(root, "ports")?,
             nodes: Field::take(root, "nodes")?,
@@ -593,6 +598,8 @@ kinds! {
     Cable(Cable) = "cable",
     /// A switch.
     Switch(Switch) = "switch",
+    /// How switches are joined.
+    Topology(Topology) = "topology",
     /// A message-passing library.
     Mpi(Mpi) = "mpi",
     /// A network stack.
@@ -645,10 +652,23 @@ pub struct System {
     pub cable: Cable,
     /// Switch; back to back without.
     pub switch: Option<Switch>,
+    /// How several are joined; without it in a fat tree of as many as it takes.
+    pub topology: Option<Topology>,
     /// Message passing.
     pub mpi: Option<Mpi>,
     /// Ports used by each adapter.
     pub ports: u64,
     /// Nodes.
     pub nodes: u64,
+}
+
+impl System {
+    /// Nodes that it joins at most.
+    pub fn joins(&self) -> u64 {
+        match (&self.topology, &self.switch) {
+            (Some(topology), _) => topology.wiring.nodes() as u64,
+            (None, Some(switch)) => switch.joins(),
+            (None, None) => 2,
+        }
+    }
 }

@@ -99,6 +99,7 @@ fn part_of<'l>(
         ProfileKind::Link => names.link.as_str(),
         ProfileKind::Cable => names.cable.as_str(),
         ProfileKind::Switch => names.switch.as_deref()?,
+        ProfileKind::Topology => names.topology.as_deref()?,
         ProfileKind::Mpi => names.mpi.as_deref()?,
         _ => return None,
     };

@@ -13,7 +13,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, Wanted, World};
-use verbena_model::profile::{Switch, System};
+use verbena_model::profile::System;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn refuse_system(system: &System, nodes: usize) -> Result<(), Failure> {
     if nodes == 0 {
         return refused("a schedule needs a node at least".to_owned());
     }
-    let most = system.switch.as_ref().map_or(2, Switch::joins);
+    let most = system.joins();
     match nodes as u64 <= most {
         true => Ok(()),
         false => refused(format!(

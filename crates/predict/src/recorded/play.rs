@@ -10,7 +10,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
 use verbena_model::kernel::{JoinHandle, Time};
 use verbena_model::mpi::{Rank, World};
-use verbena_model::profile::{Switch, System};
+use verbena_model::profile::System;
 
 /// On what programs are run.
 #[derive(Debug, Clone)]
@@ -150,7 +150,7 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
         ));
     }
     let nodes = replay.nodes.iter().max().map_or(0, |node| node + 1);
-    let most = replay.system.switch.as_ref().map_or(2, Switch::joins);
+    let most = replay.system.joins();
     match nodes as u64 <= most {
         true => Ok(()),
         false => refused(format!(

@@ -161,12 +161,17 @@ impl Point {
         let system = library.with(&overrides)?.system(&self.system)?;
         let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
         match driver {
-            Some((_, driver, defaults)) => Ok(self.drive(*driver, defaults, &system)),
+            Some((_, driver, defaults)) => self.drive(*driver, defaults, &system),
             None => suite::compute(self.benchmark, &system, &self.parameters),
         }
     }
 
-    fn drive(&self, driver: Driver, defaults: &[(&str, u64)], system: &System) -> Figure {
+    fn drive(
+        &self,
+        driver: Driver,
+        defaults: &[(&str, u64)],
+        system: &System,
+    ) -> Result<Figure, PointError> {
         let given = |name: &str| match self.parameters.get(name) {
             Some(Setting::Count(count)) => *count,
             _ => {
@@ -189,6 +194,11 @@ impl Point {
             }
             Driver::Halo => {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
+                let (name, most) = (&system.name, system.joins());
+                if nodes as u64 > most {
+                    let reason = format!("{name} joins at most {most} nodes, and not {nodes}");
+                    return Err(PointError::Benchmark(reason));
+                }
                 let fidelity = match nodes {
                     0..=16 => Fidelity::Packet,
                     _ => Fidelity::Message,
@@ -197,9 +207,9 @@ impl Point {
                 (run.micros, "us")
             }
         };
-        Figure {
+        Ok(Figure {
             value,
             unit: unit.to_owned(),
-        }
+        })
     }
 }

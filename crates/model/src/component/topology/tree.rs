@@ -1,22 +1,12 @@
-//! Which switches join the nodes, and the way through them.
-//!
 //! More nodes than a switch has ports form a fat tree of two or three levels, routed by destination (D-mod-k), as subnet
-//! managers do by default. Every egress port has a number, and so has every place: nodes come first, then leaf switches,
-//! spines and cores.
+//! managers do by default. Places of switches are leaves, then spines, then cores.
 
-/// A port of an adapter: which node, which of its ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port {
-    /// Node.
-    pub node: usize,
-    /// Port of its adapter, from 0.
-    pub port: usize,
-}
+use super::Port;
 
 /// An egress port on the way, and the place where loads queue for it: its switch, or the receiving node, for which alone
 /// the last port is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Hop {
+pub(in crate::component) struct Hop {
     pub egress: usize,
     pub place: usize,
 }
@@ -26,7 +16,7 @@ const LONGEST: usize = 5;
 
 /// The egress ports that follow the adapter's own.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Route {
+pub(in crate::component) struct Route {
     hops: [Hop; LONGEST],
     length: usize,
 }
@@ -46,9 +36,9 @@ impl Route {
     }
 }
 
-/// How nodes are joined.
+/// Such a tree; with few nodes one switch, or none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Topology {
+pub(in crate::component) struct Tree {
     nodes: usize,
     /// Ports of an adapter.
     ports: usize,
@@ -59,9 +49,9 @@ pub(super) struct Topology {
     pods: usize,
 }
 
-impl Topology {
+impl Tree {
     /// Of `nodes` adapters of `ports` ports, with switches of so many ports if there are any.
-    pub fn new(nodes: usize, ports: usize, switch: Option<usize>) -> Topology {
+    pub fn new(nodes: usize, ports: usize, switch: Option<usize>) -> Tree {
         let half = switch.map_or(0, |ports| ports / 2);
         let levels = match switch {
             None => 0,
@@ -77,7 +67,7 @@ impl Topology {
             3 => leaves.div_ceil(half),
             _ => levels.min(1),
         };
-        Topology {
+        Tree {
             nodes,
             ports,
             levels,
@@ -95,11 +85,6 @@ impl Topology {
     /// Egress ports in all.
     pub fn egresses(&self) -> usize {
         self.cores_down() + self.core_links()
-    }
-
-    /// The adapter's own port.
-    pub fn own(&self, port: Port) -> usize {
-        port.node * self.ports + port.port
     }
 
     fn core_links(&self) -> usize {
@@ -174,16 +159,12 @@ mod tests {
 
     #[test]
     fn routes_grow_with_distance() {
-        let length = |nodes, from, to| {
-            Topology::new(nodes, 1, Some(24))
-                .route(from, port(to))
-                .length()
-        };
+        let length = |nodes, from, to| Tree::new(nodes, 1, Some(24)).route(from, port(to)).length();
         assert_eq!(length(24, 0, 23), 1);
         assert_eq!((length(200, 0, 1), length(200, 0, 199)), (1, 3));
         assert_eq!((length(3000, 0, 2999), length(3000, 0, 13)), (5, 3));
         assert_eq!(
-            Topology::new(2, 1, None).route(0, port(1)).length(),
+            Tree::new(2, 1, None).route(0, port(1)).length(),
             0,
             "back to back"
         );
@@ -192,7 +173,7 @@ mod tests {
     #[test]
     fn every_egress_port_is_in_one_place() {
         for nodes in [2, 24, 25, 288, 289, 700] {
-            let topology = Topology::new(nodes, 2, Some(24));
+            let topology = Tree::new(nodes, 2, Some(24));
             let mut places = BTreeMap::new();
             for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
                 let last = Port { node: to, port: 1 };
@@ -204,12 +185,6 @@ mod tests {
                 }
                 assert_eq!(route.hop(route.length() - 1).place, to);
             }
-            assert!(
-                topology.own(Port {
-                    node: nodes - 1,
-                    port: 1
-                }) < 2 * nodes
-            );
         }
     }
 }

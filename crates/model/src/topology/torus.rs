@@ -1,0 +1,101 @@
+//! Rings in up to three dimensions, routed one dimension after the other, the shorter way round.
+//!
+//! In each ring a packet that has still to pass from the last switch to the first, or back, is in class 0, any other in
+//! class 1; so no ring of links waits for itself. Source: Dally and Seitz, "Deadlock-free message routing in multiprocessor
+//! interconnection networks", IEEE Transactions on Computers, 1987.
+
+use super::Way;
+
+/// Dimensions; one without extent has the size 1. Switches are numbered by the first dimension first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torus {
+    sizes: [usize; 3],
+    nodes: usize,
+    /// By switch and dimension: the links onwards and back, where there are any.
+    steps: Vec<[Option<usize>; 2]>,
+    cables: Vec<(usize, usize)>,
+}
+
+impl Torus {
+    /// Rings of so many switches, `nodes` nodes a switch.
+    pub fn new(sizes: [usize; 3], nodes: usize) -> Torus {
+        let mut torus = Torus {
+            sizes,
+            nodes,
+            steps: Vec::new(),
+            cables: Vec::new(),
+        };
+        torus.steps = vec![[None; 2]; torus.switches() * 3];
+        for switch in 0..torus.switches() {
+            for (dimension, &size) in sizes.iter().enumerate() {
+                let here = torus.coordinate(switch, dimension);
+                // Two switches in a ring have one cable between them.
+                if size < 2 || (size == 2 && here == 1) {
+                    continue;
+                }
+                let next = torus.with(switch, dimension, (here + 1) % size);
+                let link = 2 * torus.cables.len();
+                torus.cables.push((switch, next));
+                torus.steps[switch * 3 + dimension][0] = Some(link);
+                torus.steps[next * 3 + dimension][1] = Some(link + 1);
+            }
+        }
+        torus
+    }
+
+    fn coordinate(&self, switch: usize, dimension: usize) -> usize {
+        let below: usize = self.sizes[..dimension].iter().product();
+        switch / below % self.sizes[dimension]
+    }
+
+    /// The switch with that coordinate instead.
+    fn with(&self, switch: usize, dimension: usize, coordinate: usize) -> usize {
+        let below: usize = self.sizes[..dimension].iter().product();
+        switch - self.coordinate(switch, dimension) * below + coordinate * below
+    }
+
+    /// One from each switch onwards in each ring.
+    pub fn cables(&self) -> Vec<(usize, usize)> {
+        self.cables.clone()
+    }
+
+    /// Of all dimensions.
+    pub fn switches(&self) -> usize {
+        self.sizes.iter().product()
+    }
+
+    /// Of all switches.
+    pub fn nodes(&self) -> usize {
+        self.switches() * self.nodes
+    }
+
+    /// Nodes are dealt out switch by switch.
+    pub fn switch_of(&self, node: usize) -> usize {
+        node / self.nodes
+    }
+
+    /// In the first dimension that differs, the shorter way; both, if they are as long.
+    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
+        let target = self.switch_of(to);
+        for dimension in 0..3 {
+            let size = self.sizes[dimension];
+            let here = self.coordinate(at, dimension);
+            let there = self.coordinate(target, dimension);
+            if here == there {
+                continue;
+            }
+            let onwards = (there + size - here) % size;
+            let back = size - onwards;
+            let [next, previous] = self.steps[at * 3 + dimension];
+            if let (Some(link), true) = (next, onwards <= back) {
+                let class = usize::from(here < there);
+                each(Way { link, class });
+            }
+            if let (Some(link), true) = (previous, back <= onwards) {
+                let class = usize::from(here > there);
+                each(Way { link, class });
+            }
+            return;
+        }
+    }
+}
