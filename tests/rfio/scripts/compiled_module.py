@@ -97,6 +97,16 @@ assert strange not in dict(_native.entries(base))
 
 # While a server does not answer: other threads run, and a signal ends the wait.
 os.kill(daemon, signal.SIGSTOP)
+
+
+def state(thread: str) -> str:
+    with open(f"/proc/{daemon}/task/{thread}/stat") as status:
+        return status.read().rpartition(")")[2].split()[0]
+
+
+# It stands still when each of its threads does.
+while {state(thread) for thread in os.listdir(f"/proc/{daemon}/task")} != {"T"}:
+    time.sleep(0.001)
 got: list[bytes] = []
 waiting = threading.Thread(target=lambda: got.append(file.read_at(5, 100)))
 waiting.start()
