@@ -25,6 +25,7 @@ libraries:
 	crates/ibverbs/link.sh
 	crates/librfio/link.sh
 	install -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
+	install -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev).
 xrootd: build
@@ -56,8 +57,10 @@ install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local|$(PREFIX)|' crates/rfio-tools/packaging/rfiod.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/rfiod.service
-	install -d $(DESTDIR)$(PREFIX)/share/verbena/python/rfio_fsspec
-	install -m 644 $(wildcard python/rfio_fsspec/*.py) $(DESTDIR)$(PREFIX)/share/verbena/python/rfio_fsspec/
+	install -d $(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec
+	install -m 644 $(wildcard python/rfio_fsspec/*.py) python/rfio_fsspec/_native.pyi python/rfio_fsspec/py.typed \
+		$(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec/
+	install -m 755 $(LIBRARIES)/_native.abi3.so $(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec/
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
 		$(DESTDIR)$(PREFIX)/share/doc/verbena/
 

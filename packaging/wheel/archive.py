@@ -16,7 +16,8 @@ class Wheel:
     """A wheel that is being written."""
 
     def __init__(self, directory: Path, name: str, version: str, platform: str):
-        tag = f"py3-none-{platform}"
+        # What is compiled against Python asks for its stable interface of 3.9, which every later one has.
+        tag = f"cp39-abi3-{platform}"
         self.path = directory / f"{name}-{version}-{tag}.whl"
         self.information = f"{name}-{version}.dist-info"
         self._record: list[str] = []

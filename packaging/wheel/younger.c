@@ -1,5 +1,6 @@
-/* System calls that glibc 2.17 has no function for: gettid(2) came with 2.30, memfd_create(2) with 2.27. Linked into what the
- * wheel holds, and seen by nobody else. */
+/* System calls that glibc 2.17 has no function for: gettid(2) came with 2.30, copy_file_range(2) and memfd_create(2) with
+ * 2.27. Linked into what the wheel holds, and seen by nobody else. */
+#define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -12,4 +13,10 @@ __attribute__((visibility("hidden"))) pid_t gettid(void)
 __attribute__((visibility("hidden"))) int memfd_create(const char *name, unsigned int flags)
 {
 	return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+__attribute__((visibility("hidden"))) ssize_t copy_file_range(int from, off64_t *offset, int to, off64_t *at, size_t length,
+							      unsigned int flags)
+{
+	return syscall(SYS_copy_file_range, from, offset, to, at, length, flags);
 }

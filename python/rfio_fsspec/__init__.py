@@ -17,12 +17,13 @@ import secrets
 import stat as modes
 from collections import deque
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any, Optional, Union
 
 import fsspec
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from . import library
+from . import _native
 from .update import FLAGS, RfioUpdate
 
 __all__ = ["RfioFileSystem", "RfioFile", "RfioUpdate"]
@@ -56,20 +57,20 @@ class RfioFileSystem(AbstractFileSystem):
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """What a path is."""
         path = self._strip_protocol(path)
-        return _described(path, library.examine(self._url(path)))
+        return _described(path, _native.examine(self._url(path)))
 
-    def ls(self, path: str, detail: bool = True, **_: Any) -> list:
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """The entries of a directory; a file is its own only entry. One request, and one for each symbolic link."""
         path = self._strip_protocol(path).rstrip("/")
         try:
-            found = sorted(library.entries(self._url(path)), key=lambda entry: entry[0])
+            found = sorted(_native.entries(self._url(path)), key=lambda entry: entry[0])
         except NotADirectoryError:
             return [self.info(path)] if detail else [path]
         if not detail:
             return [f"{path}/{name}" for name, _ in found]
         return [self._entry(f"{path}/{name}", about) for name, about in found]
 
-    def _entry(self, path: str, about: library.Attributes) -> dict[str, Any]:
+    def _entry(self, path: str, about: _native.Attributes) -> dict[str, Any]:
         """What a name in a directory is. A link is what it leads to; one that leads to nothing is listed all the same, as
         ls(1) does."""
         if not modes.S_ISLNK(about.mode):
@@ -79,16 +80,15 @@ class RfioFileSystem(AbstractFileSystem):
         except OSError:
             return _described(path, about)
 
-    def modified(self, path: str):
+    def modified(self, path: str) -> datetime:
         """When a file was last changed."""
-        from datetime import datetime, timezone
         return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         """Makes a directory."""
         if create_parents:
             self.makedirs(self._parent(path), exist_ok=True)
-        library.make_directory(self._url(path))
+        _native.make_directory(self._url(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Makes a directory and what is missing above it."""
@@ -96,30 +96,30 @@ class RfioFileSystem(AbstractFileSystem):
         for end in range(1, len(parts) + 1):
             last = end == len(parts)
             try:
-                library.make_directory(self._url("/".join([host, *parts[:end]])))
+                _native.make_directory(self._url("/".join([host, *parts[:end]])))
             except FileExistsError:
                 if last and not exist_ok:
                     raise
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""
-        library.remove_directory(self._url(path))
+        _native.remove_directory(self._url(path))
 
     def rm_file(self, path: str) -> None:
         """Removes a file, or an empty directory: fsspec removes a tree through this function, leaves first."""
         try:
-            library.unlink(self._url(path))
+            _native.unlink(self._url(path))
         except IsADirectoryError:
-            library.remove_directory(self._url(path))
+            _native.remove_directory(self._url(path))
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
         """Renames on one server."""
-        library.rename(self._url(path1), self._url(path2))
+        _native.rename(self._url(path1), self._url(path2))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Copies a file: where it is if both are on one server, else through here. It appears when it is whole."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        source = library.File(self._url(path1), os.O_RDONLY)
+        source = _native.File(self._url(path1), os.O_RDONLY)
         partial = _partial(path2)
         try:
             sink = self._made(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -127,16 +127,16 @@ class RfioFileSystem(AbstractFileSystem):
                 self._copy(source, sink)
             finally:
                 sink.close()
-            library.rename(self._url(partial), self._url(path2))
+            _native.rename(self._url(partial), self._url(path2))
         except BaseException:
             with suppress(OSError):
-                library.unlink(self._url(partial))
+                _native.unlink(self._url(partial))
             raise
         finally:
             source.close()
 
     @staticmethod
-    def _copy(source: library.File, sink: library.File) -> None:
+    def _copy(source: _native.File, sink: _native.File) -> None:
         try:
             return sink.copy_from(source)
         except OSError as error:
@@ -148,8 +148,8 @@ class RfioFileSystem(AbstractFileSystem):
             sink.write_at(at, data)
             at += len(data)
 
-    def cat_ranges(self, paths: list, starts: Any, ends: Any, max_gap: Optional[int] = None,
-                   on_error: str = "return", **kwargs: Any) -> list:
+    def cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Optional[int] = None,
+                   on_error: str = "return", **kwargs: Any) -> list[Any]:
         """Many ranges, with one request per file: what columnar readers ask for. Those of several files come at once."""
         count = len(paths)
         starts = starts if isinstance(starts, list) else [starts] * count
@@ -157,8 +157,8 @@ class RfioFileSystem(AbstractFileSystem):
         wanted: dict[str, list[int]] = {}
         for index, path in enumerate(paths):
             wanted.setdefault(path, []).append(index)
-        results: list = [None] * count
-        under_way: deque = deque()
+        results: list[Any] = [None] * count
+        under_way: deque[tuple[list[int], _native.File, _native.Ranges]] = deque()
 
         def take_oldest() -> None:
             mine, file, begun = under_way.popleft()
@@ -192,10 +192,10 @@ class RfioFileSystem(AbstractFileSystem):
                 file.close()
         return results
 
-    def _begin(self, path: str, wanted: list) -> tuple[library.File, library.Ranges]:
+    def _begin(self, path: str, wanted: list[tuple[Optional[int], Optional[int]]]) -> tuple[_native.File, _native.Ranges]:
         """Opens a file and begins to read parts of it."""
         size = self.info(path)["size"]
-        file = library.File(self._url(path), os.O_RDONLY)
+        file = _native.File(self._url(path), os.O_RDONLY)
         try:
             return file, file.begin_ranges([_absolute(start, end, size) for start, end in wanted])
         except OSError:
@@ -203,7 +203,7 @@ class RfioFileSystem(AbstractFileSystem):
             raise
 
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None,
-              autocommit: bool = True, cache_options: Optional[dict] = None, **kwargs: Any) -> Union["RfioFile", io.BufferedRandom]:
+              autocommit: bool = True, cache_options: Optional[dict[str, Any]] = None, **kwargs: Any) -> Union["RfioFile", io.BufferedRandom]:
         if "+" in mode:
             return self._open_to_update(path, mode, block_size, autocommit)
         return RfioFile(self, path, mode, block_size or "default", autocommit=autocommit,
@@ -217,22 +217,22 @@ class RfioFileSystem(AbstractFileSystem):
         if not autocommit:
             raise ValueError(f"a file opened with {mode!r} is changed in place, which no transaction can take back")
         how = os.O_RDWR | FLAGS[kind]
-        file = self._made(path, how) if how & os.O_CREAT else library.File(self._url(path), how)
+        file = self._made(path, how) if how & os.O_CREAT else _native.File(self._url(path), how)
         return io.BufferedRandom(RfioUpdate(file, path, mode), block_size or io.DEFAULT_BUFFER_SIZE)
 
-    def _made(self, path: str, how: int) -> library.File:
+    def _made(self, path: str, how: int) -> _native.File:
         """A file to write, with the directories above it if need be."""
         url = self._url(path)
         try:
-            return library.File(url, how)
+            return _native.File(url, how)
         except FileNotFoundError:
             if not self.auto_mkdir:
                 raise
         self.makedirs(self._parent(path), exist_ok=True)
-        return library.File(url, how)
+        return _native.File(url, how)
 
 
-def _described(path: str, about: library.Attributes) -> dict[str, Any]:
+def _described(path: str, about: _native.Attributes) -> dict[str, Any]:
     """Attributes as fsspec has them."""
     kind = "directory" if modes.S_ISDIR(about.mode) else "file" if modes.S_ISREG(about.mode) else "other"
     return {"name": path, "size": about.size, "type": kind, "mode": about.mode, "mtime": about.modified / 1e9}
@@ -253,13 +253,18 @@ class RfioFile(AbstractBufferedFile):
     """An open file. What is written goes to a name of its own and appears under the file's when it is whole."""
 
     def __init__(self, fs: RfioFileSystem, path: str, mode: str = "rb", *arguments: Any, **kwargs: Any):
-        self._file: Optional[library.File] = None
+        self._file: Optional[_native.File] = None
         super().__init__(fs, path, mode, *arguments, **kwargs)
         if mode == "rb":
-            self._file = library.File(fs._url(self.path), os.O_RDONLY)
+            self._file = _native.File(fs._url(self.path), os.O_RDONLY)
+
+    def _opened(self) -> _native.File:
+        if self._file is None:
+            raise ValueError(f"nothing was written to {self.path} yet")
+        return self._file
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self._file.read_at(start, end - start)
+        return self._opened().read_at(start, end - start)
 
     def _initiate_upload(self) -> None:
         if self.mode == "ab":
@@ -269,22 +274,26 @@ class RfioFile(AbstractBufferedFile):
         self._file = self.fs._made(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def _upload_chunk(self, final: bool = False) -> bool:
-        self._file.write(self.buffer.getvalue())
+        data = self.buffer.getvalue()
+        if self.mode == "ab":
+            self._opened().append(data)
+        else:
+            self._opened().write_at(self.offset, data)
         if final and self.autocommit:
             self.commit()
         return True
 
     def commit(self) -> None:
         """Gives what was written its name."""
-        self._file.close()
+        self._opened().close()
         if self.mode != "ab":
-            library.rename(self.fs._url(self._partial), self.fs._url(self.path))
+            _native.rename(self.fs._url(self._partial), self.fs._url(self.path))
 
     def discard(self) -> None:
         """Removes what was written."""
-        self._file.close()
+        self._opened().close()
         if self.mode != "ab":
-            library.unlink(self.fs._url(self._partial))
+            _native.unlink(self.fs._url(self._partial))
 
     def close(self) -> None:
         """Closes; what is buffered is written first."""

@@ -6,7 +6,7 @@ import io
 import os
 from typing import Any, Optional
 
-from . import library
+from . import _native
 
 #: By the modes of open(2): those of Python with a `+`.
 FLAGS = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
@@ -15,7 +15,7 @@ FLAGS = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a":
 class RfioUpdate(io.RawIOBase):
     """An open file without a buffer. Others see each write as it comes, as with a local file."""
 
-    def __init__(self, file: library.File, name: str, mode: str):
+    def __init__(self, file: _native.File, name: str, mode: str):
         super().__init__()
         self.name, self.mode = name, mode
         self._file = file
@@ -45,10 +45,10 @@ class RfioUpdate(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Writes at the position; what appends, at the end."""
         if self._appends:
-            written = self._file.write(data)
+            written = self._file.append(bytes(data))
             self._position = self._file.size()
         else:
-            written = self._file.write_at(self._position, data)
+            written = self._file.write_at(self._position, bytes(data))
             self._position += written
         return written
 

@@ -10,7 +10,8 @@ import time
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .libraries import LIBRARIES, PYTHON
+from .libraries import LIBRARIES
+from .python_package import PYTHON
 from .service import Service, noise
 
 #: Seconds that each direction takes.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from harness.build_tree import ROOT, run
+from harness.build_tree import run
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .libraries import LIBRARIES, PYTHON
+from .python_package import PYTHON, installed, lacks
 from .service import Service, noise
 
 SCRIPT = """
 import os, sys, threading
-import library
+import _native as library
 url, reads = sys.argv[1], 100
 data = open(sys.argv[2], "rb").read()
 size = 200_000
@@ -62,6 +62,8 @@ print("wrong:", mine, codes)
 
 def readers_after_a_fork(place: Place, fabric: str) -> Outcome:
     """Three children of one parent, which has another thread in the library, read the same descriptor at once."""
+    if problem := lacks():
+        return problem
     with Service(place, fabric) as service:
         file = service.export / "f"
         file.write_bytes(noise(6_000_000))
@@ -69,7 +71,6 @@ def readers_after_a_fork(place: Place, fabric: str) -> Outcome:
         script.write_text(SCRIPT)
         plain = [str(PYTHON), str(script), f"rfio://127.0.0.1:{service.port}/f", str(file)]
         ended = place.run("python", run(*plain) if fabric == "verbs" else plain, 120,
-                          RFIO_FABRIC=fabric, RFIO_LIBRARY=str(LIBRARIES / "librfio.so.2"),
-                          PYTHONPATH=str(ROOT / "python" / "rfio_fsspec"), **service.environment())
+                          RFIO_FABRIC=fabric, PYTHONPATH=str(installed() / "rfio_fsspec"), **service.environment())
         ok = ended.succeeded and "wrong: 0 [0, 0, 0]" in ended.output
         return passed() if ok else failed("wrong bytes after a fork", ended.evidence())

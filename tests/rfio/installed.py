@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from harness.build_tree import ROOT, TARGET, VERBENA
@@ -64,8 +65,11 @@ def everything(place: Place) -> Outcome:
         return failed("the unit starts another rfiod", unit)
     if "ProtectSystem=strict" in unit and "ReadWritePaths" not in unit:
         return failed("the unit makes every export read-only", unit)
-    if not (at / "share/verbena/python/rfio_fsspec/__init__.py").is_file():
-        return failed("the Python package is not there")
+    python = at / "lib/rfio/python"
+    ended = place.run("python", [sys.executable, "-c", "import _native; _native.examine('rfio:///f')"], 20,
+                      PYTHONPATH=str(python / "rfio_fsspec"))
+    if not (python / "rfio_fsspec/__init__.py").is_file() or "names no host" not in ended.output:
+        return failed("the Python package does not load", ended.evidence())
     source = place.directory / "program.c"
     source.write_text(PROGRAM)
     for library in ("rfio", "shift"):

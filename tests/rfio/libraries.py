@@ -1,25 +1,18 @@
-"""The C library and the Python filesystem: acceptance 5."""
+"""The C library: acceptance 5."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
-from harness.build_tree import ROOT, TARGET, run
-from harness.outcome import Outcome, failed, passed, skipped
+from harness.build_tree import ROOT, run
+from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
 from .service import TOOLS, Service, noise
 
 HEADER = ROOT / "crates" / "librfio" / "include"
 LIBRARIES = TOOLS / "lib"
-# The environment that `setup/python` makes, or whatever runs these tests.
-SCRIPTS = ROOT / "tests/rfio/scripts"
-# What a library's script takes beside it.
-BESIDE = {"pandas": ("pyarrow",), "dask": ("dask.dataframe", "pyarrow"), "uproot": ("awkward",)}
-PYTHON = next((path for path in [TARGET / "python/bin/python"] if path.exists()), Path(sys.executable))
 
 
 def c_program(place: Place, fabric: str, library: str, source: str = "trfio") -> Outcome:
@@ -54,18 +47,3 @@ def symbols(place: Place) -> Outcome:
     if foreign or "rfio_popen" in names:
         return failed(f"exports {sorted(foreign) or 'rfio_popen'}")
     return passed(f"{len(names)} symbols")
-
-
-def python(place: Place, fabric: str, needs: str) -> Outcome:
-    """The fsspec filesystem by itself and under a library."""
-    for module in dict.fromkeys(("fsspec", needs, *BESIDE.get(needs, ()))):
-        if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode:
-            return skipped(f"needs the Python package {module}; `setup/python test` makes an environment with it")
-    with Service(place, fabric) as service:
-        plain = [str(PYTHON), str(SCRIPTS / f"with_{needs}.py"), f"rfio://127.0.0.1:{service.port}", str(service.export),
-                 f"http://127.0.0.1:{service.metrics_port}/metrics"]
-        ended = place.run("python", run(*plain) if fabric == "verbs" else plain, 120,
-                          RFIO_FABRIC=fabric, RFIO_LIBRARY=str(LIBRARIES / "librfio.so.2"),
-                          PYTHONPATH=str(ROOT / "python"), **service.environment())
-        ok = ended.succeeded and "it all" in ended.output
-        return passed() if ok else failed("the script failed", ended.evidence())

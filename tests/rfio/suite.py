@@ -8,7 +8,7 @@ from typing import Iterator
 from harness.case import Case
 
 from . import (choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
-               misfortunes, order, promises, resuming, scan, traps)
+               misfortunes, order, promises, python_package, resuming, scan, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -42,7 +42,9 @@ def cases() -> Iterator[Case]:
         yield Case("C program with requests under way", fabric,
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="requests"))
         for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
-            yield Case(f"Python: {needs}", fabric, partial(libraries.python, fabric=fabric, needs=needs))
+            yield Case(f"Python: {needs}", fabric, partial(python_package.under, fabric=fabric, needs=needs))
+        yield Case("Python: the compiled module", fabric, partial(python_package.module, fabric=fabric))
+        yield Case("Python: server restarted", fabric, partial(python_package.restarted, fabric=fabric))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
         yield Case("a long scan", fabric, partial(scan.hot_files_stay, fabric=fabric))
@@ -78,6 +80,7 @@ def cases() -> Iterator[Case]:
         yield Case("C program with librfio", path, partial(libraries.c_program, fabric=path, library="rfio"))
     yield Case("exported symbols", "library", libraries.symbols)
     yield Case("make install", "library", installed.everything)
+    yield Case("Python: types", "library", python_package.types)
     for name, function in {
             "asserted identity": intruders.asserted_identity,
             "nothing before the proof": intruders.nothing_before_the_proof,

@@ -23,7 +23,7 @@ def portable(place: Place) -> Outcome:
     """No file asks for a younger C library than the wheel's name says, one asks for just that, and none for what only some
     machines have."""
     wheel = installation().wheel
-    promised = tuple(map(int, re.search(r"-py3-none-manylinux_(\d+)_(\d+)_\w+\.whl$", wheel.name).groups()))
+    promised = tuple(map(int, re.search(r"-cp39-abi3-manylinux_(\d+)_(\d+)_\w+\.whl$", wheel.name).groups()))
     youngest, objects = (0, 0), 0
     for file in unpacked(wheel, place.directory / "unpacked"):
         if file.read_bytes()[:4] != b"\x7fELF":

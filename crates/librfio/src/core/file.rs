@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 
+use verbena_rfio::client::exchange::SharedFile;
+use verbena_rfio::client::open_flags::protocol_flags;
 use verbena_rfio::client::{Address, Error, RemoteFile};
-use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
-use super::beside::Beside;
+use super::beside;
 use super::sessions;
 use crate::door::invalid;
 
@@ -102,11 +103,12 @@ pub struct Origin {
 
 impl Origin {
     /// Opens the same file on the connection that requests under way share. It must still be the same file.
-    pub fn open_beside(&self) -> Result<Beside, Error> {
+    pub fn open_beside(&self) -> Result<SharedFile, Error> {
         // Appending is for the position that the classic calls have; requests say where.
         let flags = self.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW);
         let wanted = protocol_flags(flags)?;
-        Beside::open(&self.address, &self.path, wanted, self.identity)
+        let exchange = beside::exchange(&self.address)?;
+        SharedFile::again(exchange, &self.path, wanted, self.identity)
     }
 }
 
@@ -304,25 +306,4 @@ impl OpenFile {
     pub fn close(self) -> Result<(), Error> {
         self.remote.close()
     }
-}
-
-fn protocol_flags(flags: i32) -> Result<u32, Error> {
-    let mut wanted = match flags & libc::O_ACCMODE {
-        libc::O_RDONLY => OpenFlags::READ,
-        libc::O_WRONLY => OpenFlags::WRITE,
-        libc::O_RDWR => OpenFlags::READ | OpenFlags::WRITE,
-        _ => return Err(invalid("flags")),
-    };
-    for (system, ours) in [
-        (libc::O_CREAT, OpenFlags::CREATE),
-        (libc::O_EXCL, OpenFlags::EXCLUSIVE),
-        (libc::O_TRUNC, OpenFlags::TRUNCATE),
-        (libc::O_APPEND, OpenFlags::APPEND),
-        (libc::O_NOFOLLOW, OpenFlags::NO_FOLLOW),
-    ] {
-        if flags & system != 0 {
-            wanted |= ours;
-        }
-    }
-    Ok(wanted)
 }

@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use verbena_rfio::client::exchange::SharedFile;
 use verbena_rfio::client::{Error, lineage};
 
-use super::beside::Beside;
 use super::file::{OpenFile, Origin, Reading};
 use super::forks;
 
@@ -18,7 +18,7 @@ use super::forks;
 pub struct Entry {
     file: Mutex<Option<OpenFile>>,
     /// The same file for requests that are under way beside each other, once there was one.
-    beside: Mutex<Option<Arc<Beside>>>,
+    beside: Mutex<Option<Arc<SharedFile>>>,
     /// Whether such a request has written since the file was last used.
     is_stale: AtomicBool,
     /// How a forked process gets at the same file.
@@ -129,7 +129,7 @@ fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
 impl Entry {
     /// The file for requests that are under way beside each other; opened at the first of them, and again after its
     /// connection broke.
-    pub fn beside(&self) -> Result<Arc<Beside>, Error> {
+    pub fn beside(&self) -> Result<Arc<SharedFile>, Error> {
         let mut beside = self
             .beside
             .lock()

@@ -8,6 +8,7 @@ pub mod error;
 pub mod exchange;
 pub mod file;
 pub mod lineage;
+pub mod open_flags;
 pub mod options;
 pub mod pull;
 pub mod push;

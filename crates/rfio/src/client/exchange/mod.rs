@@ -12,7 +12,9 @@
 //! What leaves, what comes, and what belongs together is `traffic`'s.
 
 mod answers;
+pub mod connections;
 mod errand;
+mod file;
 mod input;
 mod parts;
 #[cfg(test)]
@@ -34,7 +36,9 @@ use super::options::{Fabric, Options};
 use super::session::Session;
 use traffic::Traffic;
 
+pub use connections::Connections;
 pub use errand::{Done, Errand, Given, Memory};
+pub use file::SharedFile;
 
 /// A session that is shared.
 pub struct Exchange {
@@ -95,6 +99,11 @@ impl Exchange {
     pub fn is_broken(&self) -> bool {
         self.lock()
             .map_or(true, |state| state.traffic.session.is_broken())
+    }
+
+    /// Whether the server has not gone meanwhile, as far as is known here.
+    pub fn stands(&self) -> bool {
+        self.advance().is_ok() && !self.is_broken()
     }
 
     /// Begins an errand. It goes on whenever anybody waits for one, or calls [`Exchange::advance`].

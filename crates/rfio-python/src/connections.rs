@@ -1,0 +1,44 @@
+//! The connections of this process: one for each server.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use verbena_rfio::client::exchange::Connections;
+use verbena_rfio::client::{Error, Exchange, Options};
+use verbena_rfio_protocol::{Reply, Request};
+
+use super::failure::About;
+use super::place::Place;
+
+static CONNECTIONS: Connections = Connections::new();
+
+/// The connection to a server. How it is made, the environment says.
+pub fn to(py: Python<'_>, place: &Place) -> PyResult<Arc<Exchange>> {
+    let kept = CONNECTIONS.kept(&place.address);
+    let (fresh, exchange) = py
+        .detach(|| match kept.filter(|exchange| exchange.stands()) {
+            Some(exchange) => Ok((false, exchange)),
+            None => {
+                let options = Options::from_environment()?;
+                Ok((true, Exchange::connect(&place.address, &options)?))
+            }
+        })
+        .about(&place.url)?;
+    if fresh {
+        CONNECTIONS.keep(&place.address, &exchange);
+    }
+    Ok(exchange)
+}
+
+/// One request without data, and its reply. A connection that was kept may have been closed by a server that was started
+/// anew; what changes nothing is then asked once more.
+pub fn ask(py: Python<'_>, place: &Place, request: &Request) -> PyResult<Result<Reply, Error>> {
+    let exchange = to(py, place)?;
+    match py.detach(|| exchange.call(request.clone())) {
+        Err(Error::Dropped(_) | Error::Connection(_)) if !request.changes() => {
+            let exchange = to(py, place)?;
+            Ok(py.detach(|| exchange.call(request.clone())))
+        }
+        other => Ok(other),
+    }
+}

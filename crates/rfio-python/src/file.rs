@@ -1,0 +1,209 @@
+//! An open file.
+
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use verbena_rfio::client::Error;
+use verbena_rfio::client::exchange::{Errand, Given, Memory, SharedFile};
+use verbena_rfio::client::open_flags::protocol_flags;
+use verbena_rfio_protocol::Request;
+use verbena_rfio_protocol::request::Truncate;
+
+use super::connections;
+use super::failure::{About, system};
+use super::place::Place;
+use super::ranges::Ranges;
+use super::waiting;
+
+/// Bytes that one request copies from file to file on a server.
+const COPIED_AT_ONCE: u64 = 1 << 30;
+
+/// Data of Python's that are written from where they are.
+struct Written(PyBackedBytes);
+
+impl Memory for Written {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // What is written is not filled.
+        &mut []
+    }
+}
+
+/// An open file, without a position. A child of a fork may use its parent's: it opens them anew.
+#[pyclass(frozen, module = "rfio_fsspec._native")]
+#[derive(Debug)]
+pub struct File {
+    place: Place,
+    /// As they are for the file that is there.
+    flags: i32,
+    /// Device and inode.
+    identity: (u64, u64),
+    open: Mutex<Option<Arc<SharedFile>>>,
+}
+
+impl File {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<SharedFile>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file on a connection that stands, opened again if need be. It must still be the same one.
+    fn on_connection(&self, py: Python<'_>) -> PyResult<Arc<SharedFile>> {
+        let url = &self.place.url;
+        let there = self.lock().clone().ok_or_else(closed).about(url)?;
+        if py.detach(|| there.is_usable()) {
+            return Ok(there);
+        }
+        let exchange = connections::to(py, &self.place)?;
+        let opened = py.detach(|| {
+            let flags = protocol_flags(self.flags)?;
+            SharedFile::again(exchange, &self.place.path, flags, self.identity)
+        });
+        let opened = Arc::new(opened.about(url)?);
+        let earlier = match &mut *self.lock() {
+            Some(place) => std::mem::replace(place, Arc::clone(&opened)),
+            // Another thread closed it meanwhile.
+            None => return Err(closed()).about(url),
+        };
+        py.detach(|| drop(earlier));
+        Ok(opened)
+    }
+
+    fn write(&self, py: Python<'_>, offset: u64, data: PyBackedBytes) -> PyResult<usize> {
+        let (file, length) = (self.on_connection(py)?, data.len());
+        let handle = file.handle();
+        let done = waiting::for_what_begins(py, &self.place.url, || {
+            file.begin(Errand::Write { handle, offset }, Written(data))
+        })?;
+        done.outcome.about(&self.place.url)?;
+        Ok(length)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
+        waiting::let_go(open.take());
+    }
+}
+
+fn closed() -> Error {
+    system("closed file", libc::EBADF)
+}
+
+#[pymethods]
+impl File {
+    /// Opens `rfio://host[:port]/path` with the flags of `os.open`.
+    #[new]
+    #[pyo3(signature = (url, flags, mode=0o666))]
+    fn new(py: Python<'_>, url: OsString, flags: i32, mode: u32) -> PyResult<Self> {
+        let place = Place::new(url.clone()).about(&url)?;
+        let wanted = protocol_flags(flags).about(&url)?;
+        let exchange = connections::to(py, &place)?;
+        let file = py
+            .detach(|| SharedFile::open(exchange, &place.path, wanted, mode))
+            .about(&url)?;
+        Ok(Self {
+            place,
+            flags: flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC),
+            identity: file.identity(),
+            open: Mutex::new(Some(Arc::new(file))),
+        })
+    }
+
+    /// Where it is.
+    #[getter]
+    fn url(&self) -> OsString {
+        self.place.url.clone()
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    /// Bytes at an offset; fewer where the file ends.
+    fn read_at<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let url = &self.place.url;
+        let file = self.on_connection(py)?;
+        let handle = file.handle();
+        let done = waiting::for_what_begins(py, url, || {
+            let mut memory = Vec::new();
+            memory
+                .try_reserve_exact(size)
+                .map_err(|_| system("memory for a read", libc::ENOMEM))?;
+            memory.resize(size, 0);
+            file.begin(Errand::Read { handle, offset }, memory)
+        })?;
+        match done.outcome.about(url)? {
+            Given::Read(length) => Ok(PyBytes::new(py, &done.memory.bytes()[..length])),
+            _ => Err(system("reply", libc::EPROTO)).about(url),
+        }
+    }
+
+    /// Begins to read ranges, offsets and lengths, with few requests; those longer than `most` in parts.
+    #[pyo3(signature = (ranges, most=1 << 30))]
+    fn begin_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>, most: u64) -> PyResult<Ranges> {
+        let file = self.on_connection(py)?;
+        Ranges::begin(py, file, self.place.url.clone(), &ranges, most)
+    }
+
+    /// Writes at an offset.
+    fn write_at(&self, py: Python<'_>, offset: u64, data: PyBackedBytes) -> PyResult<usize> {
+        self.write(py, offset, data)
+    }
+
+    /// Writes at the end of a file that is open for appending.
+    fn append(&self, py: Python<'_>, data: PyBackedBytes) -> PyResult<usize> {
+        // Where the end is by then, the server says: it has the file open for appending, too.
+        let end = self.size(py)?;
+        self.write(py, end, data)
+    }
+
+    /// Copies a whole file of the same server to this one, which is empty. Its bytes do not come here.
+    fn copy_from(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
+        let (from, to) = (other.on_connection(py)?, self.on_connection(py)?);
+        let mut at = 0;
+        loop {
+            let copied = py.detach(|| from.copy_to(at, &to, at, COPIED_AT_ONCE));
+            match copied.about(&self.place.url)? {
+                Some(0) => return Ok(()),
+                Some(copied) => at += copied,
+                None => return Err(system("copy", libc::EXDEV)).about(&self.place.url),
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Gives it a size.
+    fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        let file = self.on_connection(py)?;
+        let handle = file.handle();
+        let request = Request::Truncate(Truncate { handle, size });
+        py.detach(|| file.call(request)).about(&self.place.url)?;
+        Ok(())
+    }
+
+    /// Its size now.
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        let file = self.on_connection(py)?;
+        let about = py.detach(|| file.examine()).about(&self.place.url)?;
+        Ok(about.size)
+    }
+
+    /// Closes, once. Requests that are under way on it end first.
+    fn close(&self, py: Python<'_>) {
+        let taken = self.lock().take();
+        py.detach(|| drop(taken));
+    }
+}

@@ -1,0 +1,133 @@
+//! Ranges of a file that are on their way. Those of several files may be, at once.
+
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use verbena_rfio::client::exchange::{Errand, Given, SharedFile, Ticket};
+use verbena_rfio_protocol::types::Range;
+
+use super::failure::{About, system};
+use super::waiting;
+
+/// Bytes of one range of the protocol, at most; longer ones are asked for in parts.
+const MOST: u64 = 1 << 30;
+
+/// What was asked for, and how: which range each part is of, and its length.
+#[derive(Debug)]
+struct Begun {
+    ticket: Ticket,
+    /// It is closed behind the request.
+    _file: Arc<SharedFile>,
+    parts: Vec<(usize, usize)>,
+    count: usize,
+}
+
+/// Ranges of a file that are on their way.
+#[pyclass(frozen, module = "rfio_fsspec._native")]
+#[derive(Debug)]
+pub struct Ranges {
+    url: OsString,
+    begun: Mutex<Option<Begun>>,
+}
+
+impl Ranges {
+    /// Begins to read.
+    pub fn begin(
+        py: Python<'_>,
+        file: Arc<SharedFile>,
+        url: OsString,
+        wanted: &[(u64, u64)],
+        most: u64,
+    ) -> PyResult<Self> {
+        let most = most.clamp(1, MOST);
+        let (mut ranges, mut parts, mut total) = (Vec::new(), Vec::new(), 0usize);
+        for (index, &(offset, length)) in wanted.iter().enumerate() {
+            let mut at = 0;
+            loop {
+                let part = (length - at).min(most);
+                let start = offset.checked_add(at);
+                let start = start
+                    .ok_or_else(|| system("range", libc::EOVERFLOW))
+                    .about(&url)?;
+                ranges.push(Range {
+                    offset: start,
+                    length: part as u32,
+                });
+                parts.push((index, part as usize));
+                total = total.saturating_add(part as usize);
+                at += part;
+                if at == length {
+                    break;
+                }
+            }
+        }
+        let mut memory = Vec::new();
+        memory
+            .try_reserve_exact(total)
+            .map_err(|_| system("memory for ranges", libc::ENOMEM))
+            .about(&url)?;
+        let handle = file.handle();
+        let ticket = py
+            .detach(|| {
+                memory.resize(total, 0);
+                file.begin(Errand::Vector { handle, ranges }, memory)
+            })
+            .about(&url)?;
+        Ok(Self {
+            url,
+            begun: Mutex::new(Some(Begun {
+                ticket,
+                _file: file,
+                parts,
+                count: wanted.len(),
+            })),
+        })
+    }
+
+    fn take(&self) -> Option<Begun> {
+        self.begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl Drop for Ranges {
+    fn drop(&mut self) {
+        waiting::let_go(self.take());
+    }
+}
+
+#[pymethods]
+impl Ranges {
+    /// Waits for them, once: the bytes of each, fewer than asked for where the file ends.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let taken = self.take().ok_or_else(|| system("ranges", libc::EINVAL));
+        let begun = taken.about(&self.url)?;
+        let done = waiting::for_ticket(py, &self.url, begun.ticket)?;
+        let Given::Vector(lengths) = done.outcome.about(&self.url)? else {
+            return Err(system("reply", libc::EPROTO)).about(&self.url);
+        };
+        let bytes = done.memory.bytes();
+        let mut found: Vec<Vec<&[u8]>> = vec![Vec::new(); begun.count];
+        let mut at = 0;
+        for (&(index, room), &length) in begun.parts.iter().zip(&lengths) {
+            found[index].push(&bytes[at..at + length as usize]);
+            at += room;
+        }
+        let joined = found.into_iter().map(|parts| match parts[..] {
+            [one] => PyBytes::new(py, one),
+            _ => PyBytes::new(py, &parts.concat()),
+        });
+        PyList::new(py, joined)
+    }
+
+    /// Does without them.
+    fn leave(&self, py: Python<'_>) {
+        if let Some(begun) = self.take() {
+            py.detach(|| drop(begun));
+        }
+    }
+}

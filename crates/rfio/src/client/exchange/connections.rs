@@ -1,0 +1,66 @@
+//! The connections of a program: one for each server, with many requests of many files on it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+use super::Exchange;
+use crate::client::address::Address;
+use crate::client::error::Error;
+use crate::client::lineage;
+use crate::client::options::Options;
+
+/// A connection, and the process that opened it.
+type Kept = HashMap<Address, (u64, Arc<Exchange>)>;
+
+/// The connections, locked.
+pub type Guard<'a> = MutexGuard<'a, Kept>;
+
+/// Connections that are kept. The lock is only ever held for a look, so a program that forks needs to hold it no longer than
+/// over the fork.
+#[derive(Debug)]
+pub struct Connections(LazyLock<Mutex<Kept>>);
+
+impl Connections {
+    /// None yet.
+    #[allow(clippy::new_without_default, reason = "for statics")]
+    pub const fn new() -> Self {
+        Self(LazyLock::new(Mutex::default))
+    }
+
+    /// Locks them, for a look or for the time of a fork.
+    pub fn hold(&self) -> Guard<'_> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// The connection to a server: made if it is missing, broken, or a parent's. How, the environment says.
+    pub fn to(&self, address: &Address) -> Result<Arc<Exchange>, Error> {
+        match self.kept(address).filter(|exchange| exchange.stands()) {
+            Some(exchange) => Ok(exchange),
+            None => {
+                let fresh = Exchange::connect(address, &Options::from_environment()?)?;
+                self.keep(address, &fresh);
+                Ok(fresh)
+            }
+        }
+    }
+
+    /// The connection of this process to a server, if there is one; it may have ended meanwhile.
+    pub fn kept(&self, address: &Address) -> Option<Arc<Exchange>> {
+        let found = self.hold().get(address).cloned();
+        found.and_then(|(process, exchange)| (process == lineage::mark()).then_some(exchange))
+    }
+
+    /// Keeps a connection that this process has made, in place of an earlier one.
+    pub fn keep(&self, address: &Address, fresh: &Arc<Exchange>) {
+        let entry = (lineage::mark(), Arc::clone(fresh));
+        let earlier = self.hold().insert(address.clone(), entry);
+        drop(earlier);
+    }
+
+    /// Lets the connections go; each ends with the last file that uses it.
+    pub fn close_all(&self) {
+        // Outside the lock: the last words to a server take their time.
+        let kept = std::mem::take(&mut *self.hold());
+        drop(kept);
+    }
+}

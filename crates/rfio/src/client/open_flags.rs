@@ -1,0 +1,32 @@
+//! How a file is opened: the system's flags, as programs give them, in the protocol's words.
+
+use verbena_rfio_protocol::request::OpenFlags;
+
+use super::error::Error;
+
+/// The protocol's flags for the system's, of open(2).
+pub fn protocol_flags(flags: i32) -> Result<u32, Error> {
+    let mut wanted = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => OpenFlags::READ,
+        libc::O_WRONLY => OpenFlags::WRITE,
+        libc::O_RDWR => OpenFlags::READ | OpenFlags::WRITE,
+        _ => {
+            return Err(Error::Local(
+                "flags".into(),
+                std::io::Error::from_raw_os_error(libc::EINVAL),
+            ));
+        }
+    };
+    for (system, ours) in [
+        (libc::O_CREAT, OpenFlags::CREATE),
+        (libc::O_EXCL, OpenFlags::EXCLUSIVE),
+        (libc::O_TRUNC, OpenFlags::TRUNCATE),
+        (libc::O_APPEND, OpenFlags::APPEND),
+        (libc::O_NOFOLLOW, OpenFlags::NO_FOLLOW),
+    ] {
+        if flags & system != 0 {
+            wanted |= ours;
+        }
+    }
+    Ok(wanted)
+}
