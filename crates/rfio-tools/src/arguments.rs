@@ -324,6 +324,12 @@ pub struct Daemon {
     /// File of shared secrets [default: one in the user's configuration, made when it is missing]
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    /// File of secrets, issuer:secret a line, shared with the servers of XRootD whose tickets let clients in
+    #[arg(long, value_name = "FILE")]
+    pub tickets: Option<PathBuf>,
+    /// Seconds that the clocks of this host and of a tickets' issuer may be apart
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=60))]
+    pub ticket_skew: u64,
     /// What clients without any secret may do
     #[arg(long, value_enum, default_value_t = Anonymous::Nothing)]
     pub anonymous: Anonymous,

@@ -18,6 +18,7 @@ use verbena_rfio::server::service::{Limits, Service};
 use verbena_rfio::server::session::conversation::Context;
 use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
 use verbena_rfio::server::shard::Deadlines;
+use verbena_rfio::server::tickets::Tickets;
 
 use super::memory::default_cache;
 use crate::arguments::{Anonymous, Daemon, FabricChoice};
@@ -57,7 +58,11 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             secrets(arguments)?,
             local_users(arguments),
             anonymous(arguments),
-        ),
+        )
+        .taking(Tickets::of(
+            issuers(arguments)?,
+            Duration::from_secs(arguments.ticket_skew),
+        )),
         tls: RwLock::new(certificate(arguments)?),
         tls_only: arguments.tls_only,
     };
@@ -67,11 +72,13 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     })
 }
 
-/// Reads again what may be replaced while the service runs: secrets, certificate and key. Sessions that stand go on; if
+/// Reads again what may be replaced while the service runs: secrets, those of tickets too, certificate and key. Sessions that stand go on; if
 /// anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
-    let (secrets, tls) = (secrets(arguments)?, certificate(arguments)?);
+    let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
+    let tls = certificate(arguments)?;
     context.authenticator.replace_secrets(secrets);
+    context.authenticator.tickets.replace_issuers(issuers);
     context.replace_tls(tls);
     Ok(())
 }
@@ -153,6 +160,14 @@ fn secrets(arguments: &Daemon) -> Result<Secrets, String> {
         (Some(path), _) => Secrets::load(path).map_err(|bad| bad.to_string()),
         (None, Some(path)) => Secrets::load_or_create(&path).map_err(|bad| bad.to_string()),
         (None, None) => Ok(Secrets::default()),
+    }
+}
+
+/// Whose tickets are taken.
+fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
+    match &arguments.tickets {
+        Some(path) => Secrets::load(path).map_err(|bad| bad.to_string()),
+        None => Ok(Secrets::default()),
     }
 }
 

@@ -61,6 +61,10 @@ counters! {
     sessions = "rfio_sessions_total", "Sessions authenticated.";
     /// Proofs that were wrong.
     authentication_failures = "rfio_authentication_failures_total", "Proofs of identity that failed.";
+    /// Tickets that opened a session.
+    tickets_redeemed = "rfio_tickets_redeemed_total", "Sessions opened by a ticket.";
+    /// Tickets that did not.
+    tickets_refused = "rfio_tickets_refused_total", "Tickets refused: forged, used, expired, or by a clock that differs.";
     /// Protocol violations.
     violations = "rfio_protocol_violations_total", "Connections ended because the peer broke the protocol.";
     /// Bytes sent in the control connection.

@@ -15,4 +15,5 @@ pub mod service;
 pub mod session;
 pub mod shard;
 mod sys;
+pub mod tickets;
 pub mod workers;
