@@ -8,7 +8,7 @@ from typing import Iterator
 from harness.case import Case
 
 from . import (choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
-               misfortunes, order, promises, resuming, scan, traps)
+               misfortunes, order, promises, resuming, scan, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -100,6 +100,8 @@ def cases() -> Iterator[Case]:
             "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
             "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
+    for name, function in tickets.CASES.items():
+        yield Case(name, "ticket", function)
 
 
 def both_ways(place, fabric, size):
