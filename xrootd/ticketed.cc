@@ -71,8 +71,8 @@ void Ticketed::State::redeem()
 		server = host_of(file) + server;
 	const int opened = rfio_redeem_ticket(("rfio://" + server).c_str(), text.substr(space + 1).c_str());
 	if (opened < 0) {
-		log->Warning(FileMsg, "RFIO plug-in: XRootD moves the bytes of %s: %s", url.c_str(),
-		             failure("rfio://" + server).ToString().c_str());
+		log->Warning(FileMsg, "RFIO plug-in: XRootD moves the bytes of %s; rfio://%s: %s", url.c_str(), server.c_str(),
+		             rfio_reason());
 		return;
 	}
 	log->Info(FileMsg, "RFIO plug-in: rfio://%s moves the bytes of %s", server.c_str(), url.c_str());
@@ -186,7 +186,7 @@ XRootDStatus Ticketed::VectorRead(const ChunkList &chunks, void *buffer, Respons
 {
 	if (!state->is_by_ticket())
 		return state->file.VectorRead(chunks, buffer, handler, timeout);
-	return use(handler, [=](int file, const std::string &about) { return read_vector(file, about, chunks, buffer); });
+	return use(handler, [=](int file, const std::string &about) { return read_announced(file, about, chunks, buffer); });
 }
 
 XRootDStatus Ticketed::Write(uint64_t offset, uint32_t size, const void *buffer, ResponseHandler *handler, uint16_t timeout)

@@ -79,7 +79,7 @@ bool Issuer::Configure(const char *, const char *parameters, XrdOucEnv *, const 
 		reason = "server=" + server + " names no port";
 	/* What would fail for every client fails now. */
 	if (reason.empty() && !issue("", "/", O_RDONLY, trial, sizeof trial))
-		reason = rfio_serror();
+		reason = rfio_reason();
 	if (reason.empty())
 		return true;
 	eDest->Emsg("rfio", "tickets cannot be issued:", reason.c_str());
@@ -119,7 +119,7 @@ int Issuer::FSctl(int command, int length, const char *arguments, XrdSfsFile &fi
 		return refuse(answer, ENOTSUP, "there is no ticket for what is not a file on this host");
 	const auto ticket = std::make_unique<char[]>(RFIO_MOST_TICKET);
 	if (!issue(name_of(client).c_str(), file.FName(), status & O_ACCMODE, ticket.get(), RFIO_MOST_TICKET)) {
-		const std::string reason = rfio_serror();
+		const std::string reason = rfio_reason();
 		eDest->Emsg("rfio", "no ticket for", file.FName(), reason.c_str());
 		return refuse(answer, ENOTSUP, "no ticket can be issued; the server's log says why");
 	}

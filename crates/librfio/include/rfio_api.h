@@ -221,6 +221,9 @@ int rfio_redeem_ticket(const char *server, const char *ticket);
 void rfio_perror(const char *prefix);
 char *rfio_serror(void);
 int rfio_serror_r(char *buffer, size_t size);
+/* What this thread's last failed call was about, in words, with what the server said. Unlike rfio_serror it has more to tell than
+ * the number; it belongs to the library and stays until this thread's next call that fails. */
+const char *rfio_reason(void);
 int rfio_serrno(void);
 int rfioreadopt(int descriptor);
 int rfiosetopt(int option, int *value, int length);

@@ -360,6 +360,8 @@ impl Conversation {
                 NoFrame::Violation(format!("{} does not bring data", request.name())),
             ),
             Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
+                let metrics = &context.service.metrics;
+                metrics.received(Carrier::Stream, frame.header.payload.into());
                 let asked = asked(&request);
                 self.serve(context, Task::new(asked, frame, request))
             }
