@@ -9,12 +9,11 @@ from harness.case import Case
 from harness.requirement import Tool
 from rfio.service import FABRICS
 
-from . import behind, copies, handlers, names, python
+from . import copies, handlers, names, python
 
 TITLE = "XRootD's programs on the file service"
 REQUIRES = [Tool("xrdcp", "xrootd-client"), Tool("/usr/include/xrootd/XrdCl/XrdClPlugInInterface.hh", "libxrootd-client-dev"),
-            Tool("c++", "g++"), Tool("xrootd", "xrootd-server"),
-            Tool("/usr/include/xrootd/XrdOfs/XrdOfsFSctl_PI.hh", "libxrootd-server-dev")]
+            Tool("c++", "g++")]
 
 
 def cases() -> Iterator[Case]:
@@ -26,10 +25,5 @@ def cases() -> Iterator[Case]:
         yield Case("xrdfs", fabric, partial(names.everything, fabric=fabric))
         yield Case("XRootD's Python", fabric, partial(python.everything, fabric=fabric))
         yield Case("handlers", fabric, partial(handlers.everything, fabric=fabric))
-        yield Case("behind xrootd, both ways", fabric, partial(behind.both_ways, fabric=fabric))
-        yield Case("behind xrootd, changed in place", fabric, partial(behind.changed_in_place, fabric=fabric))
-    for name, function in {"redirected": behind.redirected, "third-party copy": behind.third_party, "SciTokens": behind.by_token,
-                           "without tickets": behind.without_tickets}.items():
-        yield Case(f"behind xrootd, {name}", "tickets", function)
     yield Case("what goes wrong is said", "errors", copies.failures)
     yield Case("URLs without a port", "configuration", copies.ports)

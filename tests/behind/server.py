@@ -13,8 +13,7 @@ from harness.build_tree import run
 from harness.place import Place
 from harness.process import Ended, Process
 from rfio.service import SECONDS, TOOLS, Service
-
-from .programs import plugin
+from xrootd.programs import plugin
 
 ISSUER, SHARED = "xrootd", "what xrootd and rfiod share, long enough"
 #: xrootd does not run as root.

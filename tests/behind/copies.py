@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -93,7 +94,7 @@ with client.File() as file:
 def redirected(place: Place) -> Outcome:
     """A redirector sends the client to one of two servers, each with an rfiod of its own: the bytes are that one's."""
     with Bytes(place, "tcp") as service:
-        second = Bytes(place.__class__("xrootd", "redirected-second"), "tcp")
+        second = Bytes(Place("behind", "redirected-second"), "tcp")
         try:
             with Xrootd(place, "a", service.export, issuing(service, service.directory)) as one, \
                     Xrootd(place, "b", second.export, issuing(second, second.directory)) as two:
@@ -240,7 +241,6 @@ class Authority:
                                (self.NAME, json.dumps({"jwks": keys, "expires": later, "next_update": later})))
         for path in (self.cache, database.parent, database):
             if USER:
-                import shutil
                 shutil.chown(path, USER)
 
     def lines(self) -> list[str]:
