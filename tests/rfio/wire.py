@@ -27,8 +27,8 @@ class Closed(Exception):
 class Peer:
     """A client that says whatever it is told to."""
 
-    def __init__(self, port: int, seconds: float = 20.0):
-        self.socket = socket.create_connection(("127.0.0.1", port), seconds)
+    def __init__(self, port: int, seconds: float = 20.0, source: str = "127.0.0.1"):
+        self.socket = socket.create_connection(("127.0.0.1", port), seconds, (source, 0))
         self.next = 1
         self.keys: Optional[tuple[bytes, bytes]] = None
         self.sequence = [0, 0]

@@ -378,6 +378,9 @@ pub struct Daemon {
     /// Queue pairs per user
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub queue_pairs_per_user: usize,
+    /// File of limits by address, NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE] or NETWORK refuse a line
+    #[arg(long, value_name = "FILE")]
+    pub addresses: Option<PathBuf>,
     /// Files open in all; never more than half of what the process may have open
     #[arg(long, value_name = "N", default_value_t = 16_384)]
     pub open_files: usize,

@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::auth::tls;
 use verbena_rfio::fabric::Adapter;
+use verbena_rfio::server::addresses::{Addresses, Rules};
 use verbena_rfio::server::audit::Audit;
 use verbena_rfio::server::export::{Access, Export, Exports};
 use verbena_rfio::server::quota::Caps;
@@ -52,6 +53,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
     };
     service.unfilled = arguments.unfilled;
+    service.addresses = Addresses::of(address_rules(arguments)?);
     let context = Context {
         service: Arc::new(service),
         authenticator: Authenticator::new(
@@ -72,13 +74,15 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     })
 }
 
-/// Reads again what may be replaced while the service runs: secrets, those of tickets too, certificate and key. Sessions that stand go on; if
+/// Reads again what may be replaced while the service runs: secrets, those of tickets too, limits by address, certificate and
+/// key. Sessions that stand go on; if
 /// anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
-    let tls = certificate(arguments)?;
+    let (rules, tls) = (address_rules(arguments)?, certificate(arguments)?);
     context.authenticator.replace_secrets(secrets);
     context.authenticator.tickets.replace_issuers(issuers);
+    context.service.addresses.replace(rules);
     context.replace_tls(tls);
     Ok(())
 }
@@ -169,6 +173,15 @@ fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
         Some(path) => Secrets::load(path).map_err(|bad| bad.to_string()),
         None => Ok(Secrets::default()),
     }
+}
+
+fn address_rules(arguments: &Daemon) -> Result<Rules, String> {
+    let Some(path) = &arguments.addresses else {
+        return Ok(Rules::default());
+    };
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    Rules::parse(&text).map_err(|bad| format!("{}, {bad}", path.display()))
 }
 
 fn local_users(arguments: &Daemon) -> LocalUsers {

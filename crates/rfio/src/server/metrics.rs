@@ -91,6 +91,10 @@ counters! {
     stalls = "rfio_stalls_total", "Sessions ended because the client took no data for too long.";
     /// Sessions and queue pairs that a cap refused.
     caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a cap was reached.";
+    /// Sessions that a limit by address refused.
+    unwelcome = "rfio_address_refusals_total", "Sessions refused by a limit of their address or network.";
+    /// Requests that a rate held back.
+    held_back = "rfio_address_waits_total", "Times that a session's next request waited for the rate of its address or network.";
     /// Checksums that did not match on arrival.
     checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
 }

@@ -1,5 +1,6 @@
 //! The server: one process, a few threads, each with an event loop.
 
+pub mod addresses;
 pub mod audit;
 pub mod budget;
 pub mod cache;

@@ -13,6 +13,7 @@ use super::greeting::{Known, Origin};
 use super::input::NoFrame;
 use super::lane::MOST_REQUESTS;
 use super::serving::Standing;
+use crate::server::addresses::Unwelcome;
 use crate::server::engine::{Answer, Engine};
 use crate::server::export::Access;
 use crate::server::metrics::count;
@@ -36,13 +37,13 @@ impl Conversation {
         let outcome = match (std::mem::replace(&mut self.stage, Stage::Ending), request) {
             (Stage::Greeting, Request::Hello(hello)) => {
                 self.who.user = format!("claimed:{}", hello.user.as_str());
-                context
-                    .authenticator
-                    .welcome(hello, &self.origin)
-                    .map(|(welcome, pending)| {
-                        self.stage = Stage::Proving(pending);
-                        Reply::Welcome(welcome)
-                    })
+                let greeted = self
+                    .arrive(context)
+                    .and_then(|()| context.authenticator.welcome(hello, &self.origin));
+                greeted.map(|(welcome, pending)| {
+                    self.stage = Stage::Proving(pending);
+                    Reply::Welcome(welcome)
+                })
             }
             (Stage::Proving(pending), Request::Prove(prove)) => {
                 let key = channel.key().map_err(NoFrame::Broken)?;
@@ -70,6 +71,27 @@ impl Conversation {
             }
         };
         self.reply(context, asked, outcome);
+        Ok(())
+    }
+
+    /// Counts a session of this address, unless that has as many as it may.
+    fn arrive(&mut self, context: &Context) -> Result<(), Refusal> {
+        let Origin::Remote(address) = self.origin else {
+            return Ok(());
+        };
+        let service = &context.service;
+        let entered = service.addresses.enter(address, Instant::now());
+        self.presence = Some(entered.map_err(|unwelcome| {
+            count(&service.metrics.unwelcome, 1);
+            let reason = unwelcome.to_string();
+            let details = json!({ "reason": reason });
+            service.audit.record(&self.who, "address refused", details);
+            let errno = match unwelcome {
+                Unwelcome::Refused(_) => libc::EACCES,
+                _ => libc::EBUSY,
+            };
+            Refusal::new(Status::errno(errno), reason)
+        })?);
         Ok(())
     }
 
