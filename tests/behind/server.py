@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import time
@@ -63,9 +64,11 @@ class Xrootd:
                                        **self.environment)
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and self.daemon.running:
-            if "initialization completed" in self.daemon.output():
+            # Its parts say so, too, before the whole of it.
+            ended = re.search(rf"xrootd {self.name}@\S+ initialization (completed|failed)", self.daemon.output())
+            if ended and ended[1] == "completed":
                 return self
-            if "initialization failed" in self.daemon.output():
+            if ended:
                 break
             time.sleep(0.02)
         raise RuntimeError(f"xrootd does not serve:\n{self.daemon.output()}")
