@@ -27,7 +27,8 @@ libraries:
 	install -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
 	install -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
 
-# The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev).
+# The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev), and behind its
+# server (libxrootd-server-dev).
 xrootd: build
 	xrootd/build $(RELEASE)
 
@@ -49,9 +50,9 @@ install: build
 	install -m 755 $(LIBRARIES)/librfio.so.2 $(LIBRARIES)/libshift.so.2 $(DESTDIR)$(PREFIX)/lib/
 	ln -sfn librfio.so.2 $(DESTDIR)$(PREFIX)/lib/librfio.so
 	ln -sfn libshift.so.2 $(DESTDIR)$(PREFIX)/lib/libshift.so
-	if [ -f $(LIBRARIES)/libXrdClRfio-5.so ]; then \
-		install -m 755 $(LIBRARIES)/libXrdClRfio-5.so $(DESTDIR)$(PREFIX)/lib/; \
-	fi
+	for plugin in libXrdClRfio-5.so libXrdOfsRfio-5.so; do \
+		if [ -f $(LIBRARIES)/$$plugin ]; then install -m 755 $(LIBRARIES)/$$plugin $(DESTDIR)$(PREFIX)/lib/; fi; \
+	done
 	install -m 644 crates/librfio/include/rfio_api.h $(DESTDIR)$(PREFIX)/include/
 	$(RELEASE)/rfio-manual $(DESTDIR)$(PREFIX)/share
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system

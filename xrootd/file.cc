@@ -1,8 +1,8 @@
 #include "file.hh"
 
 #include "attributes.hh"
+#include "bytes.hh"
 #include "directories.hh"
-#include "pages.hh"
 #include "server.hh"
 #include "vector.hh"
 
@@ -131,22 +131,12 @@ XRootDStatus File::Stat(bool, ResponseHandler *handler, uint16_t)
 
 XRootDStatus File::Read(uint64_t offset, uint32_t size, void *buffer, ResponseHandler *handler, uint16_t)
 {
-	return use(handler, [=](State &file) -> Outcome {
-		const ssize_t read = rfio_pread64(file.descriptor, buffer, size, static_cast<__off64_t>(offset));
-		if (read < 0)
-			return failure(file.named());
-		return std::make_unique<ChunkInfo>(offset, static_cast<uint32_t>(read), buffer);
-	});
+	return use(handler, [=](State &file) { return read_bytes(file.descriptor, file.named(), offset, size, buffer); });
 }
 
 XRootDStatus File::PgRead(uint64_t offset, uint32_t size, void *buffer, ResponseHandler *handler, uint16_t)
 {
-	return use(handler, [=](State &file) -> Outcome {
-		const ssize_t read = rfio_pread64(file.descriptor, buffer, size, static_cast<__off64_t>(offset));
-		if (read < 0)
-			return failure(file.named());
-		return pages(offset, static_cast<uint32_t>(read), buffer);
-	});
+	return use(handler, [=](State &file) { return read_pages(file.descriptor, file.named(), offset, size, buffer); });
 }
 
 XRootDStatus File::VectorRead(const ChunkList &chunks, void *buffer, ResponseHandler *handler, uint16_t)
@@ -154,37 +144,27 @@ XRootDStatus File::VectorRead(const ChunkList &chunks, void *buffer, ResponseHan
 	return use(handler, [=](State &file) { return read_vector(file.descriptor, file.named(), chunks, buffer); });
 }
 
-static Outcome written(ssize_t result, const std::string &about)
-{
-	return result < 0 ? failure(about) : done();
-}
-
 XRootDStatus File::Write(uint64_t offset, uint32_t size, const void *buffer, ResponseHandler *handler, uint16_t)
 {
-	return use(handler, [=](State &file) {
-		return written(rfio_pwrite64(file.descriptor, buffer, size, static_cast<__off64_t>(offset)), file.named());
-	});
+	return use(handler, [=](State &file) { return write_bytes(file.descriptor, file.named(), offset, size, buffer); });
 }
 
 XRootDStatus File::Write(uint64_t offset, Buffer &&buffer, ResponseHandler *handler, uint16_t)
 {
 	const auto own = std::make_shared<Buffer>(std::move(buffer));
 	return use(handler, [=](State &file) {
-		return written(rfio_pwrite64(file.descriptor, own->GetBuffer(), own->GetSize(), static_cast<__off64_t>(offset)),
-		               file.named());
+		return write_bytes(file.descriptor, file.named(), offset, own->GetSize(), own->GetBuffer());
 	});
 }
 
 XRootDStatus File::Sync(ResponseHandler *handler, uint16_t)
 {
-	return use(handler, [](State &file) -> Outcome { return status_of(rfio_fsync(file.descriptor), file.named()); });
+	return use(handler, [](State &file) { return synchronise(file.descriptor, file.named()); });
 }
 
 XRootDStatus File::Truncate(uint64_t size, ResponseHandler *handler, uint16_t)
 {
-	return use(handler, [=](State &file) -> Outcome {
-		return status_of(rfio_ftruncate64(file.descriptor, static_cast<__off64_t>(size)), file.named());
-	});
+	return use(handler, [=](State &file) { return truncate(file.descriptor, file.named(), size); });
 }
 
 bool File::IsOpen() const

@@ -1,9 +1,11 @@
 /*
- * The plug-in as XrdCl loads it: `url`, `lib` and `enable` of its configuration are XrdCl's, `port` is ours and is the
- * port of URLs that name none.
+ * The plug-in as XrdCl loads it: `url`, `lib` and `enable` of its configuration are XrdCl's. Ours are `port`, which is the
+ * port of URLs that name none, and `behind`: with "xrootd" the server of the URL is XRootD's own, which gives tickets for
+ * the bytes of files.
  */
 #include "file.hh"
 #include "file_system.hh"
+#include "ticketed.hh"
 
 #include <XrdCl/XrdClDefaultEnv.hh>
 #include <XrdCl/XrdClLog.hh>
@@ -50,6 +52,21 @@ private:
 	const int port;
 };
 
+/* For a server of XRootD: what is not the bytes of a file is XrdCl's as ever. */
+class Behind : public PlugInFactory
+{
+public:
+	FilePlugIn *CreateFile(const std::string &) override
+	{
+		return new Ticketed;
+	}
+
+	FileSystemPlugIn *CreateFileSystem(const std::string &) override
+	{
+		return nullptr;
+	}
+};
+
 /* The port of the configuration, or 0 if it makes no sense. */
 static int port_of(const Configuration &configuration)
 {
@@ -63,6 +80,13 @@ static int port_of(const Configuration &configuration)
 
 static PlugInFactory *factory(const Configuration &configuration)
 {
+	const auto behind = configuration.find("behind");
+	if (behind != configuration.end() && behind->second == "xrootd")
+		return new Behind;
+	if (behind != configuration.end()) {
+		DefaultEnv::GetLog()->Error(1, "RFIO plug-in: it can be behind 'xrootd', not behind '%s'", behind->second.c_str());
+		return nullptr;
+	}
 	const int port = port_of(configuration);
 	if (port == 0) {
 		DefaultEnv::GetLog()->Error(1, "RFIO plug-in: port '%s' is no number from 1 to 65535",

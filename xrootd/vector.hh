@@ -12,6 +12,10 @@ namespace rfio
 /* Reads the chunks of an open file, behind each other into `buffer`, or, if it is null, each into its own. */
 Outcome read_vector(int descriptor, const std::string &about, const XrdCl::ChunkList &chunks, void *buffer);
 
+/* The same for a file that a ticket has opened, which has no requests under way: the server is asked once for all chunks, and
+ * each is copied from there. */
+Outcome read_announced(int descriptor, const std::string &about, const XrdCl::ChunkList &chunks, void *buffer);
+
 }
 
 #endif

@@ -82,15 +82,20 @@ XRootDStatus Worker::ask(ResponseHandler *handler, std::function<Outcome()> requ
 	return done();
 }
 
-XRootDStatus Worker::finish(ResponseHandler *handler, std::function<Outcome()> request)
+void Worker::finish(std::function<void()> request)
 {
 	const std::shared_ptr<Queue> own = queue;
-	const XRootDStatus status = ask(handler, std::move(request));
+	ask(std::move(request));
 	if (Queue::current == own.get()) {
 		std::unique_lock<std::mutex> held(own->lock);
 		own->drain(held);
 	}
-	return status;
+}
+
+XRootDStatus Worker::finish(ResponseHandler *handler, std::function<Outcome()> request)
+{
+	finish([handler, request = std::move(request)] { carried_out(request).tell(handler); });
+	return done();
 }
 
 }

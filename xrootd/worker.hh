@@ -28,8 +28,11 @@ public:
 	 * before it what still waits: XrdCl closes a file that a handler lets go, and waits for it. */
 	XrdCl::XRootDStatus finish(XrdCl::ResponseHandler *handler, std::function<Outcome()> request);
 
-	/* Has something carried out of which nobody is told. */
+	/* Has something carried out that tells whom it likes. */
 	void ask(std::function<void()> request);
+
+	/* The same for what is the last. */
+	void finish(std::function<void()> request);
 
 private:
 	struct Queue;

@@ -7,8 +7,8 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders, libraries,
-               misfortunes, order, promises, python_package, resuming, scan, traps)
+from . import (addresses, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
+               libraries, misfortunes, order, promises, python_package, resuming, scan, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -103,6 +103,10 @@ def cases() -> Iterator[Case]:
             "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
             "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
+    for name, function in addresses.CASES.items():
+        yield Case(f"limits by address: {name}", "server", function)
+    for name, function in tickets.CASES.items():
+        yield Case(name, "ticket", function)
 
 
 def both_ways(place, fabric, size):

@@ -11,8 +11,8 @@ from typing import Optional
 
 HEADER = struct.Struct(">HHIIQ")
 MAGIC = 0x5246
-HELLO, PROVE, CONNECT, PING, CANCEL, OPEN, READ, READ_VECTOR, CHECKSUM = 1, 2, 3, 4, 5, 10, 12, 13, 21
-SECRET, ANONYMOUS = 2, 4
+HELLO, PROVE, CONNECT, PING, CANCEL, REDEEM, OPEN, READ, READ_VECTOR, CHECKSUM = 1, 2, 3, 4, 5, 6, 10, 12, 13, 21
+SECRET, ANONYMOUS, TICKET = 2, 4, 8
 
 
 def text(value: bytes) -> bytes:
@@ -27,8 +27,8 @@ class Closed(Exception):
 class Peer:
     """A client that says whatever it is told to."""
 
-    def __init__(self, port: int, seconds: float = 20.0):
-        self.socket = socket.create_connection(("127.0.0.1", port), seconds)
+    def __init__(self, port: int, seconds: float = 20.0, source: str = "127.0.0.1"):
+        self.socket = socket.create_connection(("127.0.0.1", port), seconds, (source, 0))
         self.next = 1
         self.keys: Optional[tuple[bytes, bytes]] = None
         self.sequence = [0, 0]
@@ -88,10 +88,18 @@ class Peer:
 
     def log_in(self, user: bytes, secret: Optional[bytes], methods: int = SECRET | ANONYMOUS, newest: int = 3) -> int:
         """Greeting and proof, of versions from 2 to the newest; the status of the first refusal, or 0."""
+        return self._enter(user, secret, methods, newest, PROVE)[0]
+
+    def redeem(self, claims: bytes, key: bytes) -> tuple[int, str]:
+        """The greeting by a ticket: the status of the first refusal and its words, or 0."""
+        return self._enter(b"", key, TICKET, 3, REDEEM, claims)
+
+    def _enter(self, user: bytes, secret: Optional[bytes], methods: int, newest: int, operation: int,
+               claims: bytes = b"") -> tuple[int, str]:
         hello = struct.pack(">HHI", 2, newest, methods) + text(user) + bytes(range(32))
         status, body, _ = self.ask(HELLO, hello)
         if status:
-            return status
+            return status, body[4:].decode()
         version, method = struct.unpack(">HI", body[:6])
         assert version == newest
         common = hello + body[6:38] + struct.pack(">H", version) + text(b"")
@@ -101,13 +109,13 @@ class Peer:
             return hmac.new(key, label + b"\0" + common, hashlib.sha256).digest()
 
         proof = made(b"RFIO 2 client proof") if secret else bytes(32)
-        status, body, _ = self.ask(PROVE, proof)
+        status, body, _ = self.ask(operation, claims + proof)
         if status:
-            return status
-        if method == SECRET:
+            return status, body[4:].decode()
+        if method in (SECRET, TICKET):
             assert body[:32] == made(b"RFIO 2 server proof"), "the server does not know the secret"
             self.keys = (made(b"RFIO 2 client frames"), made(b"RFIO 2 server frames"))
-        return 0
+        return 0, ""
 
     def closed(self) -> bool:
         """Whether the server has ended the connection, without another word."""

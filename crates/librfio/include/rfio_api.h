@@ -203,9 +203,27 @@ int rfio_request_events(rfio_request *request);
 /* Waits, says what came of it as pread(2) and pwrite(2) do (for ranges, the bytes of all of them), and ends the request. */
 ssize_t rfio_request_finish(rfio_request *request);
 
+/*
+ * Tickets: another server decides who may open what, and one of RFIO that shares a secret with it moves the bytes.
+ *
+ * The issuer makes a ticket for one file of the other server, for a user as it names users ("" is nobody in particular), to
+ * be opened with O_RDONLY, O_WRONLY or O_RDWR within so many seconds (1 to 300), once. `secrets` names the file with the line
+ * issuer:secret, which is the server's --tickets; it is read at each call. The ticket is text of at most `room` bytes with its
+ * NUL (RFIO_MOST_TICKET is enough for any): 0, or -1. Whoever reads it may use it: hand it over on a way that nobody reads.
+ */
+#define RFIO_MOST_TICKET 12800
+int rfio_issue_ticket(const char *secrets, const char *issuer, const char *user, const char *path, int flags, int seconds,
+                      char *ticket, size_t room);
+/* Opens the file that a ticket is for, at the server of rfio://HOST[:PORT]: its descriptor. It is read and written by all
+ * calls but those that would have to open it once more: requests under way, and any in a child of fork (EOPNOTSUPP). */
+int rfio_redeem_ticket(const char *server, const char *ticket);
+
 void rfio_perror(const char *prefix);
 char *rfio_serror(void);
 int rfio_serror_r(char *buffer, size_t size);
+/* What this thread's last failed call was about, in words, with what the server said. Unlike rfio_serror it has more to tell than
+ * the number; it belongs to the library and stays until this thread's next call that fails. */
+const char *rfio_reason(void);
 int rfio_serrno(void);
 int rfioreadopt(int descriptor);
 int rfiosetopt(int option, int *value, int length);

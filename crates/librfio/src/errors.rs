@@ -12,10 +12,13 @@ thread_local! {
     static SERRNO: Cell<c_int> = const { Cell::new(0) };
     static REMOTE: Cell<c_int> = const { Cell::new(0) };
     static TEXT: RefCell<CString> = RefCell::default();
+    static REASON: RefCell<CString> = RefCell::default();
 }
 
 /// Notes an error of this thread.
 pub fn note(error: &Error) {
+    let words = error.to_string().replace('\0', " ");
+    REASON.set(CString::new(words).unwrap_or_default());
     let status = error.status();
     let number = status.0 as c_int;
     match (error, status.as_errno()) {
@@ -72,6 +75,12 @@ pub extern "C" fn rfio_serror() -> *mut c_char {
         kept.replace(text);
         kept.borrow().as_ptr().cast_mut()
     })
+}
+
+/// What the last error was about, in words, with what the server said; stays until this thread's next error.
+#[unsafe(no_mangle)]
+pub extern "C" fn rfio_reason() -> *const c_char {
+    REASON.with(|kept| kept.borrow().as_ptr())
 }
 
 /// Its sentence into a buffer.

@@ -26,3 +26,4 @@ mod named;
 mod positioned;
 mod requests;
 mod stream;
+mod tickets;

@@ -26,8 +26,8 @@ pub const MOST_PAYLOAD: usize = 64 << 20;
 /// Bytes of the tag that follows the body in sessions that were authenticated by a shared secret without TLS.
 pub const TAG: usize = 16;
 
-/// Largest body before the peer has proved who it is: a greeting is small, and strangers get no memory.
-pub const MOST_BODY_UNAUTHENTICATED: usize = 1024;
+/// Largest body before the peer has proved who it is: what the longest ticket claims, and little more.
+pub const MOST_BODY_UNAUTHENTICATED: usize = 8 << 10;
 
 /// What a frame is: a request or the reply to one, and of which operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

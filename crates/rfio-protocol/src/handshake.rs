@@ -18,6 +18,8 @@ impl Methods {
     pub const SECRET: u32 = 2;
     /// Nobody in particular; only where the administrator allows it.
     pub const ANONYMOUS: u32 = 4;
+    /// A ticket that somebody issued whom the server trusts: [`crate::ticket`].
+    pub const TICKET: u32 = 8;
 
     /// Whether a method is among these.
     pub fn has(self, method: u32) -> bool {

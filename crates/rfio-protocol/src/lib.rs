@@ -23,6 +23,7 @@ pub mod order;
 pub mod reply;
 pub mod request;
 pub mod status;
+pub mod ticket;
 pub mod types;
 
 pub use codec::Malformed;

@@ -186,6 +186,8 @@ catalogue! {
         4 Pong(Done),
         /// To Cancel.
         5 Cancelled(Done),
+        /// To Redeem.
+        6 Redeemed(Accepted),
         /// To Open.
         10 Opened(Opened),
         /// To Close.

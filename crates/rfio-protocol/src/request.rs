@@ -5,6 +5,7 @@
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
+use crate::ticket::Claims;
 use crate::types::{Endpoint, Extended, Handle, Path, Range, Text, Window};
 
 message! {
@@ -25,6 +26,15 @@ message! {
 message! {
     /// The client's half of the shared-secret handshake.
     Prove {
+        /// See [`crate::handshake`].
+        proof: [u8; 32],
+    }
+}
+message! {
+    /// The client's half of the handshake by a ticket, whose key is the secret of the proof.
+    Redeem {
+        /// What the ticket says.
+        claims: Claims,
         /// See [`crate::handshake`].
         proof: [u8; 32],
     }
@@ -312,6 +322,8 @@ catalogue! {
         4 Ping(Ping),
         /// Takes a request back.
         5 Cancel(Cancel),
+        /// The proof that one has a ticket.
+        6 Redeem(Redeem),
         /// Opens.
         10 Open(Open),
         /// Closes.
@@ -407,6 +419,7 @@ impl Request {
             Self::Open(open) => OpenFlags::checked(open.flags).is_none_or(OpenFlags::changes),
             Self::Hello(_)
             | Self::Prove(_)
+            | Self::Redeem(_)
             | Self::Connect(_)
             | Self::Ping(_)
             | Self::Cancel(_)

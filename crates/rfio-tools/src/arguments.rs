@@ -324,6 +324,12 @@ pub struct Daemon {
     /// File of shared secrets [default: one in the user's configuration, made when it is missing]
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    /// File of secrets, issuer:secret a line, shared with the servers of XRootD whose tickets let clients in
+    #[arg(long, value_name = "FILE")]
+    pub tickets: Option<PathBuf>,
+    /// Seconds that the clocks of this host and of a tickets' issuer may be apart
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=60))]
+    pub ticket_skew: u64,
     /// What clients without any secret may do
     #[arg(long, value_enum, default_value_t = Anonymous::Nothing)]
     pub anonymous: Anonymous,
@@ -372,6 +378,9 @@ pub struct Daemon {
     /// Queue pairs per user
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub queue_pairs_per_user: usize,
+    /// File of limits by address, NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE] or NETWORK refuse a line
+    #[arg(long, value_name = "FILE")]
+    pub addresses: Option<PathBuf>,
     /// Files open in all; never more than half of what the process may have open
     #[arg(long, value_name = "N", default_value_t = 16_384)]
     pub open_files: usize,

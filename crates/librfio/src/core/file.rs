@@ -5,9 +5,11 @@
 
 use std::collections::VecDeque;
 
+use verbena_rfio::auth::ticket::Ticket;
 use verbena_rfio::client::exchange::SharedFile;
 use verbena_rfio::client::open_flags::protocol_flags;
 use verbena_rfio::client::{Address, Error, RemoteFile};
+use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
 use super::beside;
@@ -99,16 +101,37 @@ pub struct Origin {
     reading: Reading,
     /// Device and inode on the server.
     identity: (u64, u64),
+    entrance: Entrance,
+}
+
+/// What lets a process in to a file's server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entrance {
+    /// Who the user is, as often as that is asked.
+    Identity,
+    /// A ticket, which was used up when the file was opened.
+    Ticket,
 }
 
 impl Origin {
     /// Opens the same file on the connection that requests under way share. It must still be the same file.
     pub fn open_beside(&self) -> Result<SharedFile, Error> {
+        self.can_be_opened_again()?;
         // Appending is for the position that the classic calls have; requests say where.
         let flags = self.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW);
         let wanted = protocol_flags(flags)?;
         let exchange = beside::exchange(&self.address)?;
         SharedFile::again(exchange, &self.path, wanted, self.identity)
+    }
+
+    fn can_be_opened_again(&self) -> Result<(), Error> {
+        match self.entrance {
+            Entrance::Identity => Ok(()),
+            Entrance::Ticket => Err(Error::Local(
+                "a file that a ticket has opened is not opened once more: another ticket is".into(),
+                std::io::Error::from_raw_os_error(libc::EOPNOTSUPP),
+            )),
+        }
     }
 }
 
@@ -135,28 +158,51 @@ impl OpenFile {
         let wanted = protocol_flags(flags)?;
         let session = sessions::own(address)?;
         let remote = RemoteFile::open(&session, path, wanted, mode)?;
-        let appends = flags & libc::O_APPEND != 0;
-        let about = remote.attributes();
         let origin = Origin {
             address: address.clone(),
             path: path.clone(),
             flags,
             reading,
-            identity: (about.device, about.inode),
+            identity: identity_of(&remote),
+            entrance: Entrance::Identity,
         };
-        Ok(Self {
+        Ok(Self::from_remote(remote, origin))
+    }
+
+    /// Opens the file that a ticket is for, as the ticket says.
+    pub fn redeem(address: &Address, ticket: Ticket, reading: Reading) -> Result<Self, Error> {
+        let (path, wanted) = (ticket.claims.path.clone(), ticket.claims.access);
+        let session = sessions::by_ticket(address, ticket)?;
+        let remote = RemoteFile::open(&session, &path, wanted, 0)?;
+        let origin = Origin {
+            address: address.clone(),
+            path,
+            flags: match wanted & OpenFlags::WRITE {
+                0 => libc::O_RDONLY,
+                _ => libc::O_RDWR,
+            },
+            reading,
+            identity: identity_of(&remote),
+            entrance: Entrance::Ticket,
+        };
+        Ok(Self::from_remote(remote, origin))
+    }
+
+    fn from_remote(remote: RemoteFile, origin: Origin) -> Self {
+        Self {
             remote,
             position: 0,
-            appends,
-            reading,
+            appends: origin.flags & libc::O_APPEND != 0,
+            reading: origin.reading,
             ahead: None,
             announced: Announced::default(),
             origin,
-        })
+        }
     }
 
     /// Opens the same file once more, in a session of its own, with this position. It must still be the same file.
     pub fn again(origin: &Origin, position: u64) -> Result<Self, Error> {
+        origin.can_be_opened_again()?;
         let flags = origin.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
         let mut file = Self::open(&origin.address, &origin.path, flags, 0, origin.reading)?;
         if file.origin.identity != origin.identity {
@@ -306,4 +352,10 @@ impl OpenFile {
     pub fn close(self) -> Result<(), Error> {
         self.remote.close()
     }
+}
+
+/// Device and inode on the server.
+fn identity_of(remote: &RemoteFile) -> (u64, u64) {
+    let about = remote.attributes();
+    (about.device, about.inode)
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use verbena_rfio::auth::ticket::Ticket;
 use verbena_rfio::client::file::{SharedSession, lock};
 use verbena_rfio::client::{Address, Error, Options, Session, lineage};
 use verbena_rfio_protocol::{Reply, Request};
@@ -31,6 +32,16 @@ pub fn own(address: &Address) -> Result<SharedSession, Error> {
         address,
         &Options::from_environment()?,
     )?)))
+}
+
+/// A connection of its own that a ticket opens, which is used up by that.
+pub fn by_ticket(address: &Address, ticket: Ticket) -> Result<SharedSession, Error> {
+    forks::prepare();
+    let options = Options {
+        ticket: Some(ticket),
+        ..Options::from_environment()?
+    };
+    Ok(Arc::new(Mutex::new(Session::connect(address, &options)?)))
 }
 
 /// The kept connection, made if it is missing, broken, or a parent's.

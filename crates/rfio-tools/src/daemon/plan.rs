@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::auth::tls;
 use verbena_rfio::fabric::Adapter;
+use verbena_rfio::server::addresses::{Addresses, Rules};
 use verbena_rfio::server::audit::Audit;
 use verbena_rfio::server::export::{Access, Export, Exports};
 use verbena_rfio::server::quota::Caps;
@@ -18,6 +19,7 @@ use verbena_rfio::server::service::{Limits, Service};
 use verbena_rfio::server::session::conversation::Context;
 use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
 use verbena_rfio::server::shard::Deadlines;
+use verbena_rfio::server::tickets::Tickets;
 
 use super::memory::default_cache;
 use crate::arguments::{Anonymous, Daemon, FabricChoice};
@@ -51,13 +53,18 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
     };
     service.unfilled = arguments.unfilled;
+    service.addresses = Addresses::of(address_rules(arguments)?);
     let context = Context {
         service: Arc::new(service),
         authenticator: Authenticator::new(
             secrets(arguments)?,
             local_users(arguments),
             anonymous(arguments),
-        ),
+        )
+        .taking(Tickets::of(
+            issuers(arguments)?,
+            Duration::from_secs(arguments.ticket_skew),
+        )),
         tls: RwLock::new(certificate(arguments)?),
         tls_only: arguments.tls_only,
     };
@@ -67,11 +74,15 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     })
 }
 
-/// Reads again what may be replaced while the service runs: secrets, certificate and key. Sessions that stand go on; if
+/// Reads again what may be replaced while the service runs: secrets, those of tickets too, limits by address, certificate and
+/// key. Sessions that stand go on; if
 /// anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
-    let (secrets, tls) = (secrets(arguments)?, certificate(arguments)?);
+    let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
+    let (rules, tls) = (address_rules(arguments)?, certificate(arguments)?);
     context.authenticator.replace_secrets(secrets);
+    context.authenticator.tickets.replace_issuers(issuers);
+    context.service.addresses.replace(rules);
     context.replace_tls(tls);
     Ok(())
 }
@@ -154,6 +165,23 @@ fn secrets(arguments: &Daemon) -> Result<Secrets, String> {
         (None, Some(path)) => Secrets::load_or_create(&path).map_err(|bad| bad.to_string()),
         (None, None) => Ok(Secrets::default()),
     }
+}
+
+/// Whose tickets are taken.
+fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
+    match &arguments.tickets {
+        Some(path) => Secrets::load(path).map_err(|bad| bad.to_string()),
+        None => Ok(Secrets::default()),
+    }
+}
+
+fn address_rules(arguments: &Daemon) -> Result<Rules, String> {
+    let Some(path) = &arguments.addresses else {
+        return Ok(Rules::default());
+    };
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    Rules::parse(&text).map_err(|bad| format!("{}, {bad}", path.display()))
 }
 
 fn local_users(arguments: &Daemon) -> LocalUsers {

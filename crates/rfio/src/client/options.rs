@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::error::Error;
 use crate::auth::secrets::Secrets;
+use crate::auth::ticket::Ticket;
 use crate::auth::{peer, tls};
 
 /// How file data travel.
@@ -39,6 +40,8 @@ pub struct Options {
     pub user: String,
     /// Secrets that it may use.
     pub secrets: Secrets,
+    /// What lets the client in instead of a secret. It is good for one session.
+    pub ticket: Option<Ticket>,
     /// TLS; no plain connection is made when it is set.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// How data travel.
@@ -88,6 +91,7 @@ impl Options {
         Ok(Self {
             user,
             secrets,
+            ticket: None,
             tls,
             fabric,
             patience,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD, TAG};
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
-use verbena_rfio_protocol::request::{Hello, Prove};
+use verbena_rfio_protocol::request::{Hello, Prove, Redeem};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Reply, Request};
 
@@ -115,19 +115,18 @@ impl Session {
     }
 
     fn greet(&mut self, options: &Options) -> Result<(), Error> {
-        let secret = options.secrets.of(&options.user);
-        let mut methods = Methods::ANONYMOUS;
-        if matches!(self.address, Address::Socket(_)) {
-            methods |= Methods::PEER;
-        }
-        if secret.is_some() {
-            methods |= Methods::SECRET;
-        }
+        let secret = match &options.ticket {
+            Some(ticket) => Some(&ticket.key[..]),
+            None => options.secrets.of(&options.user),
+        };
         let hello = Hello {
             lowest: IN_ORDER,
             highest: ANY_ORDER,
-            methods,
-            user: Text::new(options.user.clone()),
+            methods: self.methods(options),
+            user: match options.ticket {
+                Some(_) => Text::default(),
+                None => Text::new(options.user.clone()),
+            },
             nonce: random(),
         };
         let welcome = match self.call(&Request::Hello(hello.clone()))? {
@@ -140,7 +139,7 @@ impl Session {
             nonce,
         } = welcome;
         if !(IN_ORDER..=ANY_ORDER).contains(&version)
-            || methods & method == 0
+            || hello.methods & method == 0
             || !method.is_power_of_two()
         {
             return Err(Error::Protocol(format!(
@@ -150,7 +149,7 @@ impl Session {
         self.version = version;
         let channel = self.stream.key()?;
         let handshake = match (method, secret) {
-            (Methods::SECRET, Some(secret)) => Some(Handshake {
+            (Methods::SECRET | Methods::TICKET, Some(secret)) => Some(Handshake {
                 secret,
                 hello: &hello,
                 server_nonce: &nonce,
@@ -162,8 +161,15 @@ impl Session {
         let proof = handshake
             .as_ref()
             .map_or([0; 32], |handshake| handshake.proof(Purpose::Client));
-        let accepted = match self.call(&Request::Prove(Prove { proof }))? {
-            Reply::Accepted(accepted) => accepted,
+        let proved = match &options.ticket {
+            Some(ticket) => Request::Redeem(Redeem {
+                claims: ticket.claims.clone(),
+                proof,
+            }),
+            None => Request::Prove(Prove { proof }),
+        };
+        let accepted = match self.call(&proved)? {
+            Reply::Accepted(accepted) | Reply::Redeemed(accepted) => accepted,
             other => return Err(unexpected(&other)),
         };
         if let Some(handshake) = handshake {
@@ -187,6 +193,21 @@ impl Session {
         }
         self.accepted = accepted;
         Ok(())
+    }
+
+    /// How the client can say who it is. Who has a ticket wants nothing but what it is for.
+    fn methods(&self, options: &Options) -> u32 {
+        if options.ticket.is_some() {
+            return Methods::TICKET;
+        }
+        let mut methods = Methods::ANONYMOUS;
+        if matches!(self.address, Address::Socket(_)) {
+            methods |= Methods::PEER;
+        }
+        if options.secrets.of(&options.user).is_some() {
+            methods |= Methods::SECRET;
+        }
+        methods
     }
 
     /// The version of the protocol that both speak.

@@ -61,6 +61,10 @@ counters! {
     sessions = "rfio_sessions_total", "Sessions authenticated.";
     /// Proofs that were wrong.
     authentication_failures = "rfio_authentication_failures_total", "Proofs of identity that failed.";
+    /// Tickets that opened a session.
+    tickets_redeemed = "rfio_tickets_redeemed_total", "Sessions opened by a ticket.";
+    /// Tickets that did not.
+    tickets_refused = "rfio_tickets_refused_total", "Tickets refused: forged, used, expired, or by a clock that differs.";
     /// Protocol violations.
     violations = "rfio_protocol_violations_total", "Connections ended because the peer broke the protocol.";
     /// Bytes sent in the control connection.
@@ -87,6 +91,10 @@ counters! {
     stalls = "rfio_stalls_total", "Sessions ended because the client took no data for too long.";
     /// Sessions and queue pairs that a cap refused.
     caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a cap was reached.";
+    /// Sessions that a limit by address refused.
+    unwelcome = "rfio_address_refusals_total", "Sessions refused by a limit of their address or network.";
+    /// Requests that a rate held back.
+    held_back = "rfio_address_waits_total", "Times that a session's next request waited for the rate of its address or network.";
     /// Checksums that did not match on arrival.
     checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
 }

@@ -1,5 +1,6 @@
 //! The server: one process, a few threads, each with an event loop.
 
+pub mod addresses;
 pub mod audit;
 pub mod budget;
 pub mod cache;
@@ -15,4 +16,5 @@ pub mod service;
 pub mod session;
 pub mod shard;
 mod sys;
+pub mod tickets;
 pub mod workers;

@@ -46,6 +46,7 @@ impl Kind {
         match request {
             Request::Hello(_)
             | Request::Prove(_)
+            | Request::Redeem(_)
             | Request::Connect(_)
             | Request::Ping(_)
             | Request::Cancel(_) => Self::Session,

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::addresses::Addresses;
 use super::audit::Audit;
 use super::budget::{Bounds, Budget};
 use super::cache::Cache;
@@ -77,6 +78,8 @@ pub struct Service {
     pub buffers: Arc<Budget>,
     /// Caps per user.
     pub quotas: Arc<Quotas>,
+    /// Limits by address.
+    pub addresses: Arc<Addresses>,
     /// Who waits to be let in.
     pub room: Room,
     /// Who did what.
@@ -146,6 +149,7 @@ impl Service {
                 pinned_per_user: limits.in_flight_per_user,
             }),
             quotas: Quotas::new(limits.caps),
+            addresses: Arc::default(),
             room: Room::default(),
             audit,
             metrics: Metrics::default(),

@@ -260,12 +260,14 @@ impl Engine {
 
     fn dispatch(&self, request: &Request, incoming: &[u8]) -> Outcome {
         match request {
-            Request::Hello(_) | Request::Prove(_) | Request::Connect(_) | Request::Cancel(_) => {
-                Err(Failure::Refused(
-                    Status::COMMUNICATION,
-                    "not for the engine of a session that stands",
-                ))
-            }
+            Request::Hello(_)
+            | Request::Prove(_)
+            | Request::Redeem(_)
+            | Request::Connect(_)
+            | Request::Cancel(_) => Err(Failure::Refused(
+                Status::COMMUNICATION,
+                "not for the engine of a session that stands",
+            )),
             Request::Ping(_) => plain(Reply::Pong(Done {})),
             Request::Open(open) => self.open(open),
             Request::Close(on) => self.close(on.handle),

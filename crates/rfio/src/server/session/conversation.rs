@@ -25,6 +25,7 @@ use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
 use super::serving::{Finished, Job, Standing, Task};
 use crate::auth::tags::Tagger;
+use crate::server::addresses::Presence;
 use crate::server::audit::Who;
 use crate::server::budget::{Account, Grant};
 use crate::server::engine::{Answer, Segment};
@@ -154,6 +155,10 @@ pub struct Conversation {
     /// Whose memory it takes.
     pub(super) account: Account,
     pub(super) origin: Origin,
+    /// What the session takes of its address's limits.
+    pub(super) presence: Option<Presence>,
+    /// Whether a rate holds its next request back.
+    is_held_back: bool,
     begun: Instant,
     /// When bytes last moved towards a client that has some waiting.
     moved: Instant,
@@ -186,6 +191,8 @@ impl Conversation {
             },
             account: context.service.buffers.stranger(),
             origin,
+            presence: None,
+            is_held_back: false,
             begun: now,
             moved: now,
             asked: now,
@@ -323,6 +330,13 @@ impl Conversation {
             }
             _ => {}
         }
+        if self.held.is_none() && !self.may_ask(context, now) {
+            self.owed = None;
+            return match writable {
+                true => wait(false),
+                false => Ok(Some(Next::Starved)),
+            };
+        }
         if matches!(self.stage, Stage::Unknown) {
             return match self.recognise(context) {
                 Err(NoFrame::Later) => wait(true),
@@ -360,6 +374,15 @@ impl Conversation {
                 NoFrame::Violation(format!("{} does not bring data", request.name())),
             ),
             Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
+                let metrics = &context.service.metrics;
+                metrics.received(Carrier::Stream, frame.header.payload.into());
+                if let Some(presence) = &self.presence {
+                    let brought = match &request {
+                        Request::Write(write) => write.range.length,
+                        _ => frame.header.payload,
+                    };
+                    presence.has_asked(request.most_data().max(brought as usize));
+                }
                 let asked = asked(&request);
                 self.serve(context, Task::new(asked, frame, request))
             }
@@ -369,6 +392,19 @@ impl Conversation {
             }
             Err(malformed) => Err(NoFrame::Violation(malformed.to_string())),
         }
+    }
+
+    /// Whether the rate of the client's address leaves something for its next request.
+    fn may_ask(&mut self, context: &Context, now: Instant) -> bool {
+        let before = self.is_held_back;
+        self.is_held_back = match (&self.stage, &mut self.presence) {
+            (Stage::Standing(_), Some(presence)) => !presence.may_ask(now),
+            _ => false,
+        };
+        if self.is_held_back && !before {
+            count(&context.service.metrics.held_back, 1);
+        }
+        !self.is_held_back
     }
 
     /// Whether as much is under way for the client as may be, so that nothing further is looked at.

@@ -9,10 +9,11 @@ use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{Reply, Request, Status};
 
 use super::conversation::{Asked, Context, Conversation, Next, Stage};
-use super::greeting::{ANONYMOUS, Known, Origin};
+use super::greeting::{Known, Origin};
 use super::input::NoFrame;
 use super::lane::MOST_REQUESTS;
 use super::serving::Standing;
+use crate::server::addresses::Unwelcome;
 use crate::server::engine::{Answer, Engine};
 use crate::server::export::Access;
 use crate::server::metrics::count;
@@ -36,32 +37,31 @@ impl Conversation {
         let outcome = match (std::mem::replace(&mut self.stage, Stage::Ending), request) {
             (Stage::Greeting, Request::Hello(hello)) => {
                 self.who.user = format!("claimed:{}", hello.user.as_str());
-                context
-                    .authenticator
-                    .welcome(hello, &self.origin)
-                    .map(|(welcome, pending)| {
-                        self.stage = Stage::Proving(pending);
-                        Reply::Welcome(welcome)
-                    })
+                let greeted = self
+                    .arrive(context)
+                    .and_then(|()| context.authenticator.welcome(hello, &self.origin));
+                greeted.map(|(welcome, pending)| {
+                    self.stage = Stage::Proving(pending);
+                    Reply::Welcome(welcome)
+                })
             }
             (Stage::Proving(pending), Request::Prove(prove)) => {
                 let key = channel.key().map_err(NoFrame::Broken)?;
                 let known = context.authenticator.judge(&pending, &prove, &key);
-                if let Err(refusal) = &known {
-                    count(&context.service.metrics.authentication_failures, 1);
-                    let details = json!({"status": refusal.status.0});
-                    context
-                        .service
-                        .audit
-                        .record(&self.who, "authentication refused", details);
-                }
-                match known {
-                    Ok(known) => {
-                        self.stage = Stage::Waiting(Box::new(known), asked, Instant::now());
-                        return Ok(());
-                    }
-                    Err(refusal) => Err(refusal),
-                }
+                return self.admit(context, asked, known);
+            }
+            (Stage::Proving(pending), Request::Redeem(redeem)) => {
+                let key = channel.key().map_err(NoFrame::Broken)?;
+                let issuer = redeem.claims.issuer.as_str();
+                self.who.user = format!("claimed:{}@{issuer}", redeem.claims.user.as_str());
+                let known = context.authenticator.redeem(&pending, &redeem, &key);
+                let metrics = &context.service.metrics;
+                let counter = match &known {
+                    Ok(_) => &metrics.tickets_redeemed,
+                    Err(_) => &metrics.tickets_refused,
+                };
+                count(counter, 1);
+                return self.admit(context, asked, known);
             }
             (_, other) => {
                 return Err(NoFrame::Violation(format!(
@@ -71,6 +71,50 @@ impl Conversation {
             }
         };
         self.reply(context, asked, outcome);
+        Ok(())
+    }
+
+    /// Counts a session of this address, unless that has as many as it may.
+    fn arrive(&mut self, context: &Context) -> Result<(), Refusal> {
+        let Origin::Remote(address) = self.origin else {
+            return Ok(());
+        };
+        let service = &context.service;
+        let entered = service.addresses.enter(address, Instant::now());
+        self.presence = Some(entered.map_err(|unwelcome| {
+            count(&service.metrics.unwelcome, 1);
+            let reason = unwelcome.to_string();
+            let details = json!({ "reason": reason });
+            service.audit.record(&self.who, "address refused", details);
+            let errno = match unwelcome {
+                Unwelcome::Refused(_) => libc::EACCES,
+                _ => libc::EBUSY,
+            };
+            Refusal::new(Status::errno(errno), reason)
+        })?);
+        Ok(())
+    }
+
+    /// Has whoever is known wait for room, and tells whoever is not.
+    fn admit(
+        &mut self,
+        context: &Context,
+        asked: Asked,
+        known: Result<Known, Refusal>,
+    ) -> Result<(), NoFrame> {
+        match known {
+            Ok(known) => self.stage = Stage::Waiting(Box::new(known), asked, Instant::now()),
+            Err(refusal) => {
+                let service = &context.service;
+                count(&service.metrics.authentication_failures, 1);
+                let details =
+                    json!({"status": refusal.status.0, "reason": refusal.reason.as_str()});
+                service
+                    .audit
+                    .record(&self.who, "authentication refused", details);
+                self.reply(context, asked, Err(refusal));
+            }
+        }
         Ok(())
     }
 
@@ -118,9 +162,9 @@ impl Conversation {
 
     /// Whose share a session takes. Nobody in particular is many: those of one address share what one user gets.
     fn payer_of(&self, known: &Known) -> String {
-        match (&known.taggers, &self.origin) {
-            (None, Origin::Remote(address)) if known.user == ANONYMOUS => {
-                format!("{ANONYMOUS}@{}", address.ip())
+        match &self.origin {
+            Origin::Remote(address) if known.is_nobody => {
+                format!("{}@{}", known.user, address.ip())
             }
             _ => known.user.clone(),
         }
@@ -131,7 +175,12 @@ impl Conversation {
         self.account = service.buffers.account(&payer);
         self.who.user = payer;
         count(&service.metrics.sessions, 1);
-        service.audit.record(&self.who, "session", json!({}));
+        let is_by_ticket = known.confinement.is_some();
+        let details = match &known.confinement {
+            Some(confinement) => json!({ "ticket": confinement.path().to_string() }),
+            None => json!({}),
+        };
+        service.audit.record(&self.who, "session", details);
         if let Some((incoming, outgoing)) = known.taggers {
             self.incoming_tags = Some(incoming);
             self.outgoing_tags = Some(outgoing);
@@ -150,9 +199,13 @@ impl Conversation {
         self.stage = Stage::Standing(Box::new(Standing::new(
             engine,
             known.rights,
+            known.confinement,
             share,
             known.version,
         )));
-        Reply::Accepted(accepted)
+        match is_by_ticket {
+            true => Reply::Redeemed(accepted),
+            false => Reply::Accepted(accepted),
+        }
     }
 }

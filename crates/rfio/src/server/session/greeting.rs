@@ -4,14 +4,17 @@ use std::sync::{Arc, RwLock};
 
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{Refusal, Welcome};
-use verbena_rfio_protocol::request::{Hello, Prove};
+use verbena_rfio_protocol::request::{Hello, OpenFlags, Prove, Redeem};
 use verbena_rfio_protocol::status::Status;
 use verbena_rfio_protocol::{ANY_ORDER, IN_ORDER, common_version};
 
+use super::confinement::Confinement;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::secrets::Secrets;
-use crate::auth::{peer, tags::Tagger};
+use crate::auth::ticket::Ticket;
+use crate::auth::{peer, tags::Tagger, ticket};
 use crate::server::export::Access;
+use crate::server::tickets::{Tickets, Untimely};
 
 /// Which users of this host are believed on the kernel's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub struct Authenticator {
     pub local: LocalUsers,
     /// What nobody in particular may do.
     pub anonymous: Option<Access>,
+    /// Whose tickets are taken.
+    pub tickets: Tickets,
     /// Used for users that do not exist, so that they cannot be told from users that do.
     decoy: [u8; 32],
 }
@@ -73,6 +78,10 @@ pub struct Pending {
 pub struct Known {
     /// The name.
     pub user: String,
+    /// Whether the name is nobody's in particular, so that clients of different addresses are different users.
+    pub is_nobody: bool,
+    /// All that may be done, for who was let in by a ticket.
+    pub confinement: Option<Confinement>,
     /// What the user may do at most.
     pub rights: Access,
     /// The server's proof.
@@ -101,14 +110,20 @@ impl Authenticator {
         )
     }
 
-    /// An authenticator for these secrets.
+    /// An authenticator for these secrets, which takes no tickets.
     pub fn new(secrets: Secrets, local: LocalUsers, anonymous: Option<Access>) -> Self {
         Self {
             secrets: RwLock::new(Arc::new(secrets)),
             local,
             anonymous,
+            tickets: Tickets::none(),
             decoy: random(),
         }
+    }
+
+    /// The same, which takes tickets.
+    pub fn taking(self, tickets: Tickets) -> Self {
+        Self { tickets, ..self }
     }
 
     fn believes(&self, uid: u32) -> bool {
@@ -139,12 +154,19 @@ impl Authenticator {
         };
         let method = if local_user.is_some() {
             Methods::PEER
+        } else if offered.has(Methods::TICKET) && self.tickets.are_taken() {
+            Methods::TICKET
         } else if offered.has(Methods::SECRET) && !self.secrets().is_empty() {
             Methods::SECRET
         } else if offered.has(Methods::ANONYMOUS) && self.anonymous.is_some() {
             Methods::ANONYMOUS
         } else {
-            let reason = "no method of authentication in common; does the client have a secret for this server?";
+            let reason = match offered.has(Methods::TICKET) {
+                true => "this server takes no tickets",
+                false => {
+                    "no method of authentication in common; does the client have a secret for this server?"
+                }
+            };
             return Err(Refusal::new(Status::errno(libc::EACCES), reason));
         };
         let nonce = random();
@@ -183,6 +205,8 @@ impl Authenticator {
                 let user = pending.local_user.clone().ok_or_else(denied)?;
                 Ok(Known {
                     user,
+                    is_nobody: false,
+                    confinement: None,
                     rights: Access::ReadWrite,
                     proof: [0; 32],
                     taggers: None,
@@ -193,46 +217,117 @@ impl Authenticator {
                 let rights = self.anonymous.ok_or_else(denied)?;
                 Ok(Known {
                     user: ANONYMOUS.into(),
+                    is_nobody: true,
+                    confinement: None,
                     rights,
                     proof: [0; 32],
                     taggers: None,
                     version: pending.version,
                 })
             }
-            _ => {
+            Methods::SECRET => {
                 let user = pending.hello.user.as_str();
                 let secrets = self.secrets();
                 let secret = secrets.of(user);
-                let handshake = Handshake {
-                    secret: secret.unwrap_or(&self.decoy),
-                    hello: &pending.hello,
-                    server_nonce: &pending.nonce,
-                    version: pending.version,
-                    channel,
-                };
+                let handshake = pending.handshake(secret.unwrap_or(&self.decoy), channel);
                 if !handshake.verify(Purpose::Client, &prove.proof) || secret.is_none() {
                     return Err(denied());
                 }
-                let taggers = channel.is_empty().then(|| {
-                    (
-                        handshake.tagger(Purpose::ClientFrames),
-                        handshake.tagger(Purpose::ServerFrames),
-                    )
-                });
-                let proof = handshake.proof(Purpose::Server);
                 Ok(Known {
                     user: user.to_owned(),
+                    is_nobody: false,
+                    confinement: None,
                     rights: Access::ReadWrite,
-                    proof,
-                    taggers,
+                    proof: handshake.proof(Purpose::Server),
+                    taggers: taggers(&handshake),
                     version: pending.version,
                 })
             }
+            _ => Err(out_of_place("Prove")),
         }
+    }
+
+    /// Judges a ticket. It is used up if this lets its bearer in.
+    pub fn redeem(
+        &self,
+        pending: &Pending,
+        redeem: &Redeem,
+        channel: &[u8],
+    ) -> Result<Known, Refusal> {
+        if pending.method != Methods::TICKET {
+            return Err(out_of_place("Redeem"));
+        }
+        let claims = &redeem.claims;
+        let secrets = self.tickets.issuers();
+        let secret = secrets.of(claims.issuer.as_str());
+        let ticket = Ticket::sign(secret.unwrap_or(&self.decoy), claims.clone());
+        let handshake = pending.handshake(&ticket.key, channel);
+        if !handshake.verify(Purpose::Client, &redeem.proof) || secret.is_none() {
+            let reason =
+                "not let in: the ticket is of an issuer that is not known here, or was changed";
+            return Err(Refusal::new(Status::errno(libc::EACCES), reason));
+        }
+        if !claims.has_an_access() {
+            let reason = "the ticket is for neither reading nor writing";
+            return Err(Refusal::new(Status::errno(libc::EINVAL), reason));
+        }
+        self.tickets
+            .redeem(claims, ticket::now())
+            .map_err(|untimely| Refusal::new(status_of(&untimely), untimely.to_string()))?;
+        let rights = match claims.access & OpenFlags::WRITE {
+            0 => Access::ReadOnly,
+            _ => Access::ReadWrite,
+        };
+        let (user, issuer) = (claims.user.as_str(), claims.issuer.as_str());
+        Ok(Known {
+            user: match user {
+                "" => format!("{ANONYMOUS}@{issuer}"),
+                user => format!("{user}@{issuer}"),
+            },
+            is_nobody: user.is_empty(),
+            confinement: Some(Confinement::new(claims)),
+            rights,
+            proof: handshake.proof(Purpose::Server),
+            taggers: taggers(&handshake),
+            version: pending.version,
+        })
+    }
+}
+
+/// Tags on frames, where nothing else protects them.
+fn taggers(handshake: &Handshake<'_>) -> Option<(Tagger, Tagger)> {
+    handshake.channel.is_empty().then(|| {
+        (
+            handshake.tagger(Purpose::ClientFrames),
+            handshake.tagger(Purpose::ServerFrames),
+        )
+    })
+}
+
+fn out_of_place(what: &str) -> Refusal {
+    let reason = format!("{what} does not go with the method that was chosen");
+    Refusal::new(Status::errno(libc::EPROTO), reason)
+}
+
+/// Whether another ticket would do: EAGAIN asks for one.
+fn status_of(untimely: &Untimely) -> Status {
+    match untimely {
+        Untimely::BeforeTheStart | Untimely::Crowd(_) => Status::errno(libc::EAGAIN),
+        _ => Status::errno(libc::EACCES),
     }
 }
 
 impl Pending {
+    fn handshake<'a>(&'a self, secret: &'a [u8], channel: &'a [u8]) -> Handshake<'a> {
+        Handshake {
+            secret,
+            hello: &self.hello,
+            server_nonce: &self.nonce,
+            version: self.version,
+            channel,
+        }
+    }
+
     /// The name that the peer claims.
     pub fn claimed_user(&self) -> &str {
         self.hello.user.as_str()

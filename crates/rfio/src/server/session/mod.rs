@@ -1,6 +1,7 @@
 //! One connection on the server: bytes to frames, frames to requests, answers to bytes.
 
 pub mod channel;
+pub mod confinement;
 pub mod conversation;
 mod entrance;
 pub mod greeting;

@@ -19,6 +19,7 @@ use verbena_rfio_protocol::request::Write;
 use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
+use super::confinement::Confinement;
 use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, pinned, settle};
 use super::input::{Frame, NoFrame};
 use super::lane::{Entry, Key, Lane};
@@ -114,6 +115,7 @@ pub(super) struct Standing {
     version: u16,
     served: Arc<Served>,
     rights: Access,
+    confinement: Option<Confinement>,
 }
 
 /// What the queue pair is for.
@@ -126,7 +128,13 @@ enum Transfer {
 }
 
 impl Standing {
-    pub(super) fn new(engine: Engine, rights: Access, share: Share, version: u16) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        rights: Access,
+        confinement: Option<Confinement>,
+        share: Share,
+        version: u16,
+    ) -> Self {
         let served = Served {
             engine,
             _share: share,
@@ -140,6 +148,7 @@ impl Standing {
             version,
             served: Arc::new(served),
             rights,
+            confinement,
         }
     }
 
@@ -238,6 +247,16 @@ impl Conversation {
         let standing = self.standing();
         if standing.rights == Access::ReadOnly && task.request.changes() {
             let answer = Answer::refusal(Status::errno(libc::EROFS), "this user may only read");
+            self.send(context, asked, answer, None);
+            return Ok(None);
+        }
+        if let Some(confinement) = &mut standing.confinement
+            && let Err(refusal) = confinement.admit(&task.request)
+        {
+            let answer = Answer {
+                outcome: Err(refusal),
+                data: Vec::new(),
+            };
             self.send(context, asked, answer, None);
             return Ok(None);
         }

@@ -26,6 +26,7 @@ fn options() -> Options {
     Options {
         user: "nobody".into(),
         secrets: Secrets::default(),
+        ticket: None,
         tls: None,
         fabric: Fabric::Tcp,
         patience: Duration::from_secs(60),

@@ -1,0 +1,103 @@
+//! Tickets: made by a server that judges users, redeemed with one that moves bytes.
+
+use std::ffi::{c_char, c_int};
+use std::path::Path as File;
+use std::time::Duration;
+
+use verbena_rfio::auth::secrets::Secrets;
+use verbena_rfio::auth::ticket::{Grant, Ticket};
+use verbena_rfio::client::{Error, Location};
+use verbena_rfio_protocol::request::OpenFlags;
+use verbena_rfio_protocol::types::Path;
+
+use crate::core::file::OpenFile;
+use crate::core::table;
+use crate::door;
+
+fn issue(secrets: &str, grant: Grant<'_>) -> Result<String, Error> {
+    let secrets = Secrets::load(File::new(secrets)).map_err(|bad| Error::Setup(bad.to_string()))?;
+    let secret = secrets.of(grant.issuer).ok_or_else(|| {
+        let issuer = grant.issuer;
+        Error::Setup(format!("no line {issuer}:SECRET in the file of secrets"))
+    })?;
+    let ticket = Ticket::issue(secret, grant).map_err(|bad| Error::Setup(bad.to_string()))?;
+    Ok(ticket.to_string())
+}
+
+fn access_of(flags: c_int) -> Result<u32, Error> {
+    match flags {
+        libc::O_RDONLY => Ok(OpenFlags::READ),
+        libc::O_WRONLY => Ok(OpenFlags::WRITE),
+        libc::O_RDWR => Ok(OpenFlags::READ | OpenFlags::WRITE),
+        _ => Err(door::invalid("flags")),
+    }
+}
+
+/// Makes a ticket.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_issue_ticket(
+    secrets: *const c_char,
+    issuer: *const c_char,
+    user: *const c_char,
+    path: *const c_char,
+    flags: c_int,
+    seconds: c_int,
+    ticket: *mut c_char,
+    room: usize,
+) -> c_int {
+    let issued = || {
+        // SAFETY: the caller's promise.
+        let texts = unsafe {
+            (
+                door::text(secrets)?,
+                door::text(issuer)?,
+                door::text(user)?,
+                door::text(path)?,
+            )
+        };
+        let (secrets, issuer, user, path) = texts;
+        let seconds = u64::try_from(seconds).map_err(|_| door::invalid("seconds"))?;
+        let grant = Grant {
+            issuer,
+            user,
+            path: Path::new(path).ok_or_else(|| door::invalid("path"))?,
+            access: access_of(flags)?,
+            life: Duration::from_secs(seconds),
+        };
+        let text = issue(secrets, grant)?;
+        // SAFETY: the caller's promise.
+        let into = unsafe { door::buffer_mut(ticket.cast(), room) };
+        let place = into.and_then(|into| into.get_mut(..=text.len()));
+        let place = place.ok_or_else(|| door::invalid("room for the ticket"))?;
+        place[..text.len()].copy_from_slice(text.as_bytes());
+        place[text.len()] = 0;
+        Ok(())
+    };
+    door::status(issued())
+}
+
+fn redeem(server: &str, ticket: &str) -> Result<c_int, Error> {
+    let place = Location::parse(server).map_err(|bad| Error::Setup(bad.to_string()))?;
+    let Location::Remote(address, _) = place else {
+        return Err(door::invalid("server"));
+    };
+    let ticket = ticket
+        .parse::<Ticket>()
+        .map_err(|bad| Error::Setup(bad.to_string()))?;
+    table::insert(OpenFile::redeem(&address, ticket, table::reading())?)
+}
+
+/// Opens the file that a ticket is for.
+///
+/// # Safety
+/// See the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rfio_redeem_ticket(server: *const c_char, ticket: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let texts = unsafe { door::text(server).and_then(|server| Ok((server, door::text(ticket)?))) };
+    let opened = texts.and_then(|(server, ticket)| redeem(server, ticket));
+    door::number(opened.map(i64::from)) as c_int
+}

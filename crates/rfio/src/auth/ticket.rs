@@ -1,0 +1,194 @@
+//! Tickets as issuers make them and clients carry them; the claims are [`verbena_rfio_protocol::ticket`]'s.
+//!
+//! Between issuer and client a ticket is a line of hexadecimal digits: the key, then the claims. Whoever reads that line may use
+//! the ticket, once, in its user's place: it travels where the issuer's answers travel, under TLS if those do.
+
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ring::hmac::{self, HMAC_SHA256};
+use verbena_rfio_protocol::ticket::{Claims, LONGEST_LIFE, signed};
+use verbena_rfio_protocol::types::{Path, Text};
+
+use super::proof::random;
+
+/// Bytes of a key.
+const KEY: usize = 32;
+
+/// A ticket: what it claims, and the key that proves it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// What it says.
+    pub claims: Claims,
+    /// Who has it has the ticket.
+    pub key: [u8; KEY],
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ticket of {:?}", self.claims)
+    }
+}
+
+/// Why there is no ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadTicket {
+    /// It would be good for no time, or for too long.
+    #[error("a ticket is good for 1 to {most} seconds, not for {asked}", most = LONGEST_LIFE / 1_000_000_000)]
+    Life {
+        /// Seconds.
+        asked: u64,
+    },
+    /// It is not what an issuer writes.
+    #[error("this is no ticket: it was cut off or changed on its way from the issuer")]
+    Text,
+}
+
+/// What somebody may do to a file, who may, and for how long the ticket can be redeemed.
+#[derive(Debug, Clone)]
+pub struct Grant<'a> {
+    /// The issuer's name, as the server of the bytes knows it.
+    pub issuer: &'a str,
+    /// The user's name; empty is nobody in particular.
+    pub user: &'a str,
+    /// The file.
+    pub path: Path,
+    /// Bits of `OpenFlags::READ` and `OpenFlags::WRITE`.
+    pub access: u32,
+    /// From now.
+    pub life: Duration,
+}
+
+/// Nanoseconds since 1970, by this host's clock.
+pub fn now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_nanos()).ok())
+        .unwrap_or(0)
+}
+
+impl Ticket {
+    /// A fresh ticket under a secret that is shared with the server of the bytes.
+    pub fn issue(secret: &[u8], grant: Grant<'_>) -> Result<Self, BadTicket> {
+        let life = i64::try_from(grant.life.as_nanos())
+            .ok()
+            .filter(|life| (1..=LONGEST_LIFE).contains(life))
+            .ok_or(BadTicket::Life {
+                asked: grant.life.as_secs(),
+            })?;
+        let issued = now();
+        let claims = Claims {
+            issuer: Text::new(grant.issuer),
+            user: Text::new(grant.user),
+            path: grant.path,
+            access: grant.access,
+            issued,
+            expires: issued.saturating_add(life),
+            nonce: random(),
+        };
+        Ok(Self::sign(secret, claims))
+    }
+
+    /// The ticket that makes these claims under a secret.
+    pub fn sign(secret: &[u8], claims: Claims) -> Self {
+        let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, secret), &signed(&claims));
+        let mut bytes = [0; KEY];
+        bytes.copy_from_slice(key.as_ref());
+        Self { claims, key: bytes }
+    }
+}
+
+impl std::fmt::Display for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let claims = self.claims.encode();
+        for byte in self.key.iter().chain(&claims) {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Ticket {
+    type Err = BadTicket;
+
+    fn from_str(text: &str) -> Result<Self, BadTicket> {
+        let bytes = bytes_of(text).ok_or(BadTicket::Text)?;
+        let (key, claims) = bytes.split_first_chunk().ok_or(BadTicket::Text)?;
+        let claims = Claims::decode(claims).map_err(|_| BadTicket::Text)?;
+        Ok(Self { claims, key: *key })
+    }
+}
+
+/// What pairs of lower-case hexadecimal digits stand for.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn grant(life: Duration) -> Grant<'static> {
+        Grant {
+            issuer: "xrootd",
+            user: "ann",
+            path: Path::new("/run7/hits.root").unwrap(),
+            access: 1,
+            life,
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_the_same_after_its_way_and_different_from_any_other() {
+        let issue = || Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60))).unwrap();
+        let (one, other) = (issue(), issue());
+        assert_eq!(one.to_string().parse(), Ok(one.clone()));
+        assert_ne!(one.claims.nonce, other.claims.nonce);
+        assert_ne!(one.key, other.key);
+        assert_eq!(one.claims.expires - one.claims.issued, 60_000_000_000);
+        assert_eq!(
+            format!("{one:?}").find(&one.to_string()[..64]),
+            None,
+            "logs hold no keys"
+        );
+    }
+
+    #[test]
+    fn lives_have_bounds() {
+        for (seconds, accepted) in [(0, false), (1, true), (300, true), (301, false)] {
+            let issued = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(seconds)));
+            assert_eq!(issued.is_ok(), accepted, "{seconds} s");
+        }
+    }
+
+    proptest! {
+        /// Whatever is read as a ticket is written again as it was, and one that was cut off is none.
+        #[test]
+        fn text_is_a_ticket_or_an_error(cut in 0usize..400, at in 0usize..400, digit in "[0-9a-fA-F ]") {
+            let ticket = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60))).unwrap();
+            let text = ticket.to_string();
+            if cut < text.len() {
+                prop_assert_eq!(text[..cut].parse::<Ticket>(), Err(BadTicket::Text));
+            }
+            let mut changed = text.clone();
+            changed.replace_range(at % text.len()..at % text.len() + 1, &digit);
+            if let Ok(read) = changed.parse::<Ticket>() {
+                prop_assert_eq!(read.to_string(), changed.clone());
+                prop_assert_eq!(read == ticket, changed == text);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a session may do that a ticket has opened: open the ticket's file, once, as the ticket says, and read or write it.
+//!
+//! Names, permissions and owners are the issuer's, which has judged the user. What is not listed here is refused.
+
+use verbena_rfio_protocol::reply::Refusal;
+use verbena_rfio_protocol::request::OpenFlags;
+use verbena_rfio_protocol::ticket::Claims;
+use verbena_rfio_protocol::types::Path;
+use verbena_rfio_protocol::{Request, Status};
+
+/// The bounds of a session.
+#[derive(Debug)]
+pub struct Confinement {
+    path: Path,
+    access: u32,
+    /// Whether the file has been asked for: another one may have its name later.
+    is_used: bool,
+}
+
+impl Confinement {
+    /// The bounds that a ticket sets.
+    pub fn new(claims: &Claims) -> Self {
+        Self {
+            path: claims.path.clone(),
+            access: claims.access,
+            is_used: false,
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a request is within the bounds.
+    pub fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
+        let denied = |reason: String| Err(Refusal::new(Status::errno(libc::EACCES), reason));
+        match request {
+            Request::Open(open) if open.path != self.path => denied(format!(
+                "Open {}: the ticket is for another file, {}",
+                open.path, self.path
+            )),
+            Request::Open(open) if open.flags & !(self.access | OpenFlags::NO_FOLLOW) != 0 => {
+                denied(format!(
+                    "Open {}: the ticket is {}",
+                    open.path,
+                    match self.access & OpenFlags::WRITE {
+                        0 => "for reading only",
+                        _ if self.access & OpenFlags::READ == 0 => "for writing only",
+                        _ => "for a file that is there, to read and write it",
+                    }
+                ))
+            }
+            Request::Open(open) if self.is_used => denied(format!(
+                "Open {}: the ticket has opened its file already; ask for another ticket",
+                open.path
+            )),
+            Request::Open(_) => {
+                self.is_used = true;
+                Ok(())
+            }
+            Request::Connect(_)
+            | Request::Ping(_)
+            | Request::Cancel(_)
+            | Request::Close(_)
+            | Request::Read(_)
+            | Request::ReadVector(_)
+            | Request::Write(_)
+            | Request::Examine(_)
+            | Request::Truncate(_)
+            | Request::Synchronise(_)
+            | Request::Checksum(_)
+            | Request::Extents(_) => Ok(()),
+            other => denied(format!(
+                "{} is not for a session that a ticket has opened",
+                other.name()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_rfio_protocol::request::{OnHandle, OnPath, Open, TwoPaths};
+    use verbena_rfio_protocol::types::{Handle, Text};
+
+    fn path(text: &str) -> Path {
+        Path::new(text).unwrap()
+    }
+
+    fn confinement(access: u32) -> Confinement {
+        Confinement::new(&Claims {
+            issuer: Text::new("xrootd"),
+            user: Text::new("ann"),
+            path: path("/a"),
+            access,
+            issued: 0,
+            expires: 1,
+            nonce: [0; 16],
+        })
+    }
+
+    fn open(name: &str, flags: u32) -> Request {
+        Request::Open(Open {
+            path: path(name),
+            flags,
+            mode: 0o666,
+        })
+    }
+
+    const READ: u32 = OpenFlags::READ;
+    const WRITE: u32 = OpenFlags::WRITE;
+
+    #[test]
+    fn its_file_opens_as_the_ticket_says_and_no_other() {
+        for (access, name, flags, admitted) in [
+            (READ, "/a", READ, true),
+            (READ, "/a", READ | OpenFlags::NO_FOLLOW, true),
+            (READ, "/a", WRITE, false),
+            (READ, "/a", READ | WRITE, false),
+            (READ, "/a", READ | OpenFlags::TRUNCATE, false),
+            (READ, "/b", READ, false),
+            (READ, "/a/", READ, false),
+            (READ, "/./a", READ, false),
+            (WRITE, "/a", READ, false),
+            (WRITE, "/a", WRITE, true),
+            (READ | WRITE, "/a", WRITE, true),
+            (READ | WRITE, "/a", READ | WRITE, true),
+            (WRITE, "/a", WRITE | OpenFlags::CREATE, false),
+            (WRITE, "/a", WRITE | OpenFlags::APPEND, false),
+            (WRITE, "/a", WRITE | OpenFlags::SOLE_WRITER, false),
+        ] {
+            let verdict = confinement(access).admit(&open(name, flags));
+            assert_eq!(
+                verdict.is_ok(),
+                admitted,
+                "{access} {name} {flags}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn its_file_opens_once() {
+        let mut session = confinement(READ);
+        assert!(session.admit(&open("/b", READ)).is_err());
+        assert!(session.admit(&open("/a", READ)).is_ok());
+        let again = session.admit(&open("/a", READ)).unwrap_err();
+        assert!(again.reason.as_str().contains("already"), "{again}");
+    }
+
+    #[test]
+    fn nothing_is_done_by_name_and_no_rights_are_changed() {
+        let mut session = confinement(READ | WRITE);
+        let on = OnPath { path: path("/a") };
+        let two = TwoPaths {
+            from: path("/a"),
+            to: path("/b"),
+        };
+        for request in [
+            Request::Unlink(on.clone()),
+            Request::Status(on.clone()),
+            Request::Space(on),
+            Request::Rename(two.clone()),
+            Request::MakeHardLink(two),
+        ] {
+            assert!(session.admit(&request).is_err(), "{}", request.name());
+        }
+        let handle = Handle(1);
+        assert!(
+            session
+                .admit(&Request::Examine(OnHandle { handle }))
+                .is_ok()
+        );
+    }
+}

@@ -1,0 +1,139 @@
+"""Limits by address: this host has many, 127.0.0.2 and so on, and each is a client of its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import struct
+import time
+
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+
+from .service import SECRET, USER, Service, noise
+from .wire import OPEN, PING, READ, Peer, text
+
+
+class Limited(Service):
+    """A service with these limits by address."""
+
+    def __init__(self, place: Place, rules: str):
+        self.rules = place.directory / "addresses"
+        self.rules.write_text(rules)
+        super().__init__(place, "tcp", "--addresses", self.rules)
+
+    def change(self, rules: str) -> str:
+        """Has other limits read: what the daemon says to that."""
+        before = len(self.daemon.output())
+        self.rules.write_text(rules)
+        os.kill(self.daemon.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 20
+        while "\n" not in self.daemon.output()[before:] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.daemon.output()[before:]
+
+
+def enter(service: Service, source: str) -> tuple[Peer, int]:
+    """A session from an address: the status of its refusal, or 0."""
+    peer = Peer(service.port, source=source)
+    return peer, peer.log_in(USER, SECRET)
+
+
+def sessions(place: Place) -> Outcome:
+    """So many sessions of each host, and of a network together; others are not touched; one that ends makes room."""
+    with Limited(place, "127.0.0.0/8 sessions=2\n127.1.0.0/16 together sessions=3\n127.9.0.0/16 refuse\n") as service:
+        kept = [enter(service, source) for source in ("127.0.0.2",) * 2 + ("127.0.0.3",) * 2 + ("127.1.0.1", "127.1.0.2", "127.1.0.3")]
+        if any(status for _, status in kept):
+            return failed(f"within the limits: {[status for _, status in kept]}")
+        for source, wanted in (("127.0.0.2", errno.EBUSY), ("127.1.0.4", errno.EBUSY), ("127.9.0.1", errno.EACCES), ("127.0.0.4", 0)):
+            status = enter(service, source)[1]
+            if status != wanted:
+                return failed(f"from {source}: {status}, not {wanted}")
+        if service.metric("rfio_address_refusals_total") != 3:
+            return failed("refusals are not counted")
+        kept[0][0].close()
+        deadline = time.monotonic() + 20
+        while enter(service, "127.0.0.2")[1]:
+            if time.monotonic() > deadline:
+                return failed("a session that has ended makes no room")
+        return passed()
+
+
+def words(place: Place) -> Outcome:
+    """What a user is told: who has how many, or that nobody from there is let in; the exit code says busy, or no."""
+    with Limited(place, "127.0.0.1 sessions=1\n") as service:
+        (service.export / "f").write_bytes(b"x")
+        kept = Peer(service.port)
+        if kept.log_in(USER, SECRET):
+            return failed("the first session is refused")
+        ended = service.tool("rfcp", service.at("f"), service.here / "f")
+        if ended.status != 16 or "sessions: 127.0.0.1 has 1 already, the limit of each address in 127.0.0.1" not in ended.output:
+            return failed("a limit", ended.evidence())
+        service.change("127.0.0.0/8 refuse\n")
+        ended = service.tool("rfcp", service.at("f"), service.here / "f")
+        if ended.status != 2 or "connections from 127.0.0.0/8 are not taken here" not in ended.output:
+            return failed("a refusal", ended.evidence())
+        status, _, _ = kept.ask(PING)
+        return passed() if status == 0 else failed("a session that stood is ended")
+
+
+def rates(place: Place) -> Outcome:
+    """Requests and bytes of all of a host's sessions come no faster than its rate, none of them is refused, and another
+    host's are as fast as ever."""
+    with Limited(place, "127.0.0.2 requests=100\n127.0.0.4 bytes=4M\n") as service:
+        begun = time.monotonic()
+        peers = [enter(service, "127.0.0.2")[0] for _ in range(4)]
+        asked = 0
+        while time.monotonic() - begun < 2:
+            for peer in peers:
+                peer.send(PING)
+            for peer in peers:
+                if peer.receive()[0]:
+                    return failed("a request is refused")
+                asked += 1
+        # One more for each session, which may come in before another one's is counted.
+        if asked > 100 * (1 + time.monotonic() - begun) + len(peers):
+            return failed(f"{asked} requests at 100 a second")
+        if service.metric("rfio_address_waits_total") == 0:
+            return failed("what waited is not counted")
+        begun, other = time.monotonic(), enter(service, "127.0.0.3")[0]
+        for _ in range(1000):
+            other.ask(PING)
+        if time.monotonic() - begun > 9:
+            return failed("another host is held back")
+        data = noise(8 << 20)
+        (service.export / "f").write_bytes(data)
+        reader = enter(service, "127.0.0.4")[0]
+        _, body, _ = reader.ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))
+        begun, read = time.monotonic(), b""
+        while len(read) < len(data):
+            read += reader.ask(READ, body[:8] + struct.pack(">QIBB", len(read), 1 << 20, 0, 0))[2]
+        # The last MiB is begun when the other seven have been paid for: four at once, and four a second.
+        took = time.monotonic() - begun
+        return passed() if read == data and took >= 0.74 else failed(f"8 MiB at 4 MiB/s took {took} s")
+
+
+def reloaded(place: Place) -> Outcome:
+    """SIGHUP: other limits hold for sessions that stand, too; a file that makes no sense changes nothing, and the line is named."""
+    with Limited(place, "127.0.0.2 sessions=1\n") as service:
+        peer, _ = enter(service, "127.0.0.2")
+        said = service.change("127.0.0.2 sessions=2 requests=5\n")
+        second, status = enter(service, "127.0.0.2")
+        if "read again" not in said or status:
+            return failed(f"a wider limit does not hold: {said}")
+        begun = time.monotonic()
+        for _ in range(9):
+            peer.ask(PING)
+        # Five at once; the last of the others is begun when three more have been paid for.
+        if time.monotonic() - begun < 0.6:
+            return failed("a new rate does not hold for a session that stands")
+        said = service.change("127.0.0.2 sessions=2\n127.0.0.2 sessions=many\n")
+        if "line 2" not in said or "nothing is reloaded" not in said:
+            return failed(f"a bad line is not named: {said}")
+        status = enter(service, "127.0.0.2")[1]
+        second.close()
+        return passed() if status == errno.EBUSY else failed(f"a bad file has changed something: {status}")
+
+
+CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded}

@@ -1,0 +1,26 @@
+/* What requests do with the bytes of an open file of RFIO. `about` names it in errors. */
+#ifndef RFIO_XROOTD_BYTES_HH
+#define RFIO_XROOTD_BYTES_HH
+
+#include "outcome.hh"
+
+#include <cstdint>
+#include <string>
+
+namespace rfio
+{
+
+Outcome read_bytes(int descriptor, const std::string &about, uint64_t offset, uint32_t size, void *buffer);
+
+/* The same, with the checksums of the pages. */
+Outcome read_pages(int descriptor, const std::string &about, uint64_t offset, uint32_t size, void *buffer);
+
+Outcome write_bytes(int descriptor, const std::string &about, uint64_t offset, uint32_t size, const void *buffer);
+
+Outcome synchronise(int descriptor, const std::string &about);
+
+Outcome truncate(int descriptor, const std::string &about, uint64_t size);
+
+}
+
+#endif
