@@ -203,6 +203,9 @@ impl Target {
             Target::Model { profile, fidelity } => {
                 let library = profiles.library()?;
                 let machine = Machine::of(&library, profile).map_err(|error| {
+                    if Machine::names(&library).any(|name| name == profile.as_str()) {
+                        return Failure::Input(error.to_string());
+                    }
                     let meant = did_you_mean(profile, Machine::names(&library));
                     let reason = error.reason;
                     Failure::Input(format!("no model {profile:?} to measure{meant}: {reason}"))
