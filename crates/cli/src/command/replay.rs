@@ -1,6 +1,8 @@
 //! `verbena replay`: a recorded MPI program, or a schedule of messages in GOAL's text format, on a timing model.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -8,6 +10,7 @@ use crate::profiles::ProfileOptions;
 use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
+use verbena_trace::is_bundle;
 
 const NO_MODEL: &str =
     "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
@@ -15,8 +18,8 @@ const NO_MODEL: &str =
 /// What, on what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A trace of `verbena record`, which is a directory, or several, e.g. of the same program on more ranks; or a schedule, e.g. of
-    /// LogGOPSim's schedgen
+    /// A trace of `verbena record`, which is a directory, or one of all ranks in a file, or several, e.g. of the same program on more ranks;
+    /// or a schedule, e.g. of LogGOPSim's schedgen
     #[arg(value_name = "TRACE|FILE", required = true)]
     sources: Vec<PathBuf>,
 
@@ -52,15 +55,15 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
     let (sources, nodes) = (&arguments.sources, arguments.nodes);
     match &sources[..] {
-        [file] if !file.is_dir() => {
+        [file] if !is_trace(file) => {
             arguments.of_trace.refuse()?;
             schedule::run(file, &models, nodes, arguments.json)?;
         }
         _ => {
-            if let Some(file) = sources.iter().find(|source| !source.is_dir()) {
+            if let Some(file) = sources.iter().find(|source| !is_trace(source)) {
                 let file = file.display();
                 let text = format!(
-                    "{file} is no directory: several at once are for traces, which are directories"
+                    "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
                 );
                 return Err(Failure::Input(text));
             }
@@ -68,4 +71,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Whether something is a trace, and not a schedule. What cannot be read is told by who reads it.
+fn is_trace(source: &Path) -> bool {
+    let begins = || {
+        let mut begin = [0; 8];
+        let mut file = File::open(source)?;
+        file.read_exact(&mut begin).map(|()| is_bundle(&begin))
+    };
+    source.is_dir() || begins().unwrap_or(false)
 }
