@@ -52,6 +52,7 @@ def cases() -> list[Case]:
         found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
         found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
         found.append(Case("random programs, recorded and not", name, partial(unchanged, library)))
+    found.append(Case("a shipped trace, in one file", "", shipped))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
     found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))
@@ -229,6 +230,23 @@ def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
     if refused.status != WRONG_INPUT or "is no trace" not in refused.output:
         return failed("a file among traces is not refused", refused.evidence())
     return None
+
+
+def shipped(place: Place) -> Outcome:
+    """Traces of one file are replayed as directories are; one that is cut off is refused."""
+    kept = build_tree.ROOT / "papers/traces/lammps-rhodo-2.trace"
+    ended = replay(place, kept)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    told = json.loads(ended.output)
+    if [told["ranks"], told["messages"]] != [2, 656]:
+        return failed(f"it has {told['messages']} messages of {told['ranks']} ranks")
+    torn = place.directory / "torn.trace"
+    torn.write_bytes(kept.read_bytes()[:-1])
+    refused = replay(place, torn)
+    if refused.status != WRONG_INPUT or "should follow" not in refused.output:
+        return failed("a trace that is cut off is not refused", refused.evidence())
+    return passed(f"{told['messages']} messages in {told['nanoseconds'] / 1e9:.2f} s")
 
 
 def killed(place: Place) -> Outcome:

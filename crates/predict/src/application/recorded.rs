@@ -71,3 +71,28 @@ pub(super) fn replayed(trace: &Trace, system: &System, nodes: usize, compute_sca
     let outcome = run(&replay, programs).unwrap_or_else(|failure| panic!("{failure}"));
     outcome.last()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_trace::Messages;
+
+    #[test]
+    fn shipped_traces_are_whole_and_small() {
+        let bytes: usize = KEPT.iter().map(|kept| kept.file.len()).sum();
+        assert!(bytes < 20_000_000, "{bytes} bytes of traces");
+        for kept in KEPT {
+            let trace = trace(kept.program, kept.ranks);
+            assert_eq!(trace.ranks.len(), kept.ranks, "{}", kept.program);
+            assert!(trace.unfinished().next().is_none());
+            assert_eq!(Messages::of(trace).unwrap().imbalances(), []);
+            assert!(computing(trace) > Time::ZERO);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "nas-is was not recorded on 3 ranks")]
+    fn what_was_not_recorded_is_no_trace() {
+        trace("nas-is", 3);
+    }
+}
