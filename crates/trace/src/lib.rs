@@ -8,6 +8,7 @@
 mod block;
 mod bundle;
 mod communicator;
+mod epoch;
 mod message;
 mod number;
 mod part;

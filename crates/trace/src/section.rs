@@ -1,6 +1,7 @@
 //! A section of a trace: what a program did between two collective operations of all ranks. A program's own clock counts such a section:
 //! LAMMPS' "loop time" is what lies between two barriers.
 
+use crate::epoch::Epochs;
 use crate::message::Messages;
 use crate::part::Part;
 use crate::rank::{Call, End, RankTrace, Record};
@@ -19,7 +20,8 @@ pub struct Section {
 impl Trace {
     /// A section alone, as if the program had begun there and ended there. Communicators and windows are those that there were.
     ///
-    /// Refused where it would tear apart what belongs together: a request or a message that is under way where it begins or ends.
+    /// Refused where it would tear apart what belongs together: a request, a message or accesses to a window that are under way where it
+    /// begins or ends.
     pub fn section(&self, section: Section) -> Result<Trace, Error> {
         let cut = |rank: &RankTrace| {
             let cut = Cut::new(rank, section).and_then(Cut::all);
@@ -29,11 +31,20 @@ impl Trace {
             path: self.path.clone(),
             ranks: self.ranks.iter().map(cut).collect::<Result<_, _>>()?,
         };
-        match Messages::of(&alone)?.imbalances().first() {
-            None => Ok(alone),
+        self.refuse_torn_messages(section.behind)?;
+        self.refuse_torn_messages(section.through)?;
+        Ok(alone)
+    }
+
+    /// Refuses messages that are under way when a collective operation of all ranks ends. What was sent until then has been received: that
+    /// within the section as many come as go says nothing, as one may come in where another goes out.
+    fn refuse_torn_messages(&self, together: usize) -> Result<(), Error> {
+        let until_then = Messages::of_part(self, |rank| through(rank, together))?;
+        match until_then.imbalances().first() {
+            None => Ok(()),
             Some(torn) => Err(self.fault(
                 torn.from,
-                format!("a message is under way where the section begins or ends: {torn}"),
+                format!("a message is {}: {torn}", under_way_at(together)),
             )),
         }
     }
@@ -67,6 +78,20 @@ fn is_of(rank: &RankTrace, record: &Record, communicator: usize) -> bool {
     })
 }
 
+/// What a rank did through a collective operation of all ranks, or all, if there is none of that number.
+fn through(rank: &RankTrace, together: usize) -> &[Record] {
+    let world = world(rank);
+    let is_together = |record: &Record| world.is_some_and(|world| is_of(rank, record, world));
+    let all = rank.records.iter().enumerate();
+    let mut ends = all.filter_map(|(at, record)| is_together(record).then_some(at + 1));
+    &rank.records[..ends.nth(together).unwrap_or(rank.records.len())]
+}
+
+/// Where what a section would tear apart is.
+fn under_way_at(together: usize) -> String {
+    format!("under way at collective operation {together}, where the section begins or ends")
+}
+
 /// A rank's section under construction.
 struct Cut<'a> {
     whole: &'a RankTrace,
@@ -75,6 +100,8 @@ struct Cut<'a> {
     alone: RankTrace,
     /// Requests under way.
     under_way: HashSet<usize>,
+    /// Epochs that are open.
+    epochs: Epochs,
 }
 
 impl<'a> Cut<'a> {
@@ -100,6 +127,7 @@ impl<'a> Cut<'a> {
                 end: End::Finalized,
             },
             under_way: HashSet::new(),
+            epochs: Epochs::default(),
         })
     }
 
@@ -159,6 +187,7 @@ impl<'a> Cut<'a> {
 
     fn follow(&mut self, record: &Record) {
         for part in self.whole.parts(record) {
+            self.epochs.see(part);
             match *part {
                 Part::BeginSend { slot, .. }
                 | Part::BeginReceive { slot, .. }
@@ -188,11 +217,13 @@ impl<'a> Cut<'a> {
     }
 
     fn refuse_under_way(&self, together: usize) -> Result<(), String> {
-        match self.under_way.iter().min() {
+        let at = under_way_at(together);
+        if let Some(slot) = self.under_way.iter().min() {
+            return Err(format!("request {slot} is {at}"));
+        }
+        match self.epochs.open_window() {
+            Some(window) => Err(format!("accesses to window {window} are {at}")),
             None => Ok(()),
-            Some(slot) => Err(format!(
-                "request {slot} is under way at collective operation {together}, where the section begins or ends"
-            )),
         }
     }
 
