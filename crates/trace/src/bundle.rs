@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use crate::number::{Bytes, put};
-use crate::rank::RankTrace;
+use crate::rank::{End, RankTrace};
 use crate::trace::{Error, Trace};
 use crate::writer::Writer;
 use std::path::Path;
@@ -49,8 +49,12 @@ impl Trace {
         let mut ranks = Vec::new();
         while !bytes.is_empty() {
             let rank = bytes.size().and_then(|length| bytes.take(length));
-            let rank = RankTrace::read(rank.map_err(wrong)?)
-                .map_err(|fault: Fault| wrong(format!("of rank {}, {fault}", ranks.len())))?;
+            let damaged = |fault: &Fault| wrong(format!("of rank {}, {fault}", ranks.len()));
+            let rank = RankTrace::read(rank.map_err(wrong)?).map_err(|fault| damaged(&fault))?;
+            // A rank's own file may end anywhere, as the rank was killed. A kept trace was written whole.
+            if let End::Broken(fault) = &rank.end {
+                return Err(damaged(fault));
+            }
             if rank.rank != ranks.len() {
                 return Err(wrong(format!(
                     "rank {} stands where rank {} should",
