@@ -1,7 +1,8 @@
 //! LAMMPS' rhodopsin benchmark: 32,000 atoms, long-range forces by PPPM. connectx_multicore 3.5.
 //!
 //! Recorded: 20 of its 100 steps, from the barrier where LAMMPS' "loop time" begins to the one where it ends, in which two lists of
-//! neighbours are built as in any 20 steps. One thing is assumed of the paper's machine: what a step takes on one of its cores.
+//! neighbours are built as in any 20 steps. One thing is fitted to the paper's machine: what a step takes on one of its cores. One factor, that
+//! of one rank, goes for all numbers of ranks: what more ranks compute more together is the program's, atoms at edges among it.
 
 use super::recorded::{computing, replayed, trace};
 use verbena_model::profile::{Applications, System};

@@ -62,7 +62,8 @@ pub fn nas(
     }
 }
 
-/// Milliseconds of an iteration of what was recorded, if one computes `alone` seconds on all ranks together.
+/// Milliseconds of an iteration of what was recorded, if one computes `alone` seconds on all ranks together. Each number of ranks has its own
+/// factor, as the operations are the same, whatever the ranks.
 fn integer_sort(system: &System, ranks: usize, nodes: usize, alone: f64) -> f64 {
     let trace = trace(INTEGER_SORT, ranks);
     let scale = alone * SORTS as f64 / computing(trace).seconds();
