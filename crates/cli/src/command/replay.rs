@@ -1,16 +1,14 @@
 //! `verbena replay`: a recorded MPI program, or a schedule of messages in GOAL's text format, on a timing model.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
+use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
-use verbena_trace::is_bundle;
 
 const NO_MODEL: &str =
     "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
@@ -53,32 +51,23 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
-    let (sources, nodes) = (&arguments.sources, arguments.nodes);
-    match &sources[..] {
-        [file] if !is_trace(file) => {
+    let nodes = arguments.nodes;
+    let sources = arguments.sources.iter().map(|path| Source::open(path));
+    let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
+    match sources.iter().find(|source| !source.is_trace()) {
+        None => recorded::run(sources, &models, nodes, &arguments.of_trace, arguments.json)?,
+        Some(_) if sources.len() == 1 => {
             arguments.of_trace.refuse()?;
-            schedule::run(file, &models, nodes, arguments.json)?;
+            let schedule = sources.remove(0);
+            schedule::run(schedule, &models, nodes, arguments.json)?;
         }
-        _ => {
-            if let Some(file) = sources.iter().find(|source| !is_trace(source)) {
-                let file = file.display();
-                let text = format!(
-                    "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
-                );
-                return Err(Failure::Input(text));
-            }
-            recorded::run(sources, &models, nodes, &arguments.of_trace, arguments.json)?;
+        Some(schedule) => {
+            let file = schedule.path().display();
+            let text = format!(
+                "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
+            );
+            return Err(Failure::Input(text));
         }
     }
     Ok(Exit::Success)
-}
-
-/// Whether something is a trace, and not a schedule. What cannot be read is told by who reads it.
-fn is_trace(source: &Path) -> bool {
-    let begins = || {
-        let mut begin = [0; 8];
-        let mut file = File::open(source)?;
-        file.read_exact(&mut begin).map(|()| is_bundle(&begin))
-    };
-    source.is_dir() || begins().unwrap_or(false)
 }
