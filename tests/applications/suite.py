@@ -54,6 +54,7 @@ def cases() -> list[Case]:
     """Real ones where they are installed, then pretended ones."""
     found = [Case("measured", f"{name} on {way}", partial(measured, name, way))
              for name in (HPCC, LAMMPS, RHODOPSIN, SORT) for way in ("software", "shm", "tcp")]
+    found.append(Case("communication by call", SORT, communication))
     summary = partial(SUMMARY.format, success=1, processes=2)
     found += [
         Case("names the package of what is missing", "", missing),
@@ -102,6 +103,24 @@ def measured(name: str, way: str, place: Place) -> Outcome:
     if (carried > MUCH) != (way == "software") or way != "software" and carried:
         return failed(f"the adapter carried {carried:.0f} bytes", ended.evidence())
     return passed(f"{headline['value']:.4g} {headline['unit']}, {carried / 1e6:.0f} MB")
+
+
+def communication(place: Place) -> Outcome:
+    """A further run is recorded. The sort hands all of its keys on in each of eleven iterations, four bytes each, and both processes give so much."""
+    if not MADE[SORT].is_file():
+        return skipped(f"what {SORT} needs is not there")
+    ended = place.run("bench", [str(VERBENA), "bench", SORT, "--mpi", "openmpi", "--on", "shm", "--processes", "2", "--launches", "1",
+                                "--out", str(place.directory / "out")], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    found = {one["name"]: one for one in records(place) if one["record"] == "finding"}
+    share, given = found.get("communication-share"), found.get("communication-bytes")
+    if share is None or given is None:
+        return failed(f"the findings are {sorted(found)}", ended.evidence())
+    keys = 11 * 4 * (1 << 23)
+    if not 0 < share["value"] < 100 or not keys <= given["value"] < 1.01 * keys or "MPI_Alltoallv" not in given["text"]:
+        return failed(f"{share['text']}; {given['text']}", ended.evidence())
+    return passed(f"{share['text']}; {given['text']}")
 
 
 def missing(place: Place) -> Outcome:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
+import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -33,6 +35,9 @@ WRONG_INPUT = 2
 ENVIRONMENT = 3
 MODEL = "model:connectx-qdr"
 OTHERS = ["model:infinihost3-ddr", "model:connectx-ddr", "model:connectx-qdr:message"]
+# Random programs of a case.
+RANDOM, RANDOM_BY_NIGHT = 4, 40
+SUM = re.compile(r"^sum \d+ messages (\d+)$", re.MULTILINE)
 SENT = re.compile(r"^sent (\d+) (\d+)$", re.MULTILINE)
 # Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than processors.
 OPENMPI = (["mpirun.openmpi", "--oversubscribe"], "openmpi", 4)
@@ -46,6 +51,8 @@ def cases() -> list[Case]:
     for name, library in LIBRARIES.items():
         found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
         found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
+        found.append(Case("random programs, recorded and not", name, partial(unchanged, library)))
+    found.append(Case("a shipped trace, in one file", "", shipped))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
     found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))
@@ -118,6 +125,38 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
     return passed(f"{told['messages']} messages of {told['bytes']} bytes")
 
 
+def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
+    """Random programs come to the same with the recorder in front of them, and their traces have the messages that they counted."""
+    launcher, flavour, ranks = library
+    try:
+        program = program_of("random.c", flavour)
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    first = random.randrange(1 << 31)
+    messages = 0
+    for seed in range(first, first + (RANDOM_BY_NIGHT if WHOLE else RANDOM)):
+        # What goes on between two groups is recorded, and no replay knows it.
+        across = ["across"] if seed % 2 else []
+        words = [*launcher, "-n", ranks, program, seed, 30, *across]
+        plain = place.run("plain", list(map(str, words)), SECONDS, **environment())
+        shutil.rmtree(place.directory / "trace", ignore_errors=True)
+        recorded = record(place, "--", *words)
+        came_to = [SUM.search(ended.output) for ended in (plain, recorded)]
+        if not recorded.succeeded or None in came_to or came_to[0].group() != came_to[1].group():
+            return failed(f"seed {seed}: it comes to {[found and found.group() for found in came_to]} plain and recorded",
+                          recorded.evidence())
+        if across:
+            continue
+        replayed = replay(place, place.directory / "trace")
+        if not replayed.succeeded:
+            return failed(f"seed {seed}: {replayed.describe()}", replayed.evidence())
+        told = json.loads(replayed.output)["messages"]
+        if told != int(came_to[0].group(1)):
+            return failed(f"seed {seed}: the trace has {told} messages, and the program has {came_to[0].group()}")
+        messages += told
+    return passed(f"seeds from {first}, {messages} messages replayed")
+
+
 def unbalanced(told: dict) -> str | None:
     """The chain is as long as the run, and what a rank waited for is all of its waiting."""
     chain = told["chain"]
@@ -188,9 +227,26 @@ def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
     if len(rows) != 3 or any(row[:3] != [str(trace), ranks, ranks] or row[5::3] != ratios for row in rows[1:]):
         return failed(f"not two rows of {ranks} ranks with {ratios}", table.evidence())
     refused = place.run("replay", [str(VERBENA), "replay", str(trace), str(VERBENA), "--on", MODEL], SECONDS)
-    if refused.status != WRONG_INPUT or "is no directory" not in refused.output:
+    if refused.status != WRONG_INPUT or "is no trace" not in refused.output:
         return failed("a file among traces is not refused", refused.evidence())
     return None
+
+
+def shipped(place: Place) -> Outcome:
+    """Traces of one file are replayed as directories are; one that is cut off is refused."""
+    kept = build_tree.ROOT / "papers/traces/lammps-rhodo-2.trace"
+    ended = replay(place, kept)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    told = json.loads(ended.output)
+    if [told["ranks"], told["messages"]] != [2, 656]:
+        return failed(f"it has {told['messages']} messages of {told['ranks']} ranks")
+    torn = place.directory / "torn.trace"
+    torn.write_bytes(kept.read_bytes()[:-1])
+    refused = replay(place, torn)
+    if refused.status != WRONG_INPUT or "should follow" not in refused.output:
+        return failed("a trace that is cut off is not refused", refused.evidence())
+    return passed(f"{told['messages']} messages in {told['nanoseconds'] / 1e9:.2f} s")
 
 
 def killed(place: Place) -> Outcome:

@@ -39,9 +39,17 @@ static void put_counts(int peers, const int *counts, MPI_Datatype type)
 		put(bytes_of(counts[peer], type));
 }
 
+/* Between two groups the root says so, and the others of its group that they have no part in it: `root` is a rank of the other one. */
 static bool is_root(MPI_Comm comm, int root)
 {
-	return root == MPI_ROOT || root == communicator_of(comm)->rank;
+	const struct communicator *known = communicator_of(comm);
+	return root == MPI_ROOT || (known->remote == 0 && root == known->rank);
+}
+
+/* What this rank has of an operation, if it has a part in it: if not, its arguments say nothing. */
+static uint64_t own_bytes(int root, int count, MPI_Datatype type)
+{
+	return root == MPI_PROC_NULL ? 0 : bytes_of(count, type);
 }
 
 /* Who gathers or scatters knows each one's part, the others their own. */
@@ -53,7 +61,8 @@ static void put_gathered(MPI_Comm comm, int root, int count, MPI_Datatype type, 
 		put(0);
 		put_counts(peers(comm), counts, there);
 	} else {
-		put_counts(1, &count, type);
+		put(1);
+		put(own_bytes(root, count, type));
 		put(0);
 	}
 }
@@ -67,16 +76,18 @@ static void put_scattered(MPI_Comm comm, int root, const int *counts, MPI_Dataty
 		put(0);
 	} else {
 		put(0);
-		put_counts(1, &count, type);
+		put(1);
+		put(own_bytes(root, count, type));
 	}
 }
 
-/* What each rank gets of the others is known to all. */
-static void put_known_to_all(enum collective kind, MPI_Comm comm, const int *counts, MPI_Datatype type, const MPI_Request *request)
+/* What each of so many ranks gets is known to all. */
+static void put_known_to_all(enum collective kind, MPI_Comm comm, int ranks, const int *counts, MPI_Datatype type,
+			     const MPI_Request *request)
 {
 	put_head(PART_VARIED, kind, comm, NO_ROOT, request);
 	put(0);
-	put_counts(peers(comm), counts, type);
+	put_counts(ranks, counts, type);
 }
 
 static void put_each(MPI_Comm comm, const void *out, const int *out_counts, MPI_Datatype out_type, const int *in_counts,
@@ -118,10 +129,10 @@ static void put_each_typed(MPI_Comm comm, const void *out, const int *out_counts
 BOTH(Barrier, Ibarrier, (MPI_Comm comm), (comm), put_alike(BARRIER, comm, NO_ROOT, 0, started))
 
 BOTH(Bcast, Ibcast, (void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm), (buffer, count, type, root, comm),
-     put_alike(BROADCAST, comm, root, bytes_of(count, type), started))
+     put_alike(BROADCAST, comm, root, own_bytes(root, count, type), started))
 
 BOTH(Reduce, Ireduce, (const void *out, void *in, int count, MPI_Datatype type, MPI_Op operation, int root, MPI_Comm comm),
-     (out, in, count, type, operation, root, comm), put_alike(REDUCE, comm, root, bytes_of(count, type), started))
+     (out, in, count, type, operation, root, comm), put_alike(REDUCE, comm, root, own_bytes(root, count, type), started))
 
 BOTH(Allreduce, Iallreduce, (const void *out, void *in, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm),
      (out, in, count, type, operation, comm), put_alike(ALL_REDUCE, comm, NO_ROOT, bytes_of(count, type), started))
@@ -135,12 +146,12 @@ BOTH(Exscan, Iexscan, (const void *out, void *in, int count, MPI_Datatype type, 
 BOTH(Gather, Igather,
      (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int root, MPI_Comm comm),
      (out, out_count, out_type, in, in_count, in_type, root, comm),
-     put_alike(GATHER, comm, root, is_root(comm, root) ? bytes_of(in_count, in_type) : bytes_of(out_count, out_type), started))
+     put_alike(GATHER, comm, root, is_root(comm, root) ? bytes_of(in_count, in_type) : own_bytes(root, out_count, out_type), started))
 
 BOTH(Scatter, Iscatter,
      (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int root, MPI_Comm comm),
      (out, out_count, out_type, in, in_count, in_type, root, comm),
-     put_alike(SCATTER, comm, root, is_root(comm, root) ? bytes_of(out_count, out_type) : bytes_of(in_count, in_type), started))
+     put_alike(SCATTER, comm, root, is_root(comm, root) ? bytes_of(out_count, out_type) : own_bytes(root, in_count, in_type), started))
 
 BOTH(Allgather, Iallgather,
      (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, MPI_Comm comm),
@@ -170,11 +181,11 @@ BOTH(Scatterv, Iscatterv,
 BOTH(Allgatherv, Iallgatherv,
      (const void *out, int count, MPI_Datatype type, void *in, const int counts[], const int places[], MPI_Datatype there,
       MPI_Comm comm),
-     (out, count, type, in, counts, places, there, comm), put_known_to_all(ALL_GATHER, comm, counts, there, started))
+     (out, count, type, in, counts, places, there, comm), put_known_to_all(ALL_GATHER, comm, peers(comm), counts, there, started))
 
 BOTH(Reduce_scatter, Ireduce_scatter,
      (const void *out, void *in, const int counts[], MPI_Datatype type, MPI_Op operation, MPI_Comm comm),
-     (out, in, counts, type, operation, comm), put_known_to_all(REDUCE_SCATTER, comm, counts, type, started))
+     (out, in, counts, type, operation, comm), put_known_to_all(REDUCE_SCATTER, comm, communicator_of(comm)->size, counts, type, started))
 
 BOTH(Alltoallv, Ialltoallv,
      (const void *out, const int out_counts[], const int out_places[], MPI_Datatype out_type, void *in, const int in_counts[],

@@ -130,8 +130,11 @@ struct request *request_at(int slot);
 	} \
 	ALSO_PMPI(name)
 
+/* Where there is nothing the type says nothing, and may be none. */
 static inline uint64_t bytes_of(int64_t count, MPI_Datatype type)
 {
+	if (count == 0)
+		return 0;
 	int size = 0;
 	PMPI_Type_size(type, &size);
 	return (uint64_t)count * (uint64_t)size;

@@ -2,7 +2,7 @@
 
 use crate::communicator::{Communicators, Identity};
 use crate::part::Part;
-use crate::rank::RankTrace;
+use crate::rank::{RankTrace, Record};
 use crate::trace::{Error, Trace};
 use std::collections::{BTreeMap, HashMap};
 
@@ -53,12 +53,20 @@ pub struct Imbalance {
 impl Messages {
     /// Follows the messages of a trace.
     pub fn of(trace: &Trace) -> Result<Messages, Error> {
+        Messages::of_part(trace, |rank| &rank.records)
+    }
+
+    /// Follows the messages of the first calls of each rank, those that `first` names.
+    pub(crate) fn of_part(
+        trace: &Trace,
+        first: impl Fn(&RankTrace) -> &[Record],
+    ) -> Result<Messages, Error> {
         let mut messages = Messages::default();
         let mut communicators = Communicators::default();
         for rank in &trace.ranks {
             communicators.begin_rank();
             messages
-                .follow(rank, &mut communicators)
+                .follow(rank, first(rank), &mut communicators)
                 .map_err(|reason| trace.fault(rank.rank, reason))?;
         }
         Ok(messages)
@@ -67,10 +75,11 @@ impl Messages {
     fn follow(
         &mut self,
         rank: &RankTrace,
+        records: &[Record],
         communicators: &mut Communicators,
     ) -> Result<(), String> {
         let mut begun = HashMap::new();
-        for part in rank.records.iter().flat_map(|record| rank.parts(record)) {
+        for part in records.iter().flat_map(|record| rank.parts(record)) {
             communicators.see(part, rank.size)?;
             match *part {
                 Part::Send {

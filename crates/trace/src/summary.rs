@@ -88,7 +88,7 @@ impl Calls {
             Part::Access { out, back, .. } => self.message(out.saturating_add(*back)),
             Part::Neighbors { out, .. } => out.iter().for_each(|&(_, bytes)| self.message(bytes)),
             Part::Collective { kind, bytes, .. } if *kind != Collective::Barrier => {
-                self.collective_bytes += bytes
+                self.collective_bytes = self.collective_bytes.saturating_add(*bytes);
             }
             Part::Varied { out, back, .. } => {
                 let given = if out.is_empty() { back } else { out };

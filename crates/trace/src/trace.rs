@@ -38,39 +38,58 @@ pub enum Error {
 /// A trace, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Where it is.
+    /// Where it is: a directory, or a file with all ranks.
     pub path: PathBuf,
     /// The ranks, all of them, in their order.
     pub ranks: Vec<RankTrace>,
 }
 
 impl Trace {
-    /// Reads a directory.
-    pub fn open(directory: &Path) -> Result<Trace, Error> {
+    /// Reads a directory with a file a rank, or a file with all ranks.
+    pub fn open(path: &Path) -> Result<Trace, Error> {
+        match path.is_dir() {
+            true => Trace::of_directory(path),
+            false => Trace::of_bundle(path, &read_file(path)?),
+        }
+    }
+
+    fn of_directory(directory: &Path) -> Result<Trace, Error> {
         let first = read(directory, 0)?;
         let size = first.size;
         let mut ranks = vec![first];
         for rank in 1..size {
             ranks.push(read(directory, rank)?);
         }
-        let trace = Trace {
+        Trace {
             path: directory.to_owned(),
             ranks,
-        };
-        match trace.ranks.iter().find(|rank| rank.size != size) {
-            Some(rank) => Err(trace.fault(
+        }
+        .of_one_world()
+    }
+
+    /// The same, if all its ranks are of a world of as many.
+    pub(crate) fn of_one_world(self) -> Result<Trace, Error> {
+        let size = self.ranks[0].size;
+        match self.ranks.iter().find(|rank| rank.size != size) {
+            Some(rank) => Err(self.fault(
                 rank.rank,
                 format!("it is of {} ranks, and rank 0's of {size}", rank.size),
             )),
-            None => Ok(trace),
+            None => Ok(self),
         }
     }
 
     /// What is wrong with a rank's calls.
     pub fn fault(&self, rank: usize, reason: String) -> Error {
-        Error::Senseless {
-            path: file_of(&self.path, rank),
-            reason,
+        match self.path.is_dir() {
+            true => Error::Senseless {
+                path: file_of(&self.path, rank),
+                reason,
+            },
+            false => Error::Senseless {
+                path: self.path.clone(),
+                reason: format!("rank {rank}: {reason}"),
+            },
         }
     }
 
@@ -80,8 +99,13 @@ impl Trace {
     }
 
     /// Bytes of the files.
-    pub fn file_bytes(directory: &Path) -> u64 {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    pub fn file_bytes(path: &Path) -> u64 {
+        if let Ok(file) = fs::metadata(path)
+            && file.is_file()
+        {
+            return file.len();
+        }
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
         let lengths = entries.filter_map(|entry| entry.metadata().ok());
         lengths.map(|file| file.len()).sum()
     }
@@ -91,12 +115,16 @@ fn file_of(directory: &Path, rank: usize) -> PathBuf {
     directory.join(format!("rank-{rank}.trace"))
 }
 
+fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 fn read(directory: &Path, rank: usize) -> Result<RankTrace, Error> {
     let path = file_of(directory, rank);
-    let file = fs::read(&path).map_err(|source| Error::Unreadable {
-        path: path.clone(),
-        source,
-    })?;
+    let file = read_file(&path)?;
     let read = match RankTrace::read(&file) {
         Ok(read) => read,
         Err(fault) => return Err(Error::Wrong { path, fault }),

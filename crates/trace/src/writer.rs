@@ -6,9 +6,6 @@ use crate::part::{CALL, Part};
 use crate::rank::{DEFINED, ENTRY, NAME, PREDICTED};
 use std::collections::HashMap;
 
-/// Nanoseconds of a tick: times are written as they are.
-const TICK: u64 = 1;
-
 /// A rank's file on its way.
 #[derive(Debug, Clone)]
 pub struct Writer {
@@ -18,15 +15,37 @@ pub struct Writer {
     numbers: HashMap<Vec<u8>, usize>,
     next: Vec<usize>,
     last: usize,
+    computing: Ticks,
+    within: Ticks,
+}
+
+/// Times of a kind, in whole ticks: what does not fill one goes to the next time, so that sums are exact.
+#[derive(Debug, Clone)]
+struct Ticks {
+    tick: u64,
+    left: u64,
+}
+
+impl Ticks {
+    fn put(&mut self, to: &mut Vec<u8>, nanoseconds: u64) {
+        let time = self.left.saturating_add(nanoseconds);
+        put(to, time / self.tick);
+        self.left = time % self.tick;
+    }
 }
 
 impl Writer {
-    /// The file of rank `rank` of `size`.
+    /// The file of rank `rank` of `size`, with times as they are.
     pub fn new(rank: usize, size: usize, library: &str) -> Writer {
+        Writer::with_tick(rank, size, library, 1)
+    }
+
+    /// The same with times in ticks of so many nanoseconds, one at least.
+    pub fn with_tick(rank: usize, size: usize, library: &str, tick: u64) -> Writer {
         let mut head = Vec::new();
         put(&mut head, rank as u64);
         put(&mut head, size as u64);
-        put(&mut head, TICK);
+        put(&mut head, tick);
         put(&mut head, library.len() as u64);
         head.extend(library.as_bytes());
         Writer {
@@ -36,6 +55,8 @@ impl Writer {
             numbers: HashMap::new(),
             next: Vec::new(),
             last: 0,
+            computing: Ticks { tick, left: 0 },
+            within: Ticks { tick, left: 0 },
         }
     }
 
@@ -66,8 +87,8 @@ impl Writer {
         };
         self.next[self.last] = number;
         self.last = number;
-        put(&mut self.block, computing);
-        put(&mut self.block, within);
+        self.computing.put(&mut self.block, computing);
+        self.within.put(&mut self.block, within);
     }
 
     fn name(&mut self, name: &str) -> usize {

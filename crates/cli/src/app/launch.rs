@@ -2,18 +2,21 @@
 
 use super::catalogue::{self, Application, Found};
 use super::outcome::Outcome;
+use super::recorded;
 use crate::failure::Failure;
 use crate::mpi::mpirun::{self, Mpirun};
 use crate::mpi::proof::{self, Counted};
 use crate::mpi::way::Way;
 use crate::mpi::{Launch, Ready};
+use crate::record::{Compiler, put_before};
 use crate::stats::collect;
 use crate::stats::directory::Directory;
 use crate::suite::local::Ended;
 use crate::suite::plan::Task;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use verbena_hca::describe;
@@ -21,6 +24,7 @@ use verbena_hca::shm::registry;
 use verbena_measure::result::{Conduct, Failure as PointFailure, Parameters, Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_report::schema::Line;
+use verbena_trace::{Summary, Trace, recorder};
 use verbena_workloads::Sweep;
 
 /// A run that takes longer is ended: these take seconds to a minute.
@@ -31,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(900);
 pub struct Applications {
     /// What came out over shared memory, by program and number of processes.
     computed: BTreeMap<(&'static str, usize), String>,
+    /// Of which programs, over which way and with how many processes, it is known what they communicate.
+    recorded: BTreeSet<(&'static str, &'static str, usize)>,
 }
 
 /// How a run ended that did not fail as a whole.
@@ -82,6 +88,7 @@ impl Applications {
         };
         for processes in crews(task, wanted) {
             let parameters = parameters(processes);
+            let told_of = parameters.clone();
             match self.checked(&job, processes)? {
                 Ran::Interrupted => return Ok(Ended::Interrupted),
                 Ran::Badly(reason) => take(fail(reason, parameters, false))?,
@@ -103,10 +110,25 @@ impl Applications {
                     let crowd = Warning::OversubscribedCores { processes, cores };
                     point.warnings.extend(is_crowded.then_some(crowd));
                     take(Line::Point(Box::new(point)))?;
+                    if task.budget().sweep == Sweep::Coarse || !self.first(&job, processes) {
+                        continue;
+                    }
+                    if let Some(summary) = job.recorded(processes)? {
+                        let told = recorded::findings(benchmark.name, number, &told_of, &summary);
+                        told.into_iter()
+                            .try_for_each(|one| take(Line::Finding(one)))?;
+                    }
                 }
             }
         }
         Ok(Ended::Well)
+    }
+
+    /// Whether this is the first time that it is asked.
+    fn first(&mut self, job: &Job<'_>, processes: usize) -> bool {
+        let name = job.application.benchmark.name;
+        self.recorded
+            .insert((name, job.ready.way().name(), processes))
     }
 
     /// A run whose messages took the way that was asked for, and that computed what it does over shared memory.
@@ -154,6 +176,16 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, way: Way, processes: usize) -> Result<Ran, Failure> {
+        self.run_with(way, processes, |_| ())
+    }
+
+    /// The same, with something said to the command before it starts.
+    fn run_with(
+        &self,
+        way: Way,
+        processes: usize,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Ran, Failure> {
         let (place, counters) = (Directory::create()?, Directory::create()?);
         let arguments = (self.application.prepare)(place.path(), self.found, processes);
         let arguments = arguments.map_err(|source| Failure::Directory {
@@ -168,6 +200,7 @@ impl Job<'_> {
             .args(arguments)
             .env("OMP_NUM_THREADS", "1")
             .current_dir(place.path());
+        prepare(&mut command);
         let before = proof::loopback();
         let (mut mpirun, mut output) = Mpirun::start(command, self.ready.launcher())?;
         let mut told = output_file(place.path())?;
@@ -220,6 +253,25 @@ impl Job<'_> {
                 .map(|(before, after)| after.saturating_sub(before)),
         };
         Ok(Ran::To(outcome, counted))
+    }
+
+    /// What a further run communicates, which is recorded; nothing where there is no compiler for the recorder, or it did not come to its end.
+    fn recorded(&self, processes: usize) -> Result<Option<Summary>, Failure> {
+        let compiler = Compiler::of(self.ready.compiler()).ok();
+        let Some(library) = compiler.and_then(|compiler| compiler.recorder().ok()) else {
+            return Ok(None);
+        };
+        let directory = Directory::create()?;
+        let ran = self.run_with(self.ready.way(), processes, |command| {
+            put_before(command, &library);
+            command.env(recorder::DIRECTORY, directory.path());
+        })?;
+        Ok(match ran {
+            Ran::To(..) => Trace::open(directory.path())
+                .ok()
+                .map(|trace| Summary::of(&trace)),
+            Ran::Badly(_) | Ran::Interrupted => None,
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`catalogue`] is what there is: what is started, what it reads ([`lammps`], [`rhodopsin`], [`hpcc`] and [`nas`] have their inputs
 //! and read their outputs), and where to have it from. [`launch`] runs one over the way that was asked for, with a growing number of
-//! processes, holds what it computed against the same run over shared memory, and the way against counters as for `mpi.*`.
+//! processes, holds what it computed against the same run over shared memory, and the way against counters as for `mpi.*`. [`recorded`] is what
+//! a further run, which is recorded, says of its communication.
 
 pub mod catalogue;
 mod hpcc;
@@ -10,6 +11,7 @@ mod lammps;
 mod launch;
 mod nas;
 mod outcome;
+mod recorded;
 mod rhodopsin;
 
 pub use launch::{Applications, output_file};

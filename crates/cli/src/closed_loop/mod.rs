@@ -134,7 +134,7 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
     Ok(Told {
         library: record_on.described().remove("MPI").unwrap_or_default(),
         processors: cores,
-        recorded_on: way_name(record_on.way()).to_owned(),
+        recorded_on: record_on.way().name().to_owned(),
         ways: ways.into_iter().map(|(_, fitted)| fitted).collect(),
         turns: seen.map(|turns| [turns.turn, turns.look, turns.give_way]),
         mean_error: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
@@ -159,15 +159,7 @@ fn ready(plan: &Plan, target: &Target) -> Result<(Ready, String), Failure> {
             return Err(Failure::Input(text.to_owned()));
         }
     };
-    Ok((Ready::of(plan.mpi, way)?, way_name(way).to_owned()))
-}
-
-fn way_name(way: Way) -> &'static str {
-    match way {
-        Way::Software => "software",
-        Way::Tcp => "tcp",
-        Way::SharedMemory => "shm",
-    }
+    Ok((Ready::of(plan.mpi, way)?, way.name().to_owned()))
 }
 
 /// The algorithms of collective operations: Open MPI's and MPICH's differ in their limits, and are of the same families.

@@ -1,11 +1,11 @@
 //! What benchmarks of messages alone do not tell of a way: what an exchange takes between processes that compute, and up to which size a
 //! message does not wait for its receiver. Asked by a C program.
 
-use super::run::{put_before, seats};
+use super::run::seats;
 use crate::failure::Failure;
 use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
-use crate::record::Compiler;
+use crate::record::{Compiler, put_before};
 use crate::stats::directory::Directory;
 use std::fs;
 use std::io::Read;

@@ -6,12 +6,10 @@ use crate::failure::Failure;
 use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
 use crate::mpi::proof::{self, Counted};
-use crate::record::Compiler;
+use crate::record::{Compiler, put_before};
 use crate::stats::collect;
 use crate::stats::directory::Directory;
-use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
 use verbena_measure::processors;
 use verbena_trace::{Trace, recorder, stopwatch};
 
@@ -76,17 +74,3 @@ pub fn seats(processors: &[usize]) -> String {
     let words: Vec<String> = processors.iter().map(usize::to_string).collect();
     words.join(",")
 }
-
-/// Preloads a library before those that the command preloads already.
-pub fn put_before(command: &mut Command, library: &Path) {
-    let others = command.get_envs().find(|(name, _)| *name == PRELOAD);
-    let others = others.and_then(|(_, value)| value).map(OsStr::to_owned);
-    let mut all = library.as_os_str().to_owned();
-    if let Some(others) = others {
-        all.push(":");
-        all.push(others);
-    }
-    command.env(PRELOAD, all);
-}
-
-const PRELOAD: &str = "LD_PRELOAD";

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
+use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
@@ -15,8 +16,8 @@ const NO_MODEL: &str =
 /// What, on what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A trace of `verbena record`, which is a directory, or several, e.g. of the same program on more ranks; or a schedule, e.g. of
-    /// LogGOPSim's schedgen
+    /// A trace of `verbena record`, which is a directory, or one of all ranks in a file, or several, e.g. of the same program on more ranks;
+    /// or a schedule, e.g. of LogGOPSim's schedgen
     #[arg(value_name = "TRACE|FILE", required = true)]
     sources: Vec<PathBuf>,
 
@@ -50,21 +51,22 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
-    let (sources, nodes) = (&arguments.sources, arguments.nodes);
-    match &sources[..] {
-        [file] if !file.is_dir() => {
+    let nodes = arguments.nodes;
+    let sources = arguments.sources.iter().map(|path| Source::open(path));
+    let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
+    match sources.iter().find(|source| !source.is_trace()) {
+        None => recorded::run(sources, &models, nodes, &arguments.of_trace, arguments.json)?,
+        Some(_) if sources.len() == 1 => {
             arguments.of_trace.refuse()?;
-            schedule::run(file, &models, nodes, arguments.json)?;
+            let schedule = sources.remove(0);
+            schedule::run(schedule, &models, nodes, arguments.json)?;
         }
-        _ => {
-            if let Some(file) = sources.iter().find(|source| !source.is_dir()) {
-                let file = file.display();
-                let text = format!(
-                    "{file} is no directory: several at once are for traces, which are directories"
-                );
-                return Err(Failure::Input(text));
-            }
-            recorded::run(sources, &models, nodes, &arguments.of_trace, arguments.json)?;
+        Some(schedule) => {
+            let file = schedule.path().display();
+            let text = format!(
+                "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
+            );
+            return Err(Failure::Input(text));
         }
     }
     Ok(Exit::Success)

@@ -25,6 +25,15 @@ impl Way {
             _ => None,
         }
     }
+
+    /// The name of its target.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Software => "software",
+            Way::Tcp => "tcp",
+            Way::SharedMemory => "shm",
+        }
+    }
 }
 
 /// Arguments of the launcher and variables of its environment.

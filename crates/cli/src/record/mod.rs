@@ -2,9 +2,11 @@
 
 mod cache;
 mod compiler;
+mod preload;
 mod table;
 
 pub use compiler::Compiler;
+pub use preload::put_before;
 pub use table::Table;
 
 use std::io;

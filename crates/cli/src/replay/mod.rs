@@ -2,6 +2,7 @@
 
 pub mod recorded;
 pub mod schedule;
+pub mod source;
 
 use crate::output::outln;
 use serde::Serialize;

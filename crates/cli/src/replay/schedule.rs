@@ -1,20 +1,16 @@
 //! A schedule of sends, receives and calculations, in GOAL's text format.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::print_json;
+use super::source::Source;
 use crate::failure::Failure;
 use crate::output::outln;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_measure::unit;
 use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
-
-/// Bytes of a schedule's text: all of it is kept in memory, with what is read of it.
-const MOST_TEXT: u64 = 1 << 30;
 
 /// What is told of a run.
 #[derive(Serialize)]
@@ -33,13 +29,13 @@ struct Told {
 
 /// Reads the schedule, runs it on each model, says how long it took.
 pub fn run(
-    file: &Path,
+    source: Source,
     models: &[ModelTarget],
     nodes: Option<usize>,
     json: bool,
 ) -> Result<(), Failure> {
-    let text = text_of(file)
-        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.display())))?;
+    let file = &source.path().to_owned();
+    let text = source.schedule()?;
     let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
     let nodes = nodes.unwrap_or(schedule.ranks);
     let told = models
@@ -58,20 +54,6 @@ pub fn run(
         false => told.iter().for_each(table),
     }
     Ok(())
-}
-
-/// A schedule's text, also of a pipe; what never ends is not read for ever.
-fn text_of(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(file)?
-        .take(MOST_TEXT + 1)
-        .read_to_string(&mut text)?;
-    match read as u64 > MOST_TEXT {
-        true => Err(io::Error::other(format!(
-            "it is longer than {MOST_TEXT} bytes, which a schedule may have"
-        ))),
-        false => Ok(text),
-    }
 }
 
 /// What is wrong with the schedule.

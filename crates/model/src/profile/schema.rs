@@ -502,7 +502,7 @@ section! {
     Applications {
         /// In words.
         about: String,
-        /// LAMMPS' rhodopsin benchmark: one step of its 32,000 atoms on one core.
+        /// LAMMPS' rhodopsin benchmark: one step of its 32,000 atoms on one core. What computing takes that was recorded goes by it.
         rhodopsin_step: Time,
         /// Share of the peak that matrix multiplication reaches on one core.
         gemm: Ratio,

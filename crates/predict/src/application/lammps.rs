@@ -1,56 +1,21 @@
-//! LAMMPS' rhodopsin benchmark: 32,000 atoms in a box, spatial decomposition, long-range forces by PPPM.
-//! connectx_multicore 3.5.
+//! LAMMPS' rhodopsin benchmark: 32,000 atoms, long-range forces by PPPM. connectx_multicore 3.5.
 //!
-//! A step: pair and bonded forces (computing), exchange of ghost atoms in six swaps forward and six back, charges to the
-//! grid, one FFT forward and three back with two transposes each among all ranks, one reduction.
+//! Recorded: 20 of its 100 steps, from the barrier where LAMMPS' "loop time" begins to the one where it ends, in which two lists of
+//! neighbours are built as in any 20 steps. One thing is fitted to the paper's machine: what a step takes on one of its cores. One factor, that
+//! of one rank, goes for all numbers of ranks: what more ranks compute more together is the program's, atoms at edges among it.
 
-use super::{cyclic, job};
-use verbena_model::adapter::Fidelity;
+use super::recorded::{computing, replayed, trace};
 use verbena_model::profile::{Applications, System};
 
-/// Atoms of the benchmark.
-const ATOMS: f64 = 32_000.0;
-/// Points of the PPPM grid (25 x 32 x 32), complex in double precision.
-const GRID_BYTES: f64 = 25.0 * 32.0 * 32.0 * 16.0;
-/// Edge of the box and cutoff with skin, in angstrom.
-const BOX: f64 = 68.0;
-const CUTOFF: f64 = 12.0;
+/// The trace's name.
+const RHODOPSIN: &str = "lammps-rhodo";
+/// Steps that were recorded.
+const STEPS: u64 = 20;
 
-/// Milliseconds of a step on `ranks` ranks over `nodes` nodes.
+/// Milliseconds of a step on `ranks` ranks over `nodes` nodes: 1, 2, 4, 8 or 16 ranks, as were recorded.
 pub fn lammps(system: &System, applications: &Applications, ranks: usize, nodes: usize) -> f64 {
-    const STEPS: u64 = 2;
-    let compute = applications.rhodopsin_step.scaled(1.0 / ranks as f64);
-    let edge = BOX / (ranks as f64).cbrt();
-    // Ghosts on one face of a subdomain, three coordinates each.
-    let density = ATOMS / BOX.powi(3);
-    let swap = (density * CUTOFF.min(edge) * (edge + CUTOFF).powi(2) * 24.0) as u64;
-    let transpose = (GRID_BYTES / (ranks * ranks) as f64) as u64;
-    let end = job(
-        system,
-        cyclic(ranks, nodes),
-        Fidelity::Packet,
-        |rank| async move {
-            let size = rank.size();
-            for _ in 0..STEPS {
-                rank.compute(compute).await;
-                if size == 1 {
-                    continue;
-                }
-                for direction in 0..3 {
-                    let distance = (1usize << direction) % size;
-                    let ahead = (rank.number + distance.max(1)) % size;
-                    let behind = (rank.number + size - distance.max(1)) % size;
-                    for _ in 0..2 {
-                        rank.exchange(ahead, swap, behind).await;
-                        rank.exchange(behind, swap, ahead).await;
-                    }
-                }
-                for _ in 0..4 * 2 {
-                    rank.all_to_all(transpose).await;
-                }
-                rank.all_reduce(48).await;
-            }
-        },
-    );
-    end.seconds() * 1e3 / STEPS as f64
+    let alone = applications.rhodopsin_step.seconds() * STEPS as f64;
+    let scale = alone / computing(trace(RHODOPSIN, 1)).seconds();
+    let took = replayed(trace(RHODOPSIN, ranks), system, nodes, scale);
+    took.seconds() * 1e3 / STEPS as f64
 }

@@ -5,6 +5,7 @@ mod hpl;
 mod lammps;
 mod lattice;
 mod nas;
+mod recorded;
 
 pub use halo::{HaloRun, halo, halo_run};
 pub use hpl::hpl;

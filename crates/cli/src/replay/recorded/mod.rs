@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::print_json;
+use super::source::Source;
 use crate::failure::Failure;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_predict::application::cyclic;
@@ -134,13 +135,13 @@ type OnEach = Vec<Replayed>;
 
 /// Reads the traces, runs each on each model, says how long they took.
 pub fn run(
-    directories: &[PathBuf],
+    sources: Vec<Source>,
     models: &[ModelTarget],
     nodes: Option<usize>,
     options: &Options,
     json: bool,
 ) -> Result<(), Failure> {
-    let alone = models.len() * directories.len() == 1;
+    let alone = models.len() * sources.len() == 1;
     if options.write_goal.is_some() && !alone {
         let text = "--write-goal writes one trace with the collective operations of one model's library: give one TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
@@ -149,13 +150,13 @@ pub fn run(
         let text = "--write-timeline writes one replay: give one TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
     }
-    let replayed = directories
-        .iter()
-        .map(|directory| {
-            let trace = Trace::open(directory)?;
+    let replayed = sources
+        .into_iter()
+        .map(|source| {
+            let trace = source.trace()?;
             models
                 .iter()
-                .map(|model| replay_on(model, directory, &trace, nodes, options))
+                .map(|model| replay_on(model, &trace.path, &trace, nodes, options))
                 .collect()
         })
         .collect::<Result<Vec<OnEach>, Failure>>()?;

@@ -1,0 +1,167 @@
+//! What is named to be replayed, opened once: a pipe's bytes come once.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use verbena_trace::{Trace, is_bundle};
+
+/// Bytes by which a trace of all ranks is told from a schedule.
+const BEGINNING: u64 = 8;
+/// Bytes of a schedule's text: all of it is kept in memory, with what is read of it.
+const MOST_TEXT: u64 = 1 << 30;
+
+/// A trace or a schedule, of which no more is read yet than tells which.
+pub struct Source {
+    path: PathBuf,
+    contents: Contents,
+}
+
+enum Contents {
+    /// A trace, of files a rank.
+    Directory,
+    /// A trace of all ranks, also of a pipe.
+    Bundle(Bytes),
+    /// A schedule, also of a pipe.
+    Schedule(Bytes),
+}
+
+/// What has been read already, and what follows it.
+type Bytes = io::Chain<Cursor<Vec<u8>>, File>;
+
+impl Source {
+    /// Opens a file, a directory or a pipe.
+    pub fn open(path: &Path) -> Result<Source, Failure> {
+        let contents = match path.is_dir() {
+            true => Contents::Directory,
+            false => begun(path).map_err(|error| unreadable(path, &error))?,
+        };
+        Ok(Source {
+            path: path.to_owned(),
+            contents,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is a trace, and not a schedule.
+    pub fn is_trace(&self) -> bool {
+        !matches!(self.contents, Contents::Schedule(_))
+    }
+
+    /// Reads the trace; a schedule is refused as none.
+    pub fn trace(self) -> Result<Trace, Failure> {
+        match self.contents {
+            Contents::Directory => Ok(Trace::open(&self.path)?),
+            Contents::Bundle(mut bytes) | Contents::Schedule(mut bytes) => {
+                let mut file = Vec::new();
+                let read = bytes.read_to_end(&mut file);
+                read.map_err(|error| unreadable(&self.path, &error))?;
+                Ok(Trace::of_bundle(&self.path, &file)?)
+            }
+        }
+    }
+
+    /// Reads the schedule's text; what never ends is not read for ever.
+    pub fn schedule(self) -> Result<String, Failure> {
+        let path = self.path;
+        let text = match self.contents {
+            Contents::Directory => Err(io::ErrorKind::IsADirectory.into()),
+            Contents::Bundle(bytes) | Contents::Schedule(bytes) => text_of(bytes),
+        };
+        text.map_err(|error| unreadable(&path, &error))
+    }
+}
+
+fn begun(path: &Path) -> io::Result<Contents> {
+    let mut file = File::open(path)?;
+    let mut beginning = Vec::new();
+    (&mut file).take(BEGINNING).read_to_end(&mut beginning)?;
+    let is_trace = is_bundle(&beginning);
+    let bytes = Cursor::new(beginning).chain(file);
+    Ok(match is_trace {
+        true => Contents::Bundle(bytes),
+        false => Contents::Schedule(bytes),
+    })
+}
+
+fn text_of(bytes: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    let read = bytes.take(MOST_TEXT + 1).read_to_string(&mut text)?;
+    match read as u64 > MOST_TEXT {
+        true => Err(io::Error::other(format!(
+            "it is longer than {MOST_TEXT} bytes, which a schedule may have"
+        ))),
+        false => Ok(text),
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::Input(format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::thread;
+
+    const SCHEDULE: &[u8] = b"num_ranks 2\nrank 0 {\nl1: calc 1500\n}\nrank 1 {\n}\n";
+    const TRACE: &[u8] = include_bytes!("../../../../papers/traces/nas-is-8.trace");
+
+    /// What is read of a pipe that these bytes come through, in two writes that nothing of the program's divides alike.
+    fn through_a_pipe<T>(bytes: &'static [u8], read: impl FnOnce(Source) -> T) -> T {
+        let (reader, mut writer) = io::pipe().expect("there are pipes");
+        let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        let writes = thread::spawn(move || {
+            let (begin, rest) = bytes.split_at(5);
+            writer
+                .write_all(begin)
+                .and_then(|()| writer.write_all(rest))
+        });
+        let source = Source::open(&path).expect("a pipe is opened");
+        let read = read(source);
+        writes.join().unwrap().expect("all is read");
+        read
+    }
+
+    #[test]
+    fn a_schedule_comes_whole_through_a_pipe() {
+        let text = through_a_pipe(SCHEDULE, |source| {
+            assert!(!source.is_trace());
+            source.schedule().unwrap()
+        });
+        assert_eq!(text.as_bytes(), SCHEDULE);
+    }
+
+    #[test]
+    fn a_trace_comes_whole_through_a_pipe() {
+        let trace = through_a_pipe(TRACE, |source| {
+            assert!(source.is_trace());
+            source.trace().unwrap()
+        });
+        assert_eq!(trace.bundle(), TRACE);
+    }
+
+    #[test]
+    fn what_is_shorter_than_the_mark_is_a_schedule() {
+        let text = through_a_pipe(b"num_r", |source| source.schedule().unwrap());
+        assert_eq!(text, "num_r");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let Err(Failure::Input(reason)) = Source::open(Path::new("/nowhere/at.all")) else {
+            panic!("nothing is opened");
+        };
+        assert!(
+            reason.starts_with("cannot read /nowhere/at.all: "),
+            "{reason}"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Programs that were recorded, for the papers' claims: what `papers/traces` has. A trace tells what a program sends and receives, and what it
+//! computes in between on the machine that recorded it; on a paper's machine it computes as much slower as is assumed of that machine.
+
+use super::cyclic;
+use crate::recorded::{Replay, programs, run};
+use std::path::Path;
+use std::sync::OnceLock;
+use verbena_model::adapter::Fidelity;
+use verbena_model::kernel::Time;
+use verbena_model::profile::System;
+use verbena_trace::{Summary, Trace};
+
+/// A program's section that its own clock counts, recorded on so many ranks.
+struct Kept {
+    program: &'static str,
+    ranks: usize,
+    file: &'static [u8],
+}
+
+macro_rules! kept {
+    ($($program:literal: $($ranks:literal)*;)*) => {
+        const KEPT: &[Kept] = &[$($(Kept {
+            program: $program,
+            ranks: $ranks,
+            file: include_bytes!(concat!(
+                env!("CARGO_MANIFEST_DIR"), "/../../papers/traces/", $program, "-", $ranks, ".trace"
+            )),
+        }),*),*];
+    };
+}
+
+kept! {
+    "lammps-rhodo": 1 2 4 8 16;
+    "nas-is": 2 4 8;
+}
+
+/// Each of them, once it was asked for.
+static READ: [OnceLock<Trace>; KEPT.len()] = [const { OnceLock::new() }; KEPT.len()];
+
+/// The trace of a program on so many ranks.
+///
+/// Panics if none is shipped: who asks for one knows which there are.
+pub(super) fn trace(program: &str, ranks: usize) -> &'static Trace {
+    let place = KEPT
+        .iter()
+        .position(|kept| kept.program == program && kept.ranks == ranks)
+        .unwrap_or_else(|| panic!("{program} was not recorded on {ranks} ranks"));
+    READ[place].get_or_init(|| {
+        let name = format!("papers/traces/{program}-{ranks}.trace");
+        Trace::of_bundle(Path::new(&name), KEPT[place].file)
+            .unwrap_or_else(|error| panic!("a shipped trace is sound: {error}"))
+    })
+}
+
+/// Processor time of all ranks, where the program was recorded.
+pub(super) fn computing(trace: &Trace) -> Time {
+    Time::from_nanos(Summary::of(trace).computing as f64)
+}
+
+/// How long a trace takes on a system, its ranks dealt out over `nodes` nodes, if it computes `compute_scale` times as long as recorded.
+pub(super) fn replayed(trace: &Trace, system: &System, nodes: usize, compute_scale: f64) -> Time {
+    let library = system.mpi.as_ref();
+    let library = library.expect("a system of a claim has a message-passing library");
+    let programs = programs(trace, library).unwrap_or_else(|error| panic!("{error}"));
+    let replay = Replay {
+        system,
+        fidelity: Fidelity::Packet,
+        nodes: cyclic(programs.len(), nodes),
+        compute_scale,
+    };
+    let outcome = run(&replay, programs).unwrap_or_else(|failure| panic!("{failure}"));
+    outcome.last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_trace::Messages;
+
+    #[test]
+    fn shipped_traces_are_whole_and_small() {
+        let bytes: usize = KEPT.iter().map(|kept| kept.file.len()).sum();
+        assert!(bytes < 20_000_000, "{bytes} bytes of traces");
+        for kept in KEPT {
+            let trace = trace(kept.program, kept.ranks);
+            assert_eq!(trace.ranks.len(), kept.ranks, "{}", kept.program);
+            assert!(trace.unfinished().next().is_none());
+            assert_eq!(Messages::of(trace).unwrap().imbalances(), []);
+            assert!(computing(trace) > Time::ZERO);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "nas-is was not recorded on 3 ranks")]
+    fn what_was_not_recorded_is_no_trace() {
+        trace("nas-is", 3);
+    }
+}

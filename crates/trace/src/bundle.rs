@@ -1,0 +1,73 @@
+//! A trace in one file, to be kept: the ranks' files, one behind the other, each with its length before it.
+
+use crate::Fault;
+use crate::number::{Bytes, put};
+use crate::rank::{End, RankTrace};
+use crate::trace::{Error, Trace};
+use crate::writer::Writer;
+use std::path::Path;
+
+/// A file begins so.
+const MARK: &[u8; 8] = b"VMPITS1\n";
+/// Nanoseconds in which times are kept. Sums are exact.
+const TICK: u64 = 256;
+
+/// Whether a file has a trace of all ranks.
+pub fn is_bundle(file: &[u8]) -> bool {
+    file.starts_with(MARK)
+}
+
+impl Trace {
+    /// All ranks as one file, without what a replay does not use: how long calls took, and which found nothing to be ready.
+    pub fn bundle(&self) -> Vec<u8> {
+        let mut file = MARK.to_vec();
+        for rank in &self.ranks {
+            let mut writer = Writer::with_tick(rank.rank, rank.size, &rank.library, TICK);
+            for record in &rank.records {
+                writer.call(rank.name(record), rank.parts(record), record.computing, 0);
+            }
+            let rank = writer.finish();
+            put(&mut file, rank.len() as u64);
+            file.extend(rank);
+        }
+        file
+    }
+
+    /// Reads such a file, which is said to lie at a path.
+    pub fn of_bundle(path: &Path, file: &[u8]) -> Result<Trace, Error> {
+        let path = path.to_owned();
+        let wrong = |reason: String| Error::Senseless {
+            path: path.clone(),
+            reason,
+        };
+        let Some(ranks) = file.strip_prefix(MARK) else {
+            return Err(wrong(
+                "it is no trace: one of all ranks begins with VMPITS1, and other traces are directories".to_owned(),
+            ));
+        };
+        let mut bytes = Bytes::new(ranks);
+        let mut ranks = Vec::new();
+        while !bytes.is_empty() {
+            let rank = bytes.size().and_then(|length| bytes.take(length));
+            let damaged = |fault: &Fault| wrong(format!("of rank {}, {fault}", ranks.len()));
+            let rank = RankTrace::read(rank.map_err(wrong)?).map_err(|fault| damaged(&fault))?;
+            // A rank's own file may end anywhere, as the rank was killed. A kept trace was written whole.
+            if let End::Broken(fault) = &rank.end {
+                return Err(damaged(fault));
+            }
+            if rank.rank != ranks.len() {
+                return Err(wrong(format!(
+                    "rank {} stands where rank {} should",
+                    rank.rank,
+                    ranks.len()
+                )));
+            }
+            ranks.push(rank);
+        }
+        match ranks.first().map(|first| first.size) {
+            Some(size) if size == ranks.len() => Trace { path, ranks }.of_one_world(),
+            Some(size) => Err(wrong(format!("it has {} ranks of {size}", ranks.len()))),
+            None => Err(wrong("it has no ranks".to_owned())),
+        }
+    }
+}
