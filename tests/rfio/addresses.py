@@ -12,16 +12,16 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
 from .service import SECRET, USER, Service, noise
-from .wire import OPEN, PING, READ, Peer, text
+from .wire import OPEN, PING, READ, READ_VECTOR, Peer, text
 
 
 class Limited(Service):
     """A service with these limits by address."""
 
-    def __init__(self, place: Place, rules: str):
+    def __init__(self, place: Place, rules: str, *options: str):
         self.rules = place.directory / "addresses"
         self.rules.write_text(rules)
-        super().__init__(place, "tcp", "--addresses", self.rules)
+        super().__init__(place, "tcp", "--addresses", self.rules, *options)
 
     def change(self, rules: str) -> str:
         """Has other limits read: what the daemon says to that."""
@@ -136,4 +136,58 @@ def reloaded(place: Place) -> Outcome:
         return passed() if status == errno.EBUSY else failed(f"a bad file has changed something: {status}")
 
 
-CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded}
+def claims(place: Place) -> Outcome:
+    """What is asked for and not served is not charged: lengths beyond any limit, of a file that is not open, and of one that is short."""
+    with Limited(place, "127.0.0.2 bytes=64k\n") as service:
+        (service.export / "f").write_bytes(b"x")
+        peer = enter(service, "127.0.0.2")[0]
+        _, body, _ = peer.ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))
+        begun = time.monotonic()
+        for handle in (bytes(8), body[:8]):
+            for _ in range(8):
+                peer.ask(READ, handle + struct.pack(">QIBB", 0, 1 << 20, 0, 0))
+        huge = struct.pack(">I", 1024) + struct.pack(">QI", 0, 0xffffffff) * 1024
+        peer.ask(READ_VECTOR, body[:8] + huge + bytes(2))
+        status, _, _ = peer.ask(PING)
+        # A MiB alone would be paid for in 16 seconds.
+        took = time.monotonic() - begun
+        return passed() if status == 0 and took < 10 else failed(f"{status} after {took} s")
+
+
+def crowd(place: Place) -> Outcome:
+    """Connections from a refused network, however many, put nobody else's out that has not proved yet who it is."""
+    with Limited(place, "127.9.0.0/16 refuse\n", "--strangers", "8", "--threads", "1") as service:
+        honest = Peer(service.port)
+        refused = [Peer(service.port, source="127.9.0.1") for _ in range(40)]
+        deadline = time.monotonic() + 20
+        while service.metric("rfio_connections_turned_away_total") < 33 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        turned_away = service.metric("rfio_connections_turned_away_total")
+        status = honest.log_in(USER, SECRET)
+        for peer in refused:
+            peer.close()
+        return passed() if (status, turned_away) == (0, 33) else failed(f"{status}; {turned_away} turned away")
+
+
+def gone(place: Place) -> Outcome:
+    """A client that leaves while its rate holds it back has no session any more, and makes room for another."""
+    with Limited(place, "127.0.0.2 sessions=1 bytes=1k\n") as service:
+        (service.export / "f").write_bytes(noise(1 << 20))
+        peer = enter(service, "127.0.0.2")[0]
+        _, body, _ = peer.ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))
+        # Paid for in a quarter of an hour.
+        peer.ask(READ, body[:8] + struct.pack(">QIBB", 0, 1 << 20, 0, 0))
+        peer.send(PING)
+        peer.close()
+        deadline = time.monotonic() + 20
+        while enter(service, "127.0.0.2")[1]:
+            if time.monotonic() > deadline:
+                return failed("who has gone still has a session")
+        # The debt is the address's.
+        deadline = time.monotonic() + 20
+        while service.metric("rfio_address_waits_total") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return passed() if service.metric("rfio_address_waits_total") >= 2 else failed("its debt is forgotten")
+
+
+CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded, "claims": claims, "crowd": crowd, "gone": gone}

@@ -86,15 +86,20 @@ bool Issuer::Configure(const char *, const char *parameters, XrdOucEnv *, const 
 	return false;
 }
 
-/* The user, as whoever authorized the request named it, or as it logged in; empty if neither says. */
+/* The user, as whoever authorized the request mapped it, as the token says, or as it logged in; empty if none says. A token alone
+ * is no login: whoever has one may have logged in as nobody in particular, like all others. */
 static std::string name_of(const XrdSecEntity *client)
 {
 	std::string name;
 	if (client == nullptr)
 		return name;
-	if (client->eaAPI && client->eaAPI->Get("request.name", name) && !name.empty())
-		return name;
-	return client->name ? client->name : "";
+	for (const char *said : {"request.name", "token.subject"}) {
+		if (client->eaAPI && client->eaAPI->Get(said, name) && !name.empty())
+			return name;
+	}
+	name = client->name ? client->name : "";
+	const bool is_nobody = name == "anon" || name == "?" || name == "nobody";
+	return is_nobody ? "" : name;
 }
 
 static int refuse(XrdOucErrInfo &answer, int code, const std::string &reason)

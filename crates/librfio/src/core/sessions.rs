@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use verbena_rfio::auth::ticket::Ticket;
 use verbena_rfio::client::file::{SharedSession, lock};
@@ -34,6 +35,10 @@ pub fn own(address: &Address) -> Result<SharedSession, Error> {
     )?)))
 }
 
+/// How long a server may take to let a ticket's holder in. Whoever has a ticket has another way to the file, and waits for this
+/// one; a server that is full answers within three seconds.
+const FOR_A_TICKET: Duration = Duration::from_secs(5);
+
 /// A connection of its own that a ticket opens, which is used up by that.
 pub fn by_ticket(address: &Address, ticket: Ticket) -> Result<SharedSession, Error> {
     forks::prepare();
@@ -41,7 +46,12 @@ pub fn by_ticket(address: &Address, ticket: Ticket) -> Result<SharedSession, Err
         ticket: Some(ticket),
         ..Options::from_environment()?
     };
-    Ok(Arc::new(Mutex::new(Session::connect(address, &options)?)))
+    let patience = match options.patience.is_zero() {
+        true => FOR_A_TICKET,
+        false => options.patience.min(FOR_A_TICKET),
+    };
+    let session = Session::connect_within(address, &options, patience)?;
+    Ok(Arc::new(Mutex::new(session)))
 }
 
 /// The kept connection, made if it is missing, broken, or a parent's.

@@ -84,7 +84,16 @@ enum Route {
 impl Session {
     /// Connects and proves who the user is; demands the same of the server.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
-        let stream = Stream::connect(address, options.tls.as_ref(), options.patience)?;
+        Self::connect_within(address, options, options.patience)
+    }
+
+    /// The same, but nothing until the session stands may take longer than `patience`; zero is for ever.
+    pub fn connect_within(
+        address: &Address,
+        options: &Options,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let stream = Stream::connect(address, options.tls.as_ref(), patience)?;
         let nobody = Accepted {
             proof: [0; 32],
             user: Text::default(),
@@ -111,6 +120,7 @@ impl Session {
             process: lineage::mark(),
         };
         session.greet(options)?;
+        session.stream.set_patience(options.patience)?;
         Ok(session)
     }
 
@@ -458,4 +468,32 @@ fn room_for(length: usize, into: &mut [u8]) -> Result<&mut [u8], Error> {
 /// The error for a reply of another operation, which `receive` excludes.
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     Error::Protocol(format!("unexpected reply {}", reply.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::secrets::Secrets;
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    /// The kernel takes the connection, and nobody ever answers.
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Host("127.0.0.1".into(), listener.local_addr().unwrap().port());
+        let options = Options {
+            user: "nobody".into(),
+            secrets: Secrets::default(),
+            ticket: None,
+            tls: None,
+            fabric: Fabric::Tcp,
+            patience: Duration::from_secs(600),
+            checksums: Checksums::On,
+        };
+        let begun = Instant::now();
+        let given_up = Session::connect_within(&address, &options, Duration::from_millis(50));
+        assert!(matches!(given_up, Err(Error::TimedOut)), "{given_up:?}");
+        assert!(begun.elapsed() < options.patience);
+    }
 }

@@ -89,6 +89,12 @@ impl Stream {
         })
     }
 
+    /// From now on, calls wait so long at most; zero is for ever.
+    pub fn set_patience(&self, patience: Duration) -> Result<(), Error> {
+        let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
+        socket.set_patience(patience).map_err(Error::Connection)
+    }
+
     /// What binds a proof to this channel: nothing without TLS.
     pub fn key(&self) -> Result<Vec<u8>, Error> {
         match &self.channel {

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,11 +76,18 @@ impl FromStr for Network {
         };
         let bits = bits.ok_or_else(|| format!("'{text}' has more bits than {most}, or none"))?;
         let network = Self::around(address, bits);
-        match network.first == address {
-            true => Ok(network),
-            false => Err(format!(
+        if network.first != address {
+            return Err(format!(
                 "'{text}' has bits beyond the network; write {network}"
+            ));
+        }
+        // With no bits beyond it, such a network has at least the 96 bits before the address of IPv4.
+        match address.to_canonical() {
+            IpAddr::V4(v4) if address.is_ipv6() => Err(format!(
+                "'{text}' is of IPv4; write {}",
+                Self::around(v4.into(), bits - 96)
             )),
+            _ => Ok(network),
         }
     }
 }
@@ -219,48 +226,63 @@ fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
 /// What is left of a rate: it fills up to what a second brings.
 #[derive(Debug)]
 struct Bucket {
+    /// What a second brings.
+    rate: f64,
     left: f64,
     at: Instant,
 }
 
 impl Bucket {
     fn full(rate: u64, now: Instant) -> Self {
+        let rate = rate as f64;
         Self {
-            left: rate as f64,
+            rate,
+            left: rate,
             at: now,
         }
     }
 
     /// Whether anything is left. What is taken may be more, and is owed then: a request may be larger than the rate.
     fn has_some(&mut self, rate: u64, now: Instant) -> bool {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.left = (self.left + passed * rate as f64).min(rate as f64);
+        self.rate = rate as f64;
+        self.left = self.left_at(now);
         self.at = self.at.max(now);
         self.left > 0.0
+    }
+
+    fn left_at(&self, now: Instant) -> f64 {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        (self.left + passed * self.rate).min(self.rate)
+    }
+
+    fn is_full(&self, now: Instant) -> bool {
+        self.left_at(now) >= self.rate
     }
 }
 
 /// One that has terms: a host, or a network together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Party(Mutex<Used>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Used {
     sessions: usize,
     requests: Option<Bucket>,
     bytes: Option<Bucket>,
-    /// When it was last there.
-    seen: Instant,
 }
 
 impl Party {
     fn lock(&self) -> MutexGuard<'_, Used> {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
-}
 
-/// How long one that has gone is remembered: longer than a bucket takes to fill.
-const REMEMBERED: Duration = Duration::from_secs(2);
+    /// Whether one that has never been here would have more.
+    fn has_used_some(&self, now: Instant) -> bool {
+        let used = self.lock();
+        let mut buckets = used.requests.iter().chain(&used.bytes);
+        buckets.any(|bucket| !bucket.is_full(now))
+    }
+}
 
 /// The limits, and who uses how much of them.
 #[derive(Debug, Default)]
@@ -338,6 +360,13 @@ impl Addresses {
         Arc::clone(&rules.unwrap_or_else(|poison| poison.into_inner()))
     }
 
+    /// Whether nobody is let in from an address.
+    pub fn refuse(&self, address: SocketAddr) -> bool {
+        let rules = self.rules();
+        let rule = rules.of(address.ip().to_canonical());
+        rule.is_some_and(|rule| rule.terms.is_refused)
+    }
+
     /// A session from an address, if it may have one more.
     pub fn enter(
         self: &Arc<Self>,
@@ -376,19 +405,10 @@ impl Addresses {
             .parties
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        parties.retain(|_, party| {
-            let used = party.lock();
-            used.sessions > 0 || now.saturating_duration_since(used.seen) < REMEMBERED
-        });
-        let party = parties.entry(rule.party(host)).or_insert_with(|| {
-            Arc::new(Party(Mutex::new(Used {
-                sessions: 0,
-                requests: None,
-                bytes: None,
-                seen: now,
-            })))
-        });
-        party.lock().seen = now;
+        // Who has a session has a reference, and who has gone is remembered for as long as something is owed. References come
+        // from here alone, under the lock.
+        parties.retain(|_, party| Arc::strong_count(party) > 1 || party.has_used_some(now));
+        let party = parties.entry(rule.party(host)).or_default();
         Arc::clone(party)
     }
 }
@@ -427,7 +447,6 @@ impl Presence {
             return true;
         }
         let mut used = party.lock();
-        used.seen = now;
         let Used {
             requests, bytes, ..
         } = &mut *used;
@@ -442,23 +461,31 @@ impl Presence {
             })
     }
 
-    /// A request is looked at, about so many bytes of data.
-    pub fn has_asked(&self, bytes: usize) {
-        if let Standing::Counted(terms, party) = &self.standing
-            && (terms.requests.is_some() || terms.bytes.is_some())
+    /// A request is looked at.
+    pub fn has_asked(&self) {
+        self.charge(|used| &mut used.requests, 1.0);
+    }
+
+    /// A request, which may be carried out, is about so many bytes of data at most.
+    pub fn expects(&self, bytes: usize) {
+        self.charge(|used| &mut used.bytes, bytes as f64);
+    }
+
+    /// It was about so many fewer.
+    pub fn did_without(&self, bytes: usize) {
+        self.charge(|used| &mut used.bytes, -(bytes as f64));
+    }
+
+    fn charge(&self, bucket: fn(&mut Used) -> &mut Option<Bucket>, amount: f64) {
+        if let Standing::Counted(_, party) = &self.standing
+            && let Some(bucket) = bucket(&mut party.lock())
         {
-            let mut used = party.lock();
-            if let Some(bucket) = &mut used.requests {
-                bucket.left -= 1.0;
-            }
-            if let Some(bucket) = &mut used.bytes {
-                bucket.left -= bytes as f64;
-            }
+            bucket.left -= amount;
         }
     }
 
-    /// Stands under the rules as they are now.
-    fn follow(&mut self, now: Instant) {
+    /// Stands under the rules as they are now. A session that stands is not ended: where they refuse it, it keeps its old terms.
+    pub fn follow(&mut self, now: Instant) {
         let generation = self.addresses.generation.load(Ordering::Acquire);
         if generation == self.generation {
             return;
@@ -467,6 +494,7 @@ impl Presence {
         let rules = self.addresses.rules();
         let standing = match rules.of(self.host) {
             None => Standing::Free,
+            Some(rule) if rule.terms.is_refused => return,
             Some(rule) => {
                 let party = self.addresses.party(rule, self.host, now);
                 party.lock().sessions += 1;
@@ -496,6 +524,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::time::Duration;
 
     fn limits(text: &str) -> Arc<Addresses> {
         Addresses::of(Rules::parse(text).unwrap())
@@ -514,6 +543,10 @@ mod tests {
             ("10.0.0.0/33 sessions=4", "more bits"),
             ("10.0.0.0/ sessions=4", "more bits"),
             ("host sessions=4", "no address"),
+            ("::ffff:10.0.0.0/104 sessions=4", "write 10.0.0.0/8"),
+            ("::ffff:10.0.0.1 sessions=4", "write 10.0.0.1"),
+            ("::ffff:0:0/96 refuse", "write 0.0.0.0/0"),
+            ("::ffff:0:0/95 refuse", "beyond the network"),
             ("10.0.0.1", "no limit"),
             ("10.0.0.1 together", "no limit"),
             ("10.0.0.1 sessions=0", "from 1 on"),
@@ -562,6 +595,8 @@ mod tests {
             );
             assert!(enter("::ffff:10.1.2.3").is_err(), "the same host by IPv6");
             assert!(enter("11.0.0.1").is_ok());
+            assert!(addresses.refuse(at("10.1.2.3")) && addresses.refuse(at("::ffff:10.1.2.3")));
+            assert!(!addresses.refuse(at("10.1.9.9")) && !addresses.refuse(at("11.0.0.1")));
         }
     }
 
@@ -601,7 +636,7 @@ mod tests {
             // A new session each time.
             let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
             while session.may_ask(now) {
-                session.has_asked(0);
+                session.has_asked();
                 asked += 1;
             }
         }
@@ -619,13 +654,84 @@ mod tests {
         let addresses = limits("::1 bytes=1M");
         let mut session = addresses.enter(at("::1"), begin).unwrap();
         assert!(session.may_ask(begin));
-        session.has_asked(5 << 20);
+        session.expects(5 << 20);
         for (milliseconds, may) in [(0, false), (3_990, false), (4_010, true)] {
             assert_eq!(
                 session.may_ask(begin + Duration::from_millis(milliseconds)),
                 may
             );
         }
+    }
+
+    /// What is owed is owed by the host, and not by the session: whether it stays, or goes for any time and comes back.
+    #[test]
+    fn a_debt_outlives_the_session() {
+        let begin = Instant::now();
+        for rule in ["10.0.0.0/8 bytes=1M", "10.0.0.0/8 together bytes=1M"] {
+            let addresses = limits(rule);
+            let later = |milliseconds| begin + Duration::from_millis(milliseconds);
+            let may_ask = |milliseconds| {
+                let mut session = addresses
+                    .enter(at("10.0.0.1"), later(milliseconds))
+                    .unwrap();
+                session.may_ask(later(milliseconds))
+            };
+            let mut session = addresses.enter(at("10.0.0.1"), begin).unwrap();
+            assert!(session.may_ask(begin));
+            session.expects(11 << 20);
+            drop(session);
+            // Others come and go meanwhile.
+            for (milliseconds, may) in [(0, false), (3_000, false), (9_990, false), (10_010, true)]
+            {
+                let other = addresses.enter(at("10.0.0.2"), later(milliseconds));
+                drop(other.unwrap());
+                assert_eq!(may_ask(milliseconds), may, "{rule} after {milliseconds} ms");
+            }
+        }
+        let addresses = limits("10.0.0.0/8 bytes=1M");
+        for host in 0..100u32 {
+            let host = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + host));
+            let entered = addresses.enter(SocketAddr::new(host, 9), begin).unwrap();
+            drop(entered);
+        }
+        assert_eq!(
+            addresses.parties.lock().unwrap().len(),
+            1,
+            "who owes nothing is forgotten"
+        );
+    }
+
+    #[test]
+    fn what_was_expected_and_did_not_come_is_given_back() {
+        let begin = Instant::now();
+        let addresses = limits("::1 requests=10 bytes=1M");
+        let mut session = addresses.enter(at("::1"), begin).unwrap();
+        assert!(session.may_ask(begin));
+        session.expects(8 << 20);
+        assert!(!session.may_ask(begin));
+        session.did_without(8 << 20);
+        assert!(session.may_ask(begin));
+        // No more than a second brings is ever saved up.
+        session.did_without(8 << 20);
+        assert!(session.may_ask(begin));
+        session.expects((1 << 20) + 1);
+        assert!(!session.may_ask(begin));
+    }
+
+    /// Sessions that stand are not ended by a refusal, and are not freed by it either.
+    #[test]
+    fn who_is_refused_later_keeps_the_old_terms() {
+        let now = Instant::now();
+        let addresses = limits("10.0.0.0/8 requests=1");
+        let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
+        assert!(session.may_ask(now));
+        session.has_asked();
+        addresses.replace(Rules::parse("10.0.0.0/8 refuse").unwrap());
+        assert!(addresses.enter(at("10.0.0.1"), now).is_err());
+        assert!(!session.may_ask(now));
+        assert!(session.may_ask(now + Duration::from_secs(1)));
+        session.has_asked();
+        assert!(!session.may_ask(now + Duration::from_secs(1)));
     }
 
     #[test]
@@ -640,7 +746,7 @@ mod tests {
         let _fourth = addresses.enter(at("10.0.0.2"), now).unwrap();
         assert!(addresses.enter(at("10.0.0.3"), now).is_err());
         assert!(sessions[0].may_ask(now));
-        sessions[0].has_asked(0);
+        sessions[0].has_asked();
         assert!(!sessions[1].may_ask(now), "the rate is of all together");
         addresses.replace(Rules::default());
         assert!(sessions[1].may_ask(now));

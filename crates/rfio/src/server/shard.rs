@@ -261,6 +261,14 @@ impl Shard {
                 .get(token)
                 .is_some_and(|entry| entry.conversation.is_stranger())
         });
+        if let Origin::Remote(address) = origin
+            && self.strangers.len() >= self.most_strangers.max(1)
+            && self.context.service.addresses.refuse(address)
+        {
+            // It would be told that it is refused; nobody else has to go for that.
+            count(&self.context.service.metrics.turned_away, 1);
+            return None;
+        }
         while self.strangers.len() >= self.most_strangers.max(1) {
             // The newest stranger is likelier to be honest than the one that has said nothing the longest.
             let oldest = self.strangers.pop_front()?;
@@ -382,8 +390,9 @@ impl Shard {
         self.make_room(now);
         let deadlines = self.deadlines;
         let mut late = Vec::new();
-        for (&token, entry) in &self.entries {
-            let conversation = &entry.conversation;
+        for (&token, entry) in &mut self.entries {
+            let conversation = &mut entry.conversation;
+            conversation.follow_limits(now);
             let silent = conversation.is_stranger()
                 && now.duration_since(conversation.begun()) > deadlines.greeting;
             let stopped = self.stopping.is_some_and(|since| {

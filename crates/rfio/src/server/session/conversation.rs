@@ -231,13 +231,23 @@ impl Conversation {
         self.output.waiting() == 0 && self.held.is_none() && !busy
     }
 
-    /// Since when the session does nothing and holds nothing, if it stands.
+    /// Since when the session does nothing and holds nothing, if it stands. One whose rate holds it back may have asked for
+    /// something.
     pub fn idle_since(&self) -> Option<Instant> {
         match &self.stage {
-            Stage::Standing(standing) if self.is_idle() && standing.holds_nothing() => {
+            Stage::Standing(standing)
+                if self.is_idle() && !self.is_held_back && standing.holds_nothing() =>
+            {
                 Some(self.asked)
             }
             _ => None,
+        }
+    }
+
+    /// Counts the session as the limits by address are now, whether it asks for anything or not.
+    pub fn follow_limits(&mut self, now: Instant) {
+        if let Some(presence) = &mut self.presence {
+            presence.follow(now);
         }
     }
 
@@ -332,6 +342,10 @@ impl Conversation {
         }
         if self.held.is_none() && !self.may_ask(context, now) {
             self.owed = None;
+            // Nothing of the client is read, so that its end would not be found.
+            if self.is_left() {
+                return Err(NoFrame::End);
+            }
             return match writable {
                 true => wait(false),
                 false => Ok(Some(Next::Starved)),
@@ -377,11 +391,7 @@ impl Conversation {
                 let metrics = &context.service.metrics;
                 metrics.received(Carrier::Stream, frame.header.payload.into());
                 if let Some(presence) = &self.presence {
-                    let brought = match &request {
-                        Request::Write(write) => write.range.length,
-                        _ => frame.header.payload,
-                    };
-                    presence.has_asked(request.most_data().max(brought as usize));
+                    presence.has_asked();
                 }
                 let asked = asked(&request);
                 self.serve(context, Task::new(asked, frame, request))

@@ -279,14 +279,27 @@ impl Conversation {
             task.request = frugal;
             task.grant = Some(self.account.nothing());
         }
+        let promised = served.engine.promise(&task.request);
+        if let Some(presence) = &self.presence {
+            let brought = window_length(&task.request).max(asked.header.payload as usize);
+            presence.expects(promised.max(brought.min(context.service.limits.payload)));
+        }
         self.standing().lane.add(Entry {
             id: asked.header.id,
             order: Order::of(&task.request),
-            promised: served.engine.promise(&task.request),
+            promised,
             only_looks: task.request.only_looks(),
             task,
         });
         Ok(None)
+    }
+
+    /// Has the rate of the client's address charged with the data that an answer has, and not with what was asked for.
+    fn settle_rate(&self, task: &Task, has: usize) {
+        if let (Some(presence), Stage::Standing(standing)) = (&self.presence, &self.stage) {
+            let promised = standing.served.engine.promise(&task.request);
+            presence.did_without(promised.saturating_sub(has));
+        }
     }
 
     /// Takes a request back, as far as that is still possible.
@@ -297,6 +310,7 @@ impl Conversation {
             return Err(NoFrame::Violation(what));
         }
         if let Some(task) = standing.lane.take_back(id) {
+            self.settle_rate(&task, 0);
             self.send(context, task.asked, taken_back(), None);
         }
         let answer = Answer {
@@ -340,6 +354,7 @@ impl Conversation {
         if let Some(window) = task.request.window()
             && let Err(refusal) = standing.admit(&task.request, window, now)
         {
+            self.settle_rate(&task, 0);
             let answer = Answer {
                 outcome: Err(refusal),
                 data: Vec::new(),
@@ -448,6 +463,7 @@ impl Conversation {
 
     /// Sends an answer: its data by RDMA where the client offered a window and they are worth it, else with the reply.
     fn deliver(&mut self, context: &Context, key: Key, mut task: Task, answer: Answer) {
+        self.settle_rate(&task, answer.length());
         // A block is not kept for a few bytes of it, nor for a user who keeps many.
         let mut answer = answer.released(match self.account.has_too_much_pinned() {
             true => MEAGRE,
