@@ -1,0 +1,160 @@
+//! What a file says of networks.
+
+use std::net::IpAddr;
+
+use super::Unwelcome;
+use super::network::Network;
+
+/// What is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Terms {
+    pub(super) is_refused: bool,
+    pub(super) sessions: Option<usize>,
+    /// Requests a second.
+    pub(super) requests: Option<u64>,
+    /// Bytes of file data a second.
+    pub(super) bytes: Option<u64>,
+}
+
+/// Who has the terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Each host for itself.
+    Each,
+    /// All of the network.
+    Together,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) network: Network,
+    pub(super) terms: Terms,
+    whose: Whose,
+}
+
+/// What a file says.
+#[derive(Debug, Clone, Default)]
+pub struct Rules(pub(super) Vec<Rule>);
+
+/// A line that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BadRule {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Why.
+    pub what: String,
+}
+
+impl Rules {
+    /// Reads text: `NETWORK refuse`, or `NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE]`; `#` begins a comment.
+    pub fn parse(text: &str) -> Result<Self, BadRule> {
+        let mut rules: Vec<Rule> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let bad = |what| BadRule {
+                line: index + 1,
+                what,
+            };
+            let line = line.split_once('#').map_or(line, |(line, _)| line);
+            let mut words = line.split_whitespace();
+            let Some(network) = words.next() else {
+                continue;
+            };
+            let rule = rule(network.parse().map_err(bad)?, words).map_err(bad)?;
+            if rules.iter().any(|other| other.network == rule.network) {
+                return Err(bad(format!("{} has a line already", rule.network)));
+            }
+            rules.push(rule);
+        }
+        // The narrowest first.
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.network.bits));
+        Ok(Self(rules))
+    }
+
+    /// The rule for an address.
+    pub(super) fn of(&self, address: IpAddr) -> Option<&Rule> {
+        self.0.iter().find(|rule| rule.network.holds(address))
+    }
+}
+
+fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Rule, String> {
+    let mut terms = Terms::default();
+    let mut whose = Whose::Each;
+    for word in words {
+        let number = |value: &str, suffixes| {
+            scaled(value, suffixes)
+                .filter(|&number| number > 0)
+                .ok_or_else(|| format!("'{word}' has no number from 1 on"))
+        };
+        match word.split_once('=') {
+            None if word == "refuse" => terms.is_refused = true,
+            None if word == "together" => whose = Whose::Together,
+            Some(("sessions", value)) => {
+                terms.sessions = usize::try_from(number(value, Suffixes::No)?).ok();
+            }
+            Some(("requests", value)) => terms.requests = Some(number(value, Suffixes::No)?),
+            Some(("bytes", value)) => terms.bytes = Some(number(value, Suffixes::Yes)?),
+            _ => {
+                return Err(format!(
+                    "'{word}' is none of refuse, together, sessions=N, requests=N, bytes=SIZE"
+                ));
+            }
+        }
+    }
+    let only_refused = Terms {
+        is_refused: true,
+        ..Terms::default()
+    };
+    match terms {
+        _ if terms == Terms::default() => Err(format!("{network} has no limit")),
+        _ if terms.is_refused && (terms != only_refused || whose == Whose::Together) => Err(
+            format!("{network} is refused, so nothing else can be said of it"),
+        ),
+        _ => Ok(Rule {
+            network,
+            terms,
+            whose,
+        }),
+    }
+}
+
+/// Whether a number may have k, M or G behind it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Suffixes {
+    No,
+    Yes,
+}
+
+fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
+    let shift = match text.as_bytes().last()? {
+        b'k' | b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        _ => return text.parse().ok(),
+    };
+    let digits = (suffixes == Suffixes::Yes).then(|| &text[..text.len() - 1])?;
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+impl Rule {
+    /// Who has the terms, of which an address is one.
+    pub(super) fn party(&self, host: IpAddr) -> Network {
+        match (self.whose, host) {
+            (Whose::Together, _) => self.network,
+            (Whose::Each, IpAddr::V4(_)) => Network::around(host, 32),
+            (Whose::Each, IpAddr::V6(_)) => Network::around(host, self.network.bits.max(64)),
+        }
+    }
+
+    pub(super) fn unwelcome(&self, host: IpAddr, has: usize) -> Unwelcome {
+        let network = self.network;
+        match self.whose {
+            Whose::Each => Unwelcome::Host {
+                host: self.party(host),
+                has,
+                network,
+            },
+            Whose::Together => Unwelcome::Network { network, has },
+        }
+    }
+}

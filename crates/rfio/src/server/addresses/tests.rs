@@ -1,0 +1,250 @@
+use super::*;
+use proptest::prelude::*;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+fn limits(text: &str) -> Arc<Addresses> {
+    Addresses::of(Rules::parse(text).unwrap())
+}
+
+fn at(text: &str) -> SocketAddr {
+    SocketAddr::new(text.parse().unwrap(), 9)
+}
+
+#[test]
+fn lines_are_read_and_bad_ones_are_named() {
+    let good = "# x\n\n10.0.0.0/8 sessions=4 # each\n::/0 together requests=10 bytes=2M\n192.0.2.1 refuse\n";
+    assert_eq!(Rules::parse(good).unwrap().0.len(), 3);
+    for (line, word) in [
+        ("10.0.0.1/8 sessions=4", "10.0.0.0/8"),
+        ("10.0.0.0/33 sessions=4", "more bits"),
+        ("10.0.0.0/ sessions=4", "more bits"),
+        ("host sessions=4", "no address"),
+        ("::ffff:10.0.0.0/104 sessions=4", "write 10.0.0.0/8"),
+        ("::ffff:10.0.0.1 sessions=4", "write 10.0.0.1"),
+        ("::ffff:0:0/96 refuse", "write 0.0.0.0/0"),
+        ("::ffff:0:0/95 refuse", "beyond the network"),
+        ("10.0.0.1", "no limit"),
+        ("10.0.0.1 together", "no limit"),
+        ("10.0.0.1 sessions=0", "from 1 on"),
+        ("10.0.0.1 sessions=2k", "from 1 on"),
+        ("10.0.0.1 requests=-1", "from 1 on"),
+        ("10.0.0.1 bytes=99999999999G", "from 1 on"),
+        ("10.0.0.1 bytes=M", "from 1 on"),
+        ("10.0.0.1 bytes=", "from 1 on"),
+        ("10.0.0.1 refuse sessions=4", "nothing else"),
+        ("10.0.0.1 refuse together", "nothing else"),
+        ("10.0.0.1 sesions=4", "none of"),
+        ("192.0.2.1 sessions=4", "already"),
+    ] {
+        let bad = Rules::parse(&format!("192.0.2.1/32 refuse\n{line}\n")).unwrap_err();
+        assert_eq!(bad.line, 2, "{line}");
+        assert!(bad.what.contains(word), "{line}: {bad}");
+    }
+}
+
+#[test]
+fn the_narrowest_network_decides_whatever_the_order() {
+    let now = Instant::now();
+    let lines = [
+        "10.0.0.0/8 sessions=1",
+        "10.1.0.0/16 sessions=2",
+        "10.1.2.3 refuse",
+    ];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let addresses = limits(&order.map(|index| lines[index]).join("\n"));
+        let enter = |text| addresses.enter(at(text), now);
+        let _kept = [enter("10.9.9.9"), enter("10.1.9.9"), enter("10.1.9.9")].map(Result::unwrap);
+        let refused = enter("10.9.9.9").unwrap_err().to_string();
+        assert!(
+            refused.contains("10.9.9.9 has 1") && refused.contains("10.0.0.0/8"),
+            "{refused}"
+        );
+        assert!(enter("10.1.9.9").is_err());
+        // Each host for itself.
+        assert!(enter("10.9.9.8").is_ok());
+        assert!(
+            enter("10.1.2.3")
+                .unwrap_err()
+                .to_string()
+                .contains("not taken")
+        );
+        assert!(enter("::ffff:10.1.2.3").is_err(), "the same host by IPv6");
+        assert!(enter("11.0.0.1").is_ok());
+        assert!(addresses.refuse(at("10.1.2.3")) && addresses.refuse(at("::ffff:10.1.2.3")));
+        assert!(!addresses.refuse(at("10.1.9.9")) && !addresses.refuse(at("11.0.0.1")));
+    }
+}
+
+#[test]
+fn a_network_together_and_a_host_of_ipv6_count_as_one() {
+    let now = Instant::now();
+    let addresses = limits("10.0.0.0/8 together sessions=2\n2001:db8::/32 sessions=1");
+    let one = addresses.enter(at("10.0.0.1"), now).unwrap();
+    let _two = addresses.enter(at("10.200.0.1"), now).unwrap();
+    let refused = addresses.enter(at("10.3.0.1"), now).unwrap_err();
+    assert!(
+        refused.to_string().contains("10.0.0.0/8 has 2"),
+        "{refused}"
+    );
+    drop(one);
+    assert!(addresses.enter(at("10.3.0.1"), now).is_ok());
+    let _host = addresses.enter(at("2001:db8::1"), now).unwrap();
+    assert!(
+        addresses.enter(at("2001:db8::ffff"), now).is_err(),
+        "the same host"
+    );
+    assert!(
+        addresses.enter(at("2001:db8:0:1::1"), now).is_ok(),
+        "another one"
+    );
+}
+
+/// However a client spreads its requests over sessions, over time and over reconnecting, it gets no more than the rate, and what a
+/// second saves up.
+#[test]
+fn a_rate_holds_over_all_sessions_of_a_host() {
+    let begin = Instant::now();
+    let addresses = limits("10.0.0.0/8 requests=100");
+    let mut asked = 0;
+    for millisecond in 0..10_000u64 {
+        let now = begin + Duration::from_millis(millisecond);
+        // A new session each time.
+        let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
+        while session.may_ask(now) {
+            session.has_asked();
+            asked += 1;
+        }
+    }
+    assert!(
+        (1_090..=1_101).contains(&asked),
+        "{asked} in ten seconds at 100 a second"
+    );
+    let mut other = addresses.enter(at("10.0.0.2"), begin).unwrap();
+    assert!(other.may_ask(begin), "another host has its own");
+}
+
+#[test]
+fn a_request_larger_than_the_rate_is_paid_for_afterwards() {
+    let begin = Instant::now();
+    let addresses = limits("::1 bytes=1M");
+    let mut session = addresses.enter(at("::1"), begin).unwrap();
+    assert!(session.may_ask(begin));
+    session.expects(5 << 20);
+    for (milliseconds, may) in [(0, false), (3_990, false), (4_010, true)] {
+        assert_eq!(
+            session.may_ask(begin + Duration::from_millis(milliseconds)),
+            may
+        );
+    }
+}
+
+/// What is owed is owed by the host, and not by the session: whether it stays, or goes for any time and comes back.
+#[test]
+fn a_debt_outlives_the_session() {
+    let begin = Instant::now();
+    for rule in ["10.0.0.0/8 bytes=1M", "10.0.0.0/8 together bytes=1M"] {
+        let addresses = limits(rule);
+        let later = |milliseconds| begin + Duration::from_millis(milliseconds);
+        let may_ask = |milliseconds| {
+            let mut session = addresses
+                .enter(at("10.0.0.1"), later(milliseconds))
+                .unwrap();
+            session.may_ask(later(milliseconds))
+        };
+        let mut session = addresses.enter(at("10.0.0.1"), begin).unwrap();
+        assert!(session.may_ask(begin));
+        session.expects(11 << 20);
+        drop(session);
+        // Others come and go meanwhile.
+        for (milliseconds, may) in [(0, false), (3_000, false), (9_990, false), (10_010, true)] {
+            let other = addresses.enter(at("10.0.0.2"), later(milliseconds));
+            drop(other.unwrap());
+            assert_eq!(may_ask(milliseconds), may, "{rule} after {milliseconds} ms");
+        }
+    }
+    let addresses = limits("10.0.0.0/8 bytes=1M");
+    for host in 0..100u32 {
+        let host = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + host));
+        let entered = addresses.enter(SocketAddr::new(host, 9), begin).unwrap();
+        drop(entered);
+    }
+    assert_eq!(
+        addresses.parties.lock().unwrap().len(),
+        1,
+        "who owes nothing is forgotten"
+    );
+}
+
+#[test]
+fn what_was_expected_and_did_not_come_is_given_back() {
+    let begin = Instant::now();
+    let addresses = limits("::1 requests=10 bytes=1M");
+    let mut session = addresses.enter(at("::1"), begin).unwrap();
+    assert!(session.may_ask(begin));
+    session.expects(8 << 20);
+    assert!(!session.may_ask(begin));
+    session.did_without(8 << 20);
+    assert!(session.may_ask(begin));
+    // No more than a second brings is ever saved up.
+    session.did_without(8 << 20);
+    assert!(session.may_ask(begin));
+    session.expects((1 << 20) + 1);
+    assert!(!session.may_ask(begin));
+}
+
+/// Sessions that stand are not ended by a refusal, and are not freed by it either.
+#[test]
+fn who_is_refused_later_keeps_the_old_terms() {
+    let now = Instant::now();
+    let addresses = limits("10.0.0.0/8 requests=1");
+    let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
+    assert!(session.may_ask(now));
+    session.has_asked();
+    addresses.replace(Rules::parse("10.0.0.0/8 refuse").unwrap());
+    assert!(addresses.enter(at("10.0.0.1"), now).is_err());
+    assert!(!session.may_ask(now));
+    assert!(session.may_ask(now + Duration::from_secs(1)));
+    session.has_asked();
+    assert!(!session.may_ask(now + Duration::from_secs(1)));
+}
+
+#[test]
+fn new_rules_hold_for_sessions_that_stand() {
+    let now = Instant::now();
+    let addresses = limits("10.0.0.0/8 sessions=3");
+    let mut sessions = [(); 3].map(|()| addresses.enter(at("10.0.0.1"), now).unwrap());
+    addresses.replace(Rules::parse("10.0.0.0/8 together sessions=4 requests=1").unwrap());
+    for session in &mut sessions {
+        session.may_ask(now);
+    }
+    let _fourth = addresses.enter(at("10.0.0.2"), now).unwrap();
+    assert!(addresses.enter(at("10.0.0.3"), now).is_err());
+    assert!(sessions[0].may_ask(now));
+    sessions[0].has_asked();
+    assert!(!sessions[1].may_ask(now), "the rate is of all together");
+    addresses.replace(Rules::default());
+    assert!(sessions[1].may_ask(now));
+    drop(sessions);
+    // Nobody is counted twice or forgotten.
+    addresses.replace(Rules::parse("10.0.0.0/8 sessions=1").unwrap());
+    assert!(addresses.enter(at("10.0.0.1"), now).is_ok());
+}
+
+proptest! {
+    /// An address is held by its own network of any length, and by no network that differs within its bits.
+    #[test]
+    fn networks_hold_what_begins_alike(v4: u32, v6: u128, bits in 0u8..=32, flipped in 0u8..32) {
+        let host = IpAddr::V4(Ipv4Addr::from(v4));
+        let network = Network::around(host, bits);
+        prop_assert!(network.holds(host));
+        prop_assert_eq!(network.to_string().parse(), Ok(network));
+        let other = IpAddr::V4(Ipv4Addr::from(v4 ^ (1 << (31 - flipped))));
+        prop_assert_eq!(network.holds(other), flipped >= bits);
+        prop_assert!(!network.holds(IpAddr::V6(Ipv6Addr::from(v6))));
+        let host = IpAddr::V6(Ipv6Addr::from(v6));
+        let network = Network::around(host, bits * 4);
+        prop_assert!(network.holds(host));
+        prop_assert_eq!(network.to_string().parse(), Ok(network));
+    }
+}
