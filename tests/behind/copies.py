@@ -247,7 +247,7 @@ class Authority:
         """xrootd's configuration: this issuer has /data."""
         configuration = self.directory / "scitokens.cfg"
         configuration.write_text(f"[Global]\naudience = test\n\n[Issuer test]\nissuer = {self.NAME}\nbase_path = /data\n"
-                                 "map_subject = True\n")
+                                 "map_subject = False\n")
         return ["ofs.authorize 1", f"ofs.authlib libXrdAccSciTokens.so config={configuration}"]
 
     def token(self, scope: str, lifetime: int = 600) -> str:
