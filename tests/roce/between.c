@@ -9,7 +9,7 @@ int gid_index(void)
 	return index ? atoi(index) : 1;
 }
 
-void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout)
+int try_connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout)
 {
 	enum ibv_qp_type type = end->settings.type;
 	bool answers = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
@@ -36,13 +36,18 @@ void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, ui
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	CHECK_CALL(ibv_modify_qp(end->qp, &attributes, mask));
 	if (type == IBV_QPT_XRC_RECV)
-		return;
+		return 0;
 	attributes = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = (uint8_t)timeout,
 					   .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 };
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (asks)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	CHECK_CALL(ibv_modify_qp(end->qp, &attributes, mask));
+	return ibv_modify_qp(end->qp, &attributes, mask);
+}
+
+void connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout)
+{
+	CHECK_CALL(try_connect_by_gid(end, gid, number, psn, timeout));
 }
 
 struct endpoint fresh(const struct endpoint *first, enum ibv_qp_type type, struct ibv_xrcd *xrcd)
