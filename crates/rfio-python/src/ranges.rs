@@ -42,7 +42,24 @@ impl Ranges {
         most: u64,
     ) -> PyResult<Self> {
         let most = most.clamp(1, MOST);
-        let (mut ranges, mut parts, mut total) = (Vec::new(), Vec::new(), 0usize);
+        // Before anything is made of them: lengths may be any number, and who has no memory for lists is ended.
+        let (count, total) =
+            wanted
+                .iter()
+                .fold((0usize, 0usize), |(count, total), &(_, length)| {
+                    let parts = length.div_ceil(most).max(1);
+                    (
+                        count.saturating_add(usize::try_from(parts).unwrap_or(usize::MAX)),
+                        total.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)),
+                    )
+                });
+        let (mut memory, mut ranges, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        memory
+            .try_reserve_exact(total)
+            .and_then(|()| ranges.try_reserve_exact(count))
+            .and_then(|()| parts.try_reserve_exact(count))
+            .map_err(|_| system("memory for ranges", libc::ENOMEM))
+            .about(&url)?;
         for (index, &(offset, length)) in wanted.iter().enumerate() {
             let mut at = 0;
             loop {
@@ -56,18 +73,12 @@ impl Ranges {
                     length: part as u32,
                 });
                 parts.push((index, part as usize));
-                total = total.saturating_add(part as usize);
                 at += part;
                 if at == length {
                     break;
                 }
             }
         }
-        let mut memory = Vec::new();
-        memory
-            .try_reserve_exact(total)
-            .map_err(|_| system("memory for ranges", libc::ENOMEM))
-            .about(&url)?;
         let handle = file.handle();
         let ticket = py
             .detach(|| {

@@ -76,7 +76,9 @@ for act, number, name in (
         (lambda: _native.File(base + "/f", 3), errno.EINVAL, base + "/f"),
         (lambda: end.read_at(0, 1), errno.EBADF, base + "/w"),
         (lambda: sink.read_at(0, 1), errno.EBADF, base + "/w"),
-        (lambda: file.read_at(0, 1 << 62), errno.ENOMEM, base + "/f")):
+        (lambda: file.read_at(0, 1 << 62), errno.ENOMEM, base + "/f"),
+        (lambda: file.begin_ranges([(0, 1 << 63)], most=1), errno.ENOMEM, base + "/f"),
+        (lambda: file.begin_ranges([(0, (1 << 64) - 1)] * 3), errno.ENOMEM, base + "/f")):
     try:
         act()
         raise AssertionError(f"no error, where {errno.errorcode[number]} was due for {name}")
