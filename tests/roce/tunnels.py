@@ -284,6 +284,9 @@ def strangers(hosts: Hosts) -> Outcome:
     attacked = attacking.finish(deadline)
     if not attacked.succeeded:
         return failed("a stranger is not sent away", attacked.evidence())
+    believed = [nobody for nobody in ("224.0.0.1", "0.0.0.0") if f"from here to {nobody} " in ended[1].output]
+    if believed:
+        return failed(f"who says that he is {believed[0]} is believed", ended[1].evidence())
     return judged(hosts, ended)
 
 

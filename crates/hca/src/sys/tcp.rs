@@ -154,6 +154,25 @@ impl Tcp {
         }
     }
 
+    /// The port of ours.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(test)]
+    pub fn port(&self) -> Result<u16> {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
+        // SAFETY: `storage` is writable for `length` bytes.
+        let answer = unsafe {
+            libc::getsockname(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
+        };
+        match Name::read(&storage) {
+            Some(address) if answer == 0 => Ok(address.port),
+            _ => Err(Errno::last()),
+        }
+    }
+
     /// Messages leave at once, there is room for them, and an end that is gone without a word is missed: after half a minute
     /// of silence, or ten seconds without an acknowledgement.
     fn prepare(&self) -> Result<()> {
@@ -241,21 +260,6 @@ mod tests {
         Address { ip, port, scope: 0 }
     }
 
-    fn own_port(socket: &Tcp) -> u16 {
-        // SAFETY: an all-zero sockaddr_storage is valid.
-        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
-        // SAFETY: `storage` is writable for `length` bytes.
-        unsafe {
-            libc::getsockname(
-                socket.fd.as_raw_fd(),
-                (&raw mut storage).cast(),
-                &mut length,
-            )
-        };
-        Name::read(&storage).unwrap().port
-    }
-
     fn wait_for(mut ready: impl FnMut() -> bool) {
         while !ready() {
             std::thread::yield_now();
@@ -265,7 +269,7 @@ mod tests {
     #[test]
     fn bytes_go_both_ways_and_ends_are_seen() {
         let listener = Tcp::listen(0).unwrap();
-        let calling = Tcp::connect(here(0).ip, here(own_port(&listener))).unwrap();
+        let calling = Tcp::connect(here(0).ip, here(listener.port().unwrap())).unwrap();
         let mut taken = None;
         wait_for(|| {
             taken = listener.accept().ok();
@@ -288,7 +292,7 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_not_taken() {
         let listener = Tcp::listen(0).unwrap();
-        let calling = Tcp::connect(here(0).ip, here(own_port(&listener))).unwrap();
+        let calling = Tcp::connect(here(0).ip, here(listener.port().unwrap())).unwrap();
         calling.wait_for_room(1000);
         let block = [7; 1 << 16];
         let error = std::iter::repeat_with(|| calling.write(&[IoSlice::new(&block)]))
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn nobody_there_is_known() {
-        let port = own_port(&Tcp::listen(0).unwrap());
+        let port = Tcp::listen(0).unwrap().port().unwrap();
         let refused = Tcp::connect(here(0).ip, here(port)).and_then(|calling| {
             calling.wait_for_room(1000);
             calling.outcome()

@@ -225,6 +225,38 @@ mod tests {
         }
     }
 
+    /// A peer says his last word and goes, while what we have sent is unread: his system resets the connection, and what we send
+    /// after it finds that out before his word is read. It is there all the same.
+    #[test]
+    fn the_last_word_of_one_that_has_gone_is_heard() {
+        let listener = Tcp::listen(0).unwrap();
+        let here = Address {
+            ip: std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
+            port: listener.port().unwrap(),
+            scope: 0,
+        };
+        let calling = Tcp::connect(here.ip, here).unwrap();
+        let taken = std::iter::repeat_with(|| listener.accept()).find_map(Result::ok);
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        let line = |tcp| Line::new(tcp, [0; 8], doorbell.clone());
+        let (ours, theirs) = (line(calling), line(taken.unwrap()));
+        ours.send_packets(envelope(1), b"unread").unwrap();
+        theirs.send_packets(envelope(2), b"the last word").unwrap();
+        drop(theirs);
+        while ours.send_packets(envelope(3), b"who is there?").is_ok() {}
+        assert!(ours.is_broken());
+        let mut assembler = Assembler::default();
+        let mut buffer = [0; 1000];
+        let count = ours.read(&mut buffer).unwrap();
+        assembler.room().extend(&buffer[..count]);
+        let word = Frame::Packets {
+            envelope: envelope(2),
+            bytes: b"the last word",
+        };
+        assert_eq!(assembler.take(), Ok(Some(word)));
+        assert_ne!(ours.read(&mut buffer), Err(Errno::EAGAIN));
+    }
+
     #[test]
     fn one_that_has_ended_says_so() {
         let (sender, receiver) = pair();

@@ -26,7 +26,7 @@ use crate::sys::tcp::Tcp;
 use crate::sys::udp::{Address, Arrived};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -365,7 +365,7 @@ impl<'a> Thread<'a> {
         let allowed = allow::chosen().ok()?;
         let place = link::place_of(gid(peer.destination))?;
         let is_ours = link::place_of(gid(peer.source)).is_some();
-        let is_special = |ip| is_link_local(&ip) || ip.is_multicast() || ip.is_unspecified();
+        let is_special = |ip| is_link_local(&ip) || is_nobody(ip);
         let callers = || self.open.iter().filter_map(|one| one.caller);
         if is_ours
             || is_special(peer.source)
@@ -394,11 +394,8 @@ impl<'a> Thread<'a> {
     fn hear_open(&mut self) {
         let mut ended = Vec::new();
         for (index, one) in self.open.iter_mut().enumerate() {
-            let goes_on = match one.line.is_broken() {
-                true => false,
-                false => one.hear(self.process, &mut self.buffer),
-            };
-            if !goes_on {
+            // Of one that takes nothing any more, too: the last acknowledgement of a peer that has gone may be there still.
+            if !one.hear(self.process, &mut self.buffer) {
                 ended.push(index);
             }
         }
@@ -642,7 +639,42 @@ fn take_handed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
     Ok((greeting, Tcp::of(fd)))
 }
 
+/// Whether an address is no host's: of a group, of all, of none.
+fn is_nobody(ip: Ipv6Addr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_multicast() || ip.is_unspecified() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_multicast() || ip.is_unspecified(),
+    }
+}
+
 /// Nobody else can guess it.
 fn token() -> Token {
     RandomState::new().build_hasher().finish().to_ne_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_no_host_are_known_in_both_families() {
+        for nobody in [
+            "::",
+            "ff02::1",
+            "::ffff:0.0.0.0",
+            "::ffff:224.0.0.1",
+            "::ffff:255.255.255.255",
+        ] {
+            assert!(is_nobody(nobody.parse().unwrap()), "{nobody}");
+        }
+        for host in [
+            "::1",
+            "fe80::1",
+            "2001:db8::1",
+            "::ffff:10.9.0.1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(!is_nobody(host.parse().unwrap()), "{host}");
+        }
+    }
 }
