@@ -31,18 +31,37 @@ pub struct Export {
     root: OwnedFd,
     directory: PathBuf,
     access: Access,
+    /// Whether the kernel knows the attributes of what it has looked up, without asking a server or a process.
+    is_local: bool,
 }
+
+/// File systems whose attributes the kernel keeps itself (statfs(2)).
+const LOCAL: [libc::c_long; 8] = [
+    libc::EXT4_SUPER_MAGIC,
+    libc::XFS_SUPER_MAGIC,
+    libc::BTRFS_SUPER_MAGIC,
+    libc::F2FS_SUPER_MAGIC,
+    libc::TMPFS_MAGIC,
+    libc::OVERLAYFS_SUPER_MAGIC,
+    RAMFS,
+    ZFS,
+];
+const RAMFS: libc::c_long = 0x8584_58f6;
+const ZFS: libc::c_long = 0x2fc1_2fc1;
 
 impl Export {
     /// Opens `directory` for export under `name`; the empty name makes it the root of the service.
     pub fn open(name: &str, directory: &LocalPath, access: Access) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(directory, flags, Mode::empty())?;
+        let is_local = rustix::fs::fstatfs(&root)
+            .is_ok_and(|system| LOCAL.contains(&(system.f_type as libc::c_long)));
         Ok(Self {
             name: name.as_bytes().to_vec(),
             root,
             directory: directory.to_owned(),
             access,
+            is_local,
         })
     }
 
@@ -263,6 +282,12 @@ impl Exports {
         export.open_beneath(&beneath, OFlags::PATH | flags, Mode::empty())
     }
 
+    /// As [`Exports::look`], by what the kernel remembers alone; `None` where it would have to ask storage.
+    pub fn look_at_once(&self, path: &Path, flags: OFlags) -> io::Result<Option<OwnedFd>> {
+        let (export, beneath) = self.within(path)?;
+        export.look_beneath_at_once(&beneath, OFlags::PATH | flags)
+    }
+
     /// Opens the parent of a path of which the last name is to be made, changed or removed.
     pub fn name(&self, path: &Path) -> io::Result<Named> {
         let (export, beneath) = self.within(path)?;
@@ -310,6 +335,33 @@ impl Export {
             }
         }
         Err(Errno::AGAIN.into())
+    }
+
+    /// The walk ends at another file system: that one may have to be asked.
+    fn look_beneath_at_once(
+        &self,
+        beneath: &Beneath,
+        flags: OFlags,
+    ) -> io::Result<Option<OwnedFd>> {
+        if !self.is_local {
+            return Ok(None);
+        }
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV
+            | ResolveFlags::CACHED;
+        let flags = flags | OFlags::CLOEXEC;
+        match rustix::fs::openat2(
+            &self.root,
+            beneath.as_os_str(),
+            flags,
+            Mode::empty(),
+            resolve,
+        ) {
+            // Not remembered, or not within this file system; or a kernel before 5.12, which does not know the question.
+            Err(Errno::AGAIN | Errno::XDEV | Errno::INVAL) => Ok(None),
+            other => Ok(Some(other?)),
+        }
     }
 }
 

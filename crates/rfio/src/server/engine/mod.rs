@@ -209,6 +209,9 @@ impl Engine {
                 self.read_vector(vector, Patience::None)
             }
             Request::Examine(on) => self.examine(on.handle),
+            Request::Status(on) => self.status(&on.path, Patience::None),
+            Request::LinkStatus(on) => self.link_status(&on.path, Patience::None),
+            Request::Access(access) => self.access(access, Patience::None),
             _ => return None,
         };
         match outcome {
@@ -283,9 +286,9 @@ impl Engine {
             Request::Lock(lock) => self.lock(lock),
             Request::SetTimes(times) => self.set_times(times),
             Request::Checksum(checksum) => self.checksum(checksum),
-            Request::Status(on) => self.status(&on.path),
-            Request::LinkStatus(on) => self.link_status(&on.path),
-            Request::Access(access) => self.access(access),
+            Request::Status(on) => self.status(&on.path, Patience::Unlimited),
+            Request::LinkStatus(on) => self.link_status(&on.path, Patience::Unlimited),
+            Request::Access(access) => self.access(access, Patience::Unlimited),
             Request::MakeDirectory(make) => self.make_directory(make),
             Request::RemoveDirectory(on) => self.remove_directory(&on.path),
             Request::Unlink(on) => self.unlink(&on.path),

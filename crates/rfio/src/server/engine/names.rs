@@ -11,7 +11,7 @@ use verbena_rfio_protocol::types::{Entry, Path};
 
 use super::attributes::attributes;
 use super::write::{group, owner, settable};
-use super::{Engine, Failure, Outcome, plain};
+use super::{Engine, Failure, Outcome, Patience, plain};
 use crate::server::export::Place;
 use crate::server::sys;
 
@@ -27,8 +27,14 @@ pub(super) fn page(count: u32) -> usize {
 }
 
 impl Engine {
-    fn look(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Failure> {
-        Ok(self.service.exports.look(path, flags)?)
+    fn look(&self, path: &Path, flags: OFlags, patience: Patience) -> Result<OwnedFd, Failure> {
+        let exports = &self.service.exports;
+        match patience {
+            Patience::Unlimited => Ok(exports.look(path, flags)?),
+            Patience::None => exports
+                .look_at_once(path, flags)?
+                .ok_or(Failure::WouldBlock),
+        }
     }
 
     fn is_above(&self, path: &Path) -> bool {
@@ -48,27 +54,27 @@ impl Engine {
         })
     }
 
-    pub(super) fn status(&self, path: &Path) -> Outcome {
+    pub(super) fn status(&self, path: &Path, patience: Patience) -> Outcome {
         if self.is_above(path) {
             return plain(Reply::Status(self.first_root()?));
         }
-        let stat = rustix::fs::fstat(self.look(path, OFlags::empty())?)?;
+        let stat = rustix::fs::fstat(self.look(path, OFlags::empty(), patience)?)?;
         plain(Reply::Status(About {
             attributes: attributes(&stat),
         }))
     }
 
-    pub(super) fn link_status(&self, path: &Path) -> Outcome {
+    pub(super) fn link_status(&self, path: &Path, patience: Patience) -> Outcome {
         if self.is_above(path) {
             return plain(Reply::LinkStatus(self.first_root()?));
         }
-        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW)?)?;
+        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW, patience)?)?;
         plain(Reply::LinkStatus(About {
             attributes: attributes(&stat),
         }))
     }
 
-    pub(super) fn access(&self, access: &Access) -> Outcome {
+    pub(super) fn access(&self, access: &Access, patience: Patience) -> Outcome {
         const WRITE: u32 = 2;
         if access.mode > 7 {
             return Err(Errno::INVAL.into());
@@ -80,7 +86,7 @@ impl Engine {
                 Err(Errno::ROFS.into())
             };
         }
-        let file = self.look(&access.path, OFlags::empty())?;
+        let file = self.look(&access.path, OFlags::empty(), patience)?;
         if access.mode & WRITE != 0 {
             self.service.exports.must_be_writable(&access.path)?;
         }
@@ -121,7 +127,7 @@ impl Engine {
     }
 
     pub(super) fn read_link(&self, path: &Path) -> Outcome {
-        let link = self.look(path, OFlags::NOFOLLOW)?;
+        let link = self.look(path, OFlags::NOFOLLOW, Patience::Unlimited)?;
         let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
             Err(Errno::NOENT) => return Err(Errno::INVAL.into()),
             other => other?,
@@ -132,7 +138,7 @@ impl Engine {
 
     pub(super) fn change_mode(&self, change: &PathMode) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
-        let file = self.look(&change.path, OFlags::empty())?;
+        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited)?;
         // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         rustix::fs::chmodat(CWD, name, settable(change.mode), AtFlags::empty())?;
@@ -141,7 +147,7 @@ impl Engine {
 
     pub(super) fn change_owner(&self, change: &ChangeOwner) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
-        let file = self.look(&change.path, OFlags::empty())?;
+        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited)?;
         rustix::fs::chownat(
             &file,
             c"",
@@ -153,7 +159,7 @@ impl Engine {
     }
 
     pub(super) fn space(&self, path: &Path) -> Outcome {
-        let space = rustix::fs::fstatvfs(self.look(path, OFlags::empty())?)?;
+        let space = rustix::fs::fstatvfs(self.look(path, OFlags::empty(), Patience::Unlimited)?)?;
         plain(Reply::Capacity(Capacity {
             block: space.f_frsize,
             blocks: space.f_blocks,

@@ -601,3 +601,65 @@ fn checksums_of_blocks_are_those_of_the_data() {
     let expected: Vec<u32> = content.chunks(BLOCK).map(checksum::crc32c).collect();
     assert_eq!(reply.checksums, expected);
 }
+
+/// Whatever is answered without waiting is what would have been answered with it: names that are there and are not, links that
+/// lead to them, out, and in circles.
+#[test]
+fn what_is_known_at_once_is_what_is_found() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("d/e")).unwrap();
+    std::fs::write(scratch.path("d/file"), "inside").unwrap();
+    for (target, name) in [
+        ("d/file", "to-file"),
+        ("../d", "d/to-directory"),
+        ("../../outside", "d/out"),
+        ("/etc", "absolute"),
+        ("nothing", "dangling"),
+        ("circle", "circle"),
+    ] {
+        std::os::unix::fs::symlink(target, scratch.path(name)).unwrap();
+    }
+    let engine = engine(&scratch);
+    let parts = [
+        "d",
+        "e",
+        "file",
+        "to-file",
+        "to-directory",
+        "out",
+        "absolute",
+        "dangling",
+        "circle",
+        "..",
+        "missing",
+    ];
+    let mut quick = 0;
+    for first in parts {
+        for second in parts {
+            for third in [None].into_iter().chain(parts.map(Some)) {
+                let third = third.map_or(String::new(), |third| format!("/{third}"));
+                let name = format!("/{first}/{second}{third}");
+                let on = || OnPath { path: path(&name) };
+                for request in [
+                    Request::Status(on()),
+                    Request::LinkStatus(on()),
+                    Request::Access(Access {
+                        path: path(&name),
+                        mode: 6,
+                    }),
+                ] {
+                    let found = engine.execute(&request, &[]);
+                    let Some(known) = engine.execute_quickly(&request) else {
+                        continue;
+                    };
+                    quick += 1;
+                    let what =
+                        |answer: &Answer| (status(answer), answer.outcome.as_ref().ok().cloned());
+                    assert_eq!(what(&known), what(&found), "{request:?}");
+                }
+            }
+        }
+    }
+    // On a file system that is not local none is.
+    assert!(quick == 0 || quick > 1000, "{quick}");
+}

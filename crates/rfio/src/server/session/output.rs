@@ -12,6 +12,9 @@ use crate::server::engine::Segment;
 /// Slices handed to one system call.
 const SLICES: usize = 256;
 
+/// Bytes sent at a time: a client that takes them as fast as they are sent would keep the others waiting.
+const AT_A_TIME: usize = 1 << 20;
+
 /// Something to send, with the memory that is granted for it until it is sent.
 #[derive(Debug)]
 struct Item {
@@ -83,14 +86,21 @@ impl Output {
         self.owned
     }
 
-    /// Sends until nothing waits or the channel takes no more; how many bytes it took.
+    /// Sends until nothing waits, the channel takes no more, or others should have their turn; how many bytes it took.
     pub fn flush(&mut self, channel: &mut Channel) -> io::Result<usize> {
         let mut total = 0;
-        while !self.queue.is_empty() {
+        while !self.queue.is_empty() && total < AT_A_TIME {
             let mut slices = Vec::with_capacity(self.queue.len().min(SLICES));
+            let mut room = AT_A_TIME - total;
             for (index, item) in self.queue.iter().take(SLICES).enumerate() {
                 let skip = if index == 0 { self.sent } else { 0 };
-                slices.push(IoSlice::new(&item.bytes.as_slice()[skip..]));
+                let rest = &item.bytes.as_slice()[skip..];
+                let part = &rest[..rest.len().min(room)];
+                slices.push(IoSlice::new(part));
+                room -= part.len();
+                if room == 0 {
+                    break;
+                }
             }
             match channel.send(&slices) {
                 Ok(taken) => {
@@ -118,5 +128,45 @@ impl Output {
                 self.owned -= item.bytes.owned();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Socket;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    /// A client that takes everything as fast as it is sent does not keep the loop.
+    #[test]
+    fn a_fast_client_is_sent_so_much_at_a_time() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let taking = std::thread::spawn(move || {
+            let mut taken = Vec::new();
+            far.read_to_end(&mut taken).unwrap();
+            taken
+        });
+        let whole: Vec<u8> = (0..5 * AT_A_TIME + 3)
+            .map(|index| (index / 7) as u8)
+            .collect();
+        let mut output = Output::default();
+        for piece in whole.chunks(AT_A_TIME / 3 + 1) {
+            output.push_data(Segment::Owned(piece.to_vec()), None);
+        }
+        let mut channel = Channel::Plain(Socket::unix(near));
+        let mut times = 0;
+        while output.waiting() > 0 {
+            let before = output.waiting();
+            let sent = output.flush(&mut channel).unwrap();
+            assert!(sent <= AT_A_TIME, "{sent} bytes at a time");
+            assert_eq!(output.waiting(), before - sent);
+            times += u32::from(sent > 0);
+            std::thread::yield_now();
+        }
+        assert!(times >= 6);
+        drop(channel);
+        assert!(taking.join().unwrap() == whole);
     }
 }
