@@ -111,7 +111,10 @@ impl World {
             // request at its last. The shared queue of an XRC request may be another process's,
             // which is told when the bytes are in place: nothing says that it loses a receive before.
             let late = wr.length() > PATH_MTU || wr.srq.is_some();
-            let receive = (wants_receive && !lacks_receive && !(late && choices.pick(2) == 0))
+            // What the queue pair is not set up for may be refused before a receive request is looked for (9.7.4.1 judges
+            // the operation first, and so does rxe), or as other writes are.
+            let may_keep = late || fault.statuses.allows(abi::IBV_WC_REM_INV_REQ_ERR);
+            let receive = (wants_receive && !lacks_receive && !(may_keep && choices.pick(2) == 0))
                 .then(|| Statuses::of(abi::IBV_WC_LOC_ACCESS_ERR));
             if receive.is_some() {
                 self.take_receive(responder, wr);
