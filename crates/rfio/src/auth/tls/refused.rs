@@ -5,14 +5,31 @@
 
 use std::io;
 
-use rustls::{AlertDescription, Error};
+use rustls::{AlertDescription, CertificateError, Error};
 
 /// What was wrong with a client's certificate, if that is what a connection failed by.
 pub fn why_refused_here(error: &io::Error) -> Option<String> {
     match tls_error(error)? {
-        Error::InvalidCertificate(why) => Some(why.to_string()),
+        Error::InvalidCertificate(why) => Some(words(why)),
         _ => None,
     }
+}
+
+fn words(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    let words = match why {
+        Why::Expired | Why::ExpiredContext { .. } => "it has expired",
+        Why::NotValidYet | Why::NotValidYetContext { .. } => "it is not valid yet",
+        Why::Revoked => "it has been revoked",
+        Why::UnknownIssuer => "no authority that is known here has signed it",
+        Why::UnknownRevocationStatus => "no list says whether its authority has revoked it",
+        Why::ExpiredRevocationList | Why::ExpiredRevocationListContext { .. } => {
+            "the list of what its authority has revoked is out of date"
+        }
+        Why::InvalidPurpose | Why::InvalidPurposeContext { .. } => "it is not for clients",
+        other => return other.to_string(),
+    };
+    words.to_owned()
 }
 
 /// What a server says of a client's certificate, if that is what it ended the connection for.
@@ -46,14 +63,13 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls::CertificateError;
 
     #[test]
     fn only_refusals_of_certificates_are_some() {
         let here = |error| why_refused_here(&io::Error::other(error));
         assert_eq!(
             here(Error::InvalidCertificate(CertificateError::Revoked)).as_deref(),
-            Some("certificate revoked")
+            Some("it has been revoked")
         );
         assert_eq!(here(Error::DecryptError), None);
         let there = |alert| why_refused_there(&io::Error::other(Error::AlertReceived(alert)));

@@ -89,11 +89,14 @@ fn verifier(rules: ClientRules<'_>) -> Result<Arc<dyn ClientCertVerifier>, BadTl
             all_of(path, &text, "list of revoked certificates")?;
         builder = builder.with_crls(lists).enforce_revocation_expiration();
     }
-    builder.build().map_err(|error| {
-        let path = match (&error, rules.revoked) {
-            (VerifierBuilderError::InvalidCrl(_), Some(revoked)) => revoked,
-            _ => rules.authorities,
-        };
-        BadTls::Pem(path.to_owned(), error.to_string())
-    })
+    builder
+        .build()
+        .map_err(|error| match (&error, rules.revoked) {
+            (VerifierBuilderError::InvalidCrl(_), Some(revoked)) => {
+                let what =
+                    format!("{error}; lists are understood as RFC 5280 has them, with a number");
+                BadTls::Pem(revoked.to_owned(), what)
+            }
+            _ => BadTls::Pem(rules.authorities.to_owned(), error.to_string()),
+        })
 }
