@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Optional
 
 CONFIGURATION = """
 [ca]
@@ -28,6 +30,10 @@ authorityKeyIdentifier = keyid
 basicConstraints = critical,CA:FALSE
 keyUsage = critical,digitalSignature
 extendedKeyUsage = clientAuth
+[between]
+basicConstraints = critical,CA:TRUE
+keyUsage = critical,keyCertSign,cRLSign
+subjectKeyIdentifier = hash
 [server]
 basicConstraints = critical,CA:FALSE
 extendedKeyUsage = serverAuth
@@ -67,9 +73,9 @@ class Certificate:
 
 
 class Authority:
-    """An authority with a directory of its own."""
+    """An authority with a directory of its own, which may have its certificate from another."""
 
-    def __init__(self, directory: Path, name: str = "authority"):
+    def __init__(self, directory: Path, name: str = "authority", above: Optional["Authority"] = None):
         self.directory = directory / name
         self.directory.mkdir()
         self.certificate, self.key = self.directory / "authority.pem", self.directory / "authority.key"
@@ -78,9 +84,14 @@ class Authority:
         (self.directory / "index").touch()
         for counter in ("serial", "number"):
             (self.directory / counter).write_text("01\n")
-        self._make(self.certificate, self.key, f"/O=Example/CN={name}", "basicConstraints=critical,CA:TRUE",
-                   "keyUsage=critical,keyCertSign,cRLSign")
         self.issued = 0
+        if above:
+            signed = above.issue(f"/O=Example/CN={name}", "between")
+            shutil.copy(signed.path, self.certificate)
+            shutil.copy(signed.key, self.key)
+        else:
+            self._make(self.certificate, self.key, f"/O=Example/CN={name}", "basicConstraints=critical,CA:TRUE",
+                       "keyUsage=critical,keyCertSign,cRLSign")
 
     @staticmethod
     def _make(certificate: Path, key: Path, subject: str, *extensions: str) -> None:

@@ -22,7 +22,7 @@ from . import libraries, wire
 from .authority import Authority, Certificate
 from .encrypted import certificate as server_certificate
 from .service import SECRET, USER, Service, noise
-from .wire import Closed, Peer
+from .wire import Peer
 
 ANN = "/DC=org/DC=example/O=Example, Inc./CN=Ann Example"
 ANN_WRITTEN = "CN=Ann Example,O=Example\\, Inc.,DC=example,DC=org"
@@ -181,6 +181,30 @@ def lists(place: Place) -> Outcome:
                 return failed(f"'{words}' is not in the audit log")
             if not words and not ended.succeeded:
                 return failed("with all lists", ended.evidence())
+        return passed()
+
+
+@with_openssl
+def between(place: Place) -> Outcome:
+    """An authority between that of the file and the certificate: what leads from one to the other comes with it, and each has its list."""
+    with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
+        below = Authority(service.own, "below", service.authority)
+        ann = below.issue(ANN)
+        whole = Certificate(service.file("whole", ann.path.read_text() + below.certificate.read_text()), ann.key)
+        for certificate, is_taken in ((ann, False), (whole, True)):
+            ended = service.shown(certificate, "rfcat", service.at("f"))
+            if ended.succeeded != is_taken or not is_taken and "no authority that the server knows" not in ended.output:
+                return failed(f"with what leads to the authority: {is_taken}", ended.evidence())
+    with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
+        below = Authority(service.own, "below", service.authority)
+        ann = below.issue(ANN)
+        whole = Certificate(service.file("whole", ann.path.read_text() + below.certificate.read_text()), ann.key)
+        for lists, is_taken in ((below.list(), False), (service.authority.list() + below.list(), True)):
+            if "read again" not in service.change(service.revoked, lists):
+                return failed("a list is not read")
+            ended = service.shown(whole, "rfcat", service.at("f"))
+            if ended.succeeded != is_taken:
+                return failed(f"with all lists: {is_taken}", ended.evidence())
         return passed()
 
 
@@ -421,7 +445,7 @@ def set_up_wrongly(place: Place) -> Outcome:
                 ([*tls, "--tls-certificate", ann.path, "--tls-key", bob.key], "is not that of the certificate in"),
                 ([*tls, "--tls-certificate", ann.path], "--tls-key"), ([*tls, "--tls-key", ann.key], "--tls-certificate"),
                 ([*tls, "--tls-certificate", ann.key, "--tls-key", ann.key], "holds no certificate"),
-                ([*tls, "--tls-certificate", ann.path, "--tls-key", keyless], "keyless: no items found"),
+                ([*tls, "--tls-certificate", ann.path, "--tls-key", keyless], "keyless: holds no private key"),
                 (ann.options(), "a certificate is shown under TLS alone: --tls-ca or RFIO_TLS_CA")):
             ended = service.tool("rfcat", *options, service.at("f"), RFIO_SECRETS=str(service.directory / "none"))
             if ended.succeeded or ended.timed_out or words not in ended.output:
@@ -453,6 +477,6 @@ def by_the_environment(place: Place) -> Outcome:
         return passed() if ended.succeeded and last == "bob" else failed(f"what was typed: {last}", ended.evidence())
 
 
-CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "nobody's": nobodys, "without one": without, "asserted": asserted,
+CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "an authority between": between, "nobody's": nobodys, "without one": without, "asserted": asserted,
          "sessions taken up again": taken_up_again, "rights": rights, "reloaded": reloaded, "set up wrongly": set_up_wrongly,
          "by the environment": by_the_environment}

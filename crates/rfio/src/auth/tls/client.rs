@@ -4,11 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::{BadTls, bad_pem, certificates};
+use super::{BadTls, certificates, private_key};
 use crate::auth::files::read_private;
 
 /// A client's files, all PEM.
@@ -73,8 +71,7 @@ impl ClientFiles {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = certificates(certificate)?;
-                let private = PrivateKeyDer::from_pem_slice(&read_private(key)?);
-                let private = private.map_err(bad_pem(key))?;
+                let private = private_key(key, &read_private(key)?)?;
                 builder
                     .with_client_auth_cert(chain, private)
                     .map_err(|error| BadTls::of_pair(certificate, key, error))?

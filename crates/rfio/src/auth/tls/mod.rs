@@ -11,8 +11,8 @@ pub use server::{ClientRules, Server};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::certificate::BadUsers;
 use super::files::BadFile;
@@ -84,9 +84,19 @@ fn all_of<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, 
     Ok(list)
 }
 
+fn text_of(path: &Path) -> Result<Vec<u8>, BadFile> {
+    std::fs::read(path).map_err(|error| BadFile::Unreadable(path.to_owned(), error))
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadTls> {
-    let text = std::fs::read(path).map_err(|error| BadFile::Unreadable(path.to_owned(), error))?;
-    all_of(path, &text, "certificate")
+    all_of(path, &text_of(path)?, "certificate")
+}
+
+fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, BadTls> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
+        pem::Error::NoItemsFound => BadTls::Pem(path.to_owned(), "holds no private key".into()),
+        other => bad_pem(path)(other),
+    })
 }
 
 /// The key that TLS exports for the proofs.

@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateRevocationListDer, PrivateKeyDer};
+use rustls::pki_types::CertificateRevocationListDer;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
-use super::{BadTls, all_of, bad_pem, certificates};
+use super::{BadTls, all_of, certificates, private_key, text_of};
 use crate::auth::certificate::Users;
 use crate::auth::files::read_unchanged;
 
@@ -62,7 +61,7 @@ fn config(
     key: &Path,
     verifier: Arc<dyn ClientCertVerifier>,
 ) -> Result<ServerConfig, BadTls> {
-    let private = PrivateKeyDer::from_pem_file(key).map_err(bad_pem(key))?;
+    let private = private_key(key, &text_of(key)?)?;
     ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(verifier)

@@ -42,7 +42,12 @@ impl Conversation {
                 let greeted = self.arrive(context).and_then(|()| {
                     let authenticator = &context.authenticator;
                     let greeted = authenticator.welcome(hello, &self.origin, bearer);
-                    greeted.inspect_err(|refusal| self.note_refusal(context, refusal))
+                    greeted.inspect_err(|refusal| {
+                        // An older version is nobody's attempt to get in.
+                        if refusal.status == Status::errno(libc::EACCES) {
+                            self.note_refusal(context, refusal);
+                        }
+                    })
                 });
                 greeted.map(|(welcome, pending)| {
                     self.stage = Stage::Proving(pending);
