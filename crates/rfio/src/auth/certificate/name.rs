@@ -78,7 +78,7 @@ fn text(element: Element<'_>) -> Option<String> {
         {
             std::str::from_utf8(bytes).ok()?.to_owned()
         }
-        der::BMP if bytes.len() % 2 == 0 => {
+        der::BMP if bytes.len().is_multiple_of(2) => {
             let pairs = bytes.chunks_exact(2);
             let units: Vec<_> = pairs
                 .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
