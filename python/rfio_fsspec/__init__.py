@@ -5,7 +5,8 @@
     fsspec.open("rfio://server/data/file.bin", "rb")
 
 Importing this module registers the protocol; an installed package is found by fsspec itself. How to connect comes from
-the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_FABRIC``), as for the tools.
+the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_TLS_CERTIFICATE``, ``RFIO_TLS_KEY``, ``RFIO_FABRIC``), as for the
+tools.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class RfioFileSystem(AbstractFileSystem):
         objects, and programs made for them, take for granted."""
         if unknown := sorted(set(options) - self._GENERAL):
             raise TypeError(f"rfio:// takes no option {', '.join(unknown)}: who connects and how comes from the environment "
-                            "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_TIMEOUT)")
+                            "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC, RFIO_TIMEOUT)")
         super().__init__(*arguments, **options)
         self.auto_mkdir = auto_mkdir
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
+from typing import Optional
 
 from harness.build_tree import ROOT, run
 from harness.outcome import Outcome, failed, passed
@@ -15,15 +17,21 @@ HEADER = ROOT / "crates" / "librfio" / "include"
 LIBRARIES = TOOLS / "lib"
 
 
-def c_program(place: Place, fabric: str, library: str, source: str = "trfio") -> Outcome:
-    """A C program with TRFIOFile's symbols, or another one, linked with either name of the library."""
+def compiled(place: Place, library: str, source: str) -> tuple[Path, Optional[Outcome]]:
+    """A C program, linked with either name of the library; or why there is none."""
     program = place.directory / source
     made = subprocess.run(
         [os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", "-O1", f"-I{HEADER}",
          str(ROOT / f"tests/rfio/{source}.c"), "-o", program, f"-L{LIBRARIES}", f"-l{library}", "-lpthread",
          f"-Wl,-rpath,{LIBRARIES}"], capture_output=True, text=True, check=False)
-    if made.returncode:
-        return failed("does not compile and link", made.stderr)
+    return program, failed("does not compile and link", made.stderr) if made.returncode else None
+
+
+def c_program(place: Place, fabric: str, library: str, source: str = "trfio") -> Outcome:
+    """A C program with TRFIOFile's symbols, or another one."""
+    program, problem = compiled(place, library, source)
+    if problem:
+        return problem
     with Service(place, fabric) as service:
         original = service.export / "f"
         original.write_bytes(noise(20 << 20))

@@ -7,7 +7,7 @@ from typing import Iterator
 
 from harness.case import Case
 
-from . import (addresses, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
+from . import (addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
                libraries, misfortunes, order, promises, python_package, resuming, scan, tickets, traps)
 from .service import FABRICS, PATHS
 
@@ -105,6 +105,8 @@ def cases() -> Iterator[Case]:
         yield Case(name, "hoarder", function)
     for name, function in addresses.CASES.items():
         yield Case(f"limits by address: {name}", "server", function)
+    for name, function in certificates.CASES.items():
+        yield Case(f"certificates: {name}", "server", function)
     for name, function in tickets.CASES.items():
         yield Case(name, "ticket", function)
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import socket
+import ssl
 import struct
 from typing import Optional
 
 HEADER = struct.Struct(">HHIIQ")
 MAGIC = 0x5246
 HELLO, PROVE, CONNECT, PING, CANCEL, REDEEM, OPEN, READ, READ_VECTOR, CHECKSUM = 1, 2, 3, 4, 5, 6, 10, 12, 13, 21
-SECRET, ANONYMOUS, TICKET = 2, 4, 8
+SECRET, ANONYMOUS, TICKET, CERTIFICATE = 2, 4, 8, 16
 
 
 def text(value: bytes) -> bytes:
@@ -27,8 +28,11 @@ class Closed(Exception):
 class Peer:
     """A client that says whatever it is told to."""
 
-    def __init__(self, port: int, seconds: float = 20.0, source: str = "127.0.0.1"):
+    def __init__(self, port: int, seconds: float = 20.0, source: str = "127.0.0.1", context: Optional[ssl.SSLContext] = None,
+                 session: Optional[ssl.SSLSession] = None):
         self.socket = socket.create_connection(("127.0.0.1", port), seconds, (source, 0))
+        if context:
+            self.socket = context.wrap_socket(self.socket, session=session)
         self.next = 1
         self.keys: Optional[tuple[bytes, bytes]] = None
         self.sequence = [0, 0]

@@ -3,8 +3,8 @@
  *
  * A path is HOST:/PATH or rfio://HOST[:PORT]/PATH; anything else is local. Every function is safe to
  * call from several threads; calls on one descriptor are carried out one after the other. The
- * environment (RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_TIMEOUT, RFIO_PORT) says how to
- * connect.
+ * environment (RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC,
+ * RFIO_TIMEOUT, RFIO_PORT) says how to connect.
  *
  * Where the system's function returns -1 and sets errno, so does the one here; what the server said is
  * in rfio_errno, what went wrong between here and there in serrno.

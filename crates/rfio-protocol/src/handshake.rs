@@ -20,6 +20,9 @@ impl Methods {
     pub const ANONYMOUS: u32 = 4;
     /// A ticket that somebody issued whom the server trusts: [`crate::ticket`].
     pub const TICKET: u32 = 8;
+    /// The certificate that the client has shown when TLS began, which the server knows whose it is. There is nothing more to prove: the
+    /// key was used for this very channel.
+    pub const CERTIFICATE: u32 = 16;
 
     /// Whether a method is among these.
     pub fn has(self, method: u32) -> bool {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use verbena_rfio::auth::tls::ClientFiles;
 use verbena_rfio::client::copy::choice::{Rule, Verdict};
 use verbena_rfio::client::copy::pattern::Pattern;
 use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
@@ -13,7 +14,8 @@ use crate::size;
 
 const PLACES: &str = "A place on a server is HOST:/PATH or rfio://HOST[:PORT]/PATH. HOST may be an IPv6 address or the \
 path of a service's Unix socket, in brackets. Anything without ':/' is a local path. The environment variables \
-RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_FABRIC, RFIO_PORT and RFIO_TIMEOUT give defaults.";
+RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC, RFIO_PORT and RFIO_TIMEOUT give \
+defaults.";
 
 /// How data travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,6 +51,12 @@ pub struct Connection {
     /// Use TLS and trust the certificates in this file
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
+    /// Certificate to show to servers that ask for one, with those that lead to an authority, PEM; it goes before secrets
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM, mode 600
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
     /// How data travel
     #[arg(long, value_enum)]
     pub fabric: Option<FabricChoice>,
@@ -63,17 +71,17 @@ pub struct Connection {
 impl Connection {
     /// The environment's options, with what was typed in their place.
     pub fn options(&self) -> Result<Options, Error> {
-        let mut options = Options::from_environment()?;
+        let typed = ClientFiles {
+            trusted: self.tls_ca.clone(),
+            certificate: self.tls_certificate.clone(),
+            key: self.tls_key.clone(),
+        };
+        let mut options = Options::with_tls(&typed.or(ClientFiles::from_environment()))?;
         if let Some(user) = &self.user {
             options.user.clone_from(user);
         }
         if let Some(path) = &self.secrets {
             options.secrets = load_secrets(path)?;
-        }
-        if let Some(path) = &self.tls_ca {
-            let tls = verbena_rfio::auth::tls::client(path)
-                .map_err(|bad| Error::Setup(bad.to_string()))?;
-            options.tls = Some(tls);
         }
         if let Some(fabric) = self.fabric {
             options.fabric = fabric.into();
@@ -330,7 +338,7 @@ pub struct Daemon {
     /// Seconds that the clocks of this host and of a tickets' issuer may be apart
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=60))]
     pub ticket_skew: u64,
-    /// What clients without any secret may do
+    /// What clients may do that have neither a secret nor a certificate
     #[arg(long, value_enum, default_value_t = Anonymous::Nothing)]
     pub anonymous: Anonymous,
     /// Certificate chain for TLS, PEM
@@ -342,6 +350,15 @@ pub struct Daemon {
     /// Refuse connections from the network without TLS
     #[arg(long, requires = "tls_certificate")]
     pub tls_only: bool,
+    /// Certificates of authorities, PEM: clients may show certificates that these have signed
+    #[arg(long, value_name = "FILE", requires_all = ["tls_certificate", "tls_users"])]
+    pub tls_client_ca: Option<PathBuf>,
+    /// File of whose certificates are whose, user:SUBJECT or user:sha256:FINGERPRINT a line; whoever has no line is nobody
+    #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
+    pub tls_users: Option<PathBuf>,
+    /// Lists of revoked certificates, PEM, one for each authority
+    #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
+    pub tls_revoked: Option<PathBuf>,
     /// How data may travel
     #[arg(long, value_enum, default_value_t = FabricChoice::Auto)]
     pub fabric: FabricChoice,

@@ -65,7 +65,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     ready::notify("READY=1");
     while signals.forever().next() == Some(SIGHUP) {
         match plan::reload(arguments, server.context()) {
-            Ok(()) => say!("rfiod: secrets, certificate and limits by address read again"),
+            Ok(()) => say!("rfiod: secrets, certificates and limits by address read again"),
             Err(what) => exit::report("rfiod", format_args!("nothing is reloaded: {what}")),
         }
     }

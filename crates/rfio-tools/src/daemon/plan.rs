@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_rfio::auth::secrets::Secrets;
-use verbena_rfio::auth::tls;
+use verbena_rfio::auth::tls::{self, ClientRules};
 use verbena_rfio::fabric::Adapter;
 use verbena_rfio::server::addresses::{Addresses, Rules};
 use verbena_rfio::server::audit::Audit;
@@ -65,7 +65,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             issuers(arguments)?,
             Duration::from_secs(arguments.ticket_skew),
         )),
-        tls: RwLock::new(certificate(arguments)?),
+        tls: RwLock::new(certificates(arguments)?),
         tls_only: arguments.tls_only,
     };
     Ok(Plan {
@@ -75,11 +75,10 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
 }
 
 /// Reads again what may be replaced while the service runs: secrets, those of tickets too, limits by address, certificate and
-/// key. Sessions that stand go on; if
-/// anything is wrong, everything stays as it was.
+/// key, and what is taken of clients' certificates. Sessions that stand go on; if anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
-    let (rules, tls) = (address_rules(arguments)?, certificate(arguments)?);
+    let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
     context.authenticator.replace_secrets(secrets);
     context.authenticator.tickets.replace_issuers(issuers);
     context.service.addresses.replace(rules);
@@ -87,14 +86,24 @@ pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-fn certificate(arguments: &Daemon) -> Result<Option<tls::Certificate>, String> {
-    match (&arguments.tls_certificate, &arguments.tls_key) {
-        (Some(chain), Some(key)) => {
-            let config = tls::server(chain, key).map_err(|bad| bad.to_string())?;
-            Ok(Some(config))
+/// What clients are shown, and what they may show.
+fn certificates(arguments: &Daemon) -> Result<Option<tls::Server>, String> {
+    let (Some(chain), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) else {
+        return Ok(None);
+    };
+    let server = match (&arguments.tls_client_ca, &arguments.tls_users) {
+        (Some(authorities), Some(users)) => {
+            let revoked = arguments.tls_revoked.as_deref();
+            let rules = ClientRules {
+                authorities,
+                revoked,
+                users,
+            };
+            tls::Server::asking(chain, key, rules)
         }
-        _ => Ok(None),
-    }
+        _ => tls::Server::new(chain, key),
+    };
+    server.map(Some).map_err(|bad| bad.to_string())
 }
 
 /// The adapter that data are to travel by, if any.

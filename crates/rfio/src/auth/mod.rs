@@ -1,6 +1,8 @@
-//! Knowing each other: shared secrets, tickets, tags on frames, TLS, and the kernel's word on one host.
+//! Knowing each other: shared secrets, certificates, tickets, tags on frames, TLS, and the kernel's word on one host.
 
+pub mod certificate;
 pub mod compare;
+pub mod files;
 pub mod peer;
 pub mod proof;
 pub mod secrets;

@@ -5,11 +5,12 @@
 //! wherever the home directory is shared, are let in, and nobody else is.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::files::{BadFile, read_private, text_of};
 use super::peer;
 use super::proof::random;
 
@@ -29,15 +30,9 @@ impl std::fmt::Debug for Secrets {
 /// Why a file of secrets is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSecrets {
-    /// It cannot be read.
-    #[error("{0}: {1}")]
-    Unreadable(PathBuf, io::Error),
-    /// Others can read or replace it.
-    #[error("{0} has mode {1:o}: others may read or change it; run chmod 600 on it")]
-    Exposed(PathBuf, u32),
-    /// It belongs to somebody else.
-    #[error("{0} belongs to user id {1}, not to its reader")]
-    Foreign(PathBuf, u32),
+    /// It cannot be read, or is not its reader's alone.
+    #[error(transparent)]
+    File(#[from] BadFile),
     /// A line is not `user:secret`.
     #[error("{0}, line {1}: expected user:secret with a secret of at least {SHORTEST} characters")]
     Line(PathBuf, usize),
@@ -61,18 +56,7 @@ impl Secrets {
 
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Self, BadSecrets> {
-        let unreadable = |error| BadSecrets::Unreadable(path.to_owned(), error);
-        let mut file = File::open(path).map_err(unreadable)?;
-        // The open file is judged, not the name, which could change in between.
-        let about = file.metadata().map_err(unreadable)?;
-        if about.mode() & 0o077 != 0 {
-            return Err(BadSecrets::Exposed(path.to_owned(), about.mode() & 0o7777));
-        }
-        if about.uid() != 0 && about.uid() != rustix::process::geteuid().as_raw() {
-            return Err(BadSecrets::Foreign(path.to_owned(), about.uid()));
-        }
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(unreadable)?;
+        let text = text_of(path, read_private(path)?)?;
         Self::parse(&text).map_err(|line| BadSecrets::Line(path.to_owned(), line))
     }
 
@@ -95,7 +79,7 @@ impl Secrets {
 
     /// Makes a file with a fresh secret for the user who runs this, unless there is a file already; then reads it.
     pub fn load_or_create(path: &Path) -> Result<Self, BadSecrets> {
-        let unreadable = |error| BadSecrets::Unreadable(path.to_owned(), error);
+        let unreadable = |error| BadFile::Unreadable(path.to_owned(), error);
         if !path.exists() {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory).map_err(unreadable)?;
@@ -170,7 +154,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(
             Secrets::load(&path),
-            Err(BadSecrets::Exposed(_, 0o640))
+            Err(BadSecrets::File(BadFile::Exposed(_, 0o640)))
         ));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert!(Secrets::load(&path).is_ok());

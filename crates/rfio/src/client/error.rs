@@ -31,6 +31,9 @@ pub enum Error {
     /// The server could not prove that it knows the secret.
     #[error("the server could not prove that it is the one whose secret this is")]
     Impostor,
+    /// The server ended the connection over the certificate that it was shown.
+    #[error("the server refuses the client's certificate: {0}")]
+    CertificateRefused(&'static str),
     /// Data arrived damaged.
     #[error(
         "checksum of the data at byte {offset} does not match: expected {expected:08x}, found {found:08x}"
@@ -74,7 +77,7 @@ impl Error {
             Self::Dropped(_) => Status::CONNECTION_DROPPED,
             Self::TimedOut => Status::TIMED_OUT,
             Self::Protocol(_) | Self::Fabric(_) | Self::Forked => Status::COMMUNICATION,
-            Self::Impostor => Status::errno(libc::EACCES),
+            Self::Impostor | Self::CertificateRefused(_) => Status::errno(libc::EACCES),
             Self::Damaged { .. } => Status::CHECKSUM,
             Self::Changed => Status::errno(libc::ESTALE),
             Self::Local(_, error) => of_io(error, Status::INTERNAL),
@@ -96,6 +99,7 @@ impl Error {
             Self::TimedOut => Self::TimedOut,
             Self::Protocol(what) => Self::Protocol(what.clone()),
             Self::Impostor => Self::Impostor,
+            Self::CertificateRefused(why) => Self::CertificateRefused(why),
             Self::Damaged {
                 offset,
                 expected,

@@ -1,13 +1,14 @@
 //! How a client connects.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::Error;
+use crate::auth::peer;
 use crate::auth::secrets::Secrets;
 use crate::auth::ticket::Ticket;
-use crate::auth::{peer, tls};
+use crate::auth::tls::ClientFiles;
 
 /// How file data travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +43,7 @@ pub struct Options {
     pub secrets: Secrets,
     /// What lets the client in instead of a secret. It is good for one session.
     pub ticket: Option<Ticket>,
-    /// TLS; no plain connection is made when it is set.
+    /// TLS, with the certificate that the client shows if it has one; no plain connection is made when it is set.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// How data travel.
     pub fabric: Fabric,
@@ -62,19 +63,21 @@ pub enum Checksums {
 }
 
 impl Options {
-    /// From the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`, `RFIO_FABRIC`, `RFIO_TIMEOUT` (seconds).
+    /// From the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`, `RFIO_TLS_CERTIFICATE`, `RFIO_TLS_KEY`, `RFIO_FABRIC`,
+    /// `RFIO_TIMEOUT` (seconds).
     pub fn from_environment() -> Result<Self, Error> {
+        Self::with_tls(&ClientFiles::from_environment())
+    }
+
+    /// From the environment, but for TLS, which these files make.
+    pub fn with_tls(files: &ClientFiles) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let secrets = match Secrets::default_path() {
             Some(path) if path.exists() => load_secrets(&path)?,
             _ => Secrets::default(),
         };
-        let tls = match variable("RFIO_TLS_CA") {
-            Some(path) => Some(
-                tls::client(&PathBuf::from(path)).map_err(|bad| Error::Setup(bad.to_string()))?,
-            ),
-            None => None,
-        };
+        let tls = files.configuration();
+        let tls = tls.map_err(|bad| Error::Setup(bad.to_string()))?;
         let fabric = match variable("RFIO_FABRIC") {
             Some(text) => text
                 .parse()

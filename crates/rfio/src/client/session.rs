@@ -214,6 +214,10 @@ impl Session {
         if matches!(self.address, Address::Socket(_)) {
             methods |= Methods::PEER;
         }
+        let tls = options.tls.as_ref().filter(|_| self.stream.is_encrypted());
+        if tls.is_some_and(|tls| tls.client_auth_cert_resolver.has_certs()) {
+            methods |= Methods::CERTIFICATE;
+        }
         if options.secrets.of(&options.user).is_some() {
             methods |= Methods::SECRET;
         }

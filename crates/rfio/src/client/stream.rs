@@ -95,6 +95,11 @@ impl Stream {
         socket.set_patience(patience).map_err(Error::Connection)
     }
 
+    /// Whether it is under TLS.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(&self.channel, Channel::Tls(..))
+    }
+
     /// What binds a proof to this channel: nothing without TLS.
     pub fn key(&self) -> Result<Vec<u8>, Error> {
         match &self.channel {
@@ -114,7 +119,9 @@ impl Stream {
                 Channel::Tls(socket, connection) => {
                     let taken = connection.writer().write_vectored(slices).map_err(failed)?;
                     while connection.wants_write() {
-                        connection.write_tls(&mut &*socket).map_err(failed)?;
+                        if let Err(error) = connection.write_tls(&mut &*socket) {
+                            return Err(last_words(socket, connection).unwrap_or(failed(error)));
+                        }
                     }
                     taken
                 }
@@ -238,6 +245,17 @@ impl Channel {
     }
 }
 
+/// What a server has said before it ended the connection, if that is why nothing can be sent any more: a certificate that it
+/// refuses is a client's first news after its part of the handshake, and may come when the greeting is on its way.
+fn last_words(socket: &Socket, connection: &mut ClientConnection) -> Option<Error> {
+    while connection.read_tls(&mut &*socket).ok()? > 0 {
+        if let Err(error) = connection.process_new_packets() {
+            return Some(failed(io::Error::other(error)));
+        }
+    }
+    None
+}
+
 fn unless_late<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(Error::TimedOut) => Ok(None),
@@ -246,6 +264,9 @@ fn unless_late<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 fn failed(error: io::Error) -> Error {
+    if let Some(why) = tls::why_refused_there(&error) {
+        return Error::CertificateRefused(why);
+    }
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::TimedOut,
         io::ErrorKind::UnexpectedEof => Error::Dropped("before its answer was whole"),

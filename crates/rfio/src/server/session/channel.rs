@@ -4,8 +4,10 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustls::{ServerConfig, ServerConnection};
+use rustls::ServerConnection;
 
+use super::bearer::Bearer;
+use crate::auth::certificate::Users;
 use crate::auth::tls;
 use crate::socket::Socket;
 
@@ -17,23 +19,35 @@ const TLS_BUFFER: usize = 256 << 10;
 pub enum Channel {
     /// As it is.
     Plain(Socket),
-    /// Encrypted.
-    Tls(Socket, Box<ServerConnection>),
+    /// Encrypted, and whose certificates are whose, if the client was asked for one.
+    Tls(Socket, Box<ServerConnection>, Option<Arc<Users>>),
 }
 
 impl Channel {
     /// Starts TLS on a socket.
-    pub fn encrypt(socket: Socket, config: &Arc<ServerConfig>) -> io::Result<Self> {
-        let mut connection = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+    pub fn encrypt(socket: Socket, tls: &tls::Server) -> io::Result<Self> {
+        let config = Arc::clone(&tls.config);
+        let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(TLS_BUFFER));
-        Ok(Self::Tls(socket, Box::new(connection)))
+        Ok(Self::Tls(socket, Box::new(connection), tls.users.clone()))
+    }
+
+    /// Who has shown a certificate, and proved to have its key. Until the handshake is over, that is nobody.
+    pub fn bearer(&self) -> Option<Bearer> {
+        match self {
+            Self::Tls(_, connection, Some(users)) if !connection.is_handshaking() => {
+                let own = connection.peer_certificates()?.first()?;
+                Some(Bearer::of(own, users))
+            }
+            _ => None,
+        }
     }
 
     /// What binds a proof to this channel: nothing without TLS.
     pub fn key(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(_) => Ok(Vec::new()),
-            Self::Tls(_, connection) => Ok(tls::channel_key(connection)?.to_vec()),
+            Self::Tls(_, connection, _) => Ok(tls::channel_key(connection)?.to_vec()),
         }
     }
 
@@ -46,7 +60,7 @@ impl Channel {
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive(bytes),
-            Self::Tls(socket, connection) => receive_tls(socket, connection, bytes),
+            Self::Tls(socket, connection, _) => receive_tls(socket, connection, bytes),
         }
     }
 
@@ -54,7 +68,7 @@ impl Channel {
     pub fn receive_more(&mut self, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive_more(bytes, most),
-            Self::Tls(socket, connection) => {
+            Self::Tls(socket, connection, _) => {
                 let start = bytes.len();
                 bytes.resize(start + most.min(64 << 10), 0);
                 let received = receive_tls(socket, connection, &mut bytes[start..]);
@@ -68,7 +82,7 @@ impl Channel {
     pub fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.send(slices),
-            Self::Tls(socket, connection) => {
+            Self::Tls(socket, connection, _) => {
                 while connection.wants_write() {
                     connection.write_tls(&mut &*socket)?;
                 }
@@ -82,7 +96,7 @@ impl Channel {
     /// Whether the client will send nothing more.
     pub fn is_left(&self) -> bool {
         match self {
-            Self::Plain(socket) | Self::Tls(socket, _) => socket.is_left(),
+            Self::Plain(socket) | Self::Tls(socket, ..) => socket.is_left(),
         }
     }
 
@@ -90,7 +104,7 @@ impl Channel {
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
-            Self::Tls(socket, connection) => flush_tls(socket, connection),
+            Self::Tls(socket, connection, _) => flush_tls(socket, connection),
         }
     }
 }
@@ -130,7 +144,7 @@ fn receive_tls(
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Plain(socket) | Self::Tls(socket, _) => socket.as_fd(),
+            Self::Plain(socket) | Self::Tls(socket, ..) => socket.as_fd(),
         }
     }
 }

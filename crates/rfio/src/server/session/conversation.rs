@@ -11,13 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use rustls::ServerConfig;
 use serde_json::json;
 use verbena_rfio_protocol::codec::Field;
 use verbena_rfio_protocol::frame::{Kind, Limits};
-use verbena_rfio_protocol::reply;
+use verbena_rfio_protocol::reply::{self, Refusal};
 use verbena_rfio_protocol::types::Range;
-use verbena_rfio_protocol::{Header, Request};
+use verbena_rfio_protocol::{Header, Request, Status};
 
 use super::channel::Channel;
 use super::greeting::{Authenticator, Known, Origin, Pending};
@@ -25,6 +24,7 @@ use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
 use super::serving::{Finished, Job, Standing, Task};
 use crate::auth::tags::Tagger;
+use crate::auth::tls;
 use crate::server::addresses::Presence;
 use crate::server::audit::Who;
 use crate::server::budget::{Account, Grant};
@@ -59,22 +59,22 @@ pub struct Context {
     /// Who is let in.
     pub authenticator: Authenticator,
     /// TLS, if it is configured.
-    pub tls: RwLock<Option<Arc<ServerConfig>>>,
+    pub tls: RwLock<Option<tls::Server>>,
     /// Whether connections without TLS are refused.
     pub tls_only: bool,
 }
 
 impl Context {
-    /// The certificate that new connections are shown.
-    fn tls(&self) -> Option<Arc<ServerConfig>> {
+    /// The certificate that new connections are shown, and those that are taken from them.
+    fn tls(&self) -> Option<tls::Server> {
         self.tls
             .read()
             .unwrap_or_else(|poison| poison.into_inner())
             .clone()
     }
 
-    /// New connections are shown this certificate from now on.
-    pub fn replace_tls(&self, tls: Option<Arc<ServerConfig>>) {
+    /// New connections are shown this certificate from now on, and judged by these rules.
+    pub fn replace_tls(&self, tls: Option<tls::Server>) {
         *self
             .tls
             .write()
@@ -543,7 +543,13 @@ impl Conversation {
                     .audit
                     .record(&self.who, "violation", json!({ "what": what }));
             }
-            NoFrame::Broken(error) if !self.is_stranger() => {
+            NoFrame::Broken(error) if self.is_stranger() => {
+                if let Some(why) = tls::why_refused_here(&error) {
+                    let reason = format!("the client's certificate: {why}");
+                    self.note_refusal(context, &Refusal::new(Status::errno(libc::EACCES), reason));
+                }
+            }
+            NoFrame::Broken(error) => {
                 context.service.audit.record(
                     &self.who,
                     "broken",

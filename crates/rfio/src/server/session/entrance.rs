@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use verbena_rfio_protocol::reply::{Accepted, Refusal};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{Reply, Request, Status};
 
+use super::channel::Channel;
 use super::conversation::{Asked, Context, Conversation, Next, Stage};
 use super::greeting::{Known, Origin};
 use super::input::NoFrame;
@@ -37,9 +38,17 @@ impl Conversation {
         let outcome = match (std::mem::replace(&mut self.stage, Stage::Ending), request) {
             (Stage::Greeting, Request::Hello(hello)) => {
                 self.who.user = format!("claimed:{}", hello.user.as_str());
-                let greeted = self
-                    .arrive(context)
-                    .and_then(|()| context.authenticator.welcome(hello, &self.origin));
+                let bearer = channel.bearer();
+                let greeted = self.arrive(context).and_then(|()| {
+                    let authenticator = &context.authenticator;
+                    let greeted = authenticator.welcome(hello, &self.origin, bearer);
+                    greeted.inspect_err(|refusal| {
+                        // An older version is nobody's attempt to get in.
+                        if refusal.status == Status::errno(libc::EACCES) {
+                            self.note_refusal(context, refusal);
+                        }
+                    })
+                });
                 greeted.map(|(welcome, pending)| {
                     self.stage = Stage::Proving(pending);
                     Reply::Welcome(welcome)
@@ -105,17 +114,33 @@ impl Conversation {
         match known {
             Ok(known) => self.stage = Stage::Waiting(Box::new(known), asked, Instant::now()),
             Err(refusal) => {
-                let service = &context.service;
-                count(&service.metrics.authentication_failures, 1);
-                let details =
-                    json!({"status": refusal.status.0, "reason": refusal.reason.as_str()});
-                service
-                    .audit
-                    .record(&self.who, "authentication refused", details);
+                self.note_refusal(context, &refusal);
                 self.reply(context, asked, Err(refusal));
             }
         }
         Ok(())
+    }
+
+    /// Counts somebody who is not let in, and writes down why.
+    pub(super) fn note_refusal(&self, context: &Context, refusal: &Refusal) {
+        let service = &context.service;
+        count(&service.metrics.authentication_failures, 1);
+        let details = json!({"status": refusal.status.0, "reason": refusal.reason.as_str()});
+        let details = self.with_certificate(details);
+        service
+            .audit
+            .record(&self.who, "authentication refused", details);
+    }
+
+    /// Details for the audit log, with the certificate that the client has shown, if it has.
+    fn with_certificate(&self, mut details: Value) -> Value {
+        let bearer = self.channel.as_ref().and_then(Channel::bearer);
+        if let (Value::Object(details), Some(Value::Object(more))) =
+            (&mut details, bearer.map(|bearer| bearer.details()))
+        {
+            details.extend(more);
+        }
+        details
     }
 
     /// Answers a greeting or a proof. The reply to the proof is not tagged: its own proof is what the client checks.
@@ -180,6 +205,7 @@ impl Conversation {
             Some(confinement) => json!({ "ticket": confinement.path().to_string() }),
             None => json!({}),
         };
+        let details = self.with_certificate(details);
         service.audit.record(&self.who, "session", details);
         if let Some((incoming, outgoing)) = known.taggers {
             self.incoming_tags = Some(incoming);

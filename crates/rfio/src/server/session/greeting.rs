@@ -8,6 +8,7 @@ use verbena_rfio_protocol::request::{Hello, OpenFlags, Prove, Redeem};
 use verbena_rfio_protocol::status::Status;
 use verbena_rfio_protocol::{ANY_ORDER, IN_ORDER, common_version};
 
+use super::bearer::Bearer;
 use super::confinement::Confinement;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::secrets::Secrets;
@@ -71,6 +72,7 @@ pub struct Pending {
     nonce: [u8; 32],
     method: u32,
     local_user: Option<String>,
+    bearer: Option<Bearer>,
 }
 
 /// Somebody who is known now.
@@ -136,8 +138,13 @@ impl Authenticator {
         }
     }
 
-    /// Answers a greeting.
-    pub fn welcome(&self, hello: Hello, origin: &Origin) -> Result<(Welcome, Pending), Refusal> {
+    /// Answers a greeting. `bearer` is who has shown a certificate under TLS.
+    pub fn welcome(
+        &self,
+        hello: Hello,
+        origin: &Origin,
+        bearer: Option<Bearer>,
+    ) -> Result<(Welcome, Pending), Refusal> {
         let Some(version) = common_version(hello.lowest, hello.highest) else {
             let spoken = format!(
                 "client speaks versions {} to {}, server {IN_ORDER} to {ANY_ORDER}",
@@ -152,21 +159,19 @@ impl Authenticator {
             }
             _ => None,
         };
+        let is_somebodys = bearer.as_ref().is_some_and(|bearer| bearer.user.is_some());
         let method = if local_user.is_some() {
             Methods::PEER
         } else if offered.has(Methods::TICKET) && self.tickets.are_taken() {
             Methods::TICKET
+        } else if offered.has(Methods::CERTIFICATE) && is_somebodys {
+            Methods::CERTIFICATE
         } else if offered.has(Methods::SECRET) && !self.secrets().is_empty() {
             Methods::SECRET
         } else if offered.has(Methods::ANONYMOUS) && self.anonymous.is_some() {
             Methods::ANONYMOUS
         } else {
-            let reason = match offered.has(Methods::TICKET) {
-                true => "this server takes no tickets",
-                false => {
-                    "no method of authentication in common; does the client have a secret for this server?"
-                }
-            };
+            let reason = no_way(offered, bearer.as_ref());
             return Err(Refusal::new(Status::errno(libc::EACCES), reason));
         };
         let nonce = random();
@@ -183,6 +188,7 @@ impl Authenticator {
                 nonce,
                 method,
                 local_user,
+                bearer,
             },
         ))
     }
@@ -195,16 +201,32 @@ impl Authenticator {
         channel: &[u8],
     ) -> Result<Known, Refusal> {
         let denied = || {
-            Refusal::new(
-                Status::errno(libc::EACCES),
-                "not let in: unknown user or wrong secret",
-            )
+            let wrong = "not let in: unknown user or wrong secret";
+            // Who has a certificate may not know of the secret that was tried in its place.
+            let reason = match &pending.bearer {
+                Some(bearer) => format!("{wrong}, and {}", not_known(bearer)),
+                None => wrong.into(),
+            };
+            Refusal::new(Status::errno(libc::EACCES), reason)
         };
         match pending.method {
             Methods::PEER => {
                 let user = pending.local_user.clone().ok_or_else(denied)?;
                 Ok(Known {
                     user,
+                    is_nobody: false,
+                    confinement: None,
+                    rights: Access::ReadWrite,
+                    proof: [0; 32],
+                    taggers: None,
+                    version: pending.version,
+                })
+            }
+            // TLS has seen the proof.
+            Methods::CERTIFICATE => {
+                let user = pending.bearer.as_ref().and_then(|one| one.user.clone());
+                Ok(Known {
+                    user: user.ok_or_else(denied)?,
                     is_nobody: false,
                     confinement: None,
                     rights: Access::ReadWrite,
@@ -294,6 +316,23 @@ impl Authenticator {
     }
 }
 
+/// Why none of the ways that a client has is one here.
+fn no_way(offered: Methods, bearer: Option<&Bearer>) -> String {
+    let no_other = "no method of authentication in common";
+    match bearer {
+        _ if offered.has(Methods::TICKET) => "this server takes no tickets".into(),
+        Some(bearer) => format!("not let in: {}", not_known(bearer)),
+        None if offered.has(Methods::CERTIFICATE) => {
+            format!("{no_other}: this server asks for no certificate, or was shown none")
+        }
+        None => format!("{no_other}; does the client have a secret for this server?"),
+    }
+}
+
+fn not_known(bearer: &Bearer) -> String {
+    format!("the certificate of {} is nobody's here", bearer.certificate)
+}
+
 /// Tags on frames, where nothing else protects them.
 fn taggers(handshake: &Handshake<'_>) -> Option<(Tagger, Tagger)> {
     handshake.channel.is_empty().then(|| {
@@ -337,6 +376,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::certificate::{Fingerprint, Shown};
     use verbena_rfio_protocol::types::Text;
 
     const SECRET: &str = "0123456789abcdef";
@@ -384,7 +424,7 @@ mod tests {
             ("", "", false),
         ] {
             let (_, pending) = authenticator
-                .welcome(hello(user, Methods::SECRET), &remote())
+                .welcome(hello(user, Methods::SECRET), &remote(), None)
                 .unwrap();
             let verdict = authenticator.judge(&pending, &prove(&pending, secret), b"");
             assert_eq!(verdict.is_ok(), accepted, "{user}");
@@ -395,10 +435,10 @@ mod tests {
     fn a_proof_does_not_fit_another_greeting() {
         let authenticator = authenticator(None);
         let (_, first) = authenticator
-            .welcome(hello("ann", Methods::SECRET), &remote())
+            .welcome(hello("ann", Methods::SECRET), &remote(), None)
             .unwrap();
         let (_, second) = authenticator
-            .welcome(hello("ann", Methods::SECRET), &remote())
+            .welcome(hello("ann", Methods::SECRET), &remote(), None)
             .unwrap();
         assert!(
             authenticator
@@ -412,11 +452,13 @@ mod tests {
         let everything = Methods::PEER | Methods::ANONYMOUS;
         assert!(
             authenticator(None)
-                .welcome(hello("root", everything), &remote())
+                .welcome(hello("root", everything), &remote(), None)
                 .is_err()
         );
         let open = authenticator(Some(Access::ReadOnly));
-        let (welcome, pending) = open.welcome(hello("root", everything), &remote()).unwrap();
+        let (welcome, pending) = open
+            .welcome(hello("root", everything), &remote(), None)
+            .unwrap();
         assert_eq!(welcome.method, Methods::ANONYMOUS);
         let known = open
             .judge(&pending, &Prove { proof: [0; 32] }, b"")
@@ -432,7 +474,7 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         let authenticator = authenticator(None);
         let (welcome, pending) = authenticator
-            .welcome(hello("somebody", Methods::PEER), &Origin::Local(own))
+            .welcome(hello("somebody", Methods::PEER), &Origin::Local(own), None)
             .unwrap();
         assert_eq!(welcome.method, Methods::PEER);
         let known = authenticator
@@ -441,7 +483,7 @@ mod tests {
         assert_eq!(known.user, peer::own_name());
         assert!(
             authenticator
-                .welcome(hello("x", Methods::PEER), &Origin::Local(4_000_000))
+                .welcome(hello("x", Methods::PEER), &Origin::Local(4_000_000), None)
                 .is_err()
         );
     }
@@ -450,7 +492,9 @@ mod tests {
     fn versions_must_overlap() {
         let mut old = hello("ann", Methods::SECRET);
         old.highest = 1;
-        let refusal = authenticator(None).welcome(old, &remote()).unwrap_err();
+        let refusal = authenticator(None)
+            .welcome(old, &remote(), None)
+            .unwrap_err();
         assert_eq!(refusal.status, Status::BAD_VERSION);
     }
 
@@ -459,7 +503,7 @@ mod tests {
     fn the_proof_covers_the_version() {
         let authenticator = authenticator(None);
         let (welcome, pending) = authenticator
-            .welcome(hello("ann", Methods::SECRET), &remote())
+            .welcome(hello("ann", Methods::SECRET), &remote(), None)
             .unwrap();
         assert_eq!(welcome.version, ANY_ORDER);
         let known = authenticator
@@ -472,5 +516,76 @@ mod tests {
             ..pending
         };
         assert!(authenticator.judge(&deceived, &proof, b"").is_err());
+    }
+
+    fn bearer(user: Option<&str>) -> Option<Bearer> {
+        let certificate = Shown {
+            subject: Some("CN=Ann,O=Example".parse().unwrap()),
+            fingerprint: Fingerprint::written(&"07".repeat(32)).unwrap(),
+            hosts: Vec::new(),
+            uris: Vec::new(),
+        };
+        Some(Bearer {
+            certificate,
+            user: user.map(str::to_owned),
+        })
+    }
+
+    /// Which method is chosen is decided by what both have, in an order that no client can change.
+    #[test]
+    fn a_certificate_goes_before_a_secret_where_it_is_somebodys() {
+        let (secret, certificate) = (Methods::SECRET, Methods::CERTIFICATE);
+        for (offered, bearer, chosen) in [
+            (secret | certificate, bearer(Some("ann")), Some(certificate)),
+            (secret | certificate, bearer(None), Some(secret)),
+            (secret | certificate, None, Some(secret)),
+            (secret, bearer(Some("ann")), Some(secret)),
+            (certificate, bearer(Some("ann")), Some(certificate)),
+            (certificate, bearer(None), None),
+            (certificate, None, None),
+        ] {
+            let greeted = authenticator(None).welcome(hello("x", offered), &remote(), bearer);
+            let method = greeted.ok().map(|(welcome, _)| welcome.method);
+            assert_eq!(method, chosen, "{offered}");
+        }
+    }
+
+    #[test]
+    fn the_bearer_of_a_certificate_is_who_the_file_says_not_who_the_client_says() {
+        let authenticator = authenticator(None);
+        let hello = hello("root", Methods::CERTIFICATE);
+        let (_, pending) = authenticator
+            .welcome(hello, &remote(), bearer(Some("ann")))
+            .unwrap();
+        let known = authenticator
+            .judge(&pending, &Prove { proof: [0; 32] }, b"key")
+            .unwrap();
+        assert_eq!((known.user.as_str(), known.is_nobody), ("ann", false));
+        // Whatever the way to it: without a user in the file there is none.
+        let nobodys = Pending {
+            bearer: bearer(None),
+            ..pending
+        };
+        let proof = Prove { proof: [0; 32] };
+        assert!(authenticator.judge(&nobodys, &proof, b"key").is_err());
+    }
+
+    #[test]
+    fn a_certificate_that_is_nobodys_is_named_to_whoever_has_shown_it() {
+        let secrets = authenticator(None);
+        for offered in [Methods::CERTIFICATE, Methods::CERTIFICATE | Methods::SECRET] {
+            let greeted = secrets.welcome(hello("ann", offered), &remote(), bearer(None));
+            let refusal = match greeted {
+                Err(refusal) => refusal,
+                Ok((_, pending)) => secrets
+                    .judge(&pending, &prove(&pending, "fedcba9876543210"), b"")
+                    .unwrap_err(),
+            };
+            let reason = refusal.reason.as_str();
+            assert!(
+                reason.ends_with("the certificate of CN=Ann,O=Example is nobody's here"),
+                "{reason}"
+            );
+        }
     }
 }

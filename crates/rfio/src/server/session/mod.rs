@@ -1,5 +1,6 @@
 //! One connection on the server: bytes to frames, frames to requests, answers to bytes.
 
+pub mod bearer;
 pub mod channel;
 pub mod confinement;
 pub mod conversation;

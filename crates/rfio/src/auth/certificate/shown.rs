@@ -1,0 +1,92 @@
+//! What a certificate says of whom it is for, in the ways in which a line may name it.
+
+use ring::digest::{SHA256, digest};
+use rustls::pki_types::CertificateDer;
+use webpki::EndEntityCert;
+
+use super::name::Name;
+use super::written::bytes_of;
+
+/// The SHA-256 of a whole certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// From hexadecimal digits, with colons or without.
+    pub fn written(text: &str) -> Option<Self> {
+        let digits: String = text.trim().chars().filter(|&one| one != ':').collect();
+        bytes_of(&digits)?.try_into().ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A certificate that was shown and is valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Whom it is for. Nothing if that is empty or cannot be read.
+    pub subject: Option<Name>,
+    /// The whole of it.
+    pub fingerprint: Fingerprint,
+    /// The hosts that it is for, in lower case.
+    pub hosts: Vec<String>,
+    /// What it is for besides, as URIs.
+    pub uris: Vec<String>,
+}
+
+impl Shown {
+    /// What a certificate says.
+    pub fn read(certificate: &CertificateDer<'_>) -> Self {
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(digest(&SHA256, certificate).as_ref());
+        let mut shown = Self {
+            subject: None,
+            fingerprint: Fingerprint(fingerprint),
+            hosts: Vec::new(),
+            uris: Vec::new(),
+        };
+        if let Ok(read) = EndEntityCert::try_from(certificate) {
+            shown.subject = Name::decode(read.subject()).filter(|name| !name.is_empty());
+            let hosts = read.valid_dns_names();
+            shown.hosts = hosts.map(str::to_ascii_lowercase).collect();
+            shown.uris = read.valid_uri_names().map(str::to_owned).collect();
+        }
+        shown
+    }
+}
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.subject {
+            Some(subject) => subject.fmt(f),
+            None => write!(f, "sha256:{}", self.fingerprint),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_as_openssl_writes_them() {
+        let digits = "ab".repeat(32);
+        let colons = ["AB"; 32].join(":");
+        let one = Fingerprint::written(&digits).unwrap();
+        assert_eq!(Fingerprint::written(&format!(" {colons} ")), Some(one));
+        assert_eq!(one.to_string(), digits);
+        for bad in [
+            "",
+            "ab",
+            &digits[1..],
+            &format!("{digits}ab"),
+            &digits.replace('a', "g"),
+        ] {
+            assert_eq!(Fingerprint::written(bad), None, "{bad}");
+        }
+    }
+}

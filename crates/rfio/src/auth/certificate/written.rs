@@ -1,0 +1,229 @@
+//! Names as people write them (RFC 4514), and as `openssl x509 -nameopt RFC2253` does.
+//!
+//! Spaces around separators are allowed. What older rules had besides, quotation marks and semicolons, is refused and not guessed at.
+
+use std::str::FromStr;
+
+use super::der;
+use super::kind::Kind;
+use super::name::{Attribute, Name, Part, Value};
+
+/// Why a text is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    /// There is nothing, or nothing between two separators.
+    #[error("expected a name such as CN=Ann Example,O=Example")]
+    Nothing,
+    /// Text without `=`.
+    #[error(
+        "'{0}' is not of the form ATTRIBUTE=VALUE; write \\, for a comma that is part of a value"
+    )]
+    NoValue(String),
+    /// It has no word and is no object identifier.
+    #[error("'{0}' is no attribute; those without a name are written as digits and dots")]
+    Kind(String),
+    /// Something that only means itself with `\` in front.
+    #[error("write \\{0} for a {0} that is part of a value")]
+    Unescaped(char),
+    /// A `\` that is not followed by what may follow.
+    #[error(
+        "\\ stands before what it is to keep from having a meaning, or before two hexadecimal digits"
+    )]
+    Escape,
+    /// Escaped bytes are not UTF-8.
+    #[error("the bytes of '{0}' are not UTF-8")]
+    Bytes(String),
+    /// Digits behind `#` are not one element.
+    #[error("'{0}' is not # and the hexadecimal digits of a value's DER")]
+    Encoded(String),
+    /// A value as text where only the encoding says what it is.
+    #[error("the value of {0} is written as # and the hexadecimal digits of its DER")]
+    NeedsEncoding(String),
+}
+
+impl FromStr for Name {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let parts = split(text, ',').into_iter().map(|part| {
+            let attributes = split(part, '+').into_iter().map(attribute);
+            let mut part = attributes.collect::<Result<Part, _>>()?;
+            part.sort();
+            Ok(part)
+        });
+        let mut parts = parts.collect::<Result<Vec<_>, BadName>>()?;
+        parts.reverse();
+        Ok(Self(parts))
+    }
+}
+
+/// The pieces between separators that are not escaped.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let (mut pieces, mut from, mut is_escaped) = (Vec::new(), 0, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            _ if letter == separator => {
+                pieces.push(&text[from..at]);
+                from = at + letter.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    pieces.push(&text[from..]);
+    pieces
+}
+
+fn attribute(text: &str) -> Result<Attribute, BadName> {
+    let text = text.trim_start_matches(' ');
+    if text.is_empty() {
+        return Err(BadName::Nothing);
+    }
+    let (kind, value) = text
+        .split_once('=')
+        .ok_or_else(|| BadName::NoValue(text.trim_end().to_owned()))?;
+    let kind = kind.trim_end_matches(' ');
+    let kind = Kind::written(kind).ok_or_else(|| BadName::Kind(kind.to_owned()))?;
+    let value = value.trim_start_matches(' ');
+    let value = match value.strip_prefix('#') {
+        Some(digits) => encoded(&kind, digits.trim_end_matches(' '))?,
+        None => Value::Text(unescaped(value)?),
+    };
+    match (&value, kind.word()) {
+        (Value::Text(_), None) => Err(BadName::NeedsEncoding(kind.to_string())),
+        _ => Ok(Attribute { kind, value }),
+    }
+}
+
+fn encoded(kind: &Kind, digits: &str) -> Result<Value, BadName> {
+    let bytes = bytes_of(digits);
+    let element = bytes.as_deref().and_then(der::first);
+    match element {
+        Some((element, [])) => Ok(Value::of(kind, element)),
+        _ => Err(BadName::Encoded(format!("#{digits}"))),
+    }
+}
+
+/// What pairs of hexadecimal digits stand for, of either case.
+pub(super) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let value = |byte: &u8| char::from(*byte).to_digit(16);
+    let pairs = digits.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some((value(high)? << 4 | value(low)?) as u8),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// A value without its escapes, and without the spaces behind it that are none of it.
+fn unescaped(text: &str) -> Result<String, BadName> {
+    let mut bytes = Vec::new();
+    // Up to here it stays whatever follows.
+    let mut kept = 0;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => {
+                let escaped = letters.next().ok_or(BadName::Escape)?;
+                match escaped {
+                    ' ' | '"' | '#' | '+' | ',' | ';' | '<' | '=' | '>' | '\\' => {
+                        bytes.push(escaped as u8);
+                    }
+                    _ => {
+                        let high = escaped.to_digit(16).ok_or(BadName::Escape)?;
+                        let low = letters.next().and_then(|low| low.to_digit(16));
+                        bytes.push((high << 4 | low.ok_or(BadName::Escape)?) as u8);
+                    }
+                }
+                kept = bytes.len();
+            }
+            '"' | ';' | '<' | '>' => return Err(BadName::Unescaped(letter)),
+            _ => {
+                let mut buffer = [0; 4];
+                bytes.extend_from_slice(letter.encode_utf8(&mut buffer).as_bytes());
+                if letter != ' ' {
+                    kept = bytes.len();
+                }
+            }
+        }
+    }
+    bytes.truncate(kept);
+    String::from_utf8(bytes).map_err(|_| BadName::Bytes(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::name::tests::any_name;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_means_the_same_is_the_same() {
+        let ann: Name = "CN=Ann Example,O=Example\\, Inc.".parse().unwrap();
+        for same in [
+            "cn = Ann Example , o=Example\\2C Inc.",
+            "2.5.4.3=Ann Example,O=Example\\, Inc\\."
+                .replace("\\.", ".")
+                .as_str(),
+            "CN=#0c0b416e6e204578616d706c65,O=Example\\, Inc.",
+            " CN=Ann Example  ,  O=Example\\,\\ Inc. ",
+        ] {
+            assert_eq!(same.parse(), Ok(ann.clone()), "{same}");
+        }
+        for other in [
+            "O=Example\\, Inc.,CN=Ann Example",
+            "CN=Ann Example",
+            "CN=ann example,O=Example\\, Inc.",
+            "CN=Ann Example\\ ,O=Example\\, Inc.",
+            "CN=Ann Example+O=Example\\, Inc.",
+        ] {
+            assert_ne!(other.parse(), Ok(ann.clone()), "{other}");
+        }
+    }
+
+    #[test]
+    fn as_openssl_writes_what_is_not_ascii() {
+        let one: Name = "CN=J\\C3\\B6rg".parse().unwrap();
+        assert_eq!(one.to_string(), "CN=Jörg");
+    }
+
+    #[test]
+    fn what_is_no_name_says_why() {
+        for (text, why) in [
+            ("", BadName::Nothing),
+            ("CN=a,", BadName::Nothing),
+            ("CN=a,Inc.", BadName::NoValue("Inc.".into())),
+            ("XY=a", BadName::Kind("XY".into())),
+            ("O=\"a, b\"", BadName::Unescaped('"')),
+            ("CN=a;O=b", BadName::Unescaped(';')),
+            ("CN=a\\", BadName::Escape),
+            ("CN=a\\x", BadName::Escape),
+            ("CN=a\\c", BadName::Escape),
+            ("CN=a\\ff", BadName::Bytes("a\\ff".into())),
+            ("CN=#0c", BadName::Encoded("#0c".into())),
+            (
+                "1.3.6.1.4.1.5=a",
+                BadName::NeedsEncoding("1.3.6.1.4.1.5".into()),
+            ),
+        ] {
+            // A quotation that holds a separator is cut there first.
+            let error = text.parse::<Name>().unwrap_err();
+            assert_eq!(error, why, "{text}");
+        }
+    }
+
+    proptest! {
+        /// A name that was written out is read as itself: no two names look alike, whatever somebody puts into theirs.
+        #[test]
+        fn a_name_is_read_as_it_was_written(name in any_name()) {
+            prop_assert_eq!(name.to_string().parse(), Ok(name));
+        }
+
+        #[test]
+        fn whatever_the_text_it_is_a_name_or_an_error(text in "[A-Za-z=,+#\\\\ 0-9é\"]{0,40}") {
+            if let Ok(name) = text.parse::<Name>() {
+                prop_assert_eq!(name.to_string().parse(), Ok(name));
+            }
+        }
+    }
+}

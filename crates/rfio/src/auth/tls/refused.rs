@@ -1,0 +1,84 @@
+//! Why a certificate was refused, as each side knows it.
+//!
+//! In TLS 1.3 a client has ended its part before the server looks at its certificate, so a refusal comes to it as an alert in place of
+//! the first answer.
+
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error};
+
+/// What was wrong with a client's certificate, if that is what a connection failed by.
+pub fn why_refused_here(error: &io::Error) -> Option<String> {
+    match tls_error(error)? {
+        Error::InvalidCertificate(why) => Some(words(why)),
+        _ => None,
+    }
+}
+
+fn words(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    let words = match why {
+        Why::Expired | Why::ExpiredContext { .. } => "it has expired",
+        Why::NotValidYet | Why::NotValidYetContext { .. } => "it is not valid yet",
+        Why::Revoked => "it has been revoked",
+        Why::UnknownIssuer => "no authority that is known here has signed it",
+        Why::UnknownRevocationStatus => "no list says whether its authority has revoked it",
+        Why::ExpiredRevocationList | Why::ExpiredRevocationListContext { .. } => {
+            "the list of what its authority has revoked is out of date"
+        }
+        Why::InvalidPurpose | Why::InvalidPurposeContext { .. } => "it is not for clients",
+        other => return other.to_string(),
+    };
+    words.to_owned()
+}
+
+/// What a server says of a client's certificate, if that is what it ended the connection for.
+pub fn why_refused_there(error: &io::Error) -> Option<&'static str> {
+    let Error::AlertReceived(alert) = tls_error(error)? else {
+        return None;
+    };
+    Some(match alert {
+        AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
+        AlertDescription::CertificateRevoked => "it has been revoked",
+        AlertDescription::UnknownCA => {
+            "no authority that the server knows has signed it, or the server has no list, of today, of what that one has revoked"
+        }
+        AlertDescription::UnsupportedCertificate => "it is not for clients",
+        AlertDescription::BadCertificate => "it is not made as the server understands it",
+        AlertDescription::DecryptError => {
+            "its signature is wrong, or of a kind that the server does not know"
+        }
+        AlertDescription::CertificateRequired => "there is none, and the server demands one",
+        AlertDescription::CertificateUnknown
+        | AlertDescription::AccessDenied
+        | AlertDescription::NoCertificate => "the server does not say why",
+        _ => return None,
+    })
+}
+
+fn tls_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_of_certificates_are_some() {
+        let here = |error| why_refused_here(&io::Error::other(error));
+        assert_eq!(
+            here(Error::InvalidCertificate(CertificateError::Revoked)).as_deref(),
+            Some("it has been revoked")
+        );
+        assert_eq!(here(Error::DecryptError), None);
+        let there = |alert| why_refused_there(&io::Error::other(Error::AlertReceived(alert)));
+        assert_eq!(
+            there(AlertDescription::CertificateRevoked),
+            Some("it has been revoked")
+        );
+        assert_eq!(there(AlertDescription::HandshakeFailure), None);
+        assert_eq!(why_refused_there(&io::Error::other("x")), None);
+        assert_eq!(why_refused_there(&io::Error::from_raw_os_error(5)), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! Certificates, the names in them, and the file that says whose they are. No two names are written alike, whatever somebody puts into
+//! theirs: one that was written out is read as itself.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use verbena_rfio::auth::certificate::{Name, Shown, Users};
+
+fn written_and_read(name: &Name) {
+    if !name.is_empty() {
+        let text = name.to_string();
+        assert!(!text.contains(char::is_control));
+        assert_eq!(text.parse().as_ref(), Ok(name));
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    if let Some(name) = Name::decode(input) {
+        written_and_read(&name);
+    }
+    if let Some(name) = Shown::read(&input.into()).subject {
+        written_and_read(&name);
+    }
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    if let Ok(name) = text.parse() {
+        written_and_read(&name);
+    }
+    if let Err((line, what)) = Users::parse(text) {
+        assert!(line >= 1 && line <= text.lines().count() && !what.is_empty());
+    }
+});
