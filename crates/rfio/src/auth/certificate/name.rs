@@ -218,7 +218,7 @@ pub(super) mod tests {
         let together = name(&[&[ann.clone(), example.clone()]]).unwrap();
         assert_eq!(together, name(&[&[example.clone(), ann.clone()]]).unwrap());
         assert_eq!(together.to_string(), "CN=Ann+O=Example");
-        let apart = name(&[&[example.clone()], &[ann.clone()]]).unwrap();
+        let apart = name(&[std::slice::from_ref(&example), std::slice::from_ref(&ann)]).unwrap();
         assert_ne!(apart, together);
         assert_ne!(apart, name(&[&[ann], &[example]]).unwrap());
     }
