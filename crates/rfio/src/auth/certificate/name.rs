@@ -218,9 +218,10 @@ pub(super) mod tests {
         let together = name(&[&[ann.clone(), example.clone()]]).unwrap();
         assert_eq!(together, name(&[&[example.clone(), ann.clone()]]).unwrap());
         assert_eq!(together.to_string(), "CN=Ann+O=Example");
-        let apart = name(&[&[example.clone()], &[ann.clone()]]).unwrap();
+        let (ann, example) = (&[ann][..], &[example][..]);
+        let apart = name(&[example, ann]).unwrap();
         assert_ne!(apart, together);
-        assert_ne!(apart, name(&[&[ann], &[example]]).unwrap());
+        assert_ne!(apart, name(&[ann, example]).unwrap());
     }
 
     #[test]
