@@ -285,3 +285,6 @@ impl std::fmt::Debug for Stream {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

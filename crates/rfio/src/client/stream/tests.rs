@@ -1,0 +1,65 @@
+use super::*;
+use std::fs::{Permissions, set_permissions, write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::net::sockopt::set_socket_linger;
+use rustls::ServerConnection;
+
+use crate::auth::tls::{ClientFiles, ClientRules, Server};
+use crate::scratch::Scratch;
+
+/// A certificate for servers at 127.0.0.1, until 2120, that vouches for itself, and its key, which is nobody's secret.
+const FILES: [(&str, &str, u32); 3] = [
+    ("certificate", include_str!("tests/certificate.pem"), 0o644),
+    ("key", include_str!("tests/key.pem"), 0o600),
+    ("users", "", 0o644),
+];
+
+/// A server that refuses the client's certificate, because it is for servers, and is gone when the client has something to send: all
+/// that can be sent then fails, and why is in what came before.
+#[test]
+fn a_refusal_is_heard_by_who_can_send_nothing_any_more() {
+    let scratch = Scratch::new();
+    for (name, text, mode) in FILES {
+        write(scratch.path(name), text).unwrap();
+        set_permissions(scratch.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let (certificate, key) = (scratch.path("certificate"), scratch.path("key"));
+    let rules = ClientRules {
+        authorities: &certificate,
+        revoked: None,
+        users: &scratch.path("users"),
+    };
+    let server = Server::asking(&certificate, &key, rules).unwrap();
+    let files = ClientFiles {
+        trusted: Some(certificate.clone()),
+        certificate: Some(certificate.clone()),
+        key: Some(key),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Host("127.0.0.1".into(), listener.local_addr().unwrap().port());
+    let refusing = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let patience = Some(Duration::from_secs(20));
+        socket.set_read_timeout(patience).unwrap();
+        let mut connection = ServerConnection::new(server.config).unwrap();
+        while connection.complete_io(&mut socket).is_ok() {}
+        while connection.wants_write() {
+            connection.write_tls(&mut socket).unwrap();
+        }
+        // What ends a connection at once, as an end with unread bytes does.
+        set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
+    });
+    let tls = files.configuration().unwrap();
+    let mut stream = Stream::connect(&address, tls.as_ref(), Duration::from_secs(20)).unwrap();
+    refusing.join().unwrap();
+    let sent = stream.send(&mut [IoSlice::new(b"hello")]);
+    assert!(
+        matches!(
+            sent,
+            Err(Error::CertificateRefused("it is not for clients"))
+        ),
+        "{sent:?}"
+    );
+}
