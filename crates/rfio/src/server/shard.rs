@@ -301,7 +301,8 @@ impl Shard {
     }
 
     fn turn_away(&mut self, token: u64) {
-        if self.entries.remove(&token).is_some() {
+        // Counted before its connection ends: whoever sees that end may look at once.
+        if let Some(_ended_below) = self.entries.remove(&token) {
             count(&self.context.service.metrics.turned_away, 1);
         }
     }
