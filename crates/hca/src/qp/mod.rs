@@ -386,7 +386,12 @@ impl Qp {
 
     /// The error state: everything posted completes as flushed.
     fn enter_error(&self, send: &mut SendQueue) {
-        let was_in_error = self.state() == IBV_QPS_ERR;
+        self.enter_error_from(self.state(), send);
+    }
+
+    /// As [`Qp::enter_error`], where the state was another one before.
+    fn enter_error_from(&self, before: ibv_qp_state, send: &mut SendQueue) {
+        let was_in_error = before == IBV_QPS_ERR;
         self.set_state(send, IBV_QPS_ERR);
         send.packets = None;
         for flushed in send.take_unfinished() {

@@ -53,20 +53,27 @@ impl Qp {
         }
     }
 
-    /// The oldest request has failed: the error state for reliable queue pairs, the send queue error state for the others.
+    /// The oldest request has failed: the error state for reliable queue pairs, the send queue error state for the others. The
+    /// state comes first: who sees the completion may ask for it at once.
     #[cold]
     fn finish_failed(&self, send: &mut SendQueue, status: ibv_wc_status) {
+        let before = self.state();
+        let is_reliable = matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND);
+        let after = match is_reliable {
+            true => IBV_QPS_ERR,
+            false => IBV_QPS_SQE,
+        };
+        self.set_state(send, after);
         if let Some(one) = send.unfinished.front() {
             self.tell_failed(send, one, status);
             self.complete_send(send, one, status);
         }
         send.unfinished.remove_front();
         send.begun -= 1;
-        if matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND) {
-            self.enter_error(send);
+        if is_reliable {
+            self.enter_error_from(before, send);
             return;
         }
-        self.set_state(send, IBV_QPS_SQE);
         for flushed in send.take_unfinished() {
             self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
         }
