@@ -1,4 +1,4 @@
-//! What sockets of UDP and TCP are opened, set and bound by: socket(2), setsockopt(2), bind(2).
+//! What sockets of UDP and TCP are opened, set, bound and asked by: socket(2), setsockopt(2), bind(2), getsockname(2).
 
 use super::udp::{Address, Name};
 use crate::errno::{Errno, Result};
@@ -46,6 +46,20 @@ pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
     // SAFETY: `name` holds a socket address of the length that it says.
     match unsafe { libc::bind(socket.as_raw_fd(), name.pointer(), name.length) } {
         0 => Ok(()),
+        _ => Err(Errno::last()),
+    }
+}
+
+/// The port that a socket is bound to.
+pub(super) fn port(socket: &OwnedFd) -> Result<u16> {
+    // SAFETY: an all-zero sockaddr_storage is valid.
+    let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&storage) as libc::socklen_t;
+    // SAFETY: `storage` is writable for `length` bytes.
+    let answer =
+        unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut storage).cast(), &mut length) };
+    match Name::read(&storage) {
+        Some(name) if answer == 0 => Ok(name.port),
         _ => Err(Errno::last()),
     }
 }

@@ -160,17 +160,7 @@ impl Tcp {
     /// The system's.
     #[cfg(test)]
     pub fn port(&self) -> Result<u16> {
-        // SAFETY: an all-zero sockaddr_storage is valid.
-        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
-        // SAFETY: `storage` is writable for `length` bytes.
-        let answer = unsafe {
-            libc::getsockname(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
-        };
-        match Name::read(&storage) {
-            Some(address) if answer == 0 => Ok(address.port),
-            _ => Err(Errno::last()),
-        }
+        inet::port(&self.fd)
     }
 
     /// Messages leave at once, there is room for them, and an end that is gone without a word is missed: after half a minute

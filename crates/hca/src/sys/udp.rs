@@ -178,17 +178,7 @@ impl Udp {
     /// # Errors
     /// EBADF when somebody closed it.
     pub fn port(&self) -> Result<u16> {
-        // SAFETY: an all-zero sockaddr_storage is valid.
-        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        let mut length = mem::size_of_val(&storage) as libc::socklen_t;
-        // SAFETY: `storage` is writable for `length` bytes.
-        let answer = unsafe {
-            libc::getsockname(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
-        };
-        match Name::read(&storage) {
-            Some(name) if answer == 0 => Ok(name.port),
-            _ => Err(Errno::last()),
-        }
+        inet::port(&self.fd)
     }
 
     /// From now on the kernel keeps what the network says of datagrams that it did not deliver, for

@@ -210,21 +210,12 @@ impl Authenticator {
             Refusal::new(Status::errno(libc::EACCES), reason)
         };
         match pending.method {
-            Methods::PEER => {
-                let user = pending.local_user.clone().ok_or_else(denied)?;
-                Ok(Known {
-                    user,
-                    is_nobody: false,
-                    confinement: None,
-                    rights: Access::ReadWrite,
-                    proof: [0; 32],
-                    taggers: None,
-                    version: pending.version,
-                })
-            }
-            // TLS has seen the proof.
-            Methods::CERTIFICATE => {
-                let user = pending.bearer.as_ref().and_then(|one| one.user.clone());
+            // The kernel has said who it is, or TLS has seen the proof.
+            Methods::PEER | Methods::CERTIFICATE => {
+                let user = match pending.method {
+                    Methods::PEER => pending.local_user.clone(),
+                    _ => pending.bearer.as_ref().and_then(|one| one.user.clone()),
+                };
                 Ok(Known {
                     user: user.ok_or_else(denied)?,
                     is_nobody: false,
