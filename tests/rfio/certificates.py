@@ -346,7 +346,8 @@ def rights(place: Place) -> Outcome:
                     return failed("the first session is refused")
                 second = service.begin("rfcat", *options, service.at("f"), RFIO_SECRETS=str(service.directory / "none"))
                 # As long as it does something, it makes no room.
-                while second.running:
+                deadline = time.monotonic() + 60
+                while second.running and time.monotonic() < deadline:
                     kept.ask(wire.PING)
                     time.sleep(0.05)
                 ended = second.finish(time.monotonic())
