@@ -3,10 +3,10 @@
 use super::access::target;
 use super::choice::Choices;
 use super::memory::{Bytes, Source};
-use super::object::{Answer, Current, World};
+use super::object::{Answer, Current, Phase, World, Wqe};
 use super::outcome::{Carried, Event, EventKind, Statuses, Subject};
 use super::requester::takes_receive;
-use crate::program::{Operation, QpId, RecvWr, Remote, SendWr, Service, SrqId};
+use crate::program::{Operation, ProcessId, QpId, RecvWr, Remote, SendWr, Service, SrqId};
 use verbena_abi as abi;
 
 /// Bytes of a packet on every connection of a program.
@@ -302,11 +302,11 @@ impl World {
             }
             Operation::SendInv { key } => self.receive_invalidating(responder, data, *key, choices),
             Operation::Write { to } => {
-                self.arena(owner).replace(to.at, data);
+                self.change(owner, to.at, data);
                 Answer::Executed(None)
             }
             Operation::WriteImm { to, imm } => {
-                self.arena(owner).replace(to.at, data);
+                self.change(owner, to.at, data);
                 let current = self
                     .qp(responder)
                     .current
@@ -372,8 +372,35 @@ impl World {
             None => Source::Unknown,
         };
         let owner = self.qp(responder).owner;
-        self.arena(owner)
-            .replace(at.at, &Bytes::of(ATOMIC_BYTES, new));
+        self.change(owner, at.at, &Bytes::of(ATOMIC_BYTES, new));
         Answer::Executed(Some(old))
+    }
+
+    /// A peer's request changes memory. A write that has placed its data there, and waits for a receive, need not place them
+    /// again, so what its bytes are at its end is open, whatever is known of the change itself.
+    fn change(&mut self, owner: ProcessId, at: u32, bytes: &Bytes) {
+        self.arena(owner).replace(at, bytes);
+        let end = at + bytes.len();
+        let waits = |id: &QpId, wqe: &Wqe| {
+            let Operation::WriteImm { to, .. } = &wqe.wr.operation else {
+                return false;
+            };
+            let responder = self.responder(*id, &wqe.wr);
+            matches!(wqe.phase, Phase::Postponed { changed: false })
+                && to.at < end
+                && at < to.at + wqe.wr.length()
+                && responder.is_some_and(|responder| self.qps[&responder].owner == owner)
+        };
+        let requests = self
+            .qps
+            .iter()
+            .flat_map(|(id, qp)| qp.sq.iter().enumerate().map(move |at| (*id, at)));
+        let waiting: Vec<(QpId, usize)> = requests
+            .filter(|(id, (_, wqe))| waits(id, wqe))
+            .map(|(id, (index, _))| (id, index))
+            .collect();
+        for (id, index) in waiting {
+            self.qp(id).sq[index].phase = Phase::Postponed { changed: true };
+        }
     }
 }
