@@ -8,7 +8,7 @@ from typing import Iterator
 from harness.case import Case
 
 from . import (addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
-               libraries, misfortunes, order, promises, python_package, resuming, scan, tickets, traps)
+               libraries, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -47,6 +47,7 @@ def cases() -> Iterator[Case]:
         yield Case("Python: server restarted", fabric, partial(python_package.restarted, fabric=fabric))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
+        yield Case("cold files by io_uring and by threads", fabric, partial(storage.both_ways, fabric=fabric))
         yield Case("a long scan", fabric, partial(scan.hot_files_stay, fabric=fabric))
         yield Case("readers after a fork", fabric, partial(forks.readers_after_a_fork, fabric=fabric))
         yield Case("the path is said", fabric, partial(promises.said_path, fabric=fabric))

@@ -419,6 +419,12 @@ pub struct Daemon {
     /// Event loops [default: one per core, at most 8]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Threads that wait for storage, of which one user may keep all but one busy [default: one per core, from 2 to 16, and one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=512))]
+    pub workers: Option<u16>,
+    /// How these read what a request wants: together by io_uring, or one after the other
+    #[arg(long, value_enum, default_value_t = StorageChoice::Auto)]
+    pub storage: StorageChoice,
     /// Serve a file of this size without storage, /.rfio-unfilled, to measure everything but the storage
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub unfilled: Option<u64>,
@@ -433,6 +439,17 @@ pub enum Anonymous {
     Read,
     /// Read and change
     Write,
+}
+
+/// How storage is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StorageChoice {
+    /// By io_uring where the kernel has it and lets the daemon use it
+    Auto,
+    /// By io_uring, or not at all
+    IoUring,
+    /// One read after the other on each thread
+    Threads,
 }
 
 fn octal(text: &str) -> Result<u32, String> {

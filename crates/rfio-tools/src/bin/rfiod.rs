@@ -56,6 +56,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
         Some(fabric) => say!("rfiod: data by RDMA ({:?}) or TCP", fabric.adapter()),
         None => say!("rfiod: data by TCP"),
     }
+    say!("rfiod: files read {}", service.storage);
     for address in server.addresses() {
         say!("rfiod: serving on {address}");
     }

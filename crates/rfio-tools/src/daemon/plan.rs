@@ -19,10 +19,11 @@ use verbena_rfio::server::service::{Limits, Service};
 use verbena_rfio::server::session::conversation::Context;
 use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
 use verbena_rfio::server::shard::Deadlines;
+use verbena_rfio::server::storage::{Storage, Wish};
 use verbena_rfio::server::tickets::Tickets;
 
 use super::memory::default_cache;
-use crate::arguments::{Anonymous, Daemon, FabricChoice};
+use crate::arguments::{Anonymous, Daemon, FabricChoice, StorageChoice};
 
 /// Ready to start.
 #[derive(Debug)]
@@ -53,6 +54,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
     };
     service.unfilled = arguments.unfilled;
+    service.storage = storage(arguments.storage)?;
     service.addresses = Addresses::of(address_rules(arguments)?);
     let context = Context {
         service: Arc::new(service),
@@ -115,6 +117,16 @@ fn adapter(choice: FabricChoice) -> Result<Option<Arc<Adapter>>, String> {
             .map_err(|error| format!("--fabric verbs: {error}")),
         FabricChoice::Auto => Ok(Adapter::open().ok()),
     }
+}
+
+/// How files are read.
+fn storage(choice: StorageChoice) -> Result<Storage, String> {
+    let wish = match choice {
+        StorageChoice::Auto => Wish::Auto,
+        StorageChoice::IoUring => Wish::IoUring,
+        StorageChoice::Threads => Wish::Threads,
+    };
+    Storage::open(wish).map_err(|error| format!("--storage io-uring: {error}"))
 }
 
 /// `[NAME=]DIR[:ro|:rw]`.
@@ -222,6 +234,10 @@ fn layout(arguments: &Daemon) -> Layout {
     };
     if let Some(threads) = arguments.threads {
         layout.shards = threads.max(1);
+    }
+    if let Some(workers) = arguments.workers {
+        // One more is started, for whoever else comes.
+        layout.workers = usize::from(workers) - 1;
     }
     layout.deadlines = Deadlines {
         greeting: Duration::from_secs(arguments.greeting_timeout),

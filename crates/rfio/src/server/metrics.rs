@@ -83,6 +83,8 @@ counters! {
     cache_fills = "rfio_cache_fills_total", "Blocks read into the cache.";
     /// Reads that went past the cache.
     cache_bypasses = "rfio_cache_bypasses_total", "Reads that went past the cache.";
+    /// Reads from storage that were under way together with others of their request.
+    reads_together = "rfio_reads_together_total", "Reads from storage that io_uring had under way together with others of their request.";
     /// Requests that found no memory.
     scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
     /// Idle sessions that made room.

@@ -15,6 +15,7 @@ pub mod running;
 pub mod service;
 pub mod session;
 pub mod shard;
+pub mod storage;
 mod sys;
 pub mod tickets;
 pub mod workers;

@@ -13,6 +13,7 @@ use super::export::Exports;
 use super::fabric::{ServerFabric, registered};
 use super::metrics::{Gauge, Metrics};
 use super::quota::{Caps, Quotas, Resource, Room};
+use super::storage::Storage;
 use crate::fabric::{Adapter, FabricError};
 
 /// Sizes and caps, all from the configuration.
@@ -72,6 +73,8 @@ impl Default for Limits {
 pub struct Service {
     /// What is served.
     pub exports: Exports,
+    /// How they are read.
+    pub storage: Storage,
     /// Blocks of files.
     pub cache: Arc<Cache>,
     /// Memory besides.
@@ -141,6 +144,7 @@ impl Service {
     ) -> Self {
         Self {
             exports,
+            storage: Storage::InTurn(None),
             cache,
             fabric,
             buffers: Budget::new(Bounds {

@@ -127,21 +127,48 @@ impl Cache {
         let claim = Filling { cache: self, slot };
         // SAFETY: the slot is in state Filling, which `claim` gave to this call alone; no reference into it exists.
         let bytes = unsafe { self.arena.slice_mut(slot * self.block, self.block) };
-        let valid = fill(bytes)?.min(self.block);
-        std::mem::forget(claim);
+        Ok(claim.settle(fill(bytes)?))
+    }
 
+    /// Pins those of the blocks that are ready, and those that nobody has and nobody reads yet, which `fill` reads together:
+    /// it is given their places in `keys` with the memory to fill, and says how many bytes of each are valid. For what others
+    /// read, what could not be read, and what there is no slot for there is none.
+    ///
+    /// Waits for nobody while it holds slots that others may wait for, so two who want the same blocks in different
+    /// orders do not wait for each other. May block by what `fill` does; not for an event loop.
+    pub fn fetch_together(
+        self: &Arc<Self>,
+        keys: &[Key],
+        fill: impl FnOnce(Vec<(usize, &mut [u8])>) -> Vec<io::Result<usize>>,
+    ) -> Vec<Option<Pinned>> {
+        let mut pinned: Vec<_> = keys.iter().map(|_| None).collect();
+        let mut claimed = Vec::new();
         let mut slots = self.lock();
-        slots.settle(
-            slot,
-            State::Ready {
-                valid,
-                checksum: None,
-            },
-        );
-        let pinned = self.pin(&mut slots, slot);
+        for (number, key) in keys.iter().enumerate() {
+            match slots.claim(key) {
+                Claim::Ready(slot) => pinned[number] = self.pin(&mut slots, slot),
+                Claim::Filling => {}
+                Claim::Yours(slot) => claimed.push((number, Filling { cache: self, slot })),
+                Claim::Full => break,
+            }
+        }
         drop(slots);
-        self.settled.notify_all();
-        Ok(pinned)
+
+        let memory = claimed.iter().map(|(number, claim)| {
+            // SAFETY: as in `fetch`; the slots are different ones, for each was claimed.
+            let bytes = unsafe { self.arena.slice_mut(claim.slot * self.block, self.block) };
+            (*number, bytes)
+        });
+        let read = match claimed.is_empty() {
+            true => Vec::new(),
+            false => fill(memory.collect()),
+        };
+        for ((number, claim), valid) in claimed.into_iter().zip(read) {
+            if let Ok(valid) = valid {
+                pinned[number] = claim.settle(valid);
+            }
+        }
+        pinned
     }
 
     /// Blocks that are ready and blocks that are pinned, for metrics.
@@ -166,10 +193,35 @@ impl Cache {
     }
 }
 
-/// Gives a claimed slot back if the fill fails or panics.
+/// A claimed slot; given back if the fill fails or panics.
 struct Filling<'a> {
-    cache: &'a Cache,
+    cache: &'a Arc<Cache>,
     slot: usize,
+}
+
+impl Filling<'_> {
+    /// The block is there, with so many bytes that belong to the file.
+    fn settle(self, valid: usize) -> Option<Pinned> {
+        let Self { cache, slot } = self;
+        std::mem::forget(self);
+        let valid = valid.min(cache.block);
+        let mut slots = cache.lock();
+        slots.settle(
+            slot,
+            State::Ready {
+                valid,
+                checksum: None,
+            },
+        );
+        let held = slots.hold(slot);
+        drop(slots);
+        cache.settled.notify_all();
+        held.map(|valid| Pinned {
+            cache: Arc::clone(cache),
+            slot,
+            valid,
+        })
+    }
 }
 
 impl Drop for Filling<'_> {
@@ -326,6 +378,80 @@ mod tests {
             assert_eq!(waiting.bytes(), [5]);
             assert!(failing.join().unwrap().is_err());
         });
+    }
+
+    /// Reads what it is asked for, each block full of its file's number.
+    fn read_together(cache: &Arc<Cache>, inodes: &[u64]) -> Vec<Option<Pinned>> {
+        let keys: Vec<Key> = inodes.iter().map(|&inode| key(inode, 0)).collect();
+        cache.fetch_together(&keys, |memory| {
+            let read = memory.into_iter().map(|(number, bytes)| {
+                bytes.fill(inodes[number] as u8);
+                Ok(bytes.len())
+            });
+            read.collect()
+        })
+    }
+
+    #[test]
+    fn blocks_are_read_together_as_far_as_there_are_slots() {
+        let cache = Cache::new(4 * 4096, 4096).unwrap();
+        let first = cache.fetch(&key(7, 0), fill_with(7, 4096)).unwrap();
+        // One is there, one is named twice, one has no slot.
+        let pinned = read_together(&cache, &[7, 1, 2, 1, 3, 4]);
+        let found = |block: &Option<Pinned>| block.as_ref().map(|block| block.bytes()[0]);
+        let bytes: Vec<Option<u8>> = pinned.iter().map(found).collect();
+        assert_eq!(bytes, [Some(7), Some(1), Some(2), None, Some(3), None]);
+        assert!(cache.lookup(&key(4, 0)).is_none());
+        drop((first, pinned));
+        assert_eq!(cache.occupancy(), (4, 0));
+    }
+
+    #[test]
+    fn what_could_not_be_read_together_is_not_there_and_the_rest_is() {
+        let cache = Cache::new(4 * 4096, 4096).unwrap();
+        let pinned = cache.fetch_together(&[key(1, 0), key(2, 0), key(3, 0)], |memory| {
+            let one = |number| match number {
+                1 => Err(io::Error::other("disk")),
+                _ => Ok(10),
+            };
+            memory.into_iter().map(|(number, _)| one(number)).collect()
+        });
+        let is_there: Vec<bool> = pinned.iter().map(Option::is_some).collect();
+        assert_eq!(is_there, [true, false, true]);
+        assert!(cache.lookup(&key(2, 0)).is_none() && cache.lookup(&key(3, 0)).is_some());
+        let panics = std::panic::AssertUnwindSafe(|| {
+            cache.fetch_together(&[key(4, 0), key(5, 0)], |_| panic!("as a reader may"))
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        let again = cache.fetch(&key(4, 0), fill_with(4, 1)).unwrap().unwrap();
+        assert_eq!(again.bytes(), [4]);
+    }
+
+    #[test]
+    fn who_wants_the_same_blocks_in_another_order_does_not_wait_for_ever() {
+        let cache = Cache::new(4 * 4096, 4096).unwrap();
+        std::thread::scope(|scope| {
+            for order in [
+                [0u64, 1, 2, 3, 4, 5],
+                [5, 4, 3, 2, 1, 0],
+                [3, 5, 1, 0, 2, 4],
+            ] {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for turn in 0..500 {
+                        let wanted = order.map(|inode| inode + turn % 3);
+                        drop(read_together(cache, &wanted[..3]));
+                        for inode in wanted {
+                            let block = cache.fetch(&key(inode, 0), fill_with(inode as u8, 4096));
+                            if let Some(block) = block.unwrap() {
+                                assert!(block.bytes().iter().all(|&byte| byte == inode as u8));
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(cache.occupancy().1, 0);
     }
 
     #[test]

@@ -119,14 +119,20 @@ impl Slots {
         }
     }
 
-    /// Pins a ready slot; its valid bytes.
+    /// Pins a ready slot for a reader; its valid bytes.
     pub fn pin(&mut self, slot: usize) -> Option<usize> {
+        let valid = self.hold(slot)?;
+        self.order.read(slot);
+        Some(valid)
+    }
+
+    /// Pins a ready slot for who filled it: that was one use, however many others were filled meanwhile.
+    pub fn hold(&mut self, slot: usize) -> Option<usize> {
         let entry = &mut self.slots[slot];
         let State::Ready { valid, .. } = entry.state else {
             return None;
         };
         entry.pins += 1;
-        self.order.read(slot);
         Some(valid)
     }
 

@@ -10,11 +10,11 @@ use verbena_rfio_protocol::{Reply, Status};
 
 use super::arriving::Arriving;
 use super::attributes::{attributes, attributes_of};
-use super::read::read_fully;
 use super::write::{settable, timespec, write_fully};
 use super::{Engine, Failure, Outcome, Segment, plain};
 use crate::checksum;
 use crate::server::metrics::count;
+use crate::server::storage::read_fully;
 
 impl Engine {
     pub(super) fn fetch(&self, fetch: &Fetch) -> Outcome {

@@ -14,6 +14,7 @@ mod handles;
 mod metadata;
 mod names;
 mod read;
+mod source;
 mod write;
 
 use std::io;

@@ -12,6 +12,7 @@ use crate::scratch::Scratch;
 use crate::server::audit::{Audit, Who};
 use crate::server::export::{Access as ExportAccess, Export, Exports};
 use crate::server::service::{Limits, Service};
+use crate::server::storage::{Storage, Wish};
 
 const BLOCK: usize = 16 << 10;
 
@@ -27,9 +28,15 @@ fn engine(scratch: &Scratch) -> Engine {
 }
 
 fn engine_with(scratch: &Scratch, limits: Limits) -> Engine {
+    engine_reading(scratch, limits, Storage::open(Wish::Auto).unwrap())
+}
+
+fn engine_reading(scratch: &Scratch, limits: Limits, storage: Storage) -> Engine {
     let export = Export::open("", &scratch.path(""), ExportAccess::ReadWrite).unwrap();
     let exports = Exports::new(vec![export]).unwrap();
-    let service = Arc::new(Service::new(exports, limits, Audit::none()).unwrap());
+    let mut service = Service::new(exports, limits, Audit::none()).unwrap();
+    service.storage = storage;
+    let service = Arc::new(service);
     Engine::new(
         service,
         Who {
@@ -249,6 +256,89 @@ fn a_vector_is_packed_in_its_order() {
     expected.extend_from_slice(&content[content.len() - 2..]);
     assert_eq!(bytes(&answer), expected);
     assert_eq!(done.checksums[1], checksum::crc32c(&content[..4]));
+}
+
+/// Reads and vectors of anything, from a cache that they come to the end of, read together and in turn.
+#[test]
+fn what_is_read_together_is_what_is_read_in_turn() {
+    let scratch = Scratch::new();
+    let content = pattern(300 * BLOCK + 99);
+    std::fs::write(scratch.path("f"), &content).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(25));
+    let limits = Limits {
+        block: BLOCK,
+        cache: 160 * BLOCK,
+        ..Limits::default()
+    };
+    let engines = [Wish::Auto, Wish::Threads].map(|wish| {
+        let storage = Storage::open(wish).unwrap();
+        let mut engine = engine_reading(&scratch, limits.clone(), storage);
+        let handle = open(&mut engine, "/f", OpenFlags::READ);
+        (engine, handle)
+    });
+    let expected = |offset: u64, length: u32| {
+        let from = content.len().min(offset as usize);
+        &content[from..content.len().min(from + length as usize)]
+    };
+    let range = (0..content.len() as u64 + 5000, 0..3 * BLOCK as u32);
+    let small = (0..content.len() as u64 + 5000, 0..2000u32);
+    let ranges = proptest::collection::vec(proptest::prop_oneof![range, small], 1..90);
+    let config = proptest::test_runner::Config::with_cases(60);
+    let property = |ranges: Vec<(u64, u32)>| {
+        for (engine, handle) in &engines {
+            let ranges = ranges
+                .iter()
+                .map(|&(offset, length)| Range { offset, length });
+            let vector = Request::ReadVector(ReadVector {
+                handle: *handle,
+                ranges: ranges.clone().collect(),
+                checksums: true,
+                window: None,
+            });
+            let answer = engine.execute(&vector, &[]);
+            let Ok(Reply::ReadVectorDone(done)) = &answer.outcome else {
+                panic!("{answer:?}")
+            };
+            let parts: Vec<&[u8]> = ranges
+                .map(|range| expected(range.offset, range.length))
+                .collect();
+            proptest::prop_assert_eq!(bytes(&answer), parts.concat());
+            let checksums: Vec<u32> = parts.iter().map(|part| checksum::crc32c(part)).collect();
+            proptest::prop_assert_eq!(&done.checksums, &checksums);
+        }
+        let (offset, length) = ranges[0];
+        for (engine, handle) in &engines {
+            let read = Request::Read(Read {
+                handle: *handle,
+                range: Range {
+                    offset,
+                    length: 8 * length,
+                },
+                checksums: false,
+                window: None,
+            });
+            proptest::prop_assert_eq!(
+                bytes(&engine.execute(&read, &[])),
+                expected(offset, 8 * length)
+            );
+        }
+        Ok(())
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    runner.run(&ranges, property).unwrap();
+    let [together, in_turn] = engines.map(|(engine, _)| {
+        let metrics = &engine.service.metrics;
+        metrics
+            .reads_together
+            .load(std::sync::atomic::Ordering::Relaxed)
+    });
+    assert_eq!(in_turn, 0);
+    if Storage::open(Wish::Auto).unwrap().reads_together() {
+        assert!(
+            together > 1000,
+            "only {together} reads were under way together"
+        );
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use verbena_rfio_protocol::{Reply, Status};
 
 use super::attributes::attributes_of;
 use super::handles::{Body, OpenFile};
-use super::read::unfilled_attributes;
+use super::source::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
 use crate::checksum;
 use crate::server::metrics::count;

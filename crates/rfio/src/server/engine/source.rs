@@ -1,0 +1,385 @@
+//! Something to read from, as it was at one moment, and its pieces: from the cache, past it, or together from storage.
+//!
+//! Large pieces go through the cache; small ones that are not cached are read past it, since filling a block for a few
+//! bytes costs more than it saves.
+//!
+//! # What may be found again
+//!
+//! A block is cached under its file's version, so the version must tell its bytes from any other. It does when the file had
+//! settled and nobody could write to it when the block was read: whoever opens it later and writes or stores through a
+//! mapping stamps it anew. Where the kernel does not say who can write, a block is found again for a short while only;
+//! while a file is open for writing, or its times are of the present tick, never.
+
+use std::cell::OnceCell;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::fstat;
+use rustix::io::{Errno, ReadWriteFlags};
+use verbena_rfio_protocol::request::OpenFlags;
+use verbena_rfio_protocol::types::Attributes;
+
+use super::attributes::{attributes, file_version};
+use super::handles::{Body, OpenFile};
+use super::{Failure, MEAGRE, Patience, Segment};
+use crate::server::cache::{FileVersion, Key, Pinned};
+use crate::server::metrics::count;
+use crate::server::service::Service;
+use crate::server::storage::{Part, read_fully};
+use crate::writers::{self, Writers};
+
+/// How long a block is found again if the kernel does not say who can write to its file.
+const BRIEFLY: Duration = Duration::from_secs(2);
+
+/// Something to read from, as it was at one moment.
+pub(super) struct Source<'a> {
+    service: &'a Service,
+    body: &'a Body,
+    attributes: Attributes,
+    demand: Demand,
+    /// Under which version blocks that are not cached yet are kept; found out when one is needed.
+    kept_as: OnceCell<FileVersion>,
+}
+
+/// What a read asks of its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// All bytes of the one version that it had.
+    OneVersion,
+    /// What it has.
+    AsItIs,
+}
+
+/// Bytes that are wanted of a source; they lie in one block, and in the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// The first one's place in the file.
+    pub offset: u64,
+    /// How many.
+    pub length: usize,
+}
+
+/// What came of a piece.
+pub(super) enum Piece {
+    /// The bytes; fewer than asked for only if the source is taken as it is, and ends there.
+    Data(Segment),
+    /// The cache has no slot.
+    NoSlot,
+    /// The file is no longer what it was.
+    Changed,
+}
+
+/// A version under which nothing is ever found again.
+fn unfindable() -> FileVersion {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    FileVersion {
+        device: u64::MAX,
+        inode: NEXT.fetch_add(1, Ordering::Relaxed),
+        version: 0,
+    }
+}
+
+/// A version that is another one after a while.
+fn brief(file: FileVersion) -> FileVersion {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    let since = BEGUN.get_or_init(Instant::now).elapsed();
+    let period = since.as_nanos() / BRIEFLY.as_nanos();
+    FileVersion {
+        version: file.version.rotate_left(32) ^ (period as u64 + 1),
+        ..file
+    }
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(
+        service: &'a Service,
+        file: &'a OpenFile,
+        demand: Demand,
+    ) -> Result<Self, Failure> {
+        if !file.flags.has(OpenFlags::READ) {
+            return Err(Errno::BADF.into());
+        }
+        let attributes = current(&file.body)?;
+        // What may change without a trace has no version that could be insisted on.
+        let demand = match attributes.settled {
+            true => demand,
+            false => Demand::AsItIs,
+        };
+        Ok(Self {
+            service,
+            body: &file.body,
+            attributes,
+            demand,
+            kept_as: OnceCell::new(),
+        })
+    }
+
+    /// The version under which a block is found if it was cached when nobody could write to the file.
+    fn settled_version(&self) -> Option<FileVersion> {
+        (self.demand == Demand::OneVersion).then(|| file_version(&self.attributes))
+    }
+
+    fn kept_as(&self) -> FileVersion {
+        *self.kept_as.get_or_init(|| {
+            let Some(version) = self.settled_version() else {
+                return unfindable();
+            };
+            let writers = match self.body {
+                Body::File(file) => writers::of(file.as_fd()),
+                Body::Unfilled(_) => Writers::None,
+            };
+            match writers {
+                Writers::None => version,
+                Writers::Some => unfindable(),
+                Writers::Unknown => brief(version),
+            }
+        })
+    }
+
+    /// The file's version for the reply: what the data are of, or, if that is not known, what it is now.
+    pub(super) fn version(&self) -> Result<u64, Failure> {
+        match self.demand {
+            Demand::OneVersion => Ok(self.attributes.version),
+            Demand::AsItIs => Ok(current(self.body)?.version),
+        }
+    }
+
+    /// Whether the data are what was asked for.
+    pub(super) fn is_served(&self) -> Result<bool, Failure> {
+        Ok(self.demand == Demand::AsItIs || current(self.body)?.version == self.attributes.version)
+    }
+
+    /// Bytes of the file.
+    pub(super) fn size(&self) -> u64 {
+        self.attributes.size
+    }
+
+    /// Bytes of a range that the file has.
+    pub(super) fn available(&self, offset: u64, length: u64) -> u64 {
+        self.attributes.size.saturating_sub(offset).min(length)
+    }
+
+    /// What comes of each piece, in order. On a worker, those that must come from storage are read together.
+    pub(super) fn pieces(
+        &self,
+        wanted: &[Wanted],
+        patience: Patience,
+    ) -> Result<Vec<Piece>, Failure> {
+        let mut found: Vec<_> = wanted.iter().map(|piece| self.cached(piece)).collect();
+        let missing: Vec<usize> = (0..wanted.len()).filter(|&n| found[n].is_none()).collect();
+        let together = self.service.storage.reads_together() && missing.len() > 1;
+        if let Body::File(file) = self.body
+            && together
+            && patience == Patience::Unlimited
+        {
+            self.read_together(file.as_fd(), wanted, &missing, &mut found);
+        }
+        found
+            .into_iter()
+            .zip(wanted)
+            .map(|(found, piece)| match found {
+                Some(piece) => Ok(piece),
+                None => self.uncached(piece, patience),
+            })
+            .collect()
+    }
+
+    /// The piece, by the way that serves it in the least memory.
+    pub(super) fn past_the_cache(
+        &self,
+        wanted: &Wanted,
+        patience: Patience,
+    ) -> Result<Piece, Failure> {
+        count(&self.service.metrics.cache_bypasses, 1);
+        let mut bytes = vec![0; wanted.length];
+        let read = match (self.body, patience) {
+            (Body::Unfilled(_), _) => wanted.length,
+            (Body::File(file), Patience::None) => {
+                read_if_in_memory(file.as_fd(), wanted.offset, &mut bytes)?
+            }
+            (Body::File(file), Patience::Unlimited) => {
+                read_fully(file.as_fd(), wanted.offset, &mut bytes)?
+            }
+        };
+        Ok(self.owned(bytes, read))
+    }
+
+    /// The piece, if the cache has its block.
+    fn cached(&self, wanted: &Wanted) -> Option<Piece> {
+        let key = self.key(self.settled_version()?, wanted);
+        let pinned = self.service.cache.lookup(&key)?;
+        count(&self.service.metrics.cache_hits, 1);
+        Some(self.part_of(pinned, wanted))
+    }
+
+    /// The piece, which was not in the cache.
+    fn uncached(&self, wanted: &Wanted, patience: Patience) -> Result<Piece, Failure> {
+        let cache = &self.service.cache;
+        if self.is_past_the_cache(wanted) {
+            return self.past_the_cache(wanted, patience);
+        }
+        if patience == Patience::None {
+            return Err(Failure::WouldBlock);
+        }
+        let key = self.key(self.kept_as(), wanted);
+        let pinned = cache.fetch(&key, |bytes| {
+            count(&self.service.metrics.cache_fills, 1);
+            self.fill(key.block * cache.block() as u64, bytes)
+        })?;
+        Ok(match pinned {
+            Some(pinned) => self.part_of(pinned, wanted),
+            None => Piece::NoSlot,
+        })
+    }
+
+    /// Reads what is missing of a file together: pieces past the cache, and blocks into it. What does not come of that is left
+    /// to be read by itself, whose word counts.
+    fn read_together(
+        &self,
+        file: BorrowedFd<'_>,
+        wanted: &[Wanted],
+        missing: &[usize],
+        found: &mut [Option<Piece>],
+    ) {
+        let (past, mut blocks): (Vec<usize>, Vec<usize>) = missing
+            .iter()
+            .partition(|&&number| self.is_past_the_cache(&wanted[number]));
+
+        let mut buffers: Vec<_> = past.iter().map(|&n| vec![0; wanted[n].length]).collect();
+        let parts = past.iter().zip(&mut buffers).map(|(&n, bytes)| Part {
+            offset: wanted[n].offset,
+            bytes,
+        });
+        let read = self.read_from_storage(file, parts.collect());
+        for ((number, bytes), read) in past.into_iter().zip(buffers).zip(read) {
+            if let Ok(read) = read {
+                count(&self.service.metrics.cache_bypasses, 1);
+                found[number] = Some(self.owned(bytes, read));
+            }
+        }
+
+        let cache = &self.service.cache;
+        // No more than the cache takes for one use, lest what is read once look like what is read again.
+        blocks.truncate(cache.slots() / 32);
+        if blocks.len() < 2 {
+            return;
+        }
+        let kept_as = self.kept_as();
+        let keys: Vec<_> = blocks
+            .iter()
+            .map(|&number| self.key(kept_as, &wanted[number]))
+            .collect();
+        let pinned = cache.fetch_together(&keys, |memory| {
+            count(&self.service.metrics.cache_fills, memory.len() as u64);
+            let parts = memory.into_iter().map(|(number, bytes)| Part {
+                offset: keys[number].block * cache.block() as u64,
+                bytes,
+            });
+            self.read_from_storage(file, parts.collect())
+        });
+        for (number, pinned) in blocks.into_iter().zip(pinned) {
+            found[number] = pinned.map(|block| self.part_of(block, &wanted[number]));
+        }
+    }
+
+    fn read_from_storage(
+        &self,
+        file: BorrowedFd<'_>,
+        mut parts: Vec<Part<'_>>,
+    ) -> Vec<std::io::Result<usize>> {
+        if parts.len() > 1 {
+            count(&self.service.metrics.reads_together, parts.len() as u64);
+        }
+        self.service.storage.read(file, &mut parts)
+    }
+
+    /// Whether filling a block would cost more than it saves.
+    fn is_past_the_cache(&self, wanted: &Wanted) -> bool {
+        wanted.length < (self.service.cache.block() / 8).min(MEAGRE / 2)
+    }
+
+    fn key(&self, file: FileVersion, wanted: &Wanted) -> Key {
+        let block = match self.body {
+            Body::File(_) => wanted.offset / self.service.cache.block() as u64,
+            // Every block of it is the same.
+            Body::Unfilled(_) => 0,
+        };
+        Key { file, block }
+    }
+
+    /// The part of its block.
+    fn part_of(&self, block: Pinned, wanted: &Wanted) -> Piece {
+        let start = (wanted.offset % self.service.cache.block() as u64) as usize;
+        let (end, have) = (start + wanted.length, block.bytes().len());
+        match (self.demand, have < end) {
+            (Demand::OneVersion, true) => Piece::Changed,
+            (Demand::AsItIs, true) => Piece::Data(Segment::Block(block, start.min(have)..have)),
+            (_, false) => Piece::Data(Segment::Block(block, start..end)),
+        }
+    }
+
+    /// The first bytes of these, as many as were read.
+    fn owned(&self, mut bytes: Vec<u8>, read: usize) -> Piece {
+        match (self.demand, read < bytes.len()) {
+            (Demand::OneVersion, true) => Piece::Changed,
+            _ => {
+                bytes.truncate(read);
+                Piece::Data(Segment::Owned(bytes))
+            }
+        }
+    }
+
+    pub(super) fn fill(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
+        match self.body {
+            Body::File(file) => read_fully(file.as_fd(), offset, bytes),
+            Body::Unfilled(_) => {
+                bytes.fill(0);
+                Ok(bytes.len())
+            }
+        }
+    }
+}
+
+/// Attributes now.
+fn current(body: &Body) -> Result<Attributes, Failure> {
+    match body {
+        Body::File(file) => Ok(attributes(&fstat(file)?)),
+        Body::Unfilled(size) => Ok(unfilled_attributes(*size)),
+    }
+}
+
+/// The attributes of the file without storage.
+pub(super) fn unfilled_attributes(size: u64) -> Attributes {
+    Attributes {
+        device: u64::MAX,
+        inode: u64::MAX,
+        mode: 0o100_444,
+        links: 1,
+        owner: 0,
+        group: 0,
+        size,
+        blocks: 0,
+        accessed: 0,
+        modified: 0,
+        changed: 0,
+        version: size,
+        settled: true,
+    }
+}
+
+/// preadv2(2) with `RWF_NOWAIT`: the bytes if the page cache has them all.
+fn read_if_in_memory(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<usize, Failure> {
+    let length = bytes.len();
+    let mut buffers = [std::io::IoSliceMut::new(bytes)];
+    match rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) if read == length => Ok(read),
+        Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Err(Failure::WouldBlock),
+        Err(errno) => Err(errno.into()),
+    }
+}
