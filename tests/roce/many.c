@@ -229,7 +229,9 @@ static void answers(void)
 		for (uint64_t number = first; number < behind && kind->left; number++)
 			kind->left(&end, changes_memory(kind) ? number : number % SLOTS);
 	}
-	if (kind->loses && end.received < end.count / 2)
+	/* Of a lap that comes while this process waits for its processor the kernel keeps what a socket's buffer holds, an
+	 * eighth or so, and the network takes its share. */
+	if (kind->loses && end.received < end.count / 16)
 		check_failed(__FILE__, __LINE__, "no more than %llu of %llu messages have arrived",
 			     (unsigned long long)end.received, (unsigned long long)end.count);
 	peer_meet(&end.peer);
