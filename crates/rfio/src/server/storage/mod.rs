@@ -73,11 +73,13 @@ thread_local! {
 impl Storage {
     /// What there is of what is wished for. An error if io_uring must be used and does not work.
     pub fn open(wish: Wish) -> io::Result<Self> {
-        match (wish, Ring::new()) {
-            (Wish::Threads, _) => Ok(Self::InTurn(None)),
-            (_, Ok(_works)) => Ok(Self::Together),
-            (Wish::Auto, Err(error)) => Ok(Self::InTurn(Some(error))),
-            (Wish::IoUring, Err(error)) => Err(error),
+        if wish == Wish::Threads {
+            return Ok(Self::InTurn(None));
+        }
+        match (Ring::new(), wish) {
+            (Ok(_works), _) => Ok(Self::Together),
+            (Err(error), Wish::IoUring) => Err(error),
+            (Err(error), _) => Ok(Self::InTurn(Some(error))),
         }
     }
 
