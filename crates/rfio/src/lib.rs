@@ -12,6 +12,7 @@ pub mod auth;
 pub mod checksum;
 pub mod client;
 pub mod fabric;
+mod nameless;
 pub mod server;
 mod settled;
 pub mod socket;

@@ -43,9 +43,14 @@ pub fn of(file: BorrowedFd<'_>) -> Writers {
         let kind = system.f_type as i64;
         SHARED.contains(&kind)
     });
-    if shared {
-        return Writers::Unknown;
+    match shared {
+        true => Writers::Unknown,
+        false => of_local(file),
     }
+}
+
+/// Who can write to a file on a file system that is this host's alone.
+pub fn of_local(file: BorrowedFd<'_>) -> Writers {
     // Whoever opens the file for writing in the moment of the lease makes the kernel signal this process. The signal must
     // not be SIGIO, which ends a process by default; SIGURG is ignored by default.
     if control(file, F_SETSIG, libc::SIGURG) != 0 {

@@ -26,6 +26,9 @@ use super::stream::Stream;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::tags::Tagger;
 
+/// Bytes of requests that are collected before they leave.
+const COLLECTED: usize = 32 << 10;
+
 /// Bytes of a request that a server must allow: with fewer, what is asked of it falls into too many pieces to be kept.
 const LEAST_PAYLOAD: u32 = 4096;
 
@@ -40,6 +43,8 @@ pub struct Session {
     outgoing_tags: Option<Tagger>,
     version: u16,
     pending: VecDeque<Pending>,
+    /// Frames that leave when there are enough of them, or a reply is waited for.
+    collected: Vec<u8>,
     /// Replies that came before their turn, by number.
     early: HashMap<u64, (Outcome, Vec<u8>)>,
     next: u64,
@@ -113,6 +118,7 @@ impl Session {
             outgoing_tags: None,
             version: IN_ORDER,
             pending: VecDeque::new(),
+            collected: Vec::new(),
             early: HashMap::new(),
             next: 1,
             broken: false,
@@ -267,12 +273,33 @@ impl Session {
 
     /// Puts a request on its way, with its data. Gives its number.
     pub fn send(&mut self, request: &Request, data: &[u8]) -> Result<u64, Error> {
+        let (number, front) = self.frame(request, data.len())?;
+        self.collected.extend_from_slice(&front);
+        let sent = self.flush(data);
+        self.note(sent)?;
+        Ok(number)
+    }
+
+    /// The same, but it may leave together with those that follow: when there are enough, when another is sent, or before a
+    /// reply is waited for.
+    pub fn send_with_others(&mut self, request: &Request, data: &[u8]) -> Result<u64, Error> {
+        if self.collected.len() + data.len() > COLLECTED {
+            return self.send(request, data);
+        }
+        let (number, front) = self.frame(request, data.len())?;
+        self.collected.extend_from_slice(&front);
+        self.collected.extend_from_slice(data);
+        Ok(number)
+    }
+
+    /// The frame of a request up to its data, which is under way from now on.
+    fn frame(&mut self, request: &Request, data: usize) -> Result<(u64, Vec<u8>), Error> {
         self.whole()?;
         let body = request.encode();
         let header = Header {
             kind: Kind::request(request.operation()),
             body: u32::try_from(body.len()).map_err(|_| Error::Setup("request too long".into()))?,
-            payload: u32::try_from(data.len())
+            payload: u32::try_from(data)
                 .map_err(|_| Error::Setup("data too long for one request".into()))?,
             id: self.next,
         };
@@ -285,22 +312,29 @@ impl Session {
         front.extend_from_slice(&raw);
         front.extend_from_slice(&body);
         front.extend_from_slice(tag.as_ref().map_or(&[], |tag| &tag[..]));
-        let sent = self
-            .stream
-            .send(&mut [IoSlice::new(&front), IoSlice::new(data)]);
-        self.note(sent)?;
         self.pending.push_back(Pending {
             id: self.next,
             operation: request.operation(),
             most: request.most_data(),
         });
         self.next += 1;
-        Ok(self.next - 1)
+        Ok((header.id, front))
+    }
+
+    /// Sends what was collected, and data behind it.
+    fn flush(&mut self, data: &[u8]) -> Result<(), Error> {
+        let front = std::mem::take(&mut self.collected);
+        self.stream
+            .send(&mut [IoSlice::new(&front), IoSlice::new(data)])
     }
 
     /// The reply to the oldest request that has none yet; its data go to the front of `into`. How many there were.
     pub fn receive(&mut self, into: &mut [u8]) -> Result<(Reply, usize), Error> {
         self.whole()?;
+        if !self.collected.is_empty() && !self.stream.has_staged() {
+            let sent = self.flush(&[]);
+            self.note(sent)?;
+        }
         let received = self.receive_outcome(into);
         match self.note(received)? {
             (Ok(reply), length) => Ok((reply, length)),

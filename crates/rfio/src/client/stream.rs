@@ -131,6 +131,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether something has been received that nobody has asked for yet.
+    pub fn has_staged(&self) -> bool {
+        self.from < self.to
+    }
+
     /// Fills `bytes`.
     pub fn receive(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
         let mut filled = 0;

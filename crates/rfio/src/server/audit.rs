@@ -44,6 +44,11 @@ impl Audit {
         })
     }
 
+    /// Whether anything that is recorded is kept.
+    pub fn is_kept(&self) -> bool {
+        self.sink.is_some()
+    }
+
     /// Writes a line. A log that cannot be written is reported on standard error and stops nothing.
     pub fn record(&self, who: &Who, event: &str, details: Value) {
         let Some(sink) = &self.sink else { return };

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path as LocalPath, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use verbena_rfio_protocol::types::Path;
 
@@ -33,6 +33,19 @@ pub struct Export {
     access: Access,
     /// Whether the kernel knows the attributes of what it has looked up, without asking a server or a process.
     is_local: bool,
+    /// Whether its file system has no storage but memory.
+    is_of_memory: bool,
+}
+
+/// A file that was opened by what the kernel remembers: on the export's own, local file system.
+#[derive(Debug)]
+pub struct Remembered {
+    /// The file, open for reading.
+    pub file: OwnedFd,
+    /// What it was when it was looked at.
+    pub about: Stat,
+    /// Whether all of it is in memory, for its file system is.
+    pub is_of_memory: bool,
 }
 
 /// File systems whose attributes the kernel keeps itself (statfs(2)).
@@ -54,14 +67,14 @@ impl Export {
     pub fn open(name: &str, directory: &LocalPath, access: Access) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(directory, flags, Mode::empty())?;
-        let is_local = rustix::fs::fstatfs(&root)
-            .is_ok_and(|system| LOCAL.contains(&(system.f_type as libc::c_long)));
+        let kind = rustix::fs::fstatfs(&root).map(|system| system.f_type as libc::c_long);
         Ok(Self {
             name: name.as_bytes().to_vec(),
             root,
             directory: directory.to_owned(),
             access,
-            is_local,
+            is_local: kind.is_ok_and(|kind| LOCAL.contains(&kind)),
+            is_of_memory: kind == Ok(libc::TMPFS_MAGIC),
         })
     }
 
@@ -244,19 +257,8 @@ impl Exports {
             let look = OFlags::PATH | (flags & OFlags::NOFOLLOW);
             match export.open_beneath(&beneath, look, Mode::empty()) {
                 Ok(seen) => {
-                    let kind = rustix::fs::fstat(&seen)?.st_mode;
-                    return match FileType::from_raw_mode(kind) {
-                        FileType::RegularFile => {
-                            // The descriptor's name in /proc leads to exactly the file that was looked at.
-                            let name = format!("/proc/self/fd/{}", seen.as_raw_fd());
-                            let again =
-                                (flags - OFlags::CREATE - OFlags::NOFOLLOW) | OFlags::CLOEXEC;
-                            Ok(rustix::fs::open(name, again, Mode::empty())?)
-                        }
-                        FileType::Directory => Err(Errno::ISDIR.into()),
-                        FileType::Symlink => Err(Errno::LOOP.into()),
-                        _ => Err(Errno::INVAL.into()),
-                    };
+                    let about = rustix::fs::fstat(&seen)?;
+                    return open_seen(&seen, &about, flags - OFlags::CREATE - OFlags::NOFOLLOW);
                 }
                 Err(error)
                     if flags.contains(OFlags::CREATE)
@@ -273,6 +275,29 @@ impl Exports {
         }
         // A link that leads to nothing is there and is not.
         Err(Errno::NOENT.into())
+    }
+
+    /// Opens a regular file that is there for reading, as [`Exports::open_file`] does, by what the kernel remembers alone;
+    /// `None` where it would have to ask storage, or somebody who has the file to himself.
+    pub fn open_file_at_once(&self, path: &Path) -> io::Result<Option<Remembered>> {
+        let (export, beneath) = self.within(path)?;
+        let Some(seen) = export.look_beneath_at_once(&beneath, OFlags::PATH)? else {
+            return Ok(None);
+        };
+        let about = rustix::fs::fstat(&seen)?;
+        match open_seen(
+            &seen,
+            &about,
+            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
+        ) {
+            // Another process has a lease of the file (fcntl(2)).
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            opened => Ok(Some(Remembered {
+                file: opened?,
+                about,
+                is_of_memory: export.is_of_memory,
+            })),
+        }
     }
 
     /// Opens what a path names without the right to do anything but ask about it. A final symbolic link is not followed
@@ -362,6 +387,24 @@ impl Export {
             Err(Errno::AGAIN | Errno::XDEV | Errno::INVAL) => Ok(None),
             other => Ok(Some(other?)),
         }
+    }
+}
+
+/// Opens what was looked at, if it is a regular file.
+fn open_seen(seen: &OwnedFd, about: &Stat, flags: OFlags) -> io::Result<OwnedFd> {
+    match FileType::from_raw_mode(about.st_mode) {
+        FileType::RegularFile => {
+            // The descriptor's name in /proc leads to exactly the file that was looked at.
+            let name = format!("/proc/self/fd/{}", seen.as_raw_fd());
+            Ok(rustix::fs::open(
+                name,
+                flags | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?)
+        }
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        FileType::Symlink => Err(Errno::LOOP.into()),
+        _ => Err(Errno::INVAL.into()),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -59,42 +59,81 @@ pub enum Message {
 /// Where messages to an event loop are left.
 #[derive(Debug)]
 pub struct Inbox {
-    messages: Mutex<Vec<Message>>,
+    left: Mutex<Left>,
     wake: OwnedFd,
+}
+
+/// The messages, and when the loop wants to be told of them.
+#[derive(Debug)]
+struct Left {
+    messages: Vec<Message>,
+    /// Workers' results of which it wants to be told together.
+    enough: usize,
+    /// Whether it was told, and has not taken them yet.
+    told: bool,
 }
 
 impl Inbox {
     /// An empty one.
     pub fn new() -> io::Result<Arc<Self>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let left = Left {
+            messages: Vec::new(),
+            enough: 1,
+            told: false,
+        };
         Ok(Arc::new(Self {
-            messages: Mutex::default(),
+            left: Mutex::new(left),
             wake,
         }))
     }
 
-    /// Leaves a message and wakes the loop.
-    pub fn post(&self, message: Message) {
-        self.messages
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
-            .push(message);
-        // Fails only when the counter is full, and then the loop is awake.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Leaves a message, and wakes the loop unless it is awake or waits for more.
+    pub fn post(&self, message: Message) {
+        let mut left = self.left();
+        let is_result = matches!(message, Message::Finished(..));
+        left.messages.push(message);
+        let wakes = !left.told && (!is_result || left.messages.len() >= left.enough);
+        left.told |= wakes;
+        drop(left);
+        if wakes {
+            // Fails only when the counter is full, and then the loop is awake.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Says of how many results the loop wants to be told together; whether it may sleep till then.
+    fn is_slept_on(&self, enough: usize) -> bool {
+        let mut left = self.left();
+        left.enough = enough;
+        left.messages.len() < enough
+    }
+
+    /// The loop is awake, and need not be woken for what was left before.
+    fn is_heard(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
     }
 
     fn collect(&self) -> Vec<Message> {
-        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
-        std::mem::take(
-            &mut *self
-                .messages
-                .lock()
-                .unwrap_or_else(|poison| poison.into_inner()),
-        )
+        let mut left = self.left();
+        left.told = false;
+        std::mem::take(&mut left.messages)
     }
 }
 
 const WAKE: u64 = u64::MAX;
+
+/// Of how many results the loop is told together at most.
+const MOST_TOGETHER: usize = 16;
+
+/// How long the first of several results may wait for the others.
+const TOGETHER: Duration = Duration::from_micros(100);
 
 /// How soon a session that waits for memory is tried again.
 const STARVED_RETRY: Duration = Duration::from_millis(5);
@@ -128,6 +167,10 @@ pub struct Shard {
     starved: Vec<u64>,
     again: Vec<u64>,
     next: u64,
+    /// Requests that workers have.
+    working: usize,
+    /// Whether results come in: who waits for the first of a slow storage is not kept waiting for the second.
+    flowing: bool,
     stopping: Option<Instant>,
 }
 
@@ -159,6 +202,8 @@ impl Shard {
             starved: Vec::new(),
             again: Vec::new(),
             next: 0,
+            working: 0,
+            flowing: false,
             stopping: None,
         })
     }
@@ -183,10 +228,11 @@ impl Shard {
             due.append(&mut self.starved);
             for event in &events {
                 match event.data.u64() {
-                    WAKE => self.take_messages(now, &mut due),
+                    WAKE => self.inbox.is_heard(),
                     token => due.push(token),
                 }
             }
+            self.take_messages(now, &mut due);
             self.take_turns(due, now);
             if now.duration_since(checked) >= TICK || self.stopping.is_some() {
                 checked = now;
@@ -222,9 +268,17 @@ impl Shard {
         self.again.extend(users.into_values().flatten());
     }
 
+    /// How long to sleep at most.
     fn patience(&self) -> Duration {
+        let enough = match self.flowing {
+            // Of what is under way a half: by then the other half keeps the workers busy.
+            true => (self.working / 2).clamp(1, MOST_TOGETHER),
+            false => 1,
+        };
         match () {
             () if !self.again.is_empty() => Duration::ZERO,
+            () if !self.inbox.is_slept_on(enough) => Duration::ZERO,
+            () if enough > 1 => TOGETHER,
             () if !self.starved.is_empty() => STARVED_RETRY,
             () if self.stopping.is_some() => Duration::from_millis(20),
             () => TICK,
@@ -232,6 +286,7 @@ impl Shard {
     }
 
     fn take_messages(&mut self, now: Instant, due: &mut Vec<u64>) {
+        self.flowing = false;
         for message in self.inbox.collect() {
             match message {
                 Message::New(socket, origin) => {
@@ -240,6 +295,8 @@ impl Shard {
                     }
                 }
                 Message::Finished(token, finished) => {
+                    self.working -= 1;
+                    self.flowing = true;
                     if let Some(entry) = self.entries.get_mut(&token) {
                         entry.conversation.resume(*finished, &self.context);
                         due.push(token);
@@ -331,6 +388,7 @@ impl Shard {
         let user = &entry.conversation.who().user.clone();
         for job in entry.conversation.jobs() {
             let inbox = Arc::clone(&self.inbox);
+            self.working += 1;
             self.workers.run(user, move || {
                 inbox.post(Message::Finished(token, Box::new(job.run())))
             });

@@ -27,6 +27,10 @@ struct Queue {
     users: HashMap<String, User>,
     /// What the user had spent whose turn was last.
     clock: Duration,
+    /// Workers that have nothing to do.
+    asleep: usize,
+    /// Whether one of them was woken and has not looked yet: it will wake the next one, if there is more to do.
+    waking: bool,
     closed: bool,
 }
 
@@ -68,6 +72,14 @@ impl Queue {
     fn is_empty(&self) -> bool {
         self.users.values().all(|user| user.tasks.is_empty())
     }
+
+    /// Whether a worker has to be woken, and is not already; it counts as woken then. Waking costs more than most tasks, so
+    /// many tasks that come together are told of once.
+    fn is_to_wake(&mut self) -> bool {
+        let wakes = !self.waking && self.asleep > 0 && !self.is_empty();
+        self.waking |= wakes;
+        wakes
+    }
 }
 
 #[derive(Default)]
@@ -106,8 +118,9 @@ impl Workers {
     /// Hands a user's task to the workers. A session has at most 64 requests under way, so the queue is
     /// bounded by the sessions.
     pub fn run(&self, user: &str, task: impl FnOnce() + Send + 'static) {
-        self.shared.lock().add(user, Box::new(task));
-        self.shared.changed.notify_one();
+        let mut queue = self.shared.lock();
+        queue.add(user, Box::new(task));
+        self.shared.wake_one(queue);
     }
 }
 
@@ -118,6 +131,15 @@ impl Shared {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
+    /// Lets go of the queue and wakes a worker, if there is something for one more.
+    fn wake_one(&self, mut queue: MutexGuard<'_, Queue>) {
+        let wakes = queue.is_to_wake();
+        drop(queue);
+        if wakes {
+            self.changed.notify_one();
+        }
+    }
+
     fn work(&self) {
         let mut queue = self.lock();
         loop {
@@ -125,21 +147,21 @@ impl Shared {
                 if queue.closed && queue.is_empty() {
                     return;
                 }
+                queue.asleep += 1;
                 queue = self
                     .changed
                     .wait(queue)
                     .unwrap_or_else(|poison| poison.into_inner());
+                queue.asleep -= 1;
+                queue.waking = false;
                 continue;
             };
-            drop(queue);
+            self.wake_one(queue);
             let begun = Instant::now();
             task();
             queue = self.lock();
             queue.done(&user, begun.elapsed());
-            // A task that had to wait for this user's share may run now, perhaps by another worker.
-            if !queue.is_empty() || queue.closed {
-                self.changed.notify_all();
-            }
+            // A task that had to wait for this user's share is found now, by this worker or by the one that it wakes.
         }
     }
 }

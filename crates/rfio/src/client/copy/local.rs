@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
@@ -243,7 +244,7 @@ pub(crate) fn extended_of(file: &File) -> io::Result<ExtendedAttributes> {
 #[derive(Debug)]
 pub struct LocalSink {
     file: File,
-    directory: Directory,
+    directory: Arc<Directory>,
     partial: Vec<u8>,
     destination: Vec<u8>,
     name: String,
@@ -252,7 +253,7 @@ pub struct LocalSink {
 impl LocalSink {
     /// Opens or makes the partial file for a name in a directory.
     pub fn open(
-        directory: Directory,
+        directory: Arc<Directory>,
         destination: &[u8],
         name: String,
         earlier: Earlier,
@@ -267,7 +268,7 @@ impl LocalSink {
         loop {
             // Nobody else reads half a file; its own bits come with its name.
             let mode = Mode::from_raw_mode(0o600);
-            let file = File::from(rustix::fs::openat(&directory, &partial[..], flags, mode)?);
+            let file = File::from(rustix::fs::openat(&*directory, &partial[..], flags, mode)?);
             let mine = file.metadata()?;
             // What somebody else put there could be a second name for a file that must not be written to.
             let own = mine.uid() == rustix::process::geteuid().as_raw();
@@ -287,11 +288,11 @@ impl LocalSink {
                 other => other?,
             }
             // Another copy may have renamed it between the open and the lock.
-            let now = rustix::fs::statat(&directory, &partial[..], AtFlags::SYMLINK_NOFOLLOW);
+            let now = rustix::fs::statat(&*directory, &partial[..], AtFlags::SYMLINK_NOFOLLOW);
             if !now.is_ok_and(|now| (now.st_dev, now.st_ino) == (mine.dev(), mine.ino())) {
                 continue;
             }
-            if earlier == Earlier::Discard {
+            if earlier == Earlier::Discard && mine.len() > 0 {
                 file.set_len(0)?;
             }
             return Ok(Self {
@@ -306,27 +307,12 @@ impl LocalSink {
 
     /// Removes the partial file: what is in it is of no use.
     pub fn discard(&self) {
-        let _ = rustix::fs::unlinkat(&self.directory, &self.partial[..], AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&*self.directory, &self.partial[..], AtFlags::empty());
     }
 
     fn finish(&self, ending: &Ending<'_>) -> io::Result<()> {
-        for (name, value) in ending.extended {
-            rustix::fs::fsetxattr(&self.file, &name[..], value, XattrFlags::empty())?;
-        }
-        self.file
-            .set_permissions(fs::Permissions::from_mode(ending.mode & 0o777))?;
-        if let Some(modified) = ending.modified {
-            let time = timespec(modified);
-            let times = rustix::fs::Timestamps {
-                last_access: time,
-                last_modification: time,
-            };
-            rustix::fs::futimens(&self.file, &times)?;
-        }
-        if ending.stable == Stable::First {
-            self.file.sync_all()?;
-        }
-        let directory = &self.directory;
+        dress(&self.file, ending)?;
+        let directory = &*self.directory;
         rustix::fs::renameat(
             directory,
             &self.partial[..],
@@ -338,6 +324,26 @@ impl LocalSink {
         }
         Ok(())
     }
+}
+
+/// Gives a file all but its name, and puts it on stable storage if that is wanted.
+pub fn dress(file: &File, ending: &Ending<'_>) -> io::Result<()> {
+    for (name, value) in ending.extended {
+        rustix::fs::fsetxattr(file, &name[..], value, XattrFlags::empty())?;
+    }
+    file.set_permissions(fs::Permissions::from_mode(ending.mode & 0o777))?;
+    if let Some(modified) = ending.modified {
+        let time = timespec(modified);
+        let times = rustix::fs::Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(file, &times)?;
+    }
+    if ending.stable == Stable::First {
+        file.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Nanoseconds since 1970 as the system takes them.

@@ -269,7 +269,7 @@ fn sink<'a>(
         Location::Local(path) => {
             let name = path.display().to_string();
             let (directory, last) = Directory::above(path).about(&name)?;
-            let sink = LocalSink::open(directory, &last, name.clone(), manner.earlier);
+            let sink = LocalSink::open(Arc::new(directory), &last, name.clone(), manner.earlier);
             Ok(Box::new(sink.about(&name)?))
         }
         Location::Remote(address, path) => {

@@ -1,8 +1,10 @@
-//! A file on its way to its name: made beside it under a hidden one, and renamed when all of it is there.
+//! A file on its way to its name, which it gets when all of it is there.
 //!
-//! The hidden name is `.NAME.rfio`, and whoever writes the file holds its lock. A service that is killed leaves the file
-//! and loses the lock, so the next one to write that name knows what nobody works at any more, and takes it away. Who
-//! finds it locked makes a name that is its own alone: several writers may be of one session.
+//! Where the file system has files without names, it is one, and nothing is left of it if the service is killed. Where
+//! there are none, and while it takes the place of what has its name, it has a hidden one beside it, `.NAME.rfio`. Whoever
+//! writes a hidden file holds its lock. A service that is killed leaves the file and loses the lock, so the next one to
+//! write that name knows what nobody works at any more, and takes it away. Who finds it locked makes a name that is its own
+//! alone: several writers may be of one session.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,42 +14,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::nameless;
 use crate::server::export::Named;
 
 /// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no room for what follows.
 const KEPT: usize = 200;
 
-/// A file under its hidden name; taken away again unless it is given its own.
+/// A file without its name; a hidden name is taken away again unless it is given its own.
 #[derive(Debug)]
 pub struct Arriving<'a> {
     destination: &'a Named,
+    /// Of whose session it is.
+    session: u64,
     file: OwnedFd,
-    hidden: Vec<u8>,
-    is_named: bool,
+    hidden: Option<Vec<u8>>,
 }
 
 impl<'a> Arriving<'a> {
     /// Makes the file, empty, for its writer alone. `session` tells the writers of one service apart.
     pub fn begin(destination: &'a Named, session: u64) -> Result<Self, Errno> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (service, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let own = format!("-{service:x}-{session:x}-{number:x}");
-        for who in ["", &own] {
-            let hidden = hidden_name(&destination.name, who);
-            let mut file = make_and_lock(destination, &hidden)?;
-            if file.is_none() && take_away_if_left(destination, &hidden) {
-                file = make_and_lock(destination, &hidden)?;
-            }
-            if let Some(file) = file {
-                return Ok(Self {
-                    destination,
-                    file,
-                    hidden,
-                    is_named: false,
-                });
-            }
+        match Self::without_name(destination, session)? {
+            Some(arriving) => Ok(arriving),
+            None => Self::under_hidden_name(destination, session),
         }
-        Err(Errno::EXIST)
+    }
+
+    fn without_name(destination: &'a Named, session: u64) -> Result<Option<Self>, Errno> {
+        let file = nameless::make(&destination.parent)?;
+        Ok(file.map(|file| Self {
+            destination,
+            session,
+            file,
+            hidden: None,
+        }))
+    }
+
+    fn under_hidden_name(destination: &'a Named, session: u64) -> Result<Self, Errno> {
+        let make = |hidden: &[u8]| make_and_lock(destination, hidden);
+        let (hidden, file) = hide(destination, session, make)?;
+        Ok(Self {
+            destination,
+            session,
+            file,
+            hidden: Some(hidden),
+        })
     }
 
     /// The file.
@@ -58,20 +68,52 @@ impl<'a> Arriving<'a> {
     /// Gives the file its name, in place of what has it now.
     pub fn rename(mut self) -> Result<(), Errno> {
         let Named { parent, name } = self.destination;
-        rustix::fs::renameat(parent, &self.hidden[..], parent, name)?;
-        self.is_named = true;
+        if self.hidden.is_none() {
+            if nameless::link(&self.file, parent, name.as_bytes())? {
+                return Ok(());
+            }
+            let (hidden, ()) = hide(self.destination, self.session, |hidden| {
+                lock_and_link(&self.file, self.destination, hidden)
+            })?;
+            self.hidden = Some(hidden);
+        }
+        if let Some(hidden) = &self.hidden {
+            rustix::fs::renameat(parent, &hidden[..], parent, name)?;
+        }
+        self.hidden = None;
         Ok(())
     }
 }
 
 impl Drop for Arriving<'_> {
     fn drop(&mut self) {
-        if !self.is_named {
+        if let Some(hidden) = &self.hidden {
             // Before the lock goes with the file. If it fails, the next to write this name does it.
-            let _ =
-                rustix::fs::unlinkat(&self.destination.parent, &self.hidden[..], AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&self.destination.parent, &hidden[..], AtFlags::empty());
         }
     }
+}
+
+/// Finds a hidden name for a file: what `take` makes of the first that is free, and the name.
+fn hide<T>(
+    destination: &Named,
+    session: u64,
+    take: impl Fn(&[u8]) -> Result<Option<T>, Errno>,
+) -> Result<(Vec<u8>, T), Errno> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (service, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let own = format!("-{service:x}-{session:x}-{number:x}");
+    for who in ["", &own] {
+        let hidden = hidden_name(&destination.name, who);
+        let mut taken = take(&hidden)?;
+        if taken.is_none() && take_away_if_left(destination, &hidden) {
+            taken = take(&hidden)?;
+        }
+        if let Some(taken) = taken {
+            return Ok((hidden, taken));
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 fn hidden_name(name: &OsStr, who: &str) -> Vec<u8> {
@@ -97,6 +139,14 @@ fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, 
     }
     let is_linked = rustix::fs::fstat(&file)?.st_nlink > 0;
     Ok(is_linked.then_some(file))
+}
+
+/// Gives a file that has no name a hidden one, under its lock; none if the name is taken.
+fn lock_and_link(file: &OwnedFd, destination: &Named, hidden: &[u8]) -> Result<Option<()>, Errno> {
+    // Nobody else has it, and a file system without locks has none for others either.
+    let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    let linked = nameless::link(file, &destination.parent, hidden)?;
+    Ok(linked.then_some(()))
 }
 
 /// Takes away a file under the hidden name that nobody works at; whether the name is free.
@@ -149,7 +199,7 @@ mod tests {
     fn a_renamed_file_leaves_nothing_else() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        let arriving = Arriving::begin(&destination, 0).unwrap();
+        let arriving = Arriving::under_hidden_name(&destination, 0).unwrap();
         assert_eq!(names(&scratch), [".f.rfio"]);
         arriving.rename().unwrap();
         assert_eq!(names(&scratch), ["f"]);
@@ -159,7 +209,7 @@ mod tests {
     fn a_file_that_is_given_up_is_taken_away() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        drop(Arriving::begin(&destination, 0).unwrap());
+        drop(Arriving::under_hidden_name(&destination, 0).unwrap());
         assert!(names(&scratch).is_empty());
     }
 
@@ -168,7 +218,7 @@ mod tests {
         let scratch = Scratch::new();
         fs::write(scratch.path(".f.rfio"), "half").unwrap();
         let destination = named(&scratch);
-        let arriving = Arriving::begin(&destination, 0).unwrap();
+        let arriving = Arriving::under_hidden_name(&destination, 0).unwrap();
         assert_eq!(names(&scratch), [".f.rfio"]);
         assert_eq!(fs::read(scratch.path(".f.rfio")).unwrap(), b"");
         arriving.rename().unwrap();
@@ -185,7 +235,7 @@ mod tests {
         let destinations = ["one", "two", "three", "four"].map(long);
         let arriving: Vec<_> = destinations
             .iter()
-            .map(|destination| Arriving::begin(destination, 7).unwrap())
+            .map(|destination| Arriving::under_hidden_name(destination, 7).unwrap())
             .collect();
         assert_eq!(names(&scratch).len(), destinations.len());
         for one in arriving {
@@ -198,8 +248,8 @@ mod tests {
     fn two_writers_of_a_name_have_a_file_each() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        let one = Arriving::begin(&destination, 1).unwrap();
-        let other = Arriving::begin(&destination, 2).unwrap();
+        let one = Arriving::under_hidden_name(&destination, 1).unwrap();
+        let other = Arriving::under_hidden_name(&destination, 2).unwrap();
         fs::File::from(one.file().try_clone_to_owned().unwrap())
             .write_all(b"one")
             .unwrap();
@@ -216,8 +266,73 @@ mod tests {
         fs::write(scratch.path("precious"), "kept").unwrap();
         std::os::unix::fs::symlink("precious", scratch.path(".f.rfio")).unwrap();
         let destination = named(&scratch);
-        Arriving::begin(&destination, 0).unwrap().rename().unwrap();
+        Arriving::under_hidden_name(&destination, 0)
+            .unwrap()
+            .rename()
+            .unwrap();
         assert_eq!(fs::read(scratch.path("precious")).unwrap(), b"kept");
         assert_eq!(names(&scratch), [".f.rfio", "f", "precious"]);
+    }
+
+    /// One without a name, with this in it; none where there are no such files.
+    fn without_name<'a>(destination: &'a Named, content: &str) -> Option<Arriving<'a>> {
+        let arriving = Arriving::without_name(destination, 0).unwrap();
+        if arriving.is_none() {
+            eprintln!("skipped: the temporary directory has no files without names");
+        }
+        let arriving = arriving?;
+        fs::File::from(arriving.file().try_clone_to_owned().unwrap())
+            .write_all(content.as_bytes())
+            .unwrap();
+        Some(arriving)
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_not_seen_until_it_has_its_own() {
+        let scratch = Scratch::new();
+        let destination = named(&scratch);
+        let Some(arriving) = without_name(&destination, "new") else {
+            return;
+        };
+        drop(without_name(&destination, "given up"));
+        assert!(names(&scratch).is_empty());
+        arriving.rename().unwrap();
+        assert_eq!(names(&scratch), ["f"]);
+        assert_eq!(fs::read(scratch.path("f")).unwrap(), b"new");
+    }
+
+    /// What a killed service left in the midst of such a replacement goes with it.
+    #[test]
+    fn a_file_without_a_name_takes_the_place_of_what_has_its_own() {
+        let scratch = Scratch::new();
+        fs::write(scratch.path("f"), "old").unwrap();
+        fs::write(scratch.path(".f.rfio"), "half").unwrap();
+        let destination = named(&scratch);
+        let (one, other) = (
+            without_name(&destination, "one"),
+            without_name(&destination, "other"),
+        );
+        let (Some(one), Some(other)) = (one, other) else {
+            return;
+        };
+        assert_eq!(fs::read(scratch.path("f")).unwrap(), b"old");
+        other.rename().unwrap();
+        assert_eq!(fs::read(scratch.path("f")).unwrap(), b"other");
+        one.rename().unwrap();
+        assert_eq!(names(&scratch), ["f"]);
+        assert_eq!(fs::read(scratch.path("f")).unwrap(), b"one");
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_stays_and_nothing_else_is_left() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("f/inside")).unwrap();
+        let destination = named(&scratch);
+        let Some(arriving) = without_name(&destination, "new") else {
+            return;
+        };
+        assert_eq!(arriving.rename(), Err(Errno::ISDIR));
+        assert_eq!(names(&scratch), ["f"]);
+        assert!(scratch.path("f/inside").is_dir());
     }
 }

@@ -8,7 +8,7 @@ use verbena_rfio_protocol::types::Attributes;
 
 use crate::server::cache::FileVersion;
 use crate::settled::{is_settled, is_settled_among};
-use crate::writers;
+use crate::writers::{self, Writers};
 
 /// The protocol's attributes.
 pub fn attributes(stat: &Stat) -> Attributes {
@@ -38,9 +38,15 @@ pub fn attributes(stat: &Stat) -> Attributes {
 
 /// The attributes of a file that is open for reading; whether it has settled takes those into account who can write to it.
 pub(crate) fn attributes_of(file: impl AsFd) -> rustix::io::Result<Attributes> {
-    let mut about = attributes(&rustix::fs::fstat(&file)?);
-    about.settled &= is_settled_among(about.changed, SystemTime::now(), writers::of(file.as_fd()));
-    Ok(about)
+    let stat = rustix::fs::fstat(&file)?;
+    Ok(attributes_among(&stat, writers::of(file.as_fd())))
+}
+
+/// The same of a file of which it is known who can write to it.
+pub(crate) fn attributes_among(stat: &Stat, writers: Writers) -> Attributes {
+    let mut about = attributes(stat);
+    about.settled &= is_settled_among(about.changed, SystemTime::now(), writers);
+    about
 }
 
 /// The key of a file's blocks in the cache.

@@ -1,39 +1,47 @@
 //! Small files, whole, one request each: what makes a tree of them fast to copy.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{FileType, Mode, OFlags, Timestamps};
+use rustix::fs::{Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 use verbena_rfio_protocol::reply::{About, Fetched};
 use verbena_rfio_protocol::request::{Fetch, Store, StoreCare};
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::arriving::Arriving;
-use super::attributes::{attributes, attributes_of};
+use super::attributes::{attributes, attributes_among, attributes_of};
+use super::source::read_if_in_memory;
 use super::write::{settable, timespec, write_fully};
-use super::{Engine, Failure, Outcome, Segment, plain};
+use super::{Engine, Failure, Outcome, Patience, Segment, plain};
 use crate::checksum;
 use crate::server::metrics::count;
 use crate::server::storage::read_fully;
+use crate::writers;
+
+/// How the bytes of a file are read from its beginning: as many as there are, or not at all.
+type Read = fn(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Failure>;
 
 impl Engine {
-    pub(super) fn fetch(&self, fetch: &Fetch) -> Outcome {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self
-            .service
-            .exports
-            .open_file(&fetch.path, flags, Mode::empty())?;
-        let about = attributes_of(&file)?;
-        match FileType::from_raw_mode(about.mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(Errno::ISDIR.into()),
-            _ => {
-                return Err(Failure::Refused(
-                    Status::errno(libc::EINVAL),
-                    "not a regular file",
-                ));
+    pub(super) fn fetch(&self, fetch: &Fetch, patience: Patience) -> Outcome {
+        let exports = &self.service.exports;
+        let (file, about, read): (_, _, Read) = match patience {
+            Patience::None => {
+                let found = exports.open_file_at_once(&fetch.path)?;
+                let found = found.ok_or(Failure::WouldBlock)?;
+                let writers = writers::of_local(found.file.as_fd());
+                let read: Read = match found.is_of_memory {
+                    true => |file, bytes| Ok(read_fully(file, 0, bytes)?),
+                    false => |file, bytes| read_if_in_memory(file, 0, bytes),
+                };
+                (found.file, attributes_among(&found.about, writers), read)
             }
-        }
+            Patience::Unlimited => {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+                let file = exports.open_file(&fetch.path, flags, Mode::empty())?;
+                let about = attributes_of(&file)?;
+                (file, about, |file, bytes| Ok(read_fully(file, 0, bytes)?))
+            }
+        };
         let most = u64::from(fetch.most).min(self.service.limits.payload as u64);
         if about.size > most {
             let fetched = Fetched {
@@ -44,7 +52,7 @@ impl Engine {
             return plain(Reply::Fetched(fetched));
         }
         let mut bytes = vec![0; about.size as usize];
-        let read = read_fully(file.as_fd(), 0, &mut bytes)?;
+        let read = read(file.as_fd(), &mut bytes)?;
         let after = attributes(&rustix::fs::fstat(&file)?);
         // Times that may stay equal when the file is written again prove nothing.
         if read < bytes.len() || after.version != about.version || !about.settled {

@@ -213,6 +213,7 @@ impl Engine {
             Request::Status(on) => self.status(&on.path, Patience::None),
             Request::LinkStatus(on) => self.link_status(&on.path, Patience::None),
             Request::Access(access) => self.access(access, Patience::None),
+            Request::Fetch(fetch) => self.fetch(fetch, Patience::None),
             _ => return None,
         };
         match outcome {
@@ -300,7 +301,7 @@ impl Engine {
             Request::ChangeOwner(change) => self.change_owner(change),
             Request::Space(on) => self.space(&on.path),
             Request::List(list) => self.list(list),
-            Request::Fetch(fetch) => self.fetch(fetch),
+            Request::Fetch(fetch) => self.fetch(fetch, Patience::Unlimited),
             Request::Store(store) => self.store(store, incoming),
             Request::Extents(extents) => self.extents(extents),
             Request::SynchroniseDirectory(on) => self.synchronise_directory(&on.path),
@@ -312,7 +313,6 @@ impl Engine {
     }
 
     fn conclude(&self, request: &Request, outcome: Outcome) -> Answer {
-        let subject = subject(request);
         let answer = match outcome {
             Ok((reply, data)) => Answer {
                 outcome: Ok(reply),
@@ -330,6 +330,7 @@ impl Engine {
                         ": the engine waited where it must not".into(),
                     ),
                 };
+                let subject = subject(request);
                 Answer::refusal(status, format!("{}{subject}{what}", request.name()))
             }
         };
@@ -341,8 +342,8 @@ impl Engine {
         self.service
             .metrics
             .request(request.operation(), !status.is_ok());
-        if is_audited(request) {
-            let details = json!({"subject": subject.trim_start(), "status": status.0});
+        if self.service.audit.is_kept() && is_audited(request) {
+            let details = json!({"subject": subject(request).trim_start(), "status": status.0});
             self.service
                 .audit
                 .record(&self.who, request.name(), details);

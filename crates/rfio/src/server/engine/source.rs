@@ -369,8 +369,8 @@ pub(super) fn unfilled_attributes(size: u64) -> Attributes {
     }
 }
 
-/// preadv2(2) with `RWF_NOWAIT`: the bytes if the page cache has them all.
-fn read_if_in_memory(
+/// The bytes, if they are all in memory: preadv2(2) with `RWF_NOWAIT`, which tmpfs does not know, for its files are there.
+pub(super) fn read_if_in_memory(
     file: BorrowedFd<'_>,
     offset: u64,
     bytes: &mut [u8],
@@ -379,7 +379,14 @@ fn read_if_in_memory(
     let mut buffers = [std::io::IoSliceMut::new(bytes)];
     match rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
         Ok(read) if read == length => Ok(read),
+        Err(Errno::OPNOTSUPP) if is_of_memory(file) => Ok(read_fully(file, offset, bytes)?),
         Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Err(Failure::WouldBlock),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Whether a file's file system has no storage but memory.
+fn is_of_memory(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(file)
+        .is_ok_and(|system| i128::from(system.f_type) == i128::from(libc::TMPFS_MAGIC))
 }

@@ -44,6 +44,9 @@ const LONG_TURN: Duration = Duration::from_millis(1);
 /// allowed to be silent for.
 const SLOWEST_PAYLOAD: usize = 64 << 10;
 
+/// Bytes of replies that may wait for those of the next requests of a turn, to leave with them in one system call.
+const COLLECTED: usize = 16 << 10;
+
 /// Bytes of a request's body beside its ranges: two paths and what goes with them.
 const BODY_WITHOUT_RANGES: usize = 16 << 10;
 
@@ -160,6 +163,8 @@ pub struct Conversation {
     /// Whether a rate holds its next request back.
     is_held_back: bool,
     begun: Instant,
+    /// Whether replies were left to wait for those to the requests that have come already.
+    collects: bool,
     /// When bytes last moved towards a client that has some waiting.
     moved: Instant,
     /// When it last asked for something.
@@ -194,6 +199,7 @@ impl Conversation {
             presence: None,
             is_held_back: false,
             begun: now,
+            collects: false,
             moved: now,
             asked: now,
             pairs: 0,
@@ -287,11 +293,55 @@ impl Conversation {
             match self.step(context, now) {
                 Ok(None) if begun.elapsed() < LONG_TURN => {}
                 Ok(None) => break,
-                Ok(Some(next)) => return next,
-                Err(end) => return self.end(context, end),
+                Ok(Some(next)) => match self.push(next, now) {
+                    Ok(None) => {}
+                    Ok(Some(next)) => return next,
+                    Err(end) => return self.end(context, end),
+                },
+                Err(end) => {
+                    if self.collects {
+                        // Whatever ends the session, what was asked for before has its replies.
+                        let _ = self.flush(now);
+                    }
+                    return self.end(context, end);
+                }
             }
         }
-        Next::Again
+        match self.push(Next::Again, now) {
+            Ok(_) => Next::Again,
+            Err(end) => self.end(context, end),
+        }
+    }
+
+    /// Sends the replies that were collected, before the turn ends; what is next then, and `None` if that made room for more.
+    fn push(&mut self, next: Next, now: Instant) -> Result<Option<Next>, NoFrame> {
+        if !self.collects {
+            return Ok(Some(next));
+        }
+        let writable = self.flush(now)?;
+        Ok(match next {
+            Next::Wait(interest) if writable || interest.readable => Some(Next::Wait(Interest {
+                writable,
+                ..interest
+            })),
+            Next::Wait(_) => None,
+            next => Some(next),
+        })
+    }
+
+    /// Sends what waits, as far as the client takes it; whether anything is left.
+    fn flush(&mut self, now: Instant) -> Result<bool, NoFrame> {
+        let transferring = self.is_transferring();
+        let channel = self
+            .channel
+            .as_mut()
+            .expect("a conversation has its channel between steps");
+        let sent = self.output.flush(channel).map_err(NoFrame::Broken)?;
+        let flushed = channel.flush().map_err(NoFrame::Broken)?;
+        if sent > 0 || (self.output.waiting() == 0 && !transferring) {
+            self.moved = now;
+        }
+        Ok(self.output.waiting() > 0 || !flushed)
     }
 
     /// What workers are to do; each result goes to [`Conversation::resume`], in whichever order they come.
@@ -305,17 +355,8 @@ impl Conversation {
     }
 
     fn step(&mut self, context: &Context, now: Instant) -> Result<Option<Next>, NoFrame> {
-        let transferring = self.is_transferring();
-        let channel = self
-            .channel
-            .as_mut()
-            .expect("a conversation has its channel between steps");
-        let sent = self.output.flush(channel).map_err(NoFrame::Broken)?;
-        let flushed = channel.flush().map_err(NoFrame::Broken)?;
-        if sent > 0 || (self.output.waiting() == 0 && !transferring) {
-            self.moved = now;
-        }
-        let writable = self.output.waiting() > 0 || !flushed;
+        self.collects = self.input.has_begun() && (1..COLLECTED).contains(&self.output.waiting());
+        let writable = self.collects || self.flush(now)?;
         let wait = |readable| Ok(Some(Next::Wait(Interest { readable, writable })));
         if let Stage::Standing(_) = &self.stage
             && let Some(next) = self.go_on(context, now)

@@ -160,6 +160,11 @@ impl Input {
         }
     }
 
+    /// Whether something of the next frame has come.
+    pub fn has_begun(&self) -> bool {
+        self.staged() > 0
+    }
+
     /// Bytes of a frame that has begun to come and is not whole, if there is one: what the client owes. A frame that waits
     /// for the service's memory is not the client's debt.
     pub fn owed(&self) -> Option<usize> {

@@ -1,21 +1,26 @@
 //! A tree on this host.
 
+use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, Stat, Timestamps};
 
-use super::super::directory::Directory;
+use super::super::directory::{Directory, is_plain_name, split};
 use super::super::failure::here;
 use super::super::local::{
-    Identity, LocalSink, LocalSource, extended_of, nanoseconds, read_fully_at, timespec,
+    Identity, LocalSink, LocalSource, dress, extended_of, nanoseconds, read_fully_at, timespec,
 };
 use super::super::pipeline::{Ending, Facts, Sink, Source};
-use super::super::{Extras, Manner, Stable, Verification};
+use super::super::resume::block_checksums;
+use super::super::{Earlier, Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
 use super::{Item, Kind, Origin, SMALL, Target, local};
 use crate::checksum;
 use crate::client::error::Error;
+use crate::nameless;
 
 /// The tree.
 pub struct LocalTree<'a> {
@@ -61,6 +66,15 @@ impl<'a> LocalTree<'a> {
 
     fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {
         let (parent, name) = self.root.parent_of(at)?;
+        self.sink_in(Arc::new(parent), name, at)
+    }
+
+    fn sink_in(
+        &self,
+        parent: Arc<Directory>,
+        name: &[u8],
+        at: &[u8],
+    ) -> std::io::Result<LocalSink> {
         LocalSink::open(parent, name, self.show(at), self.manner.earlier)
     }
 }
@@ -156,6 +170,8 @@ impl Target for LocalTree<'_> {
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error> {
         Ok(Box::new(LocalStorer {
             tree: self,
+            last: None,
+            by_link: self.manner.earlier == Earlier::Discard,
             outcome: None,
         }))
     }
@@ -227,35 +243,100 @@ impl Fetcher for LocalFetcher<'_> {
 
 struct LocalStorer<'a> {
     tree: &'a LocalTree<'a>,
+    /// The directory of the file before, which is mostly that of the next one, by its path.
+    last: Option<(Vec<u8>, Arc<Directory>)>,
+    /// Whether files get their names only when they are whole. An earlier attempt's partial file has to go.
+    by_link: bool,
     outcome: Option<Result<(), Error>>,
 }
 
 impl LocalStorer<'_> {
-    fn store(&self, at: &[u8], whole: &Whole) -> Result<(), Error> {
-        let sink = local(self.tree.sink(at))?;
+    /// The directory of a file, and the file's name there.
+    fn place<'a>(&mut self, at: &'a [u8]) -> std::io::Result<(Arc<Directory>, &'a [u8])> {
+        let (above, name) = split(at);
+        if let Some((path, parent)) = &self.last
+            && path == above
+            && is_plain_name(name)
+        {
+            return Ok((Arc::clone(parent), name));
+        }
+        let (parent, name) = self.tree.root.parent_of(at)?;
+        let parent = Arc::new(parent);
+        self.last = Some((above.to_vec(), Arc::clone(&parent)));
+        Ok((parent, name))
+    }
+
+    fn store(&mut self, at: &[u8], whole: &Whole) -> Result<(), Error> {
+        let (directory, name) = local(self.place(at))?;
+        if self.by_link {
+            // Where names are taken already, so will be most that follow.
+            self.by_link = self.link(&directory, name, whole)?;
+            if self.by_link {
+                return Ok(());
+            }
+        }
+        let sink = local(self.tree.sink_in(directory, name, at))?;
         let written = (|| {
             sink.writer(0)?.write(0, &whole.bytes)?;
-            sink.resize(whole.bytes.len() as u64)?;
-            if self.tree.manner.verification == Verification::Written {
-                let found = sink.checksums((SMALL as u32).max(1), SMALL)?;
-                let found = found.first().copied().unwrap_or_default();
-                if found != whole.checksum {
-                    return Err(Error::Damaged {
-                        offset: 0,
-                        expected: whole.checksum,
-                        found,
-                    });
-                }
+            if self.tree.manner.earlier == Earlier::Continue {
+                // What an earlier attempt left may be longer.
+                sink.resize(whole.bytes.len() as u64)?;
             }
-            sink.complete(&Ending {
-                mode: whole.mode,
-                modified: Some(whole.modified),
-                extended: &whole.extended,
-                stable: self.tree.manner.stable,
-            })
+            self.verify(whole, |block, size| sink.checksums(block, size))?;
+            sink.complete(&self.ending(whole))
         })();
         // It is sent again as a whole, so a part of it is of no use.
         written.inspect_err(|_| sink.discard())
+    }
+
+    /// Makes a file that has no name before it is whole; false if the name is taken or the file system has no such files.
+    fn link(&self, directory: &Directory, name: &[u8], whole: &Whole) -> Result<bool, Error> {
+        let Some(file) = local(nameless::make(directory).map_err(Into::into))? else {
+            return Ok(false);
+        };
+        let file = &File::from(file);
+        local(file.write_all_at(&whole.bytes, 0))?;
+        self.verify(whole, |block, size| {
+            block_checksums(block, size, |offset, bytes| {
+                local(read_fully_at(file, offset, bytes))
+            })
+        })?;
+        local(dress(file, &self.ending(whole)))?;
+        let linked = local(nameless::link(file, directory, name).map_err(Into::into))?;
+        if linked && self.tree.manner.stable == Stable::First {
+            local(directory.synchronise())?;
+        }
+        Ok(linked)
+    }
+
+    /// Reads back what was written, if that is wanted.
+    fn verify(
+        &self,
+        whole: &Whole,
+        checksums: impl FnOnce(u32, u64) -> Result<Vec<u32>, Error>,
+    ) -> Result<(), Error> {
+        if self.tree.manner.verification != Verification::Written {
+            return Ok(());
+        }
+        let found = checksums(SMALL as u32, SMALL)?;
+        let found = found.first().copied().unwrap_or_default();
+        match found == whole.checksum {
+            true => Ok(()),
+            false => Err(Error::Damaged {
+                offset: 0,
+                expected: whole.checksum,
+                found,
+            }),
+        }
+    }
+
+    fn ending<'a>(&self, whole: &'a Whole) -> Ending<'a> {
+        Ending {
+            mode: whole.mode,
+            modified: Some(whole.modified),
+            extended: &whole.extended,
+            stable: self.tree.manner.stable,
+        }
     }
 }
 

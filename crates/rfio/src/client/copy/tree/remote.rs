@@ -25,7 +25,7 @@ use crate::client::file::RemoteFile;
 use crate::client::session::{Session, unexpected};
 
 /// Small files under way on one session.
-const AHEAD: usize = 32;
+const AHEAD: usize = 64;
 
 /// The tree.
 pub struct RemoteTree<'a> {
@@ -150,6 +150,7 @@ impl Origin for RemoteTree<'_> {
             tree: self,
             session: Session::connect(self.there.address, self.there.options)?,
             asked: std::collections::VecDeque::new(),
+            landing: vec![0; SMALL as usize],
         }))
     }
 }
@@ -270,6 +271,8 @@ struct RemoteFetcher<'a> {
     tree: &'a RemoteTree<'a>,
     session: Session,
     asked: std::collections::VecDeque<Path>,
+    /// Where the next file comes, of the largest size.
+    landing: Vec<u8>,
 }
 
 impl Fetcher for RemoteFetcher<'_> {
@@ -288,22 +291,21 @@ impl Fetcher for RemoteFetcher<'_> {
             path: path.clone(),
             most,
         });
-        self.session.send(&request, &[])?;
+        self.session.send_with_others(&request, &[])?;
         self.asked.push_back(path);
         Ok(())
     }
 
     fn take(&mut self) -> Result<Fetched, Error> {
         let path = self.asked.pop_front().unwrap_or_default();
-        let mut bytes = vec![0; SMALL as usize];
-        let (reply, length) = self.session.receive(&mut bytes)?;
+        let (reply, length) = self.session.receive(&mut self.landing)?;
         let Reply::Fetched(fetched) = reply else {
             return Err(unexpected(&reply));
         };
         if !fetched.whole {
             return Ok(Fetched::ForThePipeline);
         }
-        bytes.truncate(length);
+        let bytes = self.landing[..length].to_vec();
         let found = checksum::crc32c(&bytes);
         if found != fetched.checksum {
             return Err(Error::Damaged {
@@ -355,7 +357,7 @@ impl Storer for RemoteStorer<'_> {
             checksum: whole.checksum,
             care,
         });
-        self.session.send(&request, &whole.bytes)?;
+        self.session.send_with_others(&request, &whole.bytes)?;
         self.put.push_back((path, whole.extended));
         Ok(())
     }

@@ -54,6 +54,15 @@ pub trait Storer: Send {
     fn take(&mut self) -> Result<(), Error>;
 }
 
+/// A file of a tree, for messages: only if there is one is its name made up.
+struct Named<'a>(&'a dyn Origin, &'a [u8]);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.name(self.1))
+    }
+}
+
 /// Copies small files; those that the pipeline has to copy. Fails only if the connection is lost.
 pub(super) fn copy(
     origin: &dyn Origin,
@@ -123,25 +132,30 @@ impl Shared<'_> {
         let mut storer = self.target.storer().about(self.target.name(b""))?;
         let (mut asked, mut put) = (VecDeque::new(), VecDeque::new());
         loop {
-            while asked.len() < fetcher.most_ahead()
-                && let Some(at) = self.next()
-            {
-                match fetcher.ask(at).about(self.origin.name(at)) {
-                    Ok(()) => asked.push_back(at),
-                    Err(error) => self.walk.survive(Err(error))?,
+            // Half of them at a time, both ways: what is asked for together travels together.
+            if asked.len() <= fetcher.most_ahead() / 2 {
+                while asked.len() < fetcher.most_ahead()
+                    && let Some(at) = self.next()
+                {
+                    match fetcher.ask(at).about(Named(self.origin, at)) {
+                        Ok(()) => asked.push_back(at),
+                        Err(error) => self.walk.survive(Err(error))?,
+                    }
                 }
             }
             let Some(at) = asked.pop_front() else { break };
-            let fetched = fetcher.take().about(self.origin.name(at));
+            let fetched = fetcher.take().about(Named(self.origin, at));
             match fetched {
                 Ok(Fetched::Whole(whole)) => {
-                    while put.len() >= storer.most_ahead() {
-                        self.settle(&mut *storer, &mut put)?;
+                    if put.len() >= storer.most_ahead() {
+                        while put.len() > storer.most_ahead() / 2 {
+                            self.settle(&mut *storer, &mut put)?;
+                        }
                     }
                     let length = whole.bytes.len() as u64;
                     self.walk.progress.expect(length);
                     self.walk.manner.keep_pace(length);
-                    match storer.put(at, whole).about(self.target.name(at)) {
+                    match storer.put(at, whole).about(Named(self.target, at)) {
                         Ok(()) => put.push_back((at, length)),
                         Err(error) => self.walk.survive(Err(error))?,
                     }
@@ -168,7 +182,7 @@ impl Shared<'_> {
         let Some((at, length)) = put.pop_front() else {
             return Ok(());
         };
-        let stored = storer.take().about(self.target.name(at));
+        let stored = storer.take().about(Named(self.target, at));
         if stored.is_ok() {
             self.walk.progress.moved(length);
             self.walk.progress.file();
