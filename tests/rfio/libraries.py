@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from array import array
 from pathlib import Path
 from typing import Optional
 
@@ -44,6 +45,25 @@ def c_program(place: Place, fabric: str, library: str, source: str = "trfio") ->
         if source == "requests" and (min(carried) > 0) != (fabric != "tcp"):
             return failed(f"over {fabric}, {carried} bytes were sent and received by RDMA")
         return passed()
+
+
+def many_files(place: Place, fabric: str) -> Outcome:
+    """640 files open at a time by the classic calls, of a user who may have 24 sessions; a new connection is rare."""
+    program, problem = compiled(place, "rfio", "many_files")
+    if problem:
+        return problem
+    with Service(place, fabric, "--sessions-per-user", "24") as service:
+        words = 32 << 10
+        for number in range(64):
+            (service.export / str(number)).write_bytes(array("Q", range(number * words, (number + 1) * words)).tobytes())
+        plain = [str(program), f"rfio://127.0.0.1:{service.port}"]
+        ended = place.run("many-files", plain if fabric == "tcp" else run(*plain), 120, service.path,
+                          RFIO_FABRIC=service.fabric, **service.environment())
+        if not (ended.succeeded and "all of it" in ended.output):
+            return failed("the program failed", ended.evidence())
+        connections = service.metric("rfio_connections_total")
+        said = f"{connections} connections for some 1,200 files"
+        return passed(said) if connections <= 40 else failed(said)
 
 
 def symbols(place: Place) -> Outcome:

@@ -41,6 +41,7 @@ def cases() -> Iterator[Case]:
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="beyond"))
         yield Case("C program with requests under way", fabric,
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="requests"))
+        yield Case("C program with many files", fabric, partial(libraries.many_files, fabric=fabric))
         for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
             yield Case(f"Python: {needs}", fabric, partial(python_package.under, fabric=fabric, needs=needs))
         yield Case("Python: the compiled module", fabric, partial(python_package.module, fabric=fabric))

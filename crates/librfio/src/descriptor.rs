@@ -315,10 +315,9 @@ pub unsafe extern "C" fn rfio_fstat(descriptor: c_int, status: *mut libc::stat) 
 pub extern "C" fn rfio_fchmod(descriptor: c_int, mode: c_int) -> c_int {
     let change = |file: &mut OpenFile| {
         let handle = file.remote().handle();
-        file.remote().call(&Request::ChangeModeOf(ChangeModeOf {
-            handle,
-            mode: mode as u32,
-        }))
+        let mode = mode as u32;
+        let request = Request::ChangeModeOf(ChangeModeOf { handle, mode });
+        file.remote().call(request).map(|_| ())
     };
     // SAFETY: integers.
     table::with(descriptor, change).map_or_else(
@@ -333,11 +332,12 @@ pub extern "C" fn rfio_fchown(descriptor: c_int, owner: c_int, group: c_int) -> 
     let (owner, group) = (owner as u32, group as u32);
     let change = |file: &mut OpenFile| {
         let handle = file.remote().handle();
-        file.remote().call(&Request::ChangeOwnerOf(ChangeOwnerOf {
+        let request = Request::ChangeOwnerOf(ChangeOwnerOf {
             handle,
             owner,
             group,
-        }))
+        });
+        file.remote().call(request).map(|_| ())
     };
     // SAFETY: integers.
     table::with(descriptor, change).map_or_else(
@@ -366,7 +366,7 @@ pub extern "C" fn rfio_lockf(descriptor: c_int, operation: c_int, size: c_long) 
         });
         let mut pause = std::time::Duration::from_millis(1);
         loop {
-            match file.remote().call(&request) {
+            match file.remote().call(request.clone()).map(|_| ()) {
                 // The server never waits for a lock; whoever wants to wait asks again, less and less often.
                 Err(error) if operation == libc::F_LOCK && error.errno() == Some(libc::EAGAIN) => {
                     std::thread::sleep(pause);

@@ -8,7 +8,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use verbena_rfio::client::Error;
 use verbena_rfio::client::copy::list;
-use verbena_rfio::client::file::lock;
 use verbena_rfio_protocol::types::Entry;
 
 use crate::core::place::{self, Place};
@@ -38,8 +37,7 @@ fn table() -> MutexGuard<'static, HashMap<usize, Listing>> {
 fn open(path: &str) -> Result<*mut libc::DIR, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
-            let session = sessions::shared(&address)?;
-            let entries = list(&mut lock(&session), &path)?;
+            let entries = list(|request| sessions::ask(&address, request), &path)?;
             // SAFETY: `dirent` is plain bytes and integers, for which zero is a value.
             let mut shown: Box<libc::dirent> = Box::new(unsafe { std::mem::zeroed() });
             // The address of memory that the listing owns is nobody else's `DIR`.

@@ -9,40 +9,10 @@ use verbena_rfio::client::Error;
 use verbena_rfio::client::exchange::{Errand, Given, Memory, Ticket, wait_any};
 use verbena_rfio_protocol::types::{Handle, Range};
 
+use crate::core::foreign::Foreign;
 use crate::core::table::{self, Entry};
 use crate::descriptor::iovec64;
 use crate::door;
-
-/// A program's memory, which it leaves alone until the request is finished.
-struct Foreign {
-    start: *mut u8,
-    length: usize,
-}
-
-// SAFETY: whichever thread takes replies fills it, one at a time; the program does not look meanwhile.
-unsafe impl Send for Foreign {}
-
-impl Memory for Foreign {
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: `Foreign::new` has looked, and the program's promise.
-        unsafe { std::slice::from_raw_parts(self.start, self.length) }
-    }
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; only called for memory that is to be filled.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
-    }
-}
-
-impl Foreign {
-    fn new(start: *mut c_void, length: usize) -> Result<Self, Error> {
-        let start = match (length, start.is_null()) {
-            (0, _) => std::ptr::NonNull::dangling().as_ptr(),
-            (_, false) if length <= isize::MAX as usize => start.cast(),
-            _ => return Err(door::invalid("buffer")),
-        };
-        Ok(Self { start, length })
-    }
-}
 
 /// A request that was begun.
 pub struct rfio_request {

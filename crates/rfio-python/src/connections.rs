@@ -10,7 +10,7 @@ use verbena_rfio_protocol::{Reply, Request};
 use super::failure::About;
 use super::place::Place;
 
-static CONNECTIONS: Connections = Connections::new();
+static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 
 /// The connection to a server. How it is made, the environment says.
 pub fn to(py: Python<'_>, place: &Place) -> PyResult<Arc<Exchange>> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use verbena_rfio::client::exchange::Exchange;
 use verbena_rfio::client::exchange::connections::{self, Connections};
-use verbena_rfio::client::{Address, Error};
+use verbena_rfio::client::{Address, Error, Options};
 
 use super::forks;
 
 /// The table, locked.
 pub type Guard = connections::Guard<'static>;
 
-static CONNECTIONS: Connections = Connections::new();
+static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 
 /// Locks it, for the time of a fork.
 pub fn hold() -> Guard {

@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 
 use verbena_rfio::auth::ticket::Ticket;
-use verbena_rfio::client::exchange::SharedFile;
+use verbena_rfio::client::exchange::{Errand, Given, SharedFile};
 use verbena_rfio::client::open_flags::protocol_flags;
-use verbena_rfio::client::{Address, Error, RemoteFile};
+use verbena_rfio::client::{Address, Error};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
 use super::beside;
+use super::foreign::Foreign;
 use super::sessions;
 use crate::door::invalid;
 
@@ -137,7 +138,7 @@ impl Origin {
 
 /// An open file.
 pub struct OpenFile {
-    remote: RemoteFile,
+    remote: SharedFile,
     position: u64,
     appends: bool,
     reading: Reading,
@@ -156,14 +157,13 @@ impl OpenFile {
         reading: Reading,
     ) -> Result<Self, Error> {
         let wanted = protocol_flags(flags)?;
-        let session = sessions::own(address)?;
-        let remote = RemoteFile::open(&session, path, wanted, mode)?;
+        let remote = sessions::open(address, path, wanted, mode)?;
         let origin = Origin {
             address: address.clone(),
             path: path.clone(),
             flags,
             reading,
-            identity: identity_of(&remote),
+            identity: remote.identity(),
             entrance: Entrance::Identity,
         };
         Ok(Self::from_remote(remote, origin))
@@ -172,8 +172,7 @@ impl OpenFile {
     /// Opens the file that a ticket is for, as the ticket says.
     pub fn redeem(address: &Address, ticket: Ticket, reading: Reading) -> Result<Self, Error> {
         let (path, wanted) = (ticket.claims.path.clone(), ticket.claims.access);
-        let session = sessions::by_ticket(address, ticket)?;
-        let remote = RemoteFile::open(&session, &path, wanted, 0)?;
+        let remote = sessions::redeem(address, ticket)?;
         let origin = Origin {
             address: address.clone(),
             path,
@@ -182,13 +181,13 @@ impl OpenFile {
                 _ => libc::O_RDWR,
             },
             reading,
-            identity: identity_of(&remote),
+            identity: remote.identity(),
             entrance: Entrance::Ticket,
         };
         Ok(Self::from_remote(remote, origin))
     }
 
-    fn from_remote(remote: RemoteFile, origin: Origin) -> Self {
+    fn from_remote(remote: SharedFile, origin: Origin) -> Self {
         Self {
             remote,
             position: 0,
@@ -200,7 +199,7 @@ impl OpenFile {
         }
     }
 
-    /// Opens the same file once more, in a session of its own, with this position. It must still be the same file.
+    /// Opens the same file once more, with this position. It must still be the same file.
     pub fn again(origin: &Origin, position: u64) -> Result<Self, Error> {
         origin.can_be_opened_again()?;
         let flags = origin.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
@@ -231,8 +230,31 @@ impl OpenFile {
                 bytes.copy_from_slice(found);
                 Ok(bytes.len())
             }
-            None => self.remote.read_at(offset, bytes),
+            None => self.fill(offset, bytes),
         }
+    }
+
+    /// Fills `bytes` from the server, until they are full or the file ends.
+    fn fill(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        let handle = self.remote.handle();
+        // SAFETY: waited for below; the bytes are borrowed until then.
+        let memory = unsafe { Foreign::filled(bytes) };
+        let ticket = self.remote.begin(Errand::Read { handle, offset }, memory)?;
+        match ticket.wait()?.outcome? {
+            Given::Read(read) => Ok(read),
+            _ => Err(Error::Dropped("before it answered")),
+        }
+    }
+
+    /// Writes all of `bytes` to the server.
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let handle = self.remote.handle();
+        // SAFETY: waited for below; the bytes are borrowed until then, and a write takes its data from them.
+        let memory = unsafe { Foreign::looked_at(bytes) };
+        let ticket = self
+            .remote
+            .begin(Errand::Write { handle, offset }, memory)?;
+        ticket.wait()?.outcome.map(|_| ())
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
@@ -255,11 +277,11 @@ impl OpenFile {
         });
         let window = self.reading.window(follows.map(|piece| piece.bytes.len()));
         if bytes.len() >= window {
-            return self.remote.read_at(offset, bytes);
+            return self.fill(offset, bytes);
         }
         let mut buffer = self.ahead.take().map_or_else(Vec::new, |piece| piece.bytes);
         buffer.resize(window, 0);
-        let read = self.remote.read_at(offset, &mut buffer)?;
+        let read = self.fill(offset, &mut buffer)?;
         buffer.truncate(read);
         let length = bytes.len().min(read);
         bytes[..length].copy_from_slice(&buffer[..length]);
@@ -291,7 +313,7 @@ impl OpenFile {
         if self.appends {
             self.position = self.remote.examine()?.size;
         }
-        self.remote.write_at(self.position, bytes)?;
+        self.put(self.position, bytes)?;
         self.position += bytes.len() as u64;
         Ok(bytes.len())
     }
@@ -299,7 +321,7 @@ impl OpenFile {
     /// Writes at an offset and leaves the position alone.
     pub fn write_positioned(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, Error> {
         self.forget();
-        self.remote.write_at(offset, bytes)?;
+        self.put(offset, bytes)?;
         Ok(bytes.len())
     }
 
@@ -344,7 +366,7 @@ impl OpenFile {
     }
 
     /// The file without position.
-    pub fn remote(&self) -> &RemoteFile {
+    pub fn remote(&self) -> &SharedFile {
         &self.remote
     }
 
@@ -352,10 +374,4 @@ impl OpenFile {
     pub fn close(self) -> Result<(), Error> {
         self.remote.close()
     }
-}
-
-/// Device and inode on the server.
-fn identity_of(remote: &RemoteFile) -> (u64, u64) {
-    let about = remote.attributes();
-    (about.device, about.inode)
 }

@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod file;
+pub mod foreign;
 pub mod forks;
 pub mod place;
 pub mod sessions;

@@ -1,47 +1,102 @@
-//! Connections that are kept: one for names per server, and one for each open file, so that files do not wait for each
-//! other.
+//! Connections that are kept for calls that wait: one for names per server, and some for files.
+//!
+//! Whoever takes replies from a connection works for all who wait there. So files have a connection each as long as there are
+//! few of them, and threads that read different files do not wait for each other; many files share some. What is idle is used
+//! again: opening a file is mostly one request.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use verbena_rfio::auth::ticket::Ticket;
-use verbena_rfio::client::file::{SharedSession, lock};
-use verbena_rfio::client::{Address, Error, Options, Session, lineage};
+use verbena_rfio::client::exchange::SharedFile;
+use verbena_rfio::client::exchange::connections::{self, Connections};
+use verbena_rfio::client::options::Fabric;
+use verbena_rfio::client::{Address, Error, Exchange, Options};
+use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Reply, Request};
 
 use super::forks;
 
-/// A session, and the process that opened it.
-type Kept = HashMap<Address, (u64, SharedSession)>;
-
-/// The table, locked.
-pub type Guard = MutexGuard<'static, Kept>;
-
-/// Locks it, for a look or for the time of a fork.
-pub fn hold() -> Guard {
-    static KEPT: OnceLock<Mutex<Kept>> = OnceLock::new();
-    KEPT.get_or_init(Mutex::default)
-        .lock()
-        .unwrap_or_else(|poison| poison.into_inner())
-}
-
-/// A connection of its own.
-pub fn own(address: &Address) -> Result<SharedSession, Error> {
-    forks::prepare();
-    Ok(Arc::new(Mutex::new(Session::connect(
-        address,
-        &Options::from_environment()?,
-    )?)))
-}
+/// Connections of a process to one server that files are opened on.
+const MOST: usize = 16;
 
 /// How long a server may take to let a ticket's holder in. Whoever has a ticket has another way to the file, and waits for this
 /// one; a server that is full answers within three seconds.
 const FOR_A_TICKET: Duration = Duration::from_secs(5);
 
-/// A connection of its own that a ticket opens, which is used up by that.
-pub fn by_ticket(address: &Address, ticket: Ticket) -> Result<SharedSession, Error> {
+static NAMES: Connections = Connections::new(without_data);
+
+/// Names need no queue pair.
+fn without_data() -> Result<Options, Error> {
+    Ok(Options {
+        fabric: Fabric::Tcp,
+        ..Options::from_environment()?
+    })
+}
+
+/// Connections by server.
+type Files = HashMap<Address, Vec<Arc<Exchange>>>;
+
+static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
+
+fn files() -> MutexGuard<'static, Files> {
+    FILES.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+/// Both tables, locked.
+pub type Guard = (connections::Guard<'static>, MutexGuard<'static, Files>);
+
+/// Locks them, for the time of a fork.
+pub fn hold() -> Guard {
+    (NAMES.hold(), files())
+}
+
+/// A connection for one more file, if one is to be used that is there.
+fn kept(address: &Address) -> Option<Arc<Exchange>> {
+    let mut files = files();
+    let kept = files.get_mut(address)?;
+    // A parent's are no use here, and ended ones nowhere.
+    kept.retain(|exchange| exchange.is_own() && !exchange.is_broken());
+    let idle = |exchange: &&Arc<Exchange>| Arc::strong_count(exchange) == 1;
+    if let Some(idle) = kept.iter().find(idle) {
+        return Some(Arc::clone(idle));
+    }
+    let least = kept.iter().min_by_key(|kept| Arc::strong_count(kept));
+    least.filter(|_| kept.len() >= MOST).cloned()
+}
+
+/// A new connection, kept for others too.
+fn fresh(address: &Address) -> Result<Arc<Exchange>, Error> {
     forks::prepare();
+    let fresh = Exchange::connect(address, &Options::from_environment()?)?;
+    let mut files = files();
+    let kept = files.entry(address.clone()).or_default();
+    // Somebody else may have filled the last place meanwhile; then this one ends with its file.
+    if kept.len() < MOST {
+        kept.push(Arc::clone(&fresh));
+    }
+    Ok(fresh)
+}
+
+/// Opens a file; `flags` are the protocol's.
+pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
+    if let Some(kept) = kept(address)
+        && kept.stands()
+    {
+        match SharedFile::open(kept, path, flags, mode) {
+            // The server may have let an idle connection go in this moment.
+            Err(Error::Dropped(_) | Error::Connection(_)) => {}
+            opened => return opened,
+        }
+    }
+    SharedFile::open(fresh(address)?, path, flags, mode)
+}
+
+/// Opens the file that a ticket is for, on a connection of its own. The ticket is used up by that.
+pub fn redeem(address: &Address, ticket: Ticket) -> Result<SharedFile, Error> {
+    forks::prepare();
+    let (path, flags) = (ticket.claims.path.clone(), ticket.claims.access);
     let options = Options {
         ticket: Some(ticket),
         ..Options::from_environment()?
@@ -50,51 +105,25 @@ pub fn by_ticket(address: &Address, ticket: Ticket) -> Result<SharedSession, Err
         true => FOR_A_TICKET,
         false => options.patience.min(FOR_A_TICKET),
     };
-    let session = Session::connect_within(address, &options, patience)?;
-    Ok(Arc::new(Mutex::new(session)))
+    let exchange = Exchange::connect_within(address, &options, patience)?;
+    SharedFile::open(exchange, &path, flags, 0)
 }
 
-/// The kept connection, made if it is missing, broken, or a parent's.
-pub fn shared(address: &Address) -> Result<SharedSession, Error> {
-    let found = hold().get(address).cloned();
-    match found {
-        Some((process, session)) if process == lineage::mark() && !lock(&session).is_broken() => {
-            Ok(session)
-        }
-        _ => {
-            let session = own(address)?;
-            let entry = (lineage::mark(), Arc::clone(&session));
-            forget_if_inherited(hold().insert(address.clone(), entry));
-            Ok(session)
-        }
-    }
-}
-
-/// Closes the kept connections.
+/// Closes the kept connections; each ends with the last file that uses it.
 pub fn close_all() {
-    for entry in std::mem::take(&mut *hold()).into_values() {
-        forget_if_inherited(Some(entry));
-    }
-}
-
-/// A parent's session may be locked by a thread that is not in this process: it is left alone.
-fn forget_if_inherited(entry: Option<(u64, SharedSession)>) {
-    if let Some((process, session)) = entry
-        && process != lineage::mark()
-    {
-        std::mem::forget(session);
-    }
+    NAMES.close_all();
+    // Outside the lock: the last words to a server take their time.
+    let kept = std::mem::take(&mut *files());
+    drop(kept);
 }
 
 /// A request by name. A kept connection may have been closed by a server that was started anew; requests that change
 /// nothing are then asked once more.
 pub fn ask(address: &Address, request: &Request) -> Result<Reply, Error> {
-    let session = shared(address)?;
-    let first = lock(&session).call(request);
-    match first {
+    forks::prepare();
+    match NAMES.to(address)?.call(request.clone()) {
         Err(Error::Dropped(_) | Error::Connection(_)) if !request.changes() => {
-            let session = shared(address)?;
-            lock(&session).call(request)
+            NAMES.to(address)?.call(request.clone())
         }
         other => other,
     }

@@ -32,7 +32,7 @@ fn show(session: &mut Session, path: &Path, recursive: bool) -> Result<(), Error
         if recursive {
             say!("\n{directory}:");
         }
-        let mut entries = list(session, &directory)?;
+        let mut entries = list(|request| session.call(request), &directory)?;
         entries.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
         for entry in &entries {
             say!(

@@ -46,7 +46,7 @@ fn remove_tree(session: &mut Session, root: &Path) -> Result<(), Error> {
     let mut found = vec![root.clone()];
     let mut directories = Vec::new();
     while let Some(directory) = found.pop() {
-        for entry in list(session, &directory)? {
+        for entry in list(|request| session.call(request), &directory)? {
             let path = remote::below(&directory, entry.name.as_bytes())?;
             match entry.attributes.mode & libc::S_IFMT {
                 libc::S_IFDIR => found.push(path),

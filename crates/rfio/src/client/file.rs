@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use verbena_rfio_protocol::request::{Checksum, OnHandle, Open, Request, SetTimes, Truncate};
+use verbena_rfio_protocol::request::{OnHandle, Open, Request, SetTimes, Truncate};
 use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{Reply, Status};
 
@@ -12,7 +12,7 @@ use super::pull::read_fully;
 use super::push::write_fully;
 use super::session::{Session, unexpected};
 use super::transfer::read_vector;
-use crate::checksum;
+use super::whole_checksum;
 
 /// A session that several files and threads share, a call at a time.
 pub type SharedSession = Arc<Mutex<Session>>;
@@ -156,34 +156,9 @@ impl RemoteFile {
 
     /// The CRC32C of the whole file. The server computes it, from the file: no data travel.
     pub fn checksum(&self) -> Result<u32, Error> {
-        const BATCH: u64 = 256;
-        let about = self.examine()?;
-        let block = lock(&self.session).terms().block;
-        let (mut sum, mut offset) = (0, 0);
-        while offset < about.size {
-            let wanted = (about.size - offset).div_ceil(block.into()).min(BATCH);
-            let part = match lock(&self.session).call(&Request::Checksum(Checksum {
-                handle: self.handle,
-                offset,
-                block,
-                count: wanted as u32,
-            }))? {
-                Reply::Checksums(part) => part,
-                other => return Err(unexpected(&other)),
-            };
-            if part.checksums.len() as u64 > wanted {
-                return Err(Error::Protocol("more checksums than were asked for".into()));
-            }
-            if part.checksums.is_empty() || part.version != about.version {
-                return Err(Error::Changed);
-            }
-            for each in part.checksums {
-                let length = (about.size - offset).min(block.into());
-                sum = checksum::combine(sum, each, length);
-                offset += length;
-            }
-        }
-        Ok(sum)
+        let mut session = lock(&self.session);
+        let block = session.terms().block;
+        whole_checksum::of(self.handle, block, |request| session.call(&request))
     }
 
     /// Writes everything at an offset.

@@ -15,6 +15,7 @@ pub mod push;
 pub mod session;
 mod stream;
 pub mod transfer;
+mod whole_checksum;
 
 pub use address::{Address, Location};
 pub use error::Error;

@@ -18,26 +18,33 @@ pub type Guard<'a> = MutexGuard<'a, Kept>;
 /// Connections that are kept. The lock is only ever held for a look, so a program that forks needs to hold it no longer than
 /// over the fork.
 #[derive(Debug)]
-pub struct Connections(LazyLock<Mutex<Kept>>);
+pub struct Connections {
+    kept: LazyLock<Mutex<Kept>>,
+    options: fn() -> Result<Options, Error>,
+}
 
 impl Connections {
-    /// None yet.
-    #[allow(clippy::new_without_default, reason = "for statics")]
-    pub const fn new() -> Self {
-        Self(LazyLock::new(Mutex::default))
+    /// None yet; `options` say how they will be made.
+    pub const fn new(options: fn() -> Result<Options, Error>) -> Self {
+        Self {
+            kept: LazyLock::new(Mutex::default),
+            options,
+        }
     }
 
     /// Locks them, for a look or for the time of a fork.
     pub fn hold(&self) -> Guard<'_> {
-        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.kept
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// The connection to a server: made if it is missing, broken, or a parent's. How, the environment says.
+    /// The connection to a server: made if it is missing, broken, or a parent's.
     pub fn to(&self, address: &Address) -> Result<Arc<Exchange>, Error> {
         match self.kept(address).filter(|exchange| exchange.stands()) {
             Some(exchange) => Ok(exchange),
             None => {
-                let fresh = Exchange::connect(address, &Options::from_environment()?)?;
+                let fresh = Exchange::connect(address, &(self.options)()?)?;
                 self.keep(address, &fresh);
                 Ok(fresh)
             }

@@ -12,6 +12,10 @@ pub trait Memory: Send {
     fn bytes(&self) -> &[u8];
     /// The bytes, to be filled.
     fn bytes_mut(&mut self) -> &mut [u8];
+    /// The bytes, when the errand is done and the memory is not needed otherwise.
+    fn into_bytes(self: Box<Self>) -> Vec<u8> {
+        self.bytes().to_vec()
+    }
 }
 
 impl Memory for Vec<u8> {
@@ -20,6 +24,9 @@ impl Memory for Vec<u8> {
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
         self
+    }
+    fn into_bytes(self: Box<Self>) -> Vec<u8> {
+        *self
     }
 }
 

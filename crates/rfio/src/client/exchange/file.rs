@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use verbena_rfio_protocol::request::{Copy, OnHandle, Open};
-use verbena_rfio_protocol::types::{Attributes, Handle, Path};
+use verbena_rfio_protocol::request::{Copy, OnHandle, Open, Truncate};
+use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
-use super::{Errand, Exchange, Memory, Ticket};
+use super::{Errand, Exchange, Given, Memory, Ticket};
 use crate::client::error::Error;
 use crate::client::lineage;
 use crate::client::session::unexpected;
+use crate::client::whole_checksum;
 
 /// The file.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct SharedFile {
     exchange: Arc<Exchange>,
     handle: Handle,
     attributes: Attributes,
+    open: bool,
     process: u64,
 }
 
@@ -41,6 +43,7 @@ impl SharedFile {
                 exchange,
                 handle: opened.handle,
                 attributes: opened.attributes,
+                open: true,
                 process: lineage::mark(),
             }),
             other => Err(unexpected(&other)),
@@ -120,6 +123,64 @@ impl SharedFile {
         }
     }
 
+    /// Reads ranges with as few requests as the server allows, packed in their order into `packed`, whose memory is used again;
+    /// the length of each, which is shorter only where the file ends.
+    pub fn read_packed(&self, ranges: &[Range], packed: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
+        let lengths = ranges.iter().map(|range| range.length as usize);
+        let places: Vec<usize> = lengths
+            .scan(0, |end, length| {
+                *end += length;
+                Some(*end - length)
+            })
+            .collect();
+        let mut memory = std::mem::take(packed);
+        memory.resize(ranges.iter().map(|range| range.length as usize).sum(), 0);
+        let errand = Errand::Vector {
+            handle: self.handle,
+            ranges: ranges.to_vec(),
+        };
+        let done = self.begin(errand, memory)?.wait()?;
+        let Given::Vector(lengths) = done.outcome? else {
+            return Err(Error::Dropped("before it answered"));
+        };
+        *packed = done.memory.into_bytes();
+        // A range has its place whether it is full or not.
+        let mut end = 0;
+        for (&place, &length) in places.iter().zip(&lengths) {
+            packed.copy_within(place..place + length as usize, end);
+            end += length as usize;
+        }
+        packed.truncate(end);
+        Ok(lengths)
+    }
+
+    /// The CRC32C of the whole file. The server computes it, from the file: no data travel.
+    pub fn checksum(&self) -> Result<u32, Error> {
+        let block = self.exchange.terms().block;
+        whole_checksum::of(self.handle, block, |request| self.call(request))
+    }
+
+    /// Sets the length.
+    pub fn truncate(&self, size: u64) -> Result<(), Error> {
+        let handle = self.handle;
+        self.call(Request::Truncate(Truncate { handle, size }))
+            .map(|_| ())
+    }
+
+    /// Puts what was written on stable storage.
+    pub fn synchronise(&self) -> Result<(), Error> {
+        let handle = self.handle;
+        self.call(Request::Synchronise(OnHandle { handle }))
+            .map(|_| ())
+    }
+
+    /// Closes, and says if that failed.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.open = false;
+        let handle = self.handle;
+        self.call(Request::Close(OnHandle { handle })).map(|_| ())
+    }
+
     /// Begins an errand of the file.
     pub fn begin(&self, errand: Errand, memory: impl Memory + 'static) -> Result<Ticket, Error> {
         self.exchange.begin(errand, memory)
@@ -129,8 +190,9 @@ impl SharedFile {
 impl Drop for SharedFile {
     fn drop(&mut self) {
         // Behind all that is under way on the file. A connection that is gone has closed it.
-        let _ = self.exchange.call(Request::Close(OnHandle {
-            handle: self.handle,
-        }));
+        if self.open {
+            let handle = self.handle;
+            let _ = self.call(Request::Close(OnHandle { handle }));
+        }
     }
 }

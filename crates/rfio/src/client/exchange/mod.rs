@@ -6,6 +6,8 @@
 //!   takes whatever comes, for itself and for the others, who sleep. Whoever else has taken something meanwhile, or has left
 //!   something to be sent, wakes the one at the network: what it waits for may not come any more. So there is no thread of the library's own, and nothing
 //!   that a fork could lose.
+//! - When a wait for an errand has ended nobody uses the errand's memory any more, whatever came of it: the network's end is the
+//!   errand's, with its memory. A wait fails only in a forked process, where nobody touches anything.
 //! - A program with an event loop waits at [`Exchange::events`] itself and calls [`Exchange::advance`] then.
 //! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and nothing is touched.
 //!
@@ -64,7 +66,16 @@ struct State {
 impl Exchange {
     /// Connects, proves who the user is, and settles how data travel.
     pub fn connect(address: &Address, options: &Options) -> Result<Arc<Self>, Error> {
-        let mut session = Session::connect(address, options)?;
+        Self::connect_within(address, options, options.patience)
+    }
+
+    /// The same, but nothing until the session stands may take longer than `patience`; zero is for ever.
+    pub fn connect_within(
+        address: &Address,
+        options: &Options,
+        patience: Duration,
+    ) -> Result<Arc<Self>, Error> {
+        let mut session = Session::connect_within(address, options, patience)?;
         if options.fabric != Fabric::Tcp {
             session.data_path()?;
         }
@@ -93,6 +104,11 @@ impl Exchange {
     /// The version of the protocol that both speak.
     pub fn version(&self) -> u16 {
         self.version
+    }
+
+    /// Whether this process has opened it, and not one that it was forked from.
+    pub fn is_own(&self) -> bool {
+        self.process == lineage::mark()
     }
 
     /// Whether it can still be used.

@@ -25,7 +25,7 @@ use super::progress::Progress;
 use super::{Earlier, Manner, Stable, Verification};
 use crate::client::address::Location;
 use crate::client::error::Error;
-use crate::client::session::{Session, unexpected};
+use crate::client::session::unexpected;
 
 use local::LocalTree;
 use remote::RemoteTree;
@@ -380,8 +380,11 @@ impl Walk<'_> {
     }
 }
 
-/// Everything in a directory of a service.
-pub fn list(session: &mut Session, path: &Path) -> Result<Vec<Entry>, Error> {
+/// Everything in a directory of a service, which `call` asks.
+pub fn list(
+    mut call: impl FnMut(&Request) -> Result<Reply, Error>,
+    path: &Path,
+) -> Result<Vec<Entry>, Error> {
     let (mut entries, mut cookie) = (Vec::new(), 0);
     loop {
         let request = Request::List(List {
@@ -389,7 +392,7 @@ pub fn list(session: &mut Session, path: &Path) -> Result<Vec<Entry>, Error> {
             cookie,
             count: 4096,
         });
-        match session.call(&request)? {
+        match call(&request)? {
             Reply::Listing(mut listing) => {
                 entries.append(&mut listing.entries);
                 if listing.cookie == 0 {

@@ -124,7 +124,8 @@ impl Origin for RemoteTree<'_> {
 
     fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error> {
         let path = self.path(at)?;
-        let entries = list(&mut self.session(), &path)?;
+        let mut session = self.session();
+        let entries = list(|request| session.call(request), &path)?;
         Ok(entries
             .iter()
             .map(|entry| item(entry.name.as_bytes(), &entry.attributes))
