@@ -12,7 +12,7 @@ use verbena_rfio::auth::ticket::Ticket;
 use verbena_rfio::client::exchange::SharedFile;
 use verbena_rfio::client::exchange::connections::{self, Connections};
 use verbena_rfio::client::options::Fabric;
-use verbena_rfio::client::{Address, Error, Exchange, Options};
+use verbena_rfio::client::{Address, Error, Exchange, Options, lineage};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Reply, Request};
 
@@ -35,8 +35,18 @@ fn without_data() -> Result<Options, Error> {
     })
 }
 
+/// The connections to one server.
+#[derive(Default)]
+pub struct Pool {
+    there: Vec<Arc<Exchange>>,
+    /// Those that are being made.
+    coming: usize,
+    /// The process that makes them.
+    process: u64,
+}
+
 /// Connections by server.
-type Files = HashMap<Address, Vec<Arc<Exchange>>>;
+type Files = HashMap<Address, Pool>;
 
 static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
@@ -52,36 +62,46 @@ pub fn hold() -> Guard {
     (NAMES.hold(), files())
 }
 
-/// A connection for one more file, if one is to be used that is there.
-fn kept(address: &Address) -> Option<Arc<Exchange>> {
-    let mut files = files();
-    let kept = files.get_mut(address)?;
-    // A parent's are no use here, and ended ones nowhere.
-    kept.retain(|exchange| exchange.is_own() && !exchange.is_broken());
-    let idle = |exchange: &&Arc<Exchange>| Arc::strong_count(exchange) == 1;
-    if let Some(idle) = kept.iter().find(idle) {
-        return Some(Arc::clone(idle));
+impl Pool {
+    /// A connection for one more file, if one is to be used that is there. If none is, the caller makes one.
+    fn take(&mut self) -> Option<Arc<Exchange>> {
+        if self.process != lineage::mark() {
+            *self = Self {
+                process: lineage::mark(),
+                ..Self::default()
+            };
+        }
+        self.there.retain(|exchange| !exchange.is_broken());
+        let least = self
+            .there
+            .iter()
+            .min_by_key(|there| Arc::strong_count(there));
+        let is_idle = |there: &&Arc<Exchange>| Arc::strong_count(there) == 1;
+        let is_full = self.there.len() + self.coming >= MOST;
+        let found = least.filter(|least| is_full || is_idle(least)).cloned();
+        self.coming += usize::from(found.is_none());
+        found
     }
-    let least = kept.iter().min_by_key(|kept| Arc::strong_count(kept));
-    least.filter(|_| kept.len() >= MOST).cloned()
 }
 
 /// A new connection, kept for others too.
 fn fresh(address: &Address) -> Result<Arc<Exchange>, Error> {
-    forks::prepare();
-    let fresh = Exchange::connect(address, &Options::from_environment()?)?;
+    let connect = || Exchange::connect(address, &Options::from_environment()?);
+    let made = connect();
     let mut files = files();
-    let kept = files.entry(address.clone()).or_default();
-    // Somebody else may have filled the last place meanwhile; then this one ends with its file.
-    if kept.len() < MOST {
-        kept.push(Arc::clone(&fresh));
+    let pool = files.entry(address.clone()).or_default();
+    pool.coming = pool.coming.saturating_sub(1);
+    if let Ok(made) = &made {
+        pool.there.push(Arc::clone(made));
     }
-    Ok(fresh)
+    made
 }
 
 /// Opens a file; `flags` are the protocol's.
 pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
-    if let Some(kept) = kept(address)
+    forks::prepare();
+    let kept = files().entry(address.clone()).or_default().take();
+    if let Some(kept) = kept
         && kept.stands()
     {
         match SharedFile::open(kept, path, flags, mode) {

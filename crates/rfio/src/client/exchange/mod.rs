@@ -106,11 +106,6 @@ impl Exchange {
         self.version
     }
 
-    /// Whether this process has opened it, and not one that it was forked from.
-    pub fn is_own(&self) -> bool {
-        self.process == lineage::mark()
-    }
-
     /// Whether it can still be used.
     pub fn is_broken(&self) -> bool {
         self.lock()
