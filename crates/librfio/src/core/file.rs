@@ -14,15 +14,9 @@ use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
 use super::beside;
 use super::foreign::Foreign;
+use super::reading::{Course, Reading};
 use super::sessions;
 use crate::door::invalid;
-
-/// Bytes read ahead of small reads.
-const AHEAD: usize = 128 << 10;
-
-/// Bytes read ahead at most. They come as many requests under way at once, so over a long way a window costs one round trip
-/// beyond the time that its bytes take.
-const MOST_AHEAD: usize = 16 << 20;
 
 /// What was read ahead.
 struct Piece {
@@ -65,31 +59,6 @@ impl Piece {
     fn holds(&self, offset: u64, length: usize) -> Option<&[u8]> {
         let from = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         self.bytes.get(from..from.checked_add(length)?)
-    }
-}
-
-/// How small reads are served (`rfiosetopt`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
-    /// A request each.
-    Direct,
-    /// Through a buffer.
-    Buffered,
-    /// Through a buffer that grows as long as reads follow each other.
-    Ahead,
-    /// Through a large buffer from the first read on.
-    Streamed,
-}
-
-impl Reading {
-    /// Bytes that are fetched for a read, if the one before fetched so many and this one follows it.
-    fn window(self, before: Option<usize>) -> usize {
-        match (self, before) {
-            (Self::Direct, _) => 0,
-            (Self::Buffered, _) | (Self::Ahead, None) => AHEAD,
-            (Self::Ahead, Some(before)) => (2 * before).clamp(AHEAD, MOST_AHEAD),
-            (Self::Streamed, _) => MOST_AHEAD,
-        }
     }
 }
 
@@ -141,7 +110,7 @@ pub struct OpenFile {
     remote: SharedFile,
     position: u64,
     appends: bool,
-    reading: Reading,
+    course: Course,
     ahead: Option<Piece>,
     announced: Announced,
     origin: Origin,
@@ -192,7 +161,7 @@ impl OpenFile {
             remote,
             position: 0,
             appends: origin.flags & libc::O_APPEND != 0,
-            reading: origin.reading,
+            course: Course::new(origin.reading),
             ahead: None,
             announced: Announced::default(),
             origin,
@@ -270,26 +239,24 @@ impl OpenFile {
             bytes.copy_from_slice(found);
             return Ok(bytes.len());
         }
-        // A read that begins in what was fetched, or right behind it, goes on with it.
-        let follows = self.ahead.as_ref().filter(|piece| {
-            let end = piece.offset + piece.bytes.len() as u64;
-            (piece.offset..=end).contains(&offset)
-        });
-        let window = self.reading.window(follows.map(|piece| piece.bytes.len()));
-        if bytes.len() >= window {
-            return self.fill(offset, bytes);
-        }
-        let mut buffer = self.ahead.take().map_or_else(Vec::new, |piece| piece.bytes);
-        buffer.resize(window, 0);
-        let read = self.fill(offset, &mut buffer)?;
-        buffer.truncate(read);
-        let length = bytes.len().min(read);
-        bytes[..length].copy_from_slice(&buffer[..length]);
-        self.ahead = Some(Piece {
-            offset,
-            bytes: buffer,
-        });
-        Ok(length)
+        let window = self.course.window(offset);
+        let read = if bytes.len() >= window {
+            self.fill(offset, bytes)?
+        } else {
+            let mut buffer = self.ahead.take().map_or_else(Vec::new, |piece| piece.bytes);
+            buffer.resize(window, 0);
+            let read = self.fill(offset, &mut buffer)?;
+            buffer.truncate(read);
+            let length = bytes.len().min(read);
+            bytes[..length].copy_from_slice(&buffer[..length]);
+            self.ahead = Some(Piece {
+                offset,
+                bytes: buffer,
+            });
+            read
+        };
+        self.course.fetched(offset, read);
+        Ok(read.min(bytes.len()))
     }
 
     /// Fetches the ranges that will be read, in this order.
@@ -334,6 +301,7 @@ impl OpenFile {
     /// Nothing remembered is trusted after a change.
     pub fn forget(&mut self) {
         self.ahead = None;
+        self.course.forget();
         self.announced.clear();
     }
 

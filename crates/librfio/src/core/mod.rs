@@ -5,5 +5,6 @@ pub mod file;
 pub mod foreign;
 pub mod forks;
 pub mod place;
+pub mod reading;
 pub mod sessions;
 pub mod table;

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use verbena_rfio::client::exchange::SharedFile;
 use verbena_rfio::client::{Error, lineage};
 
-use super::file::{OpenFile, Origin, Reading};
+use super::file::{OpenFile, Origin};
 use super::forks;
+use super::reading::Reading;
 
 /// An open remote file and the descriptor that it takes.
 pub struct Entry {
