@@ -99,6 +99,18 @@ static void across_a_fork(void) {
     CHECK(rfio_close(file) == 0);
 }
 
+/* Who the environment says the user is counts when a file is opened, whatever connections there are. */
+static void as_somebody_else(void) {
+    char before[64];
+    const char *user = getenv("RFIO_USER");
+    snprintf(before, sizeof before, "%s", user ? user : "");
+    CHECK(setenv("RFIO_USER", "somebody-else", 1) == 0);
+    CHECK(open_one(1, O_RDONLY) < 0);
+    CHECK((user ? setenv("RFIO_USER", before, 1) : unsetenv("RFIO_USER")) == 0);
+    int file = open_one(1, O_RDONLY);
+    CHECK(file >= 0 && rfio_close(file) == 0);
+}
+
 int main(int count, char **arguments) {
     if (count != 2)
         return 2;
@@ -110,6 +122,7 @@ int main(int count, char **arguments) {
         CHECK(pthread_join(threads[number], NULL) == 0);
     write_and_read();
     across_a_fork();
+    as_somebody_else();
     for (int turn = 0; turn < 500; turn++) {
         int file = open_one(turn % FILES, O_RDONLY);
         uint64_t word;

@@ -19,11 +19,12 @@ pub fn make(directory: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
     }
 }
 
-/// Gives it a name in a directory; false if something has that name.
+/// Gives it a name in a directory; false if something has that name, or the system cannot name a file by its descriptor: not
+/// everybody may, and others need `/proc` for that.
 pub fn link(file: impl AsFd, directory: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
     let (file, directory) = (file.as_fd(), directory.as_fd());
     let linked = match rustix::fs::linkat(file, "", directory, name, AtFlags::EMPTY_PATH) {
-        // Not every user may do it by the descriptor alone (linkat(2)).
+        // linkat(2): not without CAP_DAC_READ_SEARCH.
         Err(Errno::NOENT | Errno::PERM) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             rustix::fs::linkat(CWD, path, directory, name, AtFlags::SYMLINK_FOLLOW)
@@ -32,7 +33,7 @@ pub fn link(file: impl AsFd, directory: impl AsFd, name: &[u8]) -> Result<bool, 
     };
     match linked {
         Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
+        Err(Errno::EXIST | Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
 }

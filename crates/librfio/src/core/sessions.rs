@@ -5,6 +5,7 @@
 //! again: opening a file is mostly one request.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -45,8 +46,18 @@ pub struct Pool {
     process: u64,
 }
 
-/// Connections by server.
-type Files = HashMap<Address, Pool>;
+/// What the environment says of connections: a program may change between two files who it is.
+type Settings = Vec<(OsString, OsString)>;
+
+fn settings() -> Settings {
+    let is_ours = |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"RFIO_");
+    let mut found: Settings = std::env::vars_os().filter(is_ours).collect();
+    found.sort();
+    found
+}
+
+/// Connections by server and by how they were made.
+type Files = HashMap<(Address, Settings), Pool>;
 
 static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
@@ -85,11 +96,11 @@ impl Pool {
 }
 
 /// A new connection, kept for others too.
-fn fresh(address: &Address) -> Result<Arc<Exchange>, Error> {
-    let connect = || Exchange::connect(address, &Options::from_environment()?);
+fn fresh(key: (Address, Settings)) -> Result<Arc<Exchange>, Error> {
+    let connect = || Exchange::connect(&key.0, &Options::from_environment()?);
     let made = connect();
     let mut files = files();
-    let pool = files.entry(address.clone()).or_default();
+    let pool = files.entry(key).or_default();
     pool.coming = pool.coming.saturating_sub(1);
     if let Ok(made) = &made {
         pool.there.push(Arc::clone(made));
@@ -100,7 +111,8 @@ fn fresh(address: &Address) -> Result<Arc<Exchange>, Error> {
 /// Opens a file; `flags` are the protocol's.
 pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
     forks::prepare();
-    let kept = files().entry(address.clone()).or_default().take();
+    let key = (address.clone(), settings());
+    let kept = files().entry(key.clone()).or_default().take();
     if let Some(kept) = kept
         && kept.stands()
     {
@@ -110,7 +122,7 @@ pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<Sha
             opened => return opened,
         }
     }
-    SharedFile::open(fresh(address)?, path, flags, mode)
+    SharedFile::open(fresh(key)?, path, flags, mode)
 }
 
 /// Opens the file that a ticket is for, on a connection of its own. The ticket is used up by that.
