@@ -78,7 +78,9 @@ impl Rank {
     /// Waits for what somebody does.
     pub(super) async fn wait_for(&self, mailbox: &Mailbox<Cause>) {
         let began = self.process.now();
+        let inside = self.inside();
         let cause = mailbox.receive().await;
+        drop(inside);
         self.goes_on(began, cause);
     }
 }

@@ -1,0 +1,3 @@
+mod by_name;
+mod chosen_by_size;
+mod oracle;

@@ -1,0 +1,361 @@
+//! Which algorithm a library takes for a collective operation, by the size of the message and the number of ranks.
+
+use super::{Bytes, Count, Error, Field, Ratio, Section};
+use crate::profile::reader::Origin;
+
+/// An algorithm of an operation, as profiles name it.
+pub(in crate::profile) trait Algorithm: Copy + 'static {
+    /// The words.
+    const WORDS: &'static [(&'static str, Self)];
+    /// Which of a choice's further values it goes by.
+    fn takes(self) -> &'static [&'static str];
+}
+
+/// Declares an operation's algorithms: the word in a file, and what it goes by.
+macro_rules! algorithms {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$own:meta])* $variant:ident = $word:literal $([$($takes:literal),*])?),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$own])* $variant),* }
+
+        impl Algorithm for $name {
+            const WORDS: &'static [(&'static str, $name)] = &[$(($word, $name::$variant)),*];
+            fn takes(self) -> &'static [&'static str] {
+                match self { $($name::$variant => &[$($($takes),*)?]),* }
+            }
+        }
+    };
+}
+
+algorithms! {
+    /// How all wait for all.
+    Barrier {
+        /// A token to the rank at distance 1, 2, 4 behind (Hensgen, Finkel, Manber; Open MPI calls it Bruck's).
+        Dissemination = "dissemination",
+        /// A token to and from the rank whose number differs in one bit.
+        RecursiveDoubling = "recursive-doubling",
+        /// Up a binomial tree and down.
+        Tree = "tree",
+        /// All to rank 0, and back.
+        Linear = "linear",
+    }
+}
+
+algorithms! {
+    /// How all get what one has.
+    Broadcast {
+        /// From the root to each.
+        Linear = "linear" ["at_once"],
+        /// From each to the next, in pieces: a pipeline.
+        Chain = "chain" ["segment"],
+        /// Down a binary tree.
+        Binary = "binary" ["segment"],
+        /// A half down either side of a binary tree, then exchanged between the sides.
+        SplitBinary = "split-binary" ["segment"],
+        /// Down a binomial tree, to one after the other.
+        Binomial = "binomial",
+        /// Down a tree by digits of a radix, to all at once.
+        Knomial = "knomial" ["segment", "radix"],
+        /// A part to each, which all gather by recursive doubling (round a ring, if the ranks are no power of two).
+        ScatterDoubling = "scatter-doubling",
+        /// A part to each, which all gather round a ring.
+        ScatterRing = "scatter-ring",
+    }
+}
+
+algorithms! {
+    /// How one gets the combination of what all have.
+    Reduce {
+        /// From each to the root.
+        Linear = "linear" ["at_once"],
+        /// From each to the next, in pieces.
+        Chain = "chain" ["segment"],
+        /// Up a binary tree.
+        Binary = "binary" ["segment"],
+        /// Up a binomial tree, from one after the other.
+        Binomial = "binomial",
+        /// Up a tree by digits of a radix, from all at once.
+        Knomial = "knomial" ["segment", "radix"],
+        /// Each combines a part, and the root gathers them.
+        Rabenseifner = "rabenseifner",
+    }
+}
+
+algorithms! {
+    /// How all get the combination of what all have.
+    AllReduce {
+        /// All of it at each step.
+        RecursiveDoubling = "recursive-doubling",
+        /// Each combines a part, and all gather them.
+        Rabenseifner = "rabenseifner",
+        /// A block for each goes round a ring, and once more.
+        Ring = "ring",
+        /// The same, combined in pieces of the blocks.
+        SegmentedRing = "segmented-ring" ["segment"],
+        /// A reduction and a broadcast, as the library chooses them.
+        ReduceBroadcast = "reduce-broadcast",
+    }
+}
+
+algorithms! {
+    /// How all get what each has.
+    AllGather {
+        /// Twice as much at each step (Bruck's way, if the ranks are no power of two).
+        RecursiveDoubling = "recursive-doubling",
+        /// The same for any number of ranks, the last step with what lacks.
+        Bruck = "bruck",
+        /// Round a ring.
+        Ring = "ring",
+        /// With the neighbor of one side and then of the other, two parts at a time (round a ring, if the ranks are odd).
+        NeighborExchange = "neighbor-exchange",
+    }
+}
+
+algorithms! {
+    /// How each gets something of each.
+    AllToAll {
+        /// By way of others, in few and longer messages.
+        Bruck = "bruck",
+        /// With one after the other.
+        Pairwise = "pairwise",
+        /// With all at once, or with so many.
+        Linear = "linear" ["at_once"],
+    }
+}
+
+algorithms! {
+    /// How each gets a part of the combination of what all have.
+    ReduceScatter {
+        /// The half that is for others goes to one of them, then half of that.
+        RecursiveHalving = "recursive-halving",
+        /// To each its part, one after the other.
+        Pairwise = "pairwise",
+        /// A part for each goes round a ring.
+        Ring = "ring",
+        /// To one, and from there a part to each.
+        ReduceThenScatter = "reduce-then-scatter",
+    }
+}
+
+algorithms! {
+    /// How one sends a part to each, or gets one of each.
+    Rooted {
+        /// A binomial tree.
+        Binomial = "binomial",
+        /// The root with all at once, or with so many.
+        Linear = "linear" ["at_once"],
+    }
+}
+
+/// What a number of ranks must be for a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ranks {
+    /// 1, 2, 4, 8 and so on.
+    PowerOfTwo,
+    /// Even.
+    Even,
+}
+
+impl Field for Option<Ranks> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<Ranks>, Error> {
+        section.choice_if_there(
+            key,
+            &[("power-of-two", Ranks::PowerOfTwo), ("even", Ranks::Even)],
+        )
+    }
+}
+
+/// When a choice is taken: everything that it says must be so.
+#[derive(Debug, Clone, Default)]
+pub struct When {
+    /// Fewer ranks than this, and than `ranks_per_byte` besides.
+    pub ranks_below: Option<Ratio>,
+    /// More ranks than this, and than `ranks_per_byte` besides.
+    pub ranks_above: Option<Ratio>,
+    /// How much more for each byte of the message.
+    pub ranks_per_byte: Option<Ratio>,
+    /// What their number is.
+    pub ranks_are: Option<Ranks>,
+    /// A message of fewer bytes.
+    pub bytes_below: Option<Bytes>,
+    /// Fewer bytes of all ranks together.
+    pub whole_below: Option<Bytes>,
+    /// Fewer bytes of it for each rank.
+    pub share_below: Option<Bytes>,
+}
+
+impl When {
+    fn holds(&self, bytes: u64, ranks: usize) -> bool {
+        let slope = self.ranks_per_byte.map_or(0.0, |slope| slope.0);
+        let limit = |at: Ratio| at.0 + slope * bytes as f64;
+        let whole = bytes.saturating_mul(ranks as u64);
+        self.ranks_below.is_none_or(|at| (ranks as f64) < limit(at))
+            && self.ranks_above.is_none_or(|at| ranks as f64 > limit(at))
+            && match self.ranks_are {
+                None => true,
+                Some(Ranks::PowerOfTwo) => ranks.is_power_of_two(),
+                Some(Ranks::Even) => ranks % 2 == 0,
+            }
+            && self.bytes_below.is_none_or(|most| bytes < most.0)
+            && self.whole_below.is_none_or(|most| whole < most.0)
+            && self
+                .share_below
+                .is_none_or(|most| bytes / (ranks as u64) < most.0)
+    }
+
+    fn says_nothing(&self) -> bool {
+        let ranks = [self.ranks_below, self.ranks_above, self.ranks_per_byte];
+        let bytes = [self.bytes_below, self.whole_below, self.share_below];
+        ranks.iter().all(Option::is_none)
+            && bytes.iter().all(Option::is_none)
+            && self.ranks_are.is_none()
+    }
+}
+
+/// An algorithm, and when it is taken.
+#[derive(Debug, Clone)]
+pub struct Choice<A> {
+    /// When.
+    pub when: When,
+    /// Which.
+    pub algorithm: A,
+    /// Pieces that the data are cut into; without it they are not.
+    pub segment: Option<Bytes>,
+    /// Of a tree by digits; without it two.
+    pub radix: Option<Count>,
+    /// Messages that begin together; without it all do.
+    pub at_once: Option<Count>,
+}
+
+impl<A> Choice<A> {
+    /// Messages that begin together, of so many.
+    pub fn at_once(&self, all: usize) -> usize {
+        self.at_once.map_or(all, |most| most.0 as usize)
+    }
+
+    /// Of a tree by digits.
+    pub fn radix(&self) -> usize {
+        self.radix.map_or(2, |radix| radix.0 as usize)
+    }
+}
+
+/// The choices of an operation, in the order in which they are looked through; none if the library has none of its own.
+#[derive(Debug, Clone)]
+pub struct Choices<A>(Vec<Choice<A>>);
+
+impl<A> Default for Choices<A> {
+    fn default() -> Choices<A> {
+        Choices(Vec::new())
+    }
+}
+
+impl<A> Choices<A> {
+    /// What is taken for a message of so many bytes among so many ranks: the first that fits.
+    pub fn of(&self, bytes: u64, ranks: usize) -> Option<&Choice<A>> {
+        self.0.iter().find(|choice| choice.when.holds(bytes, ranks))
+    }
+}
+
+impl<A: Algorithm> Field for Choices<A> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Choices<A>, Error> {
+        let Some(operation) = section.section(key)? else {
+            return Ok(Choices::default());
+        };
+        let (origin, rows) = operation.tables("choices")?;
+        let mut choices = Vec::new();
+        for (number, row) in rows.iter().enumerate() {
+            let choice = choice(row, &origin)?;
+            if choice.when.says_nothing() != (number + 1 == rows.len()) {
+                return Err(row.about_itself(
+                    "the last choice, and no other, has no conditions: there must be one for every message".to_owned(),
+                ));
+            }
+            choices.push(choice);
+        }
+        operation.finish()?;
+        Ok(Choices(choices))
+    }
+}
+
+fn choice<A: Algorithm>(row: &Section<'_>, origin: &Origin) -> Result<Choice<A>, Error> {
+    let choice = Choice {
+        when: When {
+            ranks_below: row.bare("ranks_below", "1", origin)?,
+            ranks_above: row.bare("ranks_above", "1", origin)?,
+            ranks_per_byte: row.bare("ranks_per_byte", "1", origin)?,
+            ranks_are: Field::take(row, "ranks_are")?,
+            bytes_below: row.bare("bytes_below", "B", origin)?,
+            whole_below: row.bare("whole_below", "B", origin)?,
+            share_below: row.bare("share_below", "B", origin)?,
+        },
+        algorithm: row.choice("algorithm", A::WORDS)?,
+        segment: row.bare("segment", "B", origin)?,
+        radix: row.bare("radix", "1", origin)?,
+        at_once: row.bare("at_once", "1", origin)?,
+    };
+    let further = [
+        ("segment", choice.segment.is_some()),
+        ("radix", choice.radix.is_some()),
+        ("at_once", choice.at_once.is_some()),
+    ];
+    let takes = choice.algorithm.takes();
+    if let Some((key, _)) = further
+        .iter()
+        .find(|(key, there)| *there && !takes.contains(key))
+    {
+        return Err(row.about(key, "the algorithm does not go by it".to_owned()));
+    }
+    let limited = choice.when.ranks_below.is_some() || choice.when.ranks_above.is_some();
+    if choice.when.ranks_per_byte.is_some() && !limited {
+        let reason = "needs ranks_below or ranks_above, to which it is added";
+        return Err(row.about("ranks_per_byte", reason.to_owned()));
+    }
+    row.finish()?;
+    Ok(choice)
+}
+
+/// What a library chooses for each operation; without any, all is as in a library that chooses by the size alone.
+#[derive(Debug, Clone, Default)]
+pub struct Collectives {
+    /// Waiting for all.
+    pub barrier: Choices<Barrier>,
+    /// By the message.
+    pub broadcast: Choices<Broadcast>,
+    /// By the message.
+    pub reduce: Choices<Reduce>,
+    /// By the message.
+    pub all_reduce: Choices<AllReduce>,
+    /// By what each has.
+    pub all_gather: Choices<AllGather>,
+    /// By what each has for each.
+    pub all_to_all: Choices<AllToAll>,
+    /// By what each gets.
+    pub reduce_scatter: Choices<ReduceScatter>,
+    /// By what each gets.
+    pub scatter: Choices<Rooted>,
+    /// By what each has.
+    pub gather: Choices<Rooted>,
+}
+
+impl Field for Collectives {
+    fn take(section: &Section<'_>, key: &str) -> Result<Collectives, Error> {
+        let Some(section) = section.section(key)? else {
+            return Ok(Collectives::default());
+        };
+        let collectives = Collectives {
+            barrier: Field::take(&section, "barrier")?,
+            broadcast: Field::take(&section, "broadcast")?,
+            reduce: Field::take(&section, "reduce")?,
+            all_reduce: Field::take(&section, "all_reduce")?,
+            all_gather: Field::take(&section, "all_gather")?,
+            all_to_all: Field::take(&section, "all_to_all")?,
+            reduce_scatter: Field::take(&section, "reduce_scatter")?,
+            scatter: Field::take(&section, "scatter")?,
+            gather: Field::take(&section, "gather")?,
+        };
+        section.finish()?;
+        Ok(collectives)
+    }
+}
