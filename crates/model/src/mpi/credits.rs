@@ -61,9 +61,13 @@ impl Rank {
             accounts.entry(to).or_insert_with(made).clone()
         };
         let began = self.process.now();
-        let inside = self.inside();
-        let permit = credits.left.acquire().await;
-        drop(inside);
+        let permit = match credits.left.free() {
+            1.. => credits.left.acquire().await,
+            0 => {
+                let _inside = self.inside();
+                credits.left.acquire().await
+            }
+        };
         credits.spent.borrow_mut().push_back(permit);
         if self.process.now() > began {
             if let Some(cause) = credits.back.get() {

@@ -57,18 +57,16 @@ impl Inbox {
         }
     }
 
-    /// Gets the message for a receive that is posted now.
-    pub async fn take(&self, sim: &Sim, wanted: Wanted) -> Letter {
-        if let Some(letter) = self.find(wanted) {
-            return letter;
-        }
+    /// Waits for the message of a receive that is posted now and has found none.
+    pub async fn wait(&self, sim: &Sim, wanted: Wanted) -> Letter {
         let receive = Mailbox::new(sim);
         let posted = (wanted, receive.clone());
         self.posted.borrow_mut().push_back(posted);
         receive.receive().await
     }
 
-    fn find(&self, wanted: Wanted) -> Option<Letter> {
+    /// Takes the first message that is there and wanted.
+    pub fn find(&self, wanted: Wanted) -> Option<Letter> {
         let mut unexpected = self.unexpected.borrow_mut();
         let first = unexpected
             .iter()
@@ -128,6 +126,13 @@ mod tests {
         }
     }
 
+    async fn take(inbox: &Inbox, sim: &Sim, wanted: Wanted) -> Letter {
+        match inbox.find(wanted) {
+            Some(letter) => letter,
+            None => inbox.wait(sim, wanted).await,
+        }
+    }
+
     fn wanted(source: Option<usize>, tag: Option<u32>) -> Wanted {
         Wanted { source, tag }
     }
@@ -149,7 +154,7 @@ mod tests {
             for (place, wanted) in receives.iter().copied().enumerate() {
                 let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
                 sim.start(async move {
-                    let (_, envelope) = inbox.take(&own, wanted).await;
+                    let (_, envelope) = take(&inbox, &own, wanted).await;
                     if let Envelope::Eager { bytes, .. } = envelope {
                         got.borrow_mut()[place] = Some(bytes as usize);
                     }
@@ -230,7 +235,7 @@ mod tests {
                     }
                     let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
                     sim.start(async move {
-                        let (_, envelope) = inbox.take(&own, wanted).await;
+                        let (_, envelope) = take(&inbox, &own, wanted).await;
                         if let Envelope::Eager { bytes, .. } = envelope {
                             got.borrow_mut().push((receive, bytes));
                         }
