@@ -36,6 +36,9 @@ fn credits(number: u64) -> String {
     format!("{COPIED}{}", quantity("credits", number, "1"))
 }
 
+/// When a rank has ended, and how long its processor was busy.
+type End = Rc<Cell<Option<(Time, Time)>>>;
+
 /// Two ranks on two nodes do something; when either has ended, and how long its processor was busy.
 fn run(
     system: &System,
@@ -44,7 +47,7 @@ fn run(
 ) -> [(Time, Time); 2] {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let world = World::new(&cluster, vec![0, 1]);
-    let ends: [Rc<Cell<Option<(Time, Time)>>>; 2] = Default::default();
+    let ends: [End; 2] = Default::default();
     let (first, second) = (world.rank(0), world.rank(1));
     let end = |rank: &Rank| Some((rank.process().now(), rank.process().busy()));
     let [told_first, told_second] = ends.clone();

@@ -24,7 +24,7 @@ impl Member {
                 self.doubling_gather(|place| place)
             }
             AllGather::Bruck | AllGather::RecursiveDoubling => self.bruck_gather(),
-            AllGather::NeighborExchange if self.size % 2 == 0 => self.neighbor_gather(),
+            AllGather::NeighborExchange if self.size.is_multiple_of(2) => self.neighbor_gather(),
             AllGather::Ring | AllGather::NeighborExchange => self.ring_gather(|place| vec![place]),
         }
     }
@@ -80,7 +80,7 @@ impl Member {
     /// Even numbers: with the neighbor of one side and then of the other, two parts at a time. Chen and others (2005), as in Open MPI's
     /// source, allgather_intra_neighborexchange.
     fn neighbor_gather(self) -> Vec<Step> {
-        let even = self.place % 2 == 0;
+        let even = self.place.is_multiple_of(2);
         let neighbors = match even {
             true => [self.after(1), self.before(1)],
             false => [self.before(1), self.after(1)],

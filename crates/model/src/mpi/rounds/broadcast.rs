@@ -94,7 +94,7 @@ impl Member {
         let place = |behind: usize| (behind + root) % self.size;
         let branch = self.branch(root, Branch::binary);
         // The last one of an even number has no other: it gets the rest from the root.
-        let lonely = (self.size % 2 == 0).then_some(self.size - 1);
+        let lonely = self.size.is_multiple_of(2).then_some(self.size - 1);
         let mut steps = Vec::new();
         if own == 0 {
             for piece in 0..half {

@@ -53,7 +53,7 @@ impl Branch {
         let radix = radix.max(2);
         let (mut width, mut widths, mut above) = (1, Vec::new(), None);
         while width < size {
-            if place % (width * radix) != 0 {
+            if !place.is_multiple_of(width * radix) {
                 above = Some(place - place % (width * radix));
                 break;
             }

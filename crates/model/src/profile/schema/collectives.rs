@@ -2,6 +2,7 @@
 
 use super::{Bytes, Count, Error, Field, Ratio, Section};
 use crate::profile::reader::Origin;
+use std::sync::Arc;
 
 /// An algorithm of an operation, as profiles name it.
 pub(in crate::profile) trait Algorithm: Copy + 'static {
@@ -196,7 +197,7 @@ impl When {
             && match self.ranks_are {
                 None => true,
                 Some(Ranks::PowerOfTwo) => ranks.is_power_of_two(),
-                Some(Ranks::Even) => ranks % 2 == 0,
+                Some(Ranks::Even) => ranks.is_multiple_of(2),
             }
             && self.bytes_below.is_none_or(|most| bytes < most.0)
             && self.whole_below.is_none_or(|most| whole < most.0)
@@ -339,10 +340,10 @@ pub struct Collectives {
     pub gather: Choices<Rooted>,
 }
 
-impl Field for Collectives {
-    fn take(section: &Section<'_>, key: &str) -> Result<Collectives, Error> {
+impl Field for Arc<Collectives> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Arc<Collectives>, Error> {
         let Some(section) = section.section(key)? else {
-            return Ok(Collectives::default());
+            return Ok(Arc::default());
         };
         let collectives = Collectives {
             barrier: Field::take(&section, "barrier")?,
@@ -356,6 +357,6 @@ impl Field for Collectives {
             gather: Field::take(&section, "gather")?,
         };
         section.finish()?;
-        Ok(collectives)
+        Ok(Arc::new(collectives))
     }
 }

@@ -1,6 +1,7 @@
 //! Message-passing libraries.
 
 use super::{Bytes, Collectives, Count, Error, Field, Section, Time};
+use std::sync::Arc;
 
 /// How a library delivers eager messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,7 @@ section! {
         /// Largest message inside a node that passes through a buffer in the cache.
         intranode_buffer: Bytes,
         /// Which algorithm it takes for what is collective.
-        collectives: Collectives,
+        collectives: Arc<Collectives>,
     }
 }
 
