@@ -341,3 +341,23 @@ fn ways_of_messages_that_do_not_go_together() {
         assert_eq!((error.line, error.key.as_str()), (line, key), "{error}");
     }
 }
+
+#[test]
+fn a_table_of_ones_own_hides_the_whole_of_its_bases() {
+    let base = choosing(&format!("{LAST_BUT_ONE}{LAST_BUT_ONE}{LAST}"));
+    let own = choosing(&format!("{LAST_BUT_ONE}{LAST}")).replace("mvapich-0.9.9", "mine");
+    let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"ours\"\n";
+    let library = with_files(&[
+        ("mine.toml", &base),
+        ("ours.toml", &own),
+        ("sys.toml", system),
+    ]);
+    let library = library.expect("sound");
+    let used = library.used_by("sys").expect("made of them");
+    let limits = used.iter().filter(|value| value.key.contains("all_reduce"));
+    let paths: Vec<_> = limits.map(|value| value.path.as_str()).collect();
+    assert_eq!(paths, ["ours.collectives.all_reduce.1.bytes_below"]);
+    let system = library.system("sys").expect("made of them");
+    let choices = &system.mpi.expect("it has one").collectives.all_reduce;
+    assert!(choices.of(100, 4).is_some() && choices.of(3, 4).is_some());
+}

@@ -78,6 +78,16 @@ impl Recorded {
         format!("{}/{}.{}", self.kind.word(), self.profile, self.key)
     }
 
+    /// What of it a profile says or leaves to its base: its key, or that of the tables that it is in.
+    pub(super) fn said_with(&self) -> &str {
+        let mut ends = self.key.rmatch_indices('.').map(|(at, _)| at);
+        let numbered = ends.next().zip(ends.next());
+        let is_number =
+            |(last, before): &(usize, usize)| self.key[before + 1..*last].parse::<usize>().is_ok();
+        let tables = numbered.filter(is_number);
+        tables.map_or(&self.key, |(_, before)| &self.key[..before])
+    }
+
     /// Whether somebody who says `path` means it.
     pub(super) fn answers_to(&self, path: &str) -> bool {
         path == self.path
