@@ -67,7 +67,7 @@ fn played(all: Vec<Vec<Round>>) -> Vec<Vec<bool>> {
     known
 }
 
-fn group(size: usize, rounds: impl Fn(Member) -> Vec<Round>) -> Vec<Vec<bool>> {
+pub(super) fn group(size: usize, rounds: impl Fn(Member) -> Vec<Round>) -> Vec<Vec<bool>> {
     played(
         (0..size)
             .map(|place| rounds(Member { place, size }))
