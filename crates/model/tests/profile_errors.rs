@@ -195,3 +195,169 @@ fn a_profile_of_no_kind() {
     assert_eq!(error.key, "kind");
     assert!(error.reason.contains("adapter"), "{error}");
 }
+
+const MPI: &str = "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n";
+
+/// A library with choices for all-reduce, one a line from line 8 on.
+fn choosing(choices: &str) -> String {
+    format!("{MPI}[collectives.all_reduce]\n{GOOD_LINES}choices = [\n{choices}]\n")
+}
+
+const GOOD_LINES: &str = "tag = \"assumed\"\nsource = \"mine\"\n";
+const LAST: &str = "{ algorithm = \"ring\" },\n";
+
+fn chosen_wrongly(choices: &str) -> (usize, String, String) {
+    let error = refused(&choosing(choices));
+    (error.line, error.key, error.reason)
+}
+
+#[test]
+fn an_algorithm_that_there_is_not() {
+    let (line, key, reason) = chosen_wrongly(&format!(
+        "{{ bytes_below = 8, algorithm = \"doubling\" }},\n{LAST}"
+    ));
+    assert_eq!(
+        (line, key.as_str()),
+        (8, "collectives.all_reduce.1.algorithm")
+    );
+    assert!(
+        reason.contains("recursive-doubling, rabenseifner"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn choices_that_leave_some_messages_without_one() {
+    let (line, key, reason) = chosen_wrongly("{ bytes_below = 8, algorithm = \"ring\" },\n");
+    assert_eq!((line, key.as_str()), (8, "collectives.all_reduce.1"));
+    assert!(reason.contains("last"), "{reason}");
+    let (line, key, _) = chosen_wrongly(&format!("{LAST}{LAST}"));
+    assert_eq!((line, key.as_str()), (8, "collectives.all_reduce.1"));
+    let (_, key, _) = chosen_wrongly("");
+    assert_eq!(key, "collectives.all_reduce.choices");
+}
+
+#[test]
+fn a_choice_with_what_its_algorithm_has_not() {
+    let first = "{ bytes_below = 8, algorithm = \"ring\", segment = 1024 },\n";
+    let (line, key, _) = chosen_wrongly(&format!("{first}{LAST}"));
+    assert_eq!(
+        (line, key.as_str()),
+        (8, "collectives.all_reduce.1.segment")
+    );
+    let (line, key, _) = chosen_wrongly(&format!(
+        "{LAST_BUT_ONE}{{ bites_below = 8, algorithm = \"ring\" }},\n{LAST}"
+    ));
+    assert_eq!(
+        (line, key.as_str()),
+        (9, "collectives.all_reduce.2.bites_below")
+    );
+}
+
+const LAST_BUT_ONE: &str = "{ bytes_below = 4, algorithm = \"ring\" },\n";
+
+#[test]
+fn a_limit_that_is_no_number_or_no_size() {
+    for (limit, wrong) in [("\"8\"", "a number"), ("0", "at least 1"), ("1.5", "whole")] {
+        let first = format!("{{ bytes_below = {limit}, algorithm = \"ring\" }},\n");
+        let (line, key, reason) = chosen_wrongly(&format!("{first}{LAST}"));
+        assert_eq!(
+            (line, key.as_str()),
+            (8, "collectives.all_reduce.1.bytes_below")
+        );
+        assert!(reason.contains(wrong), "{reason}");
+    }
+    let slope = "{ ranks_per_byte = 0.5, algorithm = \"ring\" },\n";
+    let (_, key, _) = chosen_wrongly(&format!("{slope}{LAST}"));
+    assert_eq!(key, "collectives.all_reduce.1.ranks_per_byte");
+}
+
+#[test]
+fn choices_without_a_source_and_operations_that_there_are_not() {
+    let error = refused(&format!(
+        "{MPI}[collectives.all_reduce]\ntag = \"assumed\"\nchoices = [\n{LAST}]\n"
+    ));
+    assert_eq!(
+        (error.line, error.key.as_str()),
+        (4, "collectives.all_reduce.source")
+    );
+    let error = refused(&format!("{MPI}[collectives.all_reduces]\n{GOOD_LINES}"));
+    assert_eq!(
+        (error.line, error.key.as_str()),
+        (4, "collectives.all_reduces")
+    );
+    let error = refused(&format!(
+        "{MPI}[collectives.all_reduce]\ntag = \"fitted\"\nsource = \"mine\"\nchoices = [\n{LAST}]\n"
+    ));
+    assert_eq!(
+        (error.line, error.key.as_str()),
+        (5, "collectives.all_reduce.tag")
+    );
+}
+
+#[test]
+fn a_choice_is_a_value_like_others() {
+    let text = choosing(&format!("{LAST_BUT_ONE}{LAST}"));
+    let mine = library()
+        .and([("mine.toml", text.as_str())])
+        .expect("sound");
+    let path = "mine.collectives.all_reduce.1.bytes_below";
+    let value = |library: &Library| {
+        let found = library.recorded().iter().find(|value| value.path == path);
+        found.map(|value| (value.value, value.unit.clone(), value.source.clone()))
+    };
+    let told = |value: f64| Some((value, "B".to_owned(), "mine".to_owned()));
+    assert_eq!(value(&mine), told(4.0));
+    let changed = mine
+        .with(&Overrides::none().with(path, 64.0))
+        .expect("sound");
+    assert_eq!(value(&changed), told(64.0));
+}
+
+#[test]
+fn ways_of_messages_that_do_not_go_together() {
+    let one = |key: &str| format!("{key} = {{ value = 4, unit = \"1\", {GOOD} }}\n");
+    let (credits, returned) = (one("credits"), one("credits_returned"));
+    for (text, line, key) in [
+        ("rendezvous = \"pipeline\"\n".to_owned(), 4, "rendezvous"),
+        (credits.clone(), 4, "credits"),
+        (returned.clone(), 4, "credits_returned"),
+        (
+            format!(
+                "unexpected = \"copied\"\n{credits}{}",
+                returned.replace('4', "5")
+            ),
+            6,
+            "credits_returned",
+        ),
+        ("unexpected = \"dropped\"\n".to_owned(), 4, "unexpected"),
+        (
+            format!("[pipeline]\n{}", one("depth")),
+            4,
+            "pipeline.fragment",
+        ),
+    ] {
+        let error = refused(&format!("{MPI}{text}"));
+        assert_eq!((error.line, error.key.as_str()), (line, key), "{error}");
+    }
+}
+
+#[test]
+fn a_table_of_ones_own_hides_the_whole_of_its_bases() {
+    let base = choosing(&format!("{LAST_BUT_ONE}{LAST_BUT_ONE}{LAST}"));
+    let own = choosing(&format!("{LAST_BUT_ONE}{LAST}")).replace("mvapich-0.9.9", "mine");
+    let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"ours\"\n";
+    let library = with_files(&[
+        ("mine.toml", &base),
+        ("ours.toml", &own),
+        ("sys.toml", system),
+    ]);
+    let library = library.expect("sound");
+    let used = library.used_by("sys").expect("made of them");
+    let limits = used.iter().filter(|value| value.key.contains("all_reduce"));
+    let paths: Vec<_> = limits.map(|value| value.path.as_str()).collect();
+    assert_eq!(paths, ["ours.collectives.all_reduce.1.bytes_below"]);
+    let system = library.system("sys").expect("made of them");
+    let choices = &system.mpi.expect("it has one").collectives.all_reduce;
+    assert!(choices.of(100, 4).is_some() && choices.of(3, 4).is_some());
+}

@@ -17,6 +17,15 @@ fn system() -> System {
         .expect("shipped profiles are sound")
 }
 
+/// The same with another library.
+fn with_library(name: &str) -> System {
+    let text = format!("kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"{name}\"\n");
+    Library::shipped(&Overrides::none())
+        .and_then(|shipped| shipped.and([("mine.toml", text.as_str())]))
+        .and_then(|library| library.system("mine"))
+        .expect("sound profiles")
+}
+
 /// A trace on disk that goes away with its owner.
 struct Recorded {
     directory: PathBuf,
@@ -68,12 +77,20 @@ impl Recorded {
         compute_scale: f64,
         node: impl Fn(usize) -> usize,
     ) -> Result<Outcome, Failure> {
-        let system = system();
+        self.replay_on(&system(), compute_scale, node)
+    }
+
+    fn replay_on(
+        &self,
+        system: &System,
+        compute_scale: f64,
+        node: impl Fn(usize) -> usize,
+    ) -> Result<Outcome, Failure> {
         let trace = self.trace();
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&trace, library).expect("the trace makes sense");
         let replay = Replay {
-            system: &system,
+            system,
             fidelity: Fidelity::Packet,
             nodes: (0..programs.len()).map(node).collect(),
             compute_scale,
@@ -82,14 +99,13 @@ impl Recorded {
     }
 
     /// When each rank ends, by the schedule that is written of it.
-    fn by_schedule(&self) -> Vec<Time> {
-        let system = system();
+    fn by_schedule(&self, system: &System) -> Vec<Time> {
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&self.trace(), library).expect("the trace makes sense");
         let mut text = String::new();
         goal(&programs, 1.0, &mut text).expect("texts take everything");
         let schedule = Schedule::read(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
-        let ran = run_schedule(&system, &schedule, schedule.ranks, Fidelity::Packet);
+        let ran = run_schedule(system, &schedule, schedule.ranks, Fidelity::Packet);
         ran.unwrap_or_else(|fault| panic!("{fault}\n{text}")).ends
     }
 }
@@ -204,11 +220,31 @@ fn a_replay_takes_what_its_schedule_takes() {
     for ranks in [1, 2, 3, 5, 8] {
         let recorded = recorded(&format!("schedule-{ranks}"), ranks);
         let outcome = recorded.replay(1.0).expect("it comes to its end");
-        for (own, scheduled) in ends(&outcome).iter().zip(recorded.by_schedule()) {
+        for (own, scheduled) in ends(&outcome).iter().zip(recorded.by_schedule(&system())) {
             let ratio = own.nanos() / scheduled.nanos();
             assert!(
                 (0.99..1.01).contains(&ratio),
                 "{ranks} ranks: {own} and {scheduled}"
+            );
+        }
+    }
+}
+
+/// Whatever a library chooses for a collective operation.
+#[test]
+fn it_does_with_every_library() {
+    for library in ["openmpi-1.8", "openmpi-1.8-pipeline", "openmpi-5", "mpich"] {
+        let system = with_library(library);
+        for ranks in [2, 5, 8, 13] {
+            let recorded = recorded(&format!("{library}-{ranks}"), ranks);
+            let replayed = recorded.replay_on(&system, 1.0, |rank| rank);
+            let outcome = replayed.expect("it comes to its end");
+            let last = outcome.last().nanos();
+            let scheduled = recorded.by_schedule(&system).into_iter().max();
+            let scheduled = scheduled.expect("somebody ends").nanos();
+            assert!(
+                (0.97..1.03).contains(&(last / scheduled)),
+                "{library}, {ranks} ranks: {last} ns and {scheduled}"
             );
         }
     }
@@ -304,7 +340,7 @@ fn access_needs_nothing_of_its_target() {
     let origin = outcome.ranks[0].end.micros();
     // 100 KB at no more than 4 GB/s, and before the target has done anything.
     assert!((25.0..200.0).contains(&origin), "{origin} us");
-    assert!(recorded.by_schedule()[0] < Time(1_000_000_000));
+    assert!(recorded.by_schedule(&system())[0] < Time(1_000_000_000));
 }
 
 #[test]
@@ -338,7 +374,7 @@ fn ordered_accesses_come_to_an_end() {
     };
     let recorded = Recorded::of("ordered", &[rank(0), rank(1), rank(2)]);
     recorded.replay(1.0).expect("it comes to its end");
-    recorded.by_schedule();
+    recorded.by_schedule(&system());
 }
 
 #[test]

@@ -78,6 +78,11 @@ impl Semaphore {
         self.0.size
     }
 
+    /// Permits that are there to be taken.
+    pub fn free(&self) -> usize {
+        self.0.free.get()
+    }
+
     /// Tasks waiting for a permit.
     pub fn queue(&self) -> usize {
         self.0.urgent.borrow().len() + self.0.waiting.borrow().len()

@@ -78,7 +78,13 @@ impl Rank {
     /// Waits for what somebody does.
     pub(super) async fn wait_for(&self, mailbox: &Mailbox<Cause>) {
         let began = self.process.now();
-        let cause = mailbox.receive().await;
+        let cause = match mailbox.try_receive() {
+            Some(cause) => cause,
+            None => {
+                let _inside = self.inside();
+                mailbox.receive().await
+            }
+        };
         self.goes_on(began, cause);
     }
 }

@@ -6,16 +6,36 @@ use super::{Member, Rank, Round};
 impl Rank {
     /// Goes through a group's rounds as the member that it is there; the messages are marked.
     pub async fn perform(&self, rounds: &[Round], members: &[usize], mark: u32) {
-        for round in rounds {
-            let receive = round.receive.map(|(from, _)| members[from]);
-            match (round.send, receive) {
-                (Some((to, bytes)), Some(from)) => {
-                    self.exchange_marked(members[to], bytes, from, mark).await;
-                }
-                (Some((to, bytes)), None) => self.send_marked(members[to], bytes, mark).await,
-                (None, Some(from)) => self.receive_marked(from, mark).await,
-                (None, None) => (),
+        for together in Round::together(rounds) {
+            match together {
+                [round] => self.perform_one(*round, members, mark).await,
+                several => Box::pin(self.perform_beside(several, members, mark)).await,
             }
+        }
+    }
+
+    async fn perform_one(&self, round: Round, members: &[usize], mark: u32) {
+        let receive = round.receive.map(|(from, _)| members[from]);
+        match (round.send, receive) {
+            (Some((to, bytes)), Some(from)) => {
+                self.exchange_marked(members[to], bytes, from, mark).await;
+            }
+            (Some((to, bytes)), None) => self.send_marked(members[to], bytes, mark).await,
+            (None, Some(from)) => self.receive_marked(from, mark).await,
+            (None, None) => (),
+        }
+    }
+
+    /// Begins several rounds, receives first as libraries do, and waits for all.
+    async fn perform_beside(&self, rounds: &[Round], members: &[usize], mark: u32) {
+        let receives = rounds.iter().filter_map(|round| round.receive);
+        let mut under_way: Vec<_> = receives
+            .map(|(from, _)| self.begin_receive_marked(members[from], mark))
+            .collect();
+        let sends = rounds.iter().filter_map(|round| round.send);
+        under_way.extend(sends.map(|(to, bytes)| self.begin_send_marked(members[to], bytes, mark)));
+        for one in under_way {
+            one.await;
         }
     }
 
@@ -43,7 +63,8 @@ impl Rank {
 
     /// Waits for all ranks.
     pub async fn barrier(&self) {
-        self.perform_among_all(self.member().barrier()).await;
+        let rounds = self.member().barrier_of(&self.world.mpi);
+        self.perform_among_all(rounds).await;
     }
 
     /// Combines `bytes` of all ranks.

@@ -1,10 +1,11 @@
 //! Which message a receive gets: receives that wait, and messages that nobody has asked for yet, both in the order of coming.
 //!
 //! A message goes to the first receive that takes it, a receive gets the first message that has come and that it takes. So messages
-//! that one receive takes do not overtake each other. What searching costs a processor is part of the library's overhead. Source: the
+//! that one receive takes do not overtake each other. What searching costs a processor is part of the library's overhead, unless a profile says it. Source: the
 //! MPI standard, order of point-to-point communication.
 
 use super::rank::Envelope;
+use super::unexpected::Early;
 use crate::kernel::{Mailbox, Sim};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -56,23 +57,40 @@ impl Inbox {
         }
     }
 
-    /// Gets the message for a receive that is posted now.
-    pub async fn take(&self, sim: &Sim, wanted: Wanted) -> Letter {
-        if let Some(letter) = self.find(wanted) {
-            return letter;
-        }
+    /// Waits for the message of a receive that is posted now and has found none.
+    pub async fn wait(&self, sim: &Sim, wanted: Wanted) -> Letter {
         let receive = Mailbox::new(sim);
         let posted = (wanted, receive.clone());
         self.posted.borrow_mut().push_back(posted);
         receive.receive().await
     }
 
-    fn find(&self, wanted: Wanted) -> Option<Letter> {
+    /// Takes the first message that is there and wanted.
+    pub fn find(&self, wanted: Wanted) -> Option<Letter> {
         let mut unexpected = self.unexpected.borrow_mut();
         let first = unexpected
             .iter()
             .position(|(origin, _)| wanted.takes(*origin))?;
         unexpected.remove(first)
+    }
+
+    /// Messages that are looked at before the one that a receive takes, or all if it has not come.
+    pub fn passed_for(&self, wanted: Wanted) -> usize {
+        let unexpected = self.unexpected.borrow();
+        let first = unexpected
+            .iter()
+            .position(|(origin, _)| wanted.takes(*origin));
+        first.unwrap_or(unexpected.len())
+    }
+
+    /// The oldest message that is still in the buffer in which it came, and what is to be copied of it.
+    pub fn first_in_its_buffer(&self) -> Option<(Origin, u64, Early)> {
+        let unexpected = self.unexpected.borrow();
+        let mut in_buffers = unexpected.iter().filter_map(|(origin, envelope)| {
+            let (bytes, early) = envelope.in_its_buffer()?;
+            Some((*origin, bytes, early))
+        });
+        in_buffers.next()
     }
 
     /// Messages of a rank that no receive has taken.
@@ -101,7 +119,18 @@ mod tests {
             rank: 0,
             at: Time::ZERO,
         };
-        Envelope::Eager { bytes, sent }
+        Envelope::Eager {
+            bytes,
+            sent,
+            early: None,
+        }
+    }
+
+    async fn take(inbox: &Inbox, sim: &Sim, wanted: Wanted) -> Letter {
+        match inbox.find(wanted) {
+            Some(letter) => letter,
+            None => inbox.wait(sim, wanted).await,
+        }
     }
 
     fn wanted(source: Option<usize>, tag: Option<u32>) -> Wanted {
@@ -125,7 +154,7 @@ mod tests {
             for (place, wanted) in receives.iter().copied().enumerate() {
                 let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
                 sim.start(async move {
-                    let (_, envelope) = inbox.take(&own, wanted).await;
+                    let (_, envelope) = take(&inbox, &own, wanted).await;
                     if let Envelope::Eager { bytes, .. } = envelope {
                         got.borrow_mut()[place] = Some(bytes as usize);
                     }
@@ -206,7 +235,7 @@ mod tests {
                     }
                     let (own, inbox, got) = (sim.clone(), inbox.clone(), got.clone());
                     sim.start(async move {
-                        let (_, envelope) = inbox.take(&own, wanted).await;
+                        let (_, envelope) = take(&inbox, &own, wanted).await;
                         if let Envelope::Eager { bytes, .. } = envelope {
                             got.borrow_mut().push((receive, bytes));
                         }

@@ -1,8 +1,11 @@
 //! Ranks, point to point.
 
 use super::cause::{Cause, Posted, Woken};
+use super::credits::Accounts;
 use super::matching::{Inbox, Origin, Wanted};
 use super::registration::Registered;
+use super::rendezvous::Agreement;
+use super::unexpected::Early;
 use crate::adapter::{Kind, Pair, Placement, Request, Transport};
 use crate::cluster::{CacheState, Cluster, Process};
 use crate::kernel::{JoinHandle, Mailbox, Semaphore, Time};
@@ -14,13 +17,17 @@ use std::rc::Rc;
 /// What a rank finds in its inbox.
 pub(super) enum Envelope {
     /// An eager message.
-    Eager { bytes: u64, sent: Cause },
-    /// A rendezvous' beginning: where to answer, be it before the data or after them, and where their end will be told.
+    Eager {
+        bytes: u64,
+        sent: Cause,
+        early: Option<Early>,
+    },
+    /// A rendezvous' beginning, and where the two ends tell each other the rest.
     Rendezvous {
         bytes: u64,
         sent: Cause,
-        go: Mailbox<Cause>,
-        done: Mailbox<Cause>,
+        early: Option<Early>,
+        agreement: Agreement,
     },
     /// A message inside the node.
     Local(super::intranode::Local),
@@ -33,6 +40,17 @@ impl Envelope {
             Envelope::Eager { sent, .. } | Envelope::Rendezvous { sent, .. } => *sent,
             Envelope::Local(local) => local.sent,
         }
+    }
+
+    /// What is to be copied of a message that is still in its buffer, for the library to set it aside.
+    pub(super) fn in_its_buffer(&self) -> Option<(u64, Early)> {
+        let (bytes, early) = match self {
+            Envelope::Eager { bytes, early, .. } => (*bytes, early),
+            Envelope::Rendezvous { early, .. } => (0, early),
+            Envelope::Local(_) => return None,
+        };
+        let early = early.as_ref().filter(|early| early.is_in_its_buffer())?;
+        Some((bytes, early.clone()))
     }
 }
 
@@ -60,6 +78,12 @@ pub(super) struct Relations {
     buffers: RefCell<BTreeMap<usize, Semaphore>>,
     /// Its buffers that are registered.
     pub(super) registered: RefCell<Registered>,
+    /// Buffers of others that it may fill, and what it owes them.
+    pub(super) accounts: Accounts,
+    /// How often it is in the library at the same time.
+    pub(super) inside: Cell<usize>,
+    /// It takes messages out of their buffers that nobody has asked for.
+    pub(super) tidying: Cell<bool>,
     /// When and why it last went on.
     pub(super) woken: Cell<Option<Woken>>,
 }
@@ -114,8 +138,11 @@ impl World {
     }
 
     /// A message has come to a rank.
-    pub(super) fn arrive(&self, to: usize, origin: Origin, envelope: Envelope) {
+    pub(super) fn arrive(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
         self.relations[to].inbox.arrive(origin, envelope);
+        if self.sets_aside() {
+            self.tidy(to);
+        }
     }
 
     /// Whose messages a rank has got and not asked for.
@@ -175,7 +202,35 @@ impl Rank {
     }
 
     /// Delivers a small message of the protocol to the peer; `placed` when it is there.
-    async fn deliver(&self, to: usize, bytes: u64, placed: impl FnOnce(Cause) + 'static) {
+    pub(super) async fn deliver(
+        &self,
+        to: usize,
+        bytes: u64,
+        placed: impl FnOnce(Cause) + 'static,
+    ) {
+        let (request, posted) = self.request(to, bytes, placed);
+        self.hand_over(to, request, &posted).await;
+    }
+
+    /// The same, and `completed` is told when it has left.
+    pub(super) async fn deliver_and_tell(
+        &self,
+        to: usize,
+        bytes: u64,
+        placed: impl FnOnce(Cause) + 'static,
+        completed: &Mailbox<Cause>,
+    ) {
+        let (mut request, posted) = self.request(to, bytes, placed);
+        request.completed = Some(self.told(&posted, completed));
+        self.hand_over(to, request, &posted).await;
+    }
+
+    fn request(
+        &self,
+        to: usize,
+        bytes: u64,
+        placed: impl FnOnce(Cause) + 'static,
+    ) -> (Request, Posted) {
         let mpi = &self.world.mpi;
         let placement = match mpi.inline.is_some_and(|most| bytes <= most.0) {
             true => Placement::Inline,
@@ -187,15 +242,24 @@ impl Rank {
         };
         let mut request = Request::new(kind, bytes, placement);
         let (posted, rank) = (Posted::default(), self.number);
-        let sent = posted.clone();
-        request.placed = Some(Box::new(move || placed(sent.cause(rank))));
+        let (sent, world) = (posted.clone(), self.world.clone());
+        let emptied = world.relations[rank].accounts.settle(to);
+        request.placed = Some(Box::new(move || {
+            let cause = sent.cause(rank);
+            world.credits_back(to, rank, emptied, cause);
+            placed(cause);
+        }));
+        (request, posted)
+    }
+
+    async fn hand_over(&self, to: usize, request: Request, posted: &Posted) {
         let pair = self.world.pair(self.number, to, 0);
         self.process.post(&pair, vec![request]).await;
         posted.set(self.process.now());
     }
 
     /// Sees a message that `deliver` brought.
-    async fn find(&self) {
+    pub(super) async fn find(&self) {
         match self.world.mpi.channel {
             Channel::Write => self.process.notice().await,
             Channel::Send => self.process.take_completion().await,
@@ -220,88 +284,34 @@ impl Rank {
         self.compute(mpi.overhead).await;
         let world = self.world.clone();
         if bytes <= mpi.eager.0 {
+            self.take_credit(to).await;
             self.process.copy(bytes, CacheState::Cold).await;
             self.deliver(to, bytes + mpi.header.0, move |sent| {
-                world.arrive(to, origin, Envelope::Eager { bytes, sent });
+                let early = world.early();
+                world.arrive(to, origin, Envelope::Eager { bytes, sent, early });
             })
             .await;
             return;
         }
-        self.register(bytes).await;
-        let sim = self.process.sim();
-        let (go, done) = (Mailbox::new(sim), Mailbox::new(sim));
-        let (asked, finished) = (go.clone(), done.clone());
+        // Fragments are registered one by one.
+        if self.rendezvous() != Rendezvous::Pipeline {
+            self.register(bytes).await;
+        }
+        self.take_credit(to).await;
+        let agreement = Agreement::new(self.process.sim());
+        let theirs = agreement.clone();
         self.deliver(to, mpi.header.0, move |sent| {
+            let early = world.early();
             let envelope = Envelope::Rendezvous {
                 bytes,
                 sent,
-                go: asked,
-                done: finished,
+                early,
+                agreement: theirs,
             };
             world.arrive(to, origin, envelope);
         })
         .await;
-        self.wait_for(&go).await;
-        self.find().await;
-        self.compute(mpi.overhead).await;
-        if mpi.rendezvous.unwrap_or_default() == Rendezvous::Write {
-            Box::pin(self.write_data(to, bytes, done)).await;
-        }
-    }
-
-    /// What tells that something has come of what this rank posts.
-    pub(super) fn told(&self, posted: &Posted, to: &Mailbox<Cause>) -> Box<dyn FnOnce()> {
-        let (posted, to, rank) = (posted.clone(), to.clone(), self.number);
-        Box::new(move || to.send(posted.cause(rank)))
-    }
-
-    /// Ports that share a message's data.
-    fn ports_for(&self, bytes: u64) -> u64 {
-        match bytes >= self.world.mpi.stripe.0 {
-            true => self.world.cluster.system().ports,
-            false => 1,
-        }
-    }
-
-    /// A rendezvous' data, over as many ports as are worth while; the last part is followed by the end message.
-    async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<Cause>) {
-        let ports = self.ports_for(bytes);
-        let sim = self.process.sim();
-        let completions: Mailbox<Cause> = Mailbox::new(sim);
-        for port in 0..ports {
-            let share = bytes / ports + u64::from(port < bytes % ports);
-            let mut request = Request::new(Kind::Write, share, Placement::Reference);
-            let posted = Posted::default();
-            request.completed = Some(self.told(&posted, &completions));
-            let mut end = Request::new(Kind::Write, self.world.mpi.header.0, Placement::Inline);
-            end.placed = Some(self.told(&posted, &done));
-            let pair = self.world.pair(self.number, to, port as usize);
-            self.process.post(&pair, vec![request, end]).await;
-            posted.set(self.process.now());
-        }
-        for _ in 0..ports {
-            self.wait_for(&completions).await;
-            self.process.take_completion().await;
-        }
-    }
-
-    /// A rendezvous' data, fetched by the receiver over as many ports as are worth while.
-    async fn read_data(&self, from: usize, bytes: u64) {
-        let ports = self.ports_for(bytes);
-        let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
-        for port in 0..ports {
-            let share = bytes / ports + u64::from(port < bytes % ports);
-            let mut request = Request::new(Kind::Read, share, Placement::Reference);
-            let posted = Posted::default();
-            request.completed = Some(self.told(&posted, &completions));
-            let pair = self.world.pair(self.number, from, port as usize);
-            self.process.post(&pair, vec![request]).await;
-            posted.set(self.process.now());
-        }
-        for _ in 0..ports {
-            self.wait_for(&completions).await;
-            self.process.take_completion().await;
-        }
+        self.move_data(to, bytes, agreement).await;
     }
 
     /// Receives the next message from a rank.
@@ -322,38 +332,37 @@ impl Rank {
     pub async fn receive_wanted(&self, wanted: Wanted) -> u64 {
         let mpi = &self.world.mpi;
         let inbox = &self.world.relations[self.number].inbox;
+        if let Some(passing) = mpi.unexpected_search {
+            self.compute(passing * inbox.passed_for(wanted) as u64)
+                .await;
+        }
         let began = self.process.now();
-        let (origin, envelope) = inbox.take(self.process.sim(), wanted).await;
+        let (origin, envelope) = match inbox.find(wanted) {
+            Some(letter) => letter,
+            None => {
+                let _inside = self.inside();
+                inbox.wait(self.process.sim(), wanted).await
+            }
+        };
         self.goes_on(began, envelope.sent());
         let from = origin.source;
         match envelope {
             Envelope::Local(local) => Box::pin(self.receive_inside(local)).await,
-            Envelope::Eager { bytes, .. } => {
-                self.find().await;
-                self.compute(mpi.overhead).await;
+            Envelope::Eager { bytes, early, .. } => {
+                let seen = self.see(from, early.as_ref(), mpi.overhead).await;
                 self.process.copy(bytes, CacheState::Cold).await;
+                self.used(seen).await;
                 bytes
             }
             Envelope::Rendezvous {
-                bytes, go, done, ..
+                bytes,
+                early,
+                agreement,
+                ..
             } => {
-                self.find().await;
-                self.compute(mpi.overhead * 2).await;
-                self.register(bytes).await;
-                let told = self.deliver(from, mpi.header.0, move |told| go.send(told));
-                match mpi.rendezvous.unwrap_or_default() {
-                    Rendezvous::Write => {
-                        Box::pin(told).await;
-                        for _ in 0..self.ports_for(bytes) {
-                            self.wait_for(&done).await;
-                        }
-                        self.process.notice().await;
-                    }
-                    Rendezvous::Read => {
-                        Box::pin(self.read_data(from, bytes)).await;
-                        Box::pin(told).await;
-                    }
-                }
+                let seen = self.see(from, early.as_ref(), mpi.overhead * 2).await;
+                self.used(seen).await;
+                self.take_data(from, bytes, agreement).await;
                 bytes
             }
         }
@@ -361,10 +370,14 @@ impl Rank {
 
     /// Begins a send that goes on while the rank does something else.
     pub fn begin_send(&self, to: usize, bytes: u64) -> JoinHandle<()> {
+        self.begin_send_marked(to, bytes, PLAIN)
+    }
+
+    pub(super) fn begin_send_marked(&self, to: usize, bytes: u64, tag: u32) -> JoinHandle<()> {
         let own = self.clone();
         self.process
             .sim()
-            .spawn(async move { own.send(to, bytes).await })
+            .spawn(async move { own.send_marked(to, bytes, tag).await })
     }
 
     /// Begins a receive that goes on while the rank does something else.
@@ -372,7 +385,7 @@ impl Rank {
         self.begin_receive_marked(from, PLAIN)
     }
 
-    fn begin_receive_marked(&self, from: usize, tag: u32) -> JoinHandle<()> {
+    pub(super) fn begin_receive_marked(&self, from: usize, tag: u32) -> JoinHandle<()> {
         let own = self.clone();
         self.process
             .sim()

@@ -83,10 +83,12 @@ impl Library {
         let mut used = Vec::new();
         for part in parts(names) {
             let mut taken = BTreeSet::new();
-            // What a profile says itself hides what its base says.
+            // What a profile says itself hides what its base says, tables as a whole.
             for here in self.sources.chain(&part)? {
                 let own = self.recorded.iter().filter(|r| r.is_of(&here));
-                used.extend(own.filter(|r| taken.insert(r.key.clone())).cloned());
+                let own: Vec<_> = own.filter(|r| !taken.contains(r.said_with())).collect();
+                taken.extend(own.iter().map(|r| r.said_with().to_owned()));
+                used.extend(own.into_iter().cloned());
             }
         }
         Ok(used)

@@ -10,6 +10,10 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+mod tables;
+
+pub(super) use tables::Origin;
+
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
@@ -72,6 +76,16 @@ impl Recorded {
     /// Its path with the kind.
     pub(super) fn whole_path(&self) -> String {
         format!("{}/{}.{}", self.kind.word(), self.profile, self.key)
+    }
+
+    /// What of it a profile says or leaves to its base: its key, or that of the tables that it is in.
+    pub(super) fn said_with(&self) -> &str {
+        let mut ends = self.key.rmatch_indices('.').map(|(at, _)| at);
+        let numbered = ends.next().zip(ends.next());
+        let is_number =
+            |(last, before): &(usize, usize)| self.key[before + 1..*last].parse::<usize>().is_ok();
+        let tables = numbered.filter(is_number);
+        tables.map_or(&self.key, |(_, before)| &self.key[..before])
     }
 
     /// Whether somebody who says `path` means it.

@@ -22,11 +22,16 @@ macro_rules! section {
     };
 }
 
+mod collectives;
 mod mpi;
 mod software;
 mod topology;
 
-pub use mpi::{Channel, Mpi, Rendezvous};
+pub use collectives::{
+    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Choice, Choices, Collectives, Ranks,
+    Reduce, ReduceScatter, Rooted, When,
+};
+pub use mpi::{Channel, Mpi, Pipeline, Rendezvous, Unexpected};
 pub use software::{Caches as HostCaches, ChannelWork, Cores, OwnWork, Software};
 pub use topology::{Dragonfly, FatTree, Topology, Torus};
 
@@ -581,6 +586,9 @@ macro_rules! kinds {
                     $(ProfileKind::$kind => Profile::$kind(<$type>::read(root)?)),*
                 };
                 root.finish()?;
+                if let Profile::Mpi(mpi) = &profile {
+                    mpi.check(root)?;
+                }
                 Ok(profile)
             }
         }

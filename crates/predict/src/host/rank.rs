@@ -62,7 +62,7 @@ enum Sending {
     Asked(usize),
 }
 
-/// Something that was begun: rounds of at most one message each way.
+/// Something that was begun: rounds of at most one message each way. Those that could begin together are gone through in turn.
 #[derive(Debug)]
 struct Deal {
     slot: usize,
@@ -82,28 +82,8 @@ impl Deal {
         let message = |peer: usize, round: Round, mark| (Rc::from([round]), Rc::from([peer]), mark);
         let mut reaching = None;
         let (rounds, members, mark) = match act {
-            Act::Send { to, bytes, mark } => {
-                let send = Some((0, bytes));
-                message(
-                    to,
-                    Round {
-                        send,
-                        receive: None,
-                    },
-                    mark,
-                )
-            }
-            Act::Receive { from, bytes, mark } => {
-                let receive = Some((0, bytes));
-                message(
-                    from,
-                    Round {
-                        send: None,
-                        receive,
-                    },
-                    mark,
-                )
-            }
+            Act::Send { to, bytes, mark } => message(to, Round::send(0, bytes), mark),
+            Act::Receive { from, bytes, mark } => message(from, Round::receive(0, bytes), mark),
             Act::Rounds {
                 rounds,
                 members,

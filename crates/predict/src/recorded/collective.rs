@@ -40,16 +40,16 @@ fn alike(
     library: &Mpi,
 ) -> Result<Vec<Round>, String> {
     Ok(match kind {
-        Collective::Barrier => member.barrier(),
+        Collective::Barrier => member.barrier_of(library),
         Collective::AllReduce => member.all_reduce(bytes, library),
         Collective::AllGather => member.all_gather(bytes, library),
         Collective::AllToAll => member.all_to_all(bytes, library),
-        Collective::ReduceScatter => member.reduce_scatter(bytes),
+        Collective::ReduceScatter => member.reduce_scatter_of(bytes, library),
         Collective::Scan => member.scan(bytes),
         Collective::Broadcast => member.broadcast(rooted(member, root)?, bytes, library),
-        Collective::Reduce => member.reduce(rooted(member, root)?, bytes),
-        Collective::Gather => member.gather(rooted(member, root)?, bytes),
-        Collective::Scatter => member.scatter(rooted(member, root)?, bytes),
+        Collective::Reduce => member.reduce_of(rooted(member, root)?, bytes, library),
+        Collective::Gather => member.gather_of(rooted(member, root)?, bytes, library),
+        Collective::Scatter => member.scatter_of(rooted(member, root)?, bytes, library),
     })
 }
 

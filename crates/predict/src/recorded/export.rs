@@ -171,20 +171,19 @@ impl<W: Write> Schedule<'_, W> {
     ) -> Result<(Vec<usize>, Vec<usize>), fmt::Error> {
         let (mut first, mut last) = (None, Vec::new());
         let mut before = before.to_vec();
-        for round in rounds {
+        for together in Round::together(rounds) {
             last = Vec::new();
-            if let Some((to, bytes)) = round.send {
-                let to = members[to];
-                last.push(
-                    self.operation(format_args!("send {bytes}b to {to} tag {mark}"), &before)?,
-                );
-            }
-            if let Some((from, bytes)) = round.receive {
-                let from = members[from];
-                last.push(self.operation(
-                    format_args!("recv {bytes}b from {from} tag {mark}"),
-                    &before,
-                )?);
+            for round in together {
+                if let Some((to, bytes)) = round.send {
+                    let to = members[to];
+                    let send = format_args!("send {bytes}b to {to} tag {mark}");
+                    last.push(self.operation(send, &before)?);
+                }
+                if let Some((from, bytes)) = round.receive {
+                    let from = members[from];
+                    let receive = format_args!("recv {bytes}b from {from} tag {mark}");
+                    last.push(self.operation(receive, &before)?);
+                }
             }
             before = last.iter().copied().map(Before::Ended).collect();
             first.get_or_insert_with(|| last.clone());

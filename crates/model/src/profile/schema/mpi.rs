@@ -1,6 +1,7 @@
 //! Message-passing libraries.
 
-use super::{Bytes, Count, Error, Field, Section, Time};
+use super::{Bytes, Collectives, Count, Error, Field, Section, Time};
+use std::sync::Arc;
 
 /// How a library delivers eager messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +26,62 @@ pub enum Rendezvous {
     Write,
     /// The receiver reads, from where the sender has told, and tells the sender in the end.
     Read,
+    /// The sender writes fragment by fragment, each registered while the ones before it are under way ([`Pipeline`]).
+    Pipeline,
 }
 
 impl Field for Option<Rendezvous> {
     fn take(section: &Section<'_>, key: &str) -> Result<Option<Rendezvous>, Error> {
         section.choice_if_there(
             key,
-            &[("write", Rendezvous::Write), ("read", Rendezvous::Read)],
+            &[
+                ("write", Rendezvous::Write),
+                ("read", Rendezvous::Read),
+                ("pipeline", Rendezvous::Pipeline),
+            ],
+        )
+    }
+}
+
+section! {
+    /// A rendezvous in fragments.
+    Pipeline {
+        /// What goes at a time without copies, registered at both ends for itself.
+        fragment: Bytes,
+        /// Fragments under way at the same time.
+        depth: Count,
+        /// How much of a message's beginning is copied through preregistered buffers, while the rest is being registered; all of it, if
+        /// the message is no longer. Without it nothing is.
+        copied: Option<Bytes>,
+        /// Such a buffer; without it as long as the longest eager message.
+        buffer: Option<Bytes>,
+    }
+}
+
+impl Field for Option<Pipeline> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<Pipeline>, Error> {
+        match section.section(key)? {
+            Some(section) => Pipeline::read(&section).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What becomes of a message that comes before its receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unexpected {
+    /// It stays in the buffer that it came in.
+    #[default]
+    Kept,
+    /// It is copied aside when the receiver next is in the library, and from there once more when it is asked for.
+    Copied,
+}
+
+impl Field for Option<Unexpected> {
+    fn take(section: &Section<'_>, key: &str) -> Result<Option<Unexpected>, Error> {
+        section.choice_if_there(
+            key,
+            &[("kept", Unexpected::Kept), ("copied", Unexpected::Copied)],
         )
     }
 }
@@ -51,12 +101,23 @@ section! {
         eager: Bytes,
         /// Who moves the data of larger ones; without it the sender.
         rendezvous: Option<Rendezvous>,
+        /// How, if it goes in fragments.
+        pipeline: Option<Pipeline>,
         /// Registering a buffer for such a transfer, and undoing it, whatever its size; without it that takes no time.
         registration: Option<Time>,
         /// The same for each page.
         registration_page: Option<Time>,
         /// Buffers of a process that stay registered: a registration cache; without it every transfer registers anew.
         registration_cache: Option<Count>,
+        /// Buffers of each receiver that a sender may fill before the receiver has emptied them; without it there is no end of them.
+        credits: Option<Count>,
+        /// Emptied buffers that a receiver tells of by a message of its own; fewer go with the next message that it has for the sender
+        /// anyway. Without it half of the credits.
+        credits_returned: Option<Count>,
+        /// What becomes of messages that come before their receive; without it they are kept.
+        unexpected: Option<Unexpected>,
+        /// Passing one message in the search for the one that a receive takes; without it searching is part of the overhead.
+        unexpected_search: Option<Time>,
         /// Header before an eager message.
         header: Bytes,
         /// Messages from which on several ports share the work.
@@ -77,5 +138,33 @@ section! {
         intranode: Time,
         /// Largest message inside a node that passes through a buffer in the cache.
         intranode_buffer: Bytes,
+        /// Which algorithm it takes for what is collective.
+        collectives: Arc<Collectives>,
+    }
+}
+
+impl Mpi {
+    /// What one value says must go with the others.
+    pub(in crate::profile) fn check(&self, root: &Section<'_>) -> Result<(), Error> {
+        let wrong = |key: &str, reason: &str| Err(root.about(key, reason.to_owned()));
+        if self.rendezvous == Some(Rendezvous::Pipeline) && self.pipeline.is_none() {
+            return wrong("rendezvous", "\"pipeline\" needs a section pipeline");
+        }
+        let Some(credits) = self.credits else {
+            return match self.credits_returned {
+                Some(_) => wrong("credits_returned", "needs credits"),
+                None => Ok(()),
+            };
+        };
+        if self.unexpected != Some(Unexpected::Copied) {
+            let reason = "need unexpected = \"copied\": messages that are kept in their buffers would leave none";
+            return wrong("credits", reason);
+        }
+        match self.credits_returned {
+            Some(returned) if returned > credits => {
+                wrong("credits_returned", "must be no more than credits")
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -1,0 +1,138 @@
+//! A rendezvous in fragments, so that registering one costs nothing while others are under way.
+//!
+//! The beginning of a message may be copied through preregistered buffers meanwhile. The receiver registers a fragment of the rest, tells
+//! where it is, and goes on to the next; the sender registers its own and writes. Source: Open MPI's frequently asked questions,
+//! "How does the OpenFabrics BTL work for long messages, without mpi_leave_pinned"; copies alone are MVAPICH's R3.
+
+use super::Rank;
+use super::rendezvous::Agreement;
+use crate::cluster::CacheState;
+use crate::kernel::{JoinHandle, Mailbox};
+use crate::mpi::Cause;
+
+/// How a message is cut.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    /// What is copied.
+    pieces: Vec<u64>,
+    /// What is written from buffer to buffer.
+    fragments: Vec<u64>,
+    /// Of either under way.
+    depth: usize,
+}
+
+fn pieces(bytes: u64, most: u64) -> Vec<u64> {
+    let whole = (0..bytes / most).map(|_| most);
+    let rest = Some(bytes % most).filter(|rest| *rest > 0);
+    whole.chain(rest).collect()
+}
+
+impl Rank {
+    fn cut(&self, bytes: u64) -> Cut {
+        let mpi = &self.world.mpi;
+        let pipeline = mpi
+            .pipeline
+            .as_ref()
+            .expect("the profile was read with one");
+        let copied = pipeline.copied.map_or(0, |copied| copied.0.min(bytes));
+        Cut {
+            pieces: pieces(copied, pipeline.buffer.unwrap_or(mpi.eager).0),
+            fragments: pieces(bytes - copied, pipeline.fragment.0),
+            depth: pipeline.depth.0 as usize,
+        }
+    }
+
+    pub(super) async fn send_in_fragments(&self, to: usize, bytes: u64, agreement: Agreement) {
+        let cut = self.cut(bytes);
+        let copies = self.begin_copies_out(to, &cut, agreement.piece.clone());
+        let completions = Mailbox::new(self.process.sim());
+        let ports = self.ports_for(bytes);
+        for (port, &fragment) in (0..).zip(&cut.fragments) {
+            self.wait_for(&agreement.go).await;
+            self.find().await;
+            self.compute(self.world.mpi.overhead).await;
+            self.register(fragment).await;
+            self.write_piece(to, fragment, port % ports, &completions, &agreement.done)
+                .await;
+        }
+        copies.await;
+        for _ in &cut.fragments {
+            self.wait_for(&completions).await;
+            self.process.take_completion().await;
+        }
+    }
+
+    fn begin_copies_out(
+        &self,
+        to: usize,
+        cut: &Cut,
+        piece_there: Mailbox<Cause>,
+    ) -> JoinHandle<()> {
+        let (own, pieces, depth) = (self.clone(), cut.pieces.clone(), cut.depth);
+        self.process.sim().spawn(async move {
+            let left = Mailbox::new(own.process.sim());
+            let mut under_way = 0;
+            for piece in pieces {
+                if under_way == depth {
+                    own.wait_for(&left).await;
+                    own.process.take_completion().await;
+                    under_way -= 1;
+                }
+                own.process.copy(piece, CacheState::Cold).await;
+                let there = piece_there.clone();
+                let header = own.world.mpi.header.0;
+                own.deliver_and_tell(to, piece + header, move |sent| there.send(sent), &left)
+                    .await;
+                under_way += 1;
+            }
+            for _ in 0..under_way {
+                own.wait_for(&left).await;
+                own.process.take_completion().await;
+            }
+        })
+    }
+
+    pub(super) async fn receive_in_fragments(&self, from: usize, bytes: u64, agreement: Agreement) {
+        let cut = self.cut(bytes);
+        let copies = self.begin_copies_in(&cut, agreement.piece.clone());
+        let header = self.world.mpi.header.0;
+        for (number, &fragment) in cut.fragments.iter().enumerate() {
+            if number >= cut.depth {
+                self.wait_for(&agreement.done).await;
+                self.process.notice().await;
+            }
+            self.register(fragment).await;
+            let go = agreement.go.clone();
+            self.deliver(from, header, move |told| go.send(told)).await;
+        }
+        for _ in 0..cut.fragments.len().min(cut.depth) {
+            self.wait_for(&agreement.done).await;
+            self.process.notice().await;
+        }
+        copies.await;
+    }
+
+    fn begin_copies_in(&self, cut: &Cut, piece_there: Mailbox<Cause>) -> JoinHandle<()> {
+        let (own, pieces) = (self.clone(), cut.pieces.clone());
+        self.process.sim().spawn(async move {
+            for piece in pieces {
+                own.wait_for(&piece_there).await;
+                own.find().await;
+                own.process.copy(piece, CacheState::Cold).await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pieces;
+
+    #[test]
+    fn pieces_are_as_long_as_may_be_but_the_last() {
+        assert_eq!(pieces(10, 4), [4, 4, 2]);
+        assert_eq!(pieces(8, 4), [4, 4]);
+        assert_eq!(pieces(3, 4), [3]);
+        assert_eq!(pieces(0, 4), []);
+    }
+}

@@ -1,0 +1,139 @@
+//! Messages that go without copies: both ends agree first, then one of them moves the data.
+
+use super::Rank;
+use super::cause::{Cause, Posted};
+use crate::adapter::{Kind, Placement, Request};
+use crate::kernel::{Mailbox, Sim};
+use crate::profile::Rendezvous;
+
+/// What the two ends of a rendezvous tell each other.
+#[derive(Clone)]
+pub(super) struct Agreement {
+    /// To the sender: the receiver is there, a buffer is, or the data have been read.
+    pub go: Mailbox<Cause>,
+    /// To the receiver: data are there that the sender has written.
+    pub done: Mailbox<Cause>,
+    /// To the receiver: a piece is there that has to be copied.
+    pub piece: Mailbox<Cause>,
+}
+
+impl Agreement {
+    pub fn new(sim: &Sim) -> Agreement {
+        Agreement {
+            go: Mailbox::new(sim),
+            done: Mailbox::new(sim),
+            piece: Mailbox::new(sim),
+        }
+    }
+}
+
+impl Rank {
+    /// How this library's data go.
+    pub(super) fn rendezvous(&self) -> Rendezvous {
+        self.world.mpi.rendezvous.unwrap_or_default()
+    }
+
+    /// The sender's end, from when the receiver has been asked.
+    pub(super) async fn move_data(&self, to: usize, bytes: u64, agreement: Agreement) {
+        self.wait_for(&agreement.go).await;
+        self.find().await;
+        self.compute(self.world.mpi.overhead).await;
+        match self.rendezvous() {
+            Rendezvous::Write => Box::pin(self.write_data(to, bytes, agreement.done)).await,
+            Rendezvous::Read => (),
+            Rendezvous::Pipeline => Box::pin(self.send_in_fragments(to, bytes, agreement)).await,
+        }
+    }
+
+    /// The receiver's end, from when it has been asked and has a receive.
+    pub(super) async fn take_data(&self, from: usize, bytes: u64, agreement: Agreement) {
+        let header = self.world.mpi.header.0;
+        let go = agreement.go.clone();
+        let told = self.deliver(from, header, move |told| go.send(told));
+        match self.rendezvous() {
+            Rendezvous::Write => {
+                self.register(bytes).await;
+                Box::pin(told).await;
+                for _ in 0..self.ports_for(bytes) {
+                    self.wait_for(&agreement.done).await;
+                }
+                self.process.notice().await;
+            }
+            Rendezvous::Read => {
+                self.register(bytes).await;
+                Box::pin(self.read_data(from, bytes)).await;
+                Box::pin(told).await;
+            }
+            Rendezvous::Pipeline => {
+                Box::pin(told).await;
+                Box::pin(self.receive_in_fragments(from, bytes, agreement)).await;
+            }
+        }
+    }
+
+    /// What tells that something has come of what this rank posts.
+    pub(super) fn told(&self, posted: &Posted, to: &Mailbox<Cause>) -> Box<dyn FnOnce()> {
+        let (posted, to, rank) = (posted.clone(), to.clone(), self.number);
+        Box::new(move || to.send(posted.cause(rank)))
+    }
+
+    /// Ports that share a message's data.
+    pub(super) fn ports_for(&self, bytes: u64) -> u64 {
+        match bytes >= self.world.mpi.stripe.0 {
+            true => self.world.cluster.system().ports,
+            false => 1,
+        }
+    }
+
+    /// Writes a piece of the data, with the end message behind it.
+    pub(super) async fn write_piece(
+        &self,
+        to: usize,
+        bytes: u64,
+        port: u64,
+        completions: &Mailbox<Cause>,
+        done: &Mailbox<Cause>,
+    ) {
+        let mut request = Request::new(Kind::Write, bytes, Placement::Reference);
+        let posted = Posted::default();
+        request.completed = Some(self.told(&posted, completions));
+        let mut end = Request::new(Kind::Write, self.world.mpi.header.0, Placement::Inline);
+        end.placed = Some(self.told(&posted, done));
+        let pair = self.world.pair(self.number, to, port as usize);
+        self.process.post(&pair, vec![request, end]).await;
+        posted.set(self.process.now());
+    }
+
+    /// All of the data, over as many ports as are worth while.
+    async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<Cause>) {
+        let ports = self.ports_for(bytes);
+        let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
+        for port in 0..ports {
+            let share = bytes / ports + u64::from(port < bytes % ports);
+            self.write_piece(to, share, port, &completions, &done).await;
+        }
+        for _ in 0..ports {
+            self.wait_for(&completions).await;
+            self.process.take_completion().await;
+        }
+    }
+
+    /// All of the data, fetched by the receiver over as many ports as are worth while.
+    async fn read_data(&self, from: usize, bytes: u64) {
+        let ports = self.ports_for(bytes);
+        let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
+        for port in 0..ports {
+            let share = bytes / ports + u64::from(port < bytes % ports);
+            let mut request = Request::new(Kind::Read, share, Placement::Reference);
+            let posted = Posted::default();
+            request.completed = Some(self.told(&posted, &completions));
+            let pair = self.world.pair(self.number, from, port as usize);
+            self.process.post(&pair, vec![request]).await;
+            posted.set(self.process.now());
+        }
+        for _ in 0..ports {
+            self.wait_for(&completions).await;
+            self.process.take_completion().await;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Each gets a part of the combination of what all have. Parts are numbered by the place of whom they are for.
+
+use super::step::Step;
+use super::{Member, Round};
+use crate::profile::{Mpi, ReduceScatter};
+
+impl Member {
+    /// Each gets a part of so many bytes, as the library chooses; if it does not, by halves for powers of two, else pairwise.
+    pub fn reduce_scatter_of(self, part: u64, library: &Mpi) -> Vec<Round> {
+        match library.collectives.reduce_scatter.of(part, self.size) {
+            Some(choice) if choice.algorithm == ReduceScatter::ReduceThenScatter => {
+                let mut rounds = self.reduce(0, part * self.size as u64);
+                rounds.extend(self.scatter(0, part));
+                rounds
+            }
+            Some(choice) => Step::rounds(&self.reduce_scatter_steps(choice.algorithm), |_| part),
+            None => self.reduce_scatter(part),
+        }
+    }
+
+    /// Each gets a part of so many bytes of what all have: recursive halving for powers of two, else pairwise.
+    pub fn reduce_scatter(self, part: u64) -> Vec<Round> {
+        match self.size.is_power_of_two() {
+            true => Step::rounds(&self.halving_steps(), |_| part),
+            false => self.pairwise(|_| part, |_| part),
+        }
+    }
+
+    pub(super) fn reduce_scatter_steps(self, algorithm: ReduceScatter) -> Vec<Step> {
+        match algorithm {
+            ReduceScatter::RecursiveHalving | ReduceScatter::ReduceThenScatter => {
+                self.halving_steps()
+            }
+            ReduceScatter::Pairwise => {
+                let step = |distance| {
+                    let (to, from) = (self.after(distance), self.before(distance));
+                    Step::exchange((to, vec![to]), (from, vec![self.place]))
+                };
+                (1..self.size).map(step).collect()
+            }
+            ReduceScatter::Ring => {
+                let step = |step| {
+                    Step::exchange(
+                        (self.after(1), vec![self.before(step)]),
+                        (self.before(1), vec![self.before(step + 1)]),
+                    )
+                };
+                (1..self.size).map(step).collect()
+            }
+        }
+    }
+
+    /// The half that is for others goes to one of them, from the furthest on; of others than powers of two some stand aside.
+    fn halving_steps(self) -> Vec<Step> {
+        let all: Vec<_> = (0..self.size).collect();
+        self.with_those_aside(
+            &all,
+            |place| vec![place],
+            |inside| {
+                let parts = |first: usize, width: usize| -> Vec<usize> {
+                    let members = first..first + width;
+                    members.flat_map(|one| self.parts_inside(one)).collect()
+                };
+                let step = |width: usize| {
+                    let peer = inside.place ^ width;
+                    let half = |place: usize| parts(place / width * width, width);
+                    let to = self.unfolded(peer);
+                    Step::exchange((to, half(peer)), (to, half(inside.place)))
+                };
+                inside.doublings().rev().map(step).collect()
+            },
+        )
+    }
+}

@@ -1,0 +1,4 @@
+mod by_name;
+mod chosen_by_size;
+mod oracle;
+mod shipped;
