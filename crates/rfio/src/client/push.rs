@@ -6,6 +6,7 @@ use verbena_rfio_protocol::types::Handle;
 
 use super::data::PARTS;
 use super::error::Error;
+use super::pull::AHEAD_BY_STREAM;
 use super::session::Session;
 use super::transfer::{WriteTicket, send_write, take_written};
 
@@ -33,7 +34,12 @@ impl Writes {
     /// Starts to write everything at an offset; waits for earlier writes first if too many are under way.
     pub fn start(&mut self, session: &mut Session, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         for (index, chunk) in bytes.chunks(self.most).enumerate() {
-            while self.due.len() >= PARTS.min(session.terms().most_requests as usize) {
+            let ahead = match session.uses_fabric() {
+                // As many as the memory that the server reads from has parts.
+                true => PARTS,
+                false => AHEAD_BY_STREAM,
+            };
+            while self.due.len() >= ahead.min(session.terms().most_requests as usize) {
                 self.take(session)?;
             }
             let part = self.part;
