@@ -11,7 +11,7 @@
 //! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes, credit limits in blocks
 //! of 64 bytes).
 
-use super::topology::{Choice, Port, Topology};
+use super::topology::{Choice, Outlook, Port, Topology};
 use super::{Flow, Load};
 use crate::kernel::{Server, Sim, Space, Time};
 use crate::profile::{Cable, Link, Switch};
@@ -196,9 +196,7 @@ impl Network {
             // The first byte reaches the switch a cable later and may leave a latency after that.
             let entered = begin + self.cable;
             self.sim.travel(place, entered + self.latency).await;
-            let hop = self
-                .topology
-                .pass(&mut way, |choice| self.crowd(lane, choice));
+            let hop = self.topology.pass(&mut way, &Ports { own: self, sent });
             let lane = self.lane_of(lane, hop.class);
             let next = self.enter(hop.egress, Sent { lane, ..sent }).await;
             let last = (end + self.cable + self.latency).since(tail);
@@ -221,16 +219,9 @@ impl Network {
         (arrived, slot)
     }
 
-    /// What there is before an egress port: those who wait for room at the other end, and when it is free.
-    fn crowd(&self, lane: u64, choice: Choice) -> (usize, Time) {
-        let buffer = self.buffer(choice.egress, self.lane_of(lane, choice.class));
-        let free = self.servers[choice.egress].free();
-        (self.buffers[buffer].waiting(), free.max(self.sim.now()))
-    }
-
     /// Whether loads may overtake each other on their way.
     pub fn reorders(&self) -> bool {
-        self.topology.adaptive()
+        self.topology.is_adaptive()
     }
 
     /// The link's profile.
@@ -257,6 +248,45 @@ impl Network {
     /// The ports, for accounts of what they have carried.
     pub fn ports(&self) -> &[Server] {
         &self.servers
+    }
+}
+
+/// The egress ports before which `sent` is.
+struct Ports<'a> {
+    own: &'a Network,
+    sent: Sent,
+}
+
+impl Ports<'_> {
+    fn buffer(&self, choice: Choice) -> &Space {
+        let lane = self.own.lane_of(self.sent.lane, choice.class);
+        &self.own.buffers[self.own.buffer(choice.egress, lane)]
+    }
+
+    fn queued_for(&self, buffer: &Space) -> u64 {
+        buffer.held(self.own.sim.now()) + buffer.wanted()
+    }
+}
+
+impl Outlook for Ports<'_> {
+    fn crowd(&self, choice: Choice) -> (usize, Time) {
+        let free = self.own.servers[choice.egress].free();
+        let waiting = self.buffer(choice).waiting();
+        (waiting, free.max(self.own.sim.now()))
+    }
+
+    fn queued(&self, egress: usize) -> u64 {
+        let first = self.own.buffer(egress, 0);
+        let buffers = &self.own.buffers[first..first + self.own.lanes as usize];
+        buffers.iter().map(|buffer| self.queued_for(buffer)).sum()
+    }
+
+    fn queued_in_lane(&self, choice: Choice) -> u64 {
+        self.queued_for(self.buffer(choice))
+    }
+
+    fn in_passing(&self) -> u64 {
+        2 * Network::blocks(self.sent.load, self.sent.header)
     }
 }
 

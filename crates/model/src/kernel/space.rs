@@ -26,6 +26,8 @@ pub struct Space {
     /// What will be free again, and when.
     returns: RefCell<BinaryHeap<Reverse<(Time, u64)>>>,
     queue: RefCell<VecDeque<Waiting>>,
+    /// What they wait for, all together.
+    wanted: Cell<u64>,
     next_ticket: Cell<u64>,
     /// Where those who wait are.
     place: Cell<u32>,
@@ -41,6 +43,7 @@ impl Space {
             free: Cell::new(size),
             returns: RefCell::default(),
             queue: RefCell::default(),
+            wanted: Cell::new(0),
             next_ticket: Cell::new(0),
             place: Cell::new(0),
             look: Cell::new(None),
@@ -62,6 +65,7 @@ impl Space {
         let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
         self.place.set(sim.place());
         sim.waits_in(sim.place());
+        self.wanted.set(self.wanted.get() + amount);
         self.queue.borrow_mut().push_back(Waiting {
             ticket,
             task: sim.current(),
@@ -75,6 +79,7 @@ impl Space {
                 self.look_again(sim);
                 return Poll::Pending;
             }
+            self.wanted.set(self.wanted.get() - amount);
             self.queue.borrow_mut().pop_front();
             if let Some(next) = self.queue.borrow().front() {
                 sim.wake(next.task);
@@ -91,12 +96,17 @@ impl Space {
         }
     }
 
-    fn try_take(&self, now: Time, amount: u64) -> bool {
+    /// Counts as free what is so by now.
+    fn take_back(&self, now: Time) {
         let mut returns = self.returns.borrow_mut();
         while let Some(Reverse((_, returned))) = returns.peek().filter(|r| r.0.0 <= now) {
             self.free.set(self.free.get() + returned);
             returns.pop();
         }
+    }
+
+    fn try_take(&self, now: Time, amount: u64) -> bool {
+        self.take_back(now);
         let enough = self.free.get() >= amount;
         if enough {
             self.free.set(self.free.get() - amount);
@@ -138,6 +148,17 @@ impl Space {
         self.queue.borrow().len()
     }
 
+    /// How much those who wait want, all together.
+    pub fn wanted(&self) -> u64 {
+        self.wanted.get()
+    }
+
+    /// How much is not free at `now`, which is the present where it is taken.
+    pub fn held(&self, now: Time) -> u64 {
+        self.take_back(now);
+        self.size - self.free.get()
+    }
+
     /// How much of it is taken at `now` and later, and not to be given back at a known instant.
     pub fn taken(&self) -> u64 {
         let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
@@ -168,6 +189,8 @@ mod tests {
         let expected = [(0, 0), (1, 100), (2, 100), (3, 200), (4, 300)];
         assert_eq!(*log.borrow(), expected.map(|(n, t)| (n, Time(t))));
         assert_eq!(space.taken(), 0);
+        assert_eq!((space.wanted(), space.held(sim.now())), (0, 1));
+        assert_eq!(space.held(Time(500)), 0);
     }
 
     #[test]
