@@ -22,10 +22,12 @@ macro_rules! section {
     };
 }
 
+mod congestion;
 mod mpi;
 mod software;
 mod topology;
 
+pub use congestion::{Congestion, Marking, RateControl, Telling};
 pub use mpi::{Channel, Mpi, Rendezvous};
 pub use software::{Caches as HostCaches, ChannelWork, Cores, OwnWork, Software};
 pub use topology::{Dragonfly, FatTree, Topology, Torus};
@@ -400,7 +402,8 @@ section! {
         rate: Rate,
         /// Payload of a full packet.
         mtu: Bytes,
-        /// Headers and checks of any packet: LRH, BTH, ICRC, VCRC.
+        /// Headers and checks of any packet, and what is between two of them: LRH, BTH, ICRC, VCRC; on Ethernet preamble and gap, its
+        /// header and check, IP, UDP, BTH, ICRC.
         packet_overhead: Bytes,
         /// The extended header of a write's first packet or a read's request.
         rdma_header: Bytes,
@@ -444,6 +447,8 @@ section! {
         ports: Ports,
         /// From a packet's first byte in to its first byte out.
         latency: Time,
+        /// What it can hold of what comes over one link on one lane; without it as much as an adapter's end of the link can.
+        buffer: Option<Bytes>,
     }
 }
 
@@ -534,6 +539,8 @@ pub struct SystemNames {
     pub switch: Option<String>,
     /// How several switches are joined; without it in a fat tree of as many as it takes.
     pub topology: Option<String>,
+    /// Congestion control profile.
+    pub congestion: Option<String>,
     /// Message-passing profile.
     pub mpi: Option<String>,
     /// Ports used by each adapter.
@@ -552,6 +559,7 @@ impl SystemNames {
             cable: root.word("cable")?,
             switch: Field::take(root, "switch")?,
             topology: Field::take(root, "topology")?,
+            congestion: Field::take(root, "congestion")?,
             mpi: Field::take(root, "mpi")?,
             ports: Field::take(root, "ports")?,
             nodes: Field::take(root, "nodes")?,
@@ -600,6 +608,8 @@ kinds! {
     Switch(Switch) = "switch",
     /// How switches are joined.
     Topology(Topology) = "topology",
+    /// Congestion control.
+    Congestion(Congestion) = "congestion",
     /// A message-passing library.
     Mpi(Mpi) = "mpi",
     /// A network stack.
@@ -654,6 +664,8 @@ pub struct System {
     pub switch: Option<Switch>,
     /// How several are joined; without it in a fat tree of as many as it takes.
     pub topology: Option<Topology>,
+    /// Congestion control; without it nothing but the buffers' credits.
+    pub congestion: Option<Congestion>,
     /// Message passing.
     pub mpi: Option<Mpi>,
     /// Ports used by each adapter.

@@ -113,6 +113,28 @@ impl Topology {
         port.node * self.ports() + port.port
     }
 
+    /// Whether an egress port's link leads to an adapter, there being switches or not.
+    pub fn leads_to_adapter(&self, egress: usize) -> bool {
+        let (adapters, switched) = match self {
+            Topology::Tree(tree) => (tree.adapter_ports(), tree.is_switched()),
+            Topology::Wired { nodes, ports, .. } => (nodes * ports, true),
+        };
+        match switched {
+            true => (adapters..2 * adapters).contains(&egress),
+            false => true,
+        }
+    }
+
+    /// The egress port over which a load comes to an adapter's port; its own, if there are no switches.
+    pub fn last(&self, port: Port) -> usize {
+        let own = self.own(port);
+        match self {
+            Topology::Tree(tree) if !tree.is_switched() => own,
+            Topology::Tree(tree) => tree.adapter_ports() + own,
+            Topology::Wired { nodes, ports, .. } => nodes * ports + own,
+        }
+    }
+
     /// Classes of virtual lanes that routing tells apart.
     pub fn classes(&self) -> usize {
         match self {
