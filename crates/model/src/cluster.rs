@@ -112,11 +112,7 @@ impl Cluster {
         self.nodes[number]
             .get_or_init(|| {
                 let memory = Rc::new(MemoryModel::new(&self.system.host.memory));
-                let bus = Rc::new(BusModel::new(
-                    &self.sim,
-                    &self.system.host.bus,
-                    memory.clone(),
-                ));
+                let bus = Rc::new(BusModel::new(&self.sim, &self.system.host, memory.clone()));
                 let adapter = Rc::new(AdapterModel::new(
                     number,
                     &self.sim,

@@ -5,6 +5,7 @@
 //! first packet has arrived and ends no earlier than the last has. One code serves both.
 
 mod bus;
+mod interconnect;
 mod memory;
 mod network;
 mod pcie;

@@ -147,6 +147,16 @@ impl Pcie {
     }
 }
 
+section! {
+    /// A host with several sockets whose adapter is at another than its processes and their memory.
+    Numa {
+        /// From one socket to the other, one way.
+        latency: Time,
+        /// What goes between them, each way.
+        rate: Rate,
+    }
+}
+
 /// The bus between host and adapter.
 #[derive(Debug, Clone)]
 pub enum Bus {
@@ -167,6 +177,8 @@ pub struct Host {
     pub memory: Memory,
     /// Bus.
     pub bus: Bus,
+    /// What is between the bus and the processes, if they are at different sockets.
+    pub numa: Option<Numa>,
 }
 
 impl Host {
@@ -192,7 +204,16 @@ impl Host {
                 ));
             }
         };
+        let numa = match root.section("numa")? {
+            Some(section) if matches!(bus, Bus::Pcix(_)) => {
+                let reason = "PCI-X is on no socket: the models have this of PCI Express alone";
+                return Err(section.about_itself(reason.to_owned()));
+            }
+            Some(section) => Some(Numa::read(&section)?),
+            None => None,
+        };
         Ok(Host {
+            numa,
             about: root.word("about")?,
             cpu: Cpu::read(&root.expect("cpu")?)?,
             memory: Memory::read(&root.expect("memory")?)?,
