@@ -56,14 +56,14 @@ impl PcieModel {
     }
 
     /// When what is in memory as `flow` says has come to the bus, but for the latency.
-    fn from_memory(&self, flow: Flow, load: Load) -> Flow {
-        let passed = |sockets: &Interconnect| sockets.from_memory(flow, (load.bytes, load.first));
+    fn out_of_memory(&self, flow: Flow, load: Load) -> Flow {
+        let passed = |sockets: &Interconnect| sockets.out_of_memory(flow, (load.bytes, load.first));
         self.sockets.as_ref().map_or(flow, passed)
     }
 
     /// The same of what has come over the bus and goes to memory.
-    fn to_memory(&self, flow: Flow, load: Load) -> Flow {
-        let passed = |sockets: &Interconnect| sockets.to_memory(flow, (load.bytes, load.first));
+    fn into_memory(&self, flow: Flow, load: Load) -> Flow {
+        let passed = |sockets: &Interconnect| sockets.into_memory(flow, (load.bytes, load.first));
         self.sockets.as_ref().map_or(flow, passed)
     }
 
@@ -110,7 +110,7 @@ impl PcieModel {
         let span = self.span((bytes + self.profile.request_overhead.0) as f64);
         self.up.reserve(now, self.answered(1));
         let turn = self.down.reserve(now, span);
-        let crossed = self.from_memory(Flow::at(now), Load::single(bytes)).tail;
+        let crossed = self.out_of_memory(Flow::at(now), Load::single(bytes)).tail;
         let gone = turn.end.max(crossed);
         self.posted.give_back(&self.sim, gone, bytes);
         gone + self.profile.propagation + self.crossing()
@@ -140,7 +140,7 @@ impl PcieModel {
             head: turn.start + head,
             tail: turn.end,
         };
-        let there = self.to_memory(there, load);
+        let there = self.into_memory(there, load);
         let settled = p.propagation + p.write_latency + self.crossing();
         let gone = there.tail.max(memory);
         Written {
@@ -217,7 +217,7 @@ impl PcieModel {
         self.sim.sleep(p.read_latency + self.crossing() * 2).await;
         if self.sockets.is_some() {
             let now = Flow::at(self.sim.now());
-            let crossed = self.from_memory(now, Load::single(bytes));
+            let crossed = self.out_of_memory(now, Load::single(bytes));
             self.sim.sleep_until(crossed.tail).await;
         }
         let (packets, span) = self.completions(bytes);
@@ -273,7 +273,7 @@ impl PcieModel {
             head: now,
             tail: paced,
         };
-        let ready = self.from_memory(ready, load);
+        let ready = self.out_of_memory(ready, load);
         let answer = self.down.reserve_train(ready.head, span, ready.tail, first);
         self.up.reserve(
             now,
