@@ -24,12 +24,12 @@ impl Interconnect {
 
     /// When packets of `bytes` in all, of which the first has `first`, have passed to memory that come as `flow` says; they are there
     /// a latency later.
-    pub fn into_memory(&self, flow: Flow, (bytes, first): (u64, u64)) -> Flow {
+    pub fn inwards(&self, flow: Flow, (bytes, first): (u64, u64)) -> Flow {
         self.pass(&self.to_memory, flow, (bytes, first))
     }
 
     /// The same of what comes from memory.
-    pub fn out_of_memory(&self, flow: Flow, (bytes, first): (u64, u64)) -> Flow {
+    pub fn outwards(&self, flow: Flow, (bytes, first): (u64, u64)) -> Flow {
         self.pass(&self.from_memory, flow, (bytes, first))
     }
 

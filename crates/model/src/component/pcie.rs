@@ -26,7 +26,7 @@ pub struct PcieModel {
     /// A processor's writes under way.
     posted: Space,
     /// What is between it and memory, if they are at different sockets.
-    sockets: Option<Interconnect>,
+    sockets: Option<Box<Interconnect>>,
 }
 
 impl PcieModel {
@@ -44,7 +44,7 @@ impl PcieModel {
             slots: Semaphore::new(sim, profile.read_slots() as usize),
             stream: Server::new(),
             posted: Space::new(profile.posted.0),
-            sockets: numa.map(Interconnect::new),
+            sockets: numa.map(Interconnect::new).map(Box::new),
             profile: profile.clone(),
         }
     }
@@ -52,19 +52,23 @@ impl PcieModel {
     /// From bus to memory or back, beyond what the chipset takes.
     fn crossing(&self) -> Time {
         let sockets = self.sockets.as_ref();
-        sockets.map_or(Time::ZERO, Interconnect::latency)
+        sockets.map_or(Time::ZERO, |sockets| sockets.latency())
     }
 
     /// When what is in memory as `flow` says has come to the bus, but for the latency.
-    fn out_of_memory(&self, flow: Flow, load: Load) -> Flow {
-        let passed = |sockets: &Interconnect| sockets.out_of_memory(flow, (load.bytes, load.first));
-        self.sockets.as_ref().map_or(flow, passed)
+    fn outwards(&self, flow: Flow, load: Load) -> Flow {
+        match &self.sockets {
+            Some(sockets) => sockets.outwards(flow, (load.bytes, load.first)),
+            None => flow,
+        }
     }
 
     /// The same of what has come over the bus and goes to memory.
-    fn into_memory(&self, flow: Flow, load: Load) -> Flow {
-        let passed = |sockets: &Interconnect| sockets.into_memory(flow, (load.bytes, load.first));
-        self.sockets.as_ref().map_or(flow, passed)
+    fn inwards(&self, flow: Flow, load: Load) -> Flow {
+        match &self.sockets {
+            Some(sockets) => sockets.inwards(flow, (load.bytes, load.first)),
+            None => flow,
+        }
     }
 
     /// Bytes a second of one direction.
@@ -110,7 +114,7 @@ impl PcieModel {
         let span = self.span((bytes + self.profile.request_overhead.0) as f64);
         self.up.reserve(now, self.answered(1));
         let turn = self.down.reserve(now, span);
-        let crossed = self.out_of_memory(Flow::at(now), Load::single(bytes)).tail;
+        let crossed = self.outwards(Flow::at(now), Load::single(bytes)).tail;
         let gone = turn.end.max(crossed);
         self.posted.give_back(&self.sim, gone, bytes);
         gone + self.profile.propagation + self.crossing()
@@ -123,7 +127,7 @@ impl PcieModel {
             ("bus down", &self.down),
             ("reads", &self.stream),
         ];
-        let sockets = self.sockets.iter().flat_map(Interconnect::servers);
+        let sockets = self.sockets.iter().flat_map(|sockets| sockets.servers());
         bus.into_iter().chain(sockets).collect()
     }
 
@@ -140,7 +144,7 @@ impl PcieModel {
             head: turn.start + head,
             tail: turn.end,
         };
-        let there = self.into_memory(there, load);
+        let there = self.inwards(there, load);
         let settled = p.propagation + p.write_latency + self.crossing();
         let gone = there.tail.max(memory);
         Written {
@@ -216,9 +220,8 @@ impl PcieModel {
         let memory = self.memory.carry(self.sim.now(), bytes);
         self.sim.sleep(p.read_latency + self.crossing() * 2).await;
         if self.sockets.is_some() {
-            let now = Flow::at(self.sim.now());
-            let crossed = self.out_of_memory(now, Load::single(bytes));
-            self.sim.sleep_until(crossed.tail).await;
+            // Boxed: where there is one socket a read is the smaller for it.
+            Box::pin(self.come_out(bytes)).await;
         }
         let (packets, span) = self.completions(bytes);
         let answer = self.down.reserve(self.sim.now(), span);
@@ -236,6 +239,13 @@ impl PcieModel {
         }
         self.sim.sleep(p.propagation).await;
         drop(in_flight);
+    }
+
+    /// Waits until so much has come from memory to the bus.
+    async fn come_out(&self, bytes: u64) {
+        let now = Flow::at(self.sim.now());
+        let crossed = self.outwards(now, Load::single(bytes));
+        self.sim.sleep_until(crossed.tail).await;
     }
 
     /// The reads of a train of packets as one: the first packet after a latency, the rest at the rate that the requests in
@@ -273,7 +283,7 @@ impl PcieModel {
             head: now,
             tail: paced,
         };
-        let ready = self.out_of_memory(ready, load);
+        let ready = self.outwards(ready, load);
         let answer = self.down.reserve_train(ready.head, span, ready.tail, first);
         self.up.reserve(
             now,

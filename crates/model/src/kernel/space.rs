@@ -17,6 +17,8 @@ use std::task::Poll;
 struct Waiting {
     ticket: u64,
     task: TaskId,
+    /// For what; the largest number, if that is less.
+    wants: u32,
 }
 
 /// Finite space.
@@ -26,8 +28,6 @@ pub struct Space {
     /// What will be free again, and when.
     returns: RefCell<BinaryHeap<Reverse<(Time, u64)>>>,
     queue: RefCell<VecDeque<Waiting>>,
-    /// What they wait for, all together.
-    wanted: Cell<u64>,
     next_ticket: Cell<u64>,
     /// Where those who wait are.
     place: Cell<u32>,
@@ -43,7 +43,6 @@ impl Space {
             free: Cell::new(size),
             returns: RefCell::default(),
             queue: RefCell::default(),
-            wanted: Cell::new(0),
             next_ticket: Cell::new(0),
             place: Cell::new(0),
             look: Cell::new(None),
@@ -65,10 +64,10 @@ impl Space {
         let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
         self.place.set(sim.place());
         sim.waits_in(sim.place());
-        self.wanted.set(self.wanted.get() + amount);
         self.queue.borrow_mut().push_back(Waiting {
             ticket,
             task: sim.current(),
+            wants: u32::try_from(amount).unwrap_or(u32::MAX),
         });
         poll_fn(|_| {
             self.forget_past_look(sim.now());
@@ -79,7 +78,6 @@ impl Space {
                 self.look_again(sim);
                 return Poll::Pending;
             }
-            self.wanted.set(self.wanted.get() - amount);
             self.queue.borrow_mut().pop_front();
             if let Some(next) = self.queue.borrow().front() {
                 sim.wake(next.task);
@@ -150,7 +148,8 @@ impl Space {
 
     /// How much those who wait want, all together.
     pub fn wanted(&self) -> u64 {
-        self.wanted.get()
+        let queue = self.queue.borrow();
+        queue.iter().map(|waiting| u64::from(waiting.wants)).sum()
     }
 
     /// How much is not free at `now`, which is the present where it is taken.
