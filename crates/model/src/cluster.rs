@@ -5,7 +5,7 @@ use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Reques
 use crate::audit::{Audit, Usage};
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Occupancy, Server, Sim, Time};
-use crate::profile::{Adapter, Cpu, System};
+use crate::profile::{Adapter, Congestion, Cpu, System};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -48,6 +48,7 @@ pub struct Cluster {
     /// What all nodes have alike.
     cpu: Rc<Cpu>,
     adapter: Rc<Adapter>,
+    congestion: Option<Rc<Congestion>>,
     fidelity: Fidelity,
     network: Rc<Network>,
     /// Made when first used: a system may have thousands, a benchmark use two.
@@ -75,20 +76,13 @@ impl Cluster {
     }
 
     fn within(sim: Sim, system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
-        let network = Rc::new(Network::new(
-            &sim,
-            (&system.link, &system.cable),
-            (
-                system.switch.as_ref(),
-                system.topology.as_ref().map(|topology| &topology.wiring),
-            ),
-            (nodes, system.ports as usize),
-        ));
+        let network = Rc::new(Network::new(&sim, system, nodes));
         Rc::new(Cluster {
             sim,
             system: system.clone(),
             cpu: Rc::new(system.host.cpu.clone()),
             adapter: Rc::new(system.adapter.clone()),
+            congestion: system.congestion.clone().map(Rc::new),
             fidelity,
             network,
             nodes: (0..nodes).map(|_| OnceCell::new()).collect(),
@@ -118,18 +112,14 @@ impl Cluster {
         self.nodes[number]
             .get_or_init(|| {
                 let memory = Rc::new(MemoryModel::new(&self.system.host.memory));
-                let bus = Rc::new(BusModel::new(
-                    &self.sim,
-                    &self.system.host.bus,
-                    memory.clone(),
-                ));
+                let bus = Rc::new(BusModel::new(&self.sim, &self.system.host, memory.clone()));
                 let adapter = Rc::new(AdapterModel::new(
                     number,
                     &self.sim,
                     &self.adapter,
                     bus.clone(),
                     self.network.clone(),
-                    self.fidelity,
+                    (self.fidelity, self.congestion.clone()),
                 ));
                 Rc::new(Node {
                     number,
@@ -205,6 +195,11 @@ impl Cluster {
         (one, other)
     }
 
+    /// Bytes that wait in the network before the last port on the way to a node, on lane 0.
+    pub fn queued_before(&self, node: usize) -> u64 {
+        self.network.queued_before(Port { node, port: 0 })
+    }
+
     /// What has happened so far. Everything that is under way should have ended.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit {
@@ -229,7 +224,8 @@ impl Cluster {
                 audit.usage.push(Usage::of(what, server, most));
             }
         }
-        let most = link.rate.time(buffers + held);
+        let in_switches = ports * link.lanes.0 * self.network.largest_buffer();
+        let most = link.rate.time(in_switches + held);
         for (number, port) in self.network.ports().iter().enumerate() {
             let what = format!("egress port {number}");
             audit.usage.push(Usage::of(what, port, most));

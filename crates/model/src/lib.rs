@@ -5,6 +5,7 @@ pub mod adapter;
 pub mod audit;
 pub mod cluster;
 pub mod component;
+pub mod congestion;
 pub mod kernel;
 pub mod mpi;
 pub mod profile;

@@ -1,30 +1,17 @@
 //! Switches joined as a file says: whatever the shape, all arrives and nothing is overloaded; ways are as short as the rule
 //! says; what could wait for ever is refused; what is wrong is told with file, line and key.
 
+mod joined;
+
+use joined::{count, run, shape, system};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Kind, Placement, Request, Transport};
 use verbena_model::cluster::Cluster;
 use verbena_model::kernel::Time;
-use verbena_model::profile::{Error, Library, Overrides, System};
+use verbena_model::profile::{Library, Overrides, System};
 use verbena_model::topology::Wiring;
-
-fn count(value: usize) -> String {
-    format!("{{ value = {value}, unit = \"1\", tag = \"assumed\", source = \"a test\" }}")
-}
-
-/// The text of a topology profile with a section of counts.
-fn shape(section: &str, values: &[(&str, usize)], routing: &str) -> String {
-    let values: Vec<_> = values
-        .iter()
-        .map(|(key, value)| format!("{key} = {}\n", count(*value)))
-        .collect();
-    format!(
-        "kind = \"topology\"\nabout = \"a test's\"\nrouting = \"{routing}\"\n[{section}]\n{}",
-        values.concat()
-    )
-}
 
 fn table(switches: usize, rest: &str) -> String {
     format!(
@@ -33,69 +20,13 @@ fn table(switches: usize, rest: &str) -> String {
     )
 }
 
-/// ConnectX DDR with switches joined so, of enough ports.
-fn system(topology: &str, nodes: usize, lanes: f64) -> Result<System, Error> {
-    let own = format!(
-        "kind = \"system\"\nbase = \"connectx-ddr\"\nabout = \"a test's\"\nswitch = \"large\"\ntopology = \"joined\"\nnodes = {}\n",
-        count(nodes)
-    );
-    let switch = format!(
-        "kind = \"switch\"\nbase = \"infiniscale3\"\nabout = \"of many ports\"\nports = {}\n",
-        count(400)
-    );
-    Library::shipped(&Overrides::none().with("4x-sdr.lanes", lanes))?
-        .and([
-            ("mine.toml", own.as_str()),
-            ("large.toml", switch.as_str()),
-            ("joined.toml", topology),
-        ])?
-        .system("mine")
-}
-
 fn wiring(system: &System) -> &Wiring {
     &system.topology.as_ref().expect("has a topology").wiring
 }
 
-/// A message: from, to, kind, bytes.
-type Planned = (usize, usize, Kind, u64);
-
-/// When all had come to rest, how many messages were placed and completed, and what no machine could have done.
-#[derive(Debug, PartialEq)]
-struct Outcome {
-    rest: Time,
-    placed: usize,
-    completed: usize,
-    breaches: Vec<String>,
-}
-
-fn run(system: &System, nodes: usize, fidelity: Fidelity, messages: &[Planned]) -> Outcome {
-    let cluster = Cluster::new(system, nodes, fidelity);
-    let (placed, completed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-    for &(from, to, kind, bytes) in messages {
-        let (one, other) = cluster.connected((from, to), 0, Transport::Reliable);
-        other.receives().post(1);
-        let process = cluster.process(from);
-        let (placed, completed) = (placed.clone(), completed.clone());
-        cluster.sim().start(async move {
-            let mut request = Request::new(kind, bytes, Placement::Reference);
-            request.placed = Some(Box::new(move || placed.set(placed.get() + 1)));
-            request.completed = Some(Box::new(move || completed.set(completed.get() + 1)));
-            process.post(&one, vec![request]).await;
-        });
-    }
-    cluster.sim().run();
-    let outcome = Outcome {
-        rest: cluster.sim().now(),
-        placed: placed.get(),
-        completed: completed.get(),
-        breaches: cluster.audit().breaches(),
-    };
-    cluster.finish();
-    outcome
-}
-
 fn shapes() -> impl Strategy<Value = String> {
     let routing = || prop::sample::select(vec!["deterministic", "adaptive"]);
+    let by_groups = || prop::sample::select(vec!["deterministic", "adaptive", "valiant", "ugal"]);
     prop_oneof![
         (1usize..5, 2usize..5, 1usize..4, 1usize..3, routing()).prop_map(
             |(l, n, s, p, routing)| {
@@ -109,7 +40,7 @@ fn shapes() -> impl Strategy<Value = String> {
                 shape("torus", &values, routing)
             }
         ),
-        (1usize..6, 1usize..4, 2usize..4, 2usize..4, routing()).prop_map(
+        (1usize..6, 1usize..4, 2usize..4, 2usize..4, by_groups()).prop_map(
             |(g, s, n, h, routing)| {
                 let values = [
                     ("groups", g.min(s * h + 1)),
@@ -157,7 +88,7 @@ proptest! {
     fn everything_arrives_and_nothing_is_overloaded(
         topology in shapes(),
         fidelity in prop::sample::select(vec![Fidelity::Packet, Fidelity::Message]),
-        lanes in 2u64..5,
+        lanes in 3u64..6,
         buffer in prop::sample::select(vec![5u64 << 10, 32 << 10]),
         messages in prop::collection::vec(
             (
@@ -188,7 +119,7 @@ proptest! {
     /// Every way that may be taken leads nearer by one link, as the shortest paths of a search through all links do.
     #[test]
     fn every_way_is_a_shortest_one_of_its_rule(topology in shapes()) {
-        let system = system(&topology, 1, 2.0).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let system = system(&topology, 1, 3.0).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let wiring = wiring(&system);
         for to in 0..wiring.nodes() {
             let target = wiring.switch_of(to);
@@ -271,12 +202,18 @@ fn a_ring_stands_still_on_one_lane_and_is_refused_there() {
 }
 
 #[test]
-fn a_dragonfly_needs_two_lanes_as_well() {
+fn a_dragonfly_needs_two_lanes_and_three_by_way_of_others() {
     let values = [("groups", 5), ("switches", 2), ("nodes", 1), ("global", 2)];
     let dragonfly = shape("dragonfly", &values, "adaptive");
     assert!(system(&dragonfly, 10, 2.0).is_ok());
     let error = system(&dragonfly, 10, 1.0).expect_err("one lane is not enough");
     assert!(error.reason.contains("needs 2 virtual lanes"), "{error}");
+    for routing in ["valiant", "ugal"] {
+        let dragonfly = shape("dragonfly", &values, routing);
+        assert!(system(&dragonfly, 10, 3.0).is_ok());
+        let error = system(&dragonfly, 10, 2.0).expect_err("a third group takes a third lane");
+        assert!(error.reason.contains("needs 3 virtual lanes"), "{error}");
+    }
 }
 
 /// A ring of five switches by a table: shortest ways wait for each other; forwarding tables that avoid one cable do not.
@@ -374,9 +311,16 @@ fn switches_that_choose_use_cables_that_destinations_do_not() {
 /// Nodes and switches as places of the simulation.
 #[test]
 fn places_may_be_joined_in_any_way() {
-    for routing in ["deterministic", "adaptive"] {
-        let torus = shape("torus", &[("x", 4), ("y", 3), ("nodes", 2)], routing);
-        let system = system(&torus, 24, 2.0).expect("sound");
+    let torus = [("x", 4), ("y", 3), ("nodes", 2)];
+    let dragonfly = [("groups", 4), ("switches", 3), ("nodes", 2), ("global", 1)];
+    for (section, values, routing) in [
+        ("torus", torus.as_slice(), "deterministic"),
+        ("torus", &torus, "adaptive"),
+        ("dragonfly", &dragonfly, "valiant"),
+        ("dragonfly", &dragonfly, "ugal"),
+    ] {
+        let joined = shape(section, values, routing);
+        let system = system(&joined, 24, 3.0).expect("sound");
         let outcome = || {
             let cluster = Cluster::of_places(&system, 24);
             let placed = Rc::new(Cell::new((0, Time::ZERO)));
@@ -446,6 +390,14 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         "routing",
         "deterministic, adaptive",
     );
+    for routing in ["valiant", "ugal"] {
+        told(
+            &shape("torus", &[("x", 5), ("nodes", 1)], routing),
+            3,
+            "routing",
+            "a torus has none",
+        );
+    }
     let vast = [("x", 1 << 30), ("y", 1 << 30), ("z", 1 << 30), ("nodes", 1)];
     told(
         &shape("torus", &vast, "adaptive"),

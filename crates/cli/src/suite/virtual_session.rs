@@ -81,6 +81,10 @@ impl ModelTarget {
                 "topology",
                 system.topology.as_ref().map(|joined| &joined.about),
             ),
+            (
+                "congestion control",
+                system.congestion.as_ref().map(|control| &control.about),
+            ),
         ];
         for (part, about) in parts {
             let about = about.map(|about| (format!("modelled {part}"), about.clone()));

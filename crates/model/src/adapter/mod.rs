@@ -5,6 +5,7 @@
 //! hardware; nothing here knows a published figure.
 
 pub(crate) mod cache;
+mod congestion;
 mod engine;
 pub mod footprint;
 mod pair;
@@ -17,7 +18,7 @@ pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport
 
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
-use crate::profile::{Adapter, BlueFlame, ContextHome, Scheduling};
+use crate::profile::{Adapter, BlueFlame, Congestion, ContextHome, Scheduling};
 use crate::stage;
 use cache::{Cache, Lookup};
 use engine::Engines;
@@ -34,6 +35,8 @@ pub struct Counters {
     pub context_misses: u64,
     /// Translation lines fetched.
     pub translation_misses: u64,
+    /// Notifications of congestion that have come.
+    pub notified: u64,
     /// Datagrams dropped for want of a receive request.
     pub dropped: u64,
     /// Payload bytes that were to be sent, those of read responses included.
@@ -85,6 +88,7 @@ pub struct AdapterModel {
     pub(crate) bus: Rc<BusModel>,
     pub(crate) network: Rc<Network>,
     pub(crate) fidelity: Fidelity,
+    congestion: Option<Rc<Congestion>>,
     send_engines: Engines,
     receive_engines: Engines,
     reads: Semaphore,
@@ -116,7 +120,7 @@ impl AdapterModel {
         profile: &Rc<Adapter>,
         bus: Rc<BusModel>,
         network: Rc<Network>,
-        fidelity: Fidelity,
+        (fidelity, congestion): (Fidelity, Option<Rc<Congestion>>),
     ) -> AdapterModel {
         let sending = (network.link().lanes.0, network.link().buffer.0);
         let sides = (0..network.ports_of_adapter()).map(|_| SendingSide::new(sim, sending));
@@ -128,6 +132,7 @@ impl AdapterModel {
             bus,
             network,
             fidelity,
+            congestion,
             send_engines: Engines::new(profile.engines.number),
             receive_engines: Engines::new(profile.engines.number),
             reads: Semaphore::new(sim, profile.send.reads.0 as usize),

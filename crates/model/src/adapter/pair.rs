@@ -1,6 +1,7 @@
 //! Queue pairs and receive queues.
 
 use super::AdapterModel;
+use super::congestion::Paced;
 use super::request::{Action, Kind, Request, Transport};
 use super::send::Held;
 use crate::component::Port;
@@ -101,6 +102,8 @@ pub struct Pair {
     /// Who reads the rest of an entry.
     rests: OnceCell<Semaphore>,
     pub(super) receives: Rc<ReceiveQueue>,
+    /// How fast it may send, where congestion is controlled.
+    pub(super) paced: Option<Box<Paced>>,
 }
 
 impl Pair {
@@ -133,6 +136,7 @@ impl Pair {
             responder: OnceCell::new(),
             rests: OnceCell::new(),
             receives,
+            paced: Paced::of(adapter, transport).map(Box::new),
         })
     }
 

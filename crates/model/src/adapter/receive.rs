@@ -232,6 +232,9 @@ impl Pair {
         adapter.translate(message.remote, message.bytes, true).await;
         let window = adapter.window();
         for chunk in adapter.chunks(message.bytes) {
+            if let Some(paced) = &self.paced {
+                Box::pin(paced.pass(adapter, chunk.load)).await;
+            }
             adapter.make_room(self.outgoing(chunk.load)).await;
             let mut reading = match message.remote.home {
                 MemoryHome::Host if chunk.load.bytes > 0 => {

@@ -158,6 +158,9 @@ impl Pair {
             adapter.translate(request.local, request.bytes, true).await;
             let window = adapter.window();
             for chunk in adapter.chunks(request.bytes) {
+                if let Some(paced) = &self.paced {
+                    Box::pin(paced.pass(adapter, chunk.load)).await;
+                }
                 adapter.make_room(self.outgoing(chunk.load)).await;
                 let inline = request.placement == Placement::Inline || chunk.load.bytes == 0;
                 let mut reading = match (inline, request.local.home) {
@@ -286,14 +289,17 @@ impl Pair {
         Left::Over(departure, slot)
     }
 
-    /// It comes to its destination.
-    pub(super) async fn come(&self, to: &Pair, left: Left) -> (Flow, Held) {
+    /// It comes to its destination, which may have to tell of congestion on its way.
+    pub(super) async fn come(self: &Rc<Self>, to: &Rc<Pair>, left: Left) -> (Flow, Held) {
         match left {
             Left::Within(flow, outgoing) => (flow, Held::Sending(outgoing)),
             Left::Over(departure, slot) => {
                 let network = &self.adapter.network;
-                let (flow, slot) = network.carry(to.port, (departure, slot)).await;
-                (flow, Held::Slot(slot))
+                let arrival = network.carry(to.port, (departure, slot)).await;
+                if arrival.marked {
+                    to.take_mark(self);
+                }
+                (arrival.flow, Held::Slot(arrival.slot))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Flow, Load, MemoryModel, PcieModel, PcixModel};
 use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
-use crate::profile::{Bus, Rate};
+use crate::profile::{Bus, Host, Rate};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
@@ -15,10 +15,11 @@ pub enum BusModel {
 }
 
 impl BusModel {
-    /// From its profile.
-    pub fn new(sim: &Sim, profile: &Bus, memory: Rc<MemoryModel>) -> BusModel {
-        match profile {
-            Bus::Pcie(pcie) => BusModel::Pcie(Rc::new(PcieModel::new(sim, pcie, memory))),
+    /// From its host's profile.
+    pub fn new(sim: &Sim, host: &Host, memory: Rc<MemoryModel>) -> BusModel {
+        let numa = host.numa.as_ref();
+        match &host.bus {
+            Bus::Pcie(pcie) => BusModel::Pcie(Rc::new(PcieModel::new(sim, (pcie, numa), memory))),
             Bus::Pcix(pcix) => BusModel::Pcix(Rc::new(PcixModel::new(sim, pcix, memory))),
         }
     }
@@ -48,10 +49,10 @@ impl BusModel {
         }
     }
 
-    /// What it carries one way, headers included.
+    /// What it carries one way, headers included, or what is between it and memory, if that carries less.
     pub fn rate(&self) -> Rate {
         match self {
-            BusModel::Pcie(pcie) => Rate(pcie.rate()),
+            BusModel::Pcie(pcie) => Rate(pcie.slowest()),
             BusModel::Pcix(pcix) => pcix.rate(),
         }
     }

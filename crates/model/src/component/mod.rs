@@ -5,6 +5,7 @@
 //! first packet has arrived and ends no earlier than the last has. One code serves both.
 
 mod bus;
+mod interconnect;
 mod memory;
 mod network;
 mod pcie;
@@ -13,7 +14,7 @@ mod topology;
 
 pub use bus::{BusModel, Reading, Window, Written};
 pub use memory::MemoryModel;
-pub use network::{Departure, Network, Sent, Slot};
+pub use network::{Arrival, Departure, Network, Sent, Slot};
 pub use pcie::PcieModel;
 pub use pcix::PcixModel;
 pub use topology::Port;

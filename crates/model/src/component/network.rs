@@ -11,13 +11,12 @@
 //! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes, credit limits in blocks
 //! of 64 bytes).
 
-use super::topology::{Choice, Port, Topology};
+use super::topology::{Choice, Outlook, Port, Topology};
 use super::{Flow, Load};
-use crate::kernel::{Server, Sim, Space, Time};
-use crate::profile::{Cable, Link, Switch};
+use crate::congestion;
+use crate::kernel::{Draws, Server, Sim, Space, Time};
+use crate::profile::{Cable, Link, Marking, Switch, System};
 use crate::stage;
-use crate::topology::Wiring;
-use std::sync::Arc;
 
 /// Bytes for which a credit stands.
 const BLOCK: u64 = 64;
@@ -53,6 +52,24 @@ pub struct Sent {
     pub lane: u64,
 }
 
+/// What has come to an adapter.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// When its packets are there.
+    pub flow: Flow,
+    /// Where it is.
+    pub slot: Slot,
+    /// Whether a switch on its way has marked it, because too much waited before its port.
+    pub marked: bool,
+}
+
+/// What switches mark.
+struct Marks {
+    marking: Marking,
+    /// By egress port: each is drawn from at one place alone.
+    draws: Vec<Draws>,
+}
+
 /// All links of a system.
 pub struct Network {
     sim: Sim,
@@ -66,30 +83,46 @@ pub struct Network {
     lanes: u64,
     /// At the far end of each egress port's link, by port and lane.
     buffers: Vec<Space>,
+    /// Of the buffers.
+    smallest: u64,
+    largest: u64,
+    marks: Option<Marks>,
 }
 
 impl Network {
-    /// Joins `nodes` adapters of `ports` ports by switches: as `wiring` says, or in a fat tree of as many as it takes.
-    pub fn new(
-        sim: &Sim,
-        (link, cable): (&Link, &Cable),
-        (switch, wiring): (Option<&Switch>, Option<&Arc<Wiring>>),
-        (nodes, ports): (usize, usize),
-    ) -> Network {
-        let topology = match wiring {
-            Some(wiring) => Topology::wired(wiring, nodes, ports),
+    /// Joins `nodes` adapters of a system by its switches: as its topology says, or in a fat tree of as many as it takes.
+    pub fn new(sim: &Sim, system: &System, nodes: usize) -> Network {
+        let (link, switch) = (&system.link, system.switch.as_ref());
+        let ports = system.ports as usize;
+        let topology = match &system.topology {
+            Some(topology) => Topology::wired(&topology.wiring, nodes, ports),
             None => Topology::tree(nodes, ports, switch.map(|s| s.ports.0 as usize)),
         };
+        let in_switches = switch.and_then(|s| s.buffer).unwrap_or(link.buffer).0;
+        let buffer = |egress| match topology.leads_to_adapter(egress) {
+            true => link.buffer.0,
+            false => in_switches,
+        };
         let lanes = link.lanes.0;
-        let buffers = 0..topology.egresses() * lanes as usize;
+        let buffers = (0..topology.egresses())
+            .flat_map(|egress| (0..lanes).map(move |_| egress))
+            .map(|egress| Space::new(buffer(egress)))
+            .collect();
+        let marks = system.congestion.as_ref().map(|congestion| Marks {
+            marking: congestion.marking.clone(),
+            draws: (0..topology.egresses()).map(Draws::new).collect(),
+        });
         Network {
             sim: sim.clone(),
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
-            cable: Network::passage(cable),
+            cable: Network::passage(&system.cable),
             servers: (0..topology.egresses()).map(|_| Server::new()).collect(),
             lanes,
-            buffers: buffers.map(|_| Space::new(link.buffer.0)).collect(),
+            buffers,
+            smallest: link.buffer.0.min(in_switches),
+            largest: link.buffer.0.max(in_switches),
+            marks,
             topology,
         }
     }
@@ -169,9 +202,8 @@ impl Network {
         (departure, slot)
     }
 
-    /// Carries what has left an adapter to another; returns when it is there, and where. The future completes when the
-    /// head has arrived.
-    pub async fn carry(&self, to: Port, (left, slot): (Departure, Slot)) -> (Flow, Slot) {
+    /// Carries what has left an adapter to another. The future completes when the head has arrived.
+    pub async fn carry(&self, to: Port, (left, slot): (Departure, Slot)) -> Arrival {
         let Departure {
             from,
             load,
@@ -191,15 +223,17 @@ impl Network {
         let note = |name, start, end| self.sim.span(name, from.node, start, end);
         note(on_link, left.begin, left.end + self.cable);
         let (mut begin, mut end, mut slot) = (left.begin, left.end, slot);
+        let mut marked = false;
         let mut way = self.topology.way(from.node, to);
         while let Some(place) = self.topology.place(&way) {
             // The first byte reaches the switch a cable later and may leave a latency after that.
             let entered = begin + self.cable;
             self.sim.travel(place, entered + self.latency).await;
-            let hop = self
-                .topology
-                .pass(&mut way, |choice| self.crowd(lane, choice));
+            let hop = self.topology.pass(&mut way, &Ports { own: self, sent });
             let lane = self.lane_of(lane, hop.class);
+            if let Some(marks) = &self.marks {
+                marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
+            }
             let next = self.enter(hop.egress, Sent { lane, ..sent }).await;
             let last = (end + self.cable + self.latency).since(tail);
             let egress = &self.servers[hop.egress];
@@ -213,24 +247,39 @@ impl Network {
             begin = turn.start;
             end = turn.end;
         }
-        let arrived = Flow {
+        let flow = Flow {
             head: begin + first + self.cable,
             tail: end + self.cable,
         };
-        self.sim.sleep_until(arrived.head).await;
-        (arrived, slot)
+        self.sim.sleep_until(flow.head).await;
+        Arrival { flow, slot, marked }
     }
 
-    /// What there is before an egress port: those who wait for room at the other end, and when it is free.
-    fn crowd(&self, lane: u64, choice: Choice) -> (usize, Time) {
-        let buffer = self.buffer(choice.egress, self.lane_of(lane, choice.class));
-        let free = self.servers[choice.egress].free();
-        (self.buffers[buffer].waiting(), free.max(self.sim.now()))
+    /// Whether a switch marks what comes before one of its ports: payload alone is slowed down by it.
+    fn marks(&self, marks: &Marks, egress: usize, sent: Sent) -> bool {
+        if sent.load.bytes == 0 {
+            return false;
+        }
+        let queued = self.queued(egress, sent.lane);
+        let probability = congestion::probability(&marks.marking, queued, sent.load.packets);
+        probability > 0.0 && marks.draws[egress].happens(probability)
+    }
+
+    /// Bytes that wait before an egress port: for room at the link's other end, and for their turn.
+    fn queued(&self, egress: usize, lane: u64) -> u64 {
+        let wanted = self.buffers[self.buffer(egress, lane)].wanted();
+        let ahead = self.servers[egress].free().since(self.sim.now());
+        wanted + (ahead.seconds() * self.link.rate.0) as u64
+    }
+
+    /// Bytes that wait on lane 0 before the last port on the way to an adapter's port.
+    pub fn queued_before(&self, port: Port) -> u64 {
+        self.queued(self.topology.last(port), 0)
     }
 
     /// Whether loads may overtake each other on their way.
     pub fn reorders(&self) -> bool {
-        self.topology.adaptive()
+        self.topology.is_adaptive()
     }
 
     /// The link's profile.
@@ -246,7 +295,12 @@ impl Network {
     /// Full packets of which twice as many fit into every buffer on a way.
     pub fn longest_train(&self) -> u64 {
         let packet = self.link.mtu.0 + self.link.packet_overhead.0 + self.link.rdma_header.0;
-        (self.link.buffer.0 / 2 / packet.next_multiple_of(BLOCK)).max(1)
+        (self.smallest / 2 / packet.next_multiple_of(BLOCK)).max(1)
+    }
+
+    /// The largest buffer of a lane at the end of a link.
+    pub fn largest_buffer(&self) -> u64 {
+        self.largest
     }
 
     /// Bytes of buffers that are taken, over all links.
@@ -260,6 +314,45 @@ impl Network {
     }
 }
 
+/// The egress ports before which `sent` is.
+struct Ports<'a> {
+    own: &'a Network,
+    sent: Sent,
+}
+
+impl Ports<'_> {
+    fn buffer(&self, choice: Choice) -> &Space {
+        let lane = self.own.lane_of(self.sent.lane, choice.class);
+        &self.own.buffers[self.own.buffer(choice.egress, lane)]
+    }
+
+    fn queued_for(&self, buffer: &Space) -> u64 {
+        buffer.held(self.own.sim.now()) + buffer.wanted()
+    }
+}
+
+impl Outlook for Ports<'_> {
+    fn crowd(&self, choice: Choice) -> (usize, Time) {
+        let free = self.own.servers[choice.egress].free();
+        let waiting = self.buffer(choice).waiting();
+        (waiting, free.max(self.own.sim.now()))
+    }
+
+    fn queued(&self, egress: usize) -> u64 {
+        let first = self.own.buffer(egress, 0);
+        let buffers = &self.own.buffers[first..first + self.own.lanes as usize];
+        buffers.iter().map(|buffer| self.queued_for(buffer)).sum()
+    }
+
+    fn queued_in_lane(&self, choice: Choice) -> u64 {
+        self.queued_for(self.buffer(choice))
+    }
+
+    fn in_passing(&self) -> u64 {
+        2 * Network::blocks(self.sent.load, self.sent.header)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,12 +363,7 @@ mod tests {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         let system = library.system("connectx-ddr").expect("a shipped system");
         let sim = Sim::new();
-        let network = Network::new(
-            &sim,
-            (&system.link, &system.cable),
-            (system.switch.as_ref(), None),
-            (nodes, 1),
-        );
+        let network = Network::new(&sim, &system, nodes);
         (sim, network)
     }
 
@@ -292,9 +380,9 @@ mod tests {
         };
         let now = network.sim.now();
         let left = network.depart(port(0), sent, Flow::at(now)).await;
-        let (flow, slot) = network.carry(port(1), left).await;
-        network.release(slot, flow.tail);
-        flow.tail
+        let arrival = network.carry(port(1), left).await;
+        network.release(arrival.slot, arrival.flow.tail);
+        arrival.flow.tail
     }
 
     #[test]

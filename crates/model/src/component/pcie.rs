@@ -6,9 +6,10 @@
 //! limits the reads in flight as well. Sources: the PCI Express base specification's packet formats, the pcie-bench
 //! model (SIGCOMM 2018).
 
+use super::interconnect::Interconnect;
 use super::{Flow, Load, MemoryModel, Reading, Window, Written};
 use crate::kernel::{Mailbox, Semaphore, Server, Sim, Space, Time};
-use crate::profile::Pcie;
+use crate::profile::{Numa, Pcie};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,11 +25,17 @@ pub struct PcieModel {
     stream: Server,
     /// A processor's writes under way.
     posted: Space,
+    /// What is between it and memory, if they are at different sockets.
+    sockets: Option<Box<Interconnect>>,
 }
 
 impl PcieModel {
     /// From its profile.
-    pub fn new(sim: &Sim, profile: &Arc<Pcie>, memory: Rc<MemoryModel>) -> PcieModel {
+    pub fn new(
+        sim: &Sim,
+        (profile, numa): (&Arc<Pcie>, Option<&Numa>),
+        memory: Rc<MemoryModel>,
+    ) -> PcieModel {
         PcieModel {
             sim: sim.clone(),
             memory,
@@ -37,13 +44,42 @@ impl PcieModel {
             slots: Semaphore::new(sim, profile.read_slots() as usize),
             stream: Server::new(),
             posted: Space::new(profile.posted.0),
+            sockets: numa.map(Interconnect::new).map(Box::new),
             profile: profile.clone(),
         }
     }
 
+    /// From bus to memory or back, beyond what the chipset takes.
+    fn crossing(&self) -> Time {
+        let sockets = self.sockets.as_ref();
+        sockets.map_or(Time::ZERO, |sockets| sockets.latency())
+    }
+
+    /// When what is in memory as `flow` says has come to the bus, but for the latency.
+    fn outwards(&self, flow: Flow, load: Load) -> Flow {
+        match &self.sockets {
+            Some(sockets) => sockets.outwards(flow, (load.bytes, load.first)),
+            None => flow,
+        }
+    }
+
+    /// The same of what has come over the bus and goes to memory.
+    fn inwards(&self, flow: Flow, load: Load) -> Flow {
+        match &self.sockets {
+            Some(sockets) => sockets.inwards(flow, (load.bytes, load.first)),
+            None => flow,
+        }
+    }
+
     /// Bytes a second of one direction.
-    pub(super) fn rate(&self) -> f64 {
+    fn rate(&self) -> f64 {
         self.profile.lane_rate.0 * self.profile.lanes.0 as f64
+    }
+
+    /// The same, or what is between it and memory carries, if that is less.
+    pub(super) fn slowest(&self) -> f64 {
+        let sockets = self.sockets.as_ref();
+        sockets.map_or(self.rate(), |sockets| sockets.rate().min(self.rate()))
     }
 
     fn span(&self, bytes: f64) -> Time {
@@ -78,17 +114,21 @@ impl PcieModel {
         let span = self.span((bytes + self.profile.request_overhead.0) as f64);
         self.up.reserve(now, self.answered(1));
         let turn = self.down.reserve(now, span);
-        self.posted.give_back(&self.sim, turn.end, bytes);
-        turn.end + self.profile.propagation
+        let crossed = self.outwards(Flow::at(now), Load::single(bytes)).tail;
+        let gone = turn.end.max(crossed);
+        self.posted.give_back(&self.sim, gone, bytes);
+        gone + self.profile.propagation + self.crossing()
     }
 
     /// Both directions and the chipset's reads.
     pub fn servers(&self) -> Vec<(&'static str, &Server)> {
-        vec![
+        let bus = [
             ("bus up", &self.up),
             ("bus down", &self.down),
             ("reads", &self.stream),
-        ]
+        ];
+        let sockets = self.sockets.iter().flat_map(|sockets| sockets.servers());
+        bus.into_iter().chain(sockets).collect()
     }
 
     /// The adapter writes a load to memory; `flow` says when its packets are at the bus (its head: now).
@@ -100,12 +140,17 @@ impl PcieModel {
         let turn = self.up.reserve_train(flow.head, span, flow.tail, tail);
         self.down.reserve(flow.head, self.answered(packets));
         let memory = self.memory.carry(flow.head, load.bytes);
-        let settled = p.propagation + p.write_latency;
-        let gone = turn.end.max(memory);
+        let there = Flow {
+            head: turn.start + head,
+            tail: turn.end,
+        };
+        let there = self.inwards(there, load);
+        let settled = p.propagation + p.write_latency + self.crossing();
+        let gone = there.tail.max(memory);
         Written {
             gone,
             visible: Flow {
-                head: turn.start + head + settled,
+                head: there.head + settled,
                 tail: gone + settled,
             },
         }
@@ -173,7 +218,11 @@ impl PcieModel {
         let slot = self.slots.acquire().await;
         let taken = self.sim.now();
         let memory = self.memory.carry(self.sim.now(), bytes);
-        self.sim.sleep(p.read_latency).await;
+        self.sim.sleep(p.read_latency + self.crossing() * 2).await;
+        if self.sockets.is_some() {
+            // Boxed: where there is one socket a read is the smaller for it.
+            Box::pin(self.come_out(bytes)).await;
+        }
         let (packets, span) = self.completions(bytes);
         let answer = self.down.reserve(self.sim.now(), span);
         self.up.reserve(self.sim.now(), self.answered(packets));
@@ -190,6 +239,13 @@ impl PcieModel {
         }
         self.sim.sleep(p.propagation).await;
         drop(in_flight);
+    }
+
+    /// Waits until so much has come from memory to the bus.
+    async fn come_out(&self, bytes: u64) {
+        let now = Flow::at(self.sim.now());
+        let crossed = self.outwards(now, Load::single(bytes));
+        self.sim.sleep_until(crossed.tail).await;
     }
 
     /// The reads of a train of packets as one: the first packet after a latency, the rest at the rate that the requests in
@@ -210,19 +266,25 @@ impl PcieModel {
         let (packets, span) = self.completions(load.bytes);
         let (_, first) = self.completions(load.first);
         let (_, one) = self.completions(p.read_request.0.min(load.first));
-        let held = (p.read_latency + one).max(p.read_occupancy.unwrap_or_default());
-        let round = p.read_latency + one + p.propagation * 2;
+        let latency = p.read_latency + self.crossing() * 2;
+        let held = (latency + one).max(p.read_occupancy.unwrap_or_default());
+        let round = latency + one + p.propagation * 2;
         let share = |each: Time, parallel: u64| Time(each.0 * requests / parallel.max(1));
         let slots = self
             .stream
             .reserve(self.sim.now(), share(held, p.read_slots()));
-        self.sim.sleep_until(slots.start + p.read_latency).await;
+        self.sim.sleep_until(slots.start + latency).await;
         let now = self.sim.now();
         let memory = self.memory.carry(now, load.bytes);
         let alone = stream.reserve(now, share(round, window as u64)).end;
         let paced = slots.end.max(alone).since(first);
         issued.send(slots.end.max(alone).since(round));
-        let answer = self.down.reserve_train(now, span, paced, first);
+        let ready = Flow {
+            head: now,
+            tail: paced,
+        };
+        let ready = self.outwards(ready, load);
+        let answer = self.down.reserve_train(ready.head, span, ready.tail, first);
         self.up.reserve(
             now,
             self.answered(packets) + self.span((requests * p.request_overhead.0) as f64),

@@ -6,6 +6,7 @@
 //! may be divided into places that run by turns (`calendar`).
 
 mod calendar;
+mod draw;
 mod executor;
 mod pool;
 mod prefetch;
@@ -15,6 +16,7 @@ mod sync;
 mod time;
 mod trace;
 
+pub use draw::Draws;
 pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread};
 pub use server::{Occupancy, Server};
 pub use space::Space;

@@ -17,6 +17,8 @@ use std::task::Poll;
 struct Waiting {
     ticket: u64,
     task: TaskId,
+    /// For what; the largest number, if that is less.
+    wants: u32,
 }
 
 /// Finite space.
@@ -65,6 +67,7 @@ impl Space {
         self.queue.borrow_mut().push_back(Waiting {
             ticket,
             task: sim.current(),
+            wants: u32::try_from(amount).unwrap_or(u32::MAX),
         });
         poll_fn(|_| {
             self.forget_past_look(sim.now());
@@ -91,12 +94,17 @@ impl Space {
         }
     }
 
-    fn try_take(&self, now: Time, amount: u64) -> bool {
+    /// Counts as free what is so by now.
+    fn take_back(&self, now: Time) {
         let mut returns = self.returns.borrow_mut();
         while let Some(Reverse((_, returned))) = returns.peek().filter(|r| r.0.0 <= now) {
             self.free.set(self.free.get() + returned);
             returns.pop();
         }
+    }
+
+    fn try_take(&self, now: Time, amount: u64) -> bool {
+        self.take_back(now);
         let enough = self.free.get() >= amount;
         if enough {
             self.free.set(self.free.get() - amount);
@@ -138,6 +146,18 @@ impl Space {
         self.queue.borrow().len()
     }
 
+    /// How much those who wait want, all together.
+    pub fn wanted(&self) -> u64 {
+        let queue = self.queue.borrow();
+        queue.iter().map(|waiting| u64::from(waiting.wants)).sum()
+    }
+
+    /// How much is not free at `now`, which is the present where it is taken.
+    pub fn held(&self, now: Time) -> u64 {
+        self.take_back(now);
+        self.size - self.free.get()
+    }
+
     /// How much of it is taken at `now` and later, and not to be given back at a known instant.
     pub fn taken(&self) -> u64 {
         let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
@@ -168,6 +188,8 @@ mod tests {
         let expected = [(0, 0), (1, 100), (2, 100), (3, 200), (4, 300)];
         assert_eq!(*log.borrow(), expected.map(|(n, t)| (n, Time(t))));
         assert_eq!(space.taken(), 0);
+        assert_eq!((space.wanted(), space.held(sim.now())), (0, 1));
+        assert_eq!(space.held(Time(500)), 0);
     }
 
     #[test]

@@ -207,6 +207,10 @@ impl Library {
             topology,
             cable: part!(Cable, &names.cable),
             switch,
+            congestion: match &names.congestion {
+                Some(congestion) => Some(part!(Congestion, congestion)),
+                None => None,
+            },
             mpi: match &names.mpi {
                 Some(mpi) => Some(part!(Mpi, mpi)),
                 None => None,
@@ -265,6 +269,7 @@ fn parts(names: &SystemNames) -> Vec<Name> {
         (ProfileKind::Cable, Some(&names.cable)),
         (ProfileKind::Switch, names.switch.as_ref()),
         (ProfileKind::Topology, names.topology.as_ref()),
+        (ProfileKind::Congestion, names.congestion.as_ref()),
         (ProfileKind::Mpi, names.mpi.as_ref()),
     ];
     let given = parts

@@ -23,6 +23,7 @@ macro_rules! section {
 }
 
 mod collectives;
+mod congestion;
 mod mpi;
 mod software;
 mod topology;
@@ -31,6 +32,7 @@ pub use collectives::{
     AllGather, AllReduce, AllToAll, Barrier, Broadcast, Choice, Choices, Collectives, Ranks,
     Reduce, ReduceScatter, Rooted, When,
 };
+pub use congestion::{Congestion, Marking, RateControl, Telling};
 pub use mpi::{Channel, Mpi, Pipeline, Rendezvous, Unexpected};
 pub use software::{Caches as HostCaches, ChannelWork, Cores, OwnWork, Software};
 pub use topology::{Dragonfly, FatTree, Topology, Torus};
@@ -150,6 +152,16 @@ impl Pcie {
     }
 }
 
+section! {
+    /// A host with several sockets whose adapter is at another than its processes and their memory.
+    Numa {
+        /// From one socket to the other, one way.
+        latency: Time,
+        /// What goes between them, each way.
+        rate: Rate,
+    }
+}
+
 /// The bus between host and adapter.
 #[derive(Debug, Clone)]
 pub enum Bus {
@@ -170,6 +182,8 @@ pub struct Host {
     pub memory: Memory,
     /// Bus.
     pub bus: Bus,
+    /// What is between the bus and the processes, if they are at different sockets.
+    pub numa: Option<Numa>,
 }
 
 impl Host {
@@ -195,7 +209,16 @@ impl Host {
                 ));
             }
         };
+        let numa = match root.section("numa")? {
+            Some(section) if matches!(bus, Bus::Pcix(_)) => {
+                let reason = "PCI-X is on no socket: the models have this of PCI Express alone";
+                return Err(section.about_itself(reason.to_owned()));
+            }
+            Some(section) => Some(Numa::read(&section)?),
+            None => None,
+        };
         Ok(Host {
+            numa,
             about: root.word("about")?,
             cpu: Cpu::read(&root.expect("cpu")?)?,
             memory: Memory::read(&root.expect("memory")?)?,
@@ -405,7 +428,8 @@ section! {
         rate: Rate,
         /// Payload of a full packet.
         mtu: Bytes,
-        /// Headers and checks of any packet: LRH, BTH, ICRC, VCRC.
+        /// Headers and checks of any packet, and what is between two of them: LRH, BTH, ICRC, VCRC; on Ethernet preamble and gap, its
+        /// header and check, IP, UDP, BTH, ICRC.
         packet_overhead: Bytes,
         /// The extended header of a write's first packet or a read's request.
         rdma_header: Bytes,
@@ -449,6 +473,8 @@ section! {
         ports: Ports,
         /// From a packet's first byte in to its first byte out.
         latency: Time,
+        /// What it can hold of what comes over one link on one lane; without it as much as an adapter's end of the link can.
+        buffer: Option<Bytes>,
     }
 }
 
@@ -539,6 +565,8 @@ pub struct SystemNames {
     pub switch: Option<String>,
     /// How several switches are joined; without it in a fat tree of as many as it takes.
     pub topology: Option<String>,
+    /// Congestion control profile.
+    pub congestion: Option<String>,
     /// Message-passing profile.
     pub mpi: Option<String>,
     /// Ports used by each adapter.
@@ -557,6 +585,7 @@ impl SystemNames {
             cable: root.word("cable")?,
             switch: Field::take(root, "switch")?,
             topology: Field::take(root, "topology")?,
+            congestion: Field::take(root, "congestion")?,
             mpi: Field::take(root, "mpi")?,
             ports: Field::take(root, "ports")?,
             nodes: Field::take(root, "nodes")?,
@@ -608,6 +637,8 @@ kinds! {
     Switch(Switch) = "switch",
     /// How switches are joined.
     Topology(Topology) = "topology",
+    /// Congestion control.
+    Congestion(Congestion) = "congestion",
     /// A message-passing library.
     Mpi(Mpi) = "mpi",
     /// A network stack.
@@ -662,6 +693,8 @@ pub struct System {
     pub switch: Option<Switch>,
     /// How several are joined; without it in a fat tree of as many as it takes.
     pub topology: Option<Topology>,
+    /// Congestion control; without it nothing but the buffers' credits.
+    pub congestion: Option<Congestion>,
     /// Message passing.
     pub mpi: Option<Mpi>,
     /// Ports used by each adapter.

@@ -4,7 +4,7 @@
 //! waits for the next, is possible by the routing, some packet can always go on. Source: Dally and Seitz, 1987 (channel
 //! dependency graph); for links chosen adaptively this asks for more than is needed.
 
-use super::Wiring;
+use super::{Leg, Way, Wiring};
 use std::collections::HashSet;
 
 /// A round of waiting, if the routing allows one when a link has `lanes` virtual lanes, in words.
@@ -36,6 +36,21 @@ pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
 fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
     let mut waits = vec![Vec::new(); wiring.links() * classes];
     let mut known = HashSet::new();
+    let mut note = |one: Way, then: Way| {
+        let [one, then] = [one, then].map(|way| way.link * classes + way.class % classes);
+        if known.insert((one, then)) {
+            waits[one].push(then as u32);
+        }
+    };
+    direct(wiring, &mut note);
+    if wiring.routing().goes_around() {
+        around(wiring, &mut note);
+    }
+    waits
+}
+
+/// Tells the ways of which one may follow the other on a packet's way to its destination.
+fn direct(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
     let mut sources: Vec<_> = (0..wiring.nodes()).map(|n| wiring.switch_of(n)).collect();
     sources.sort_unstable();
     sources.dedup();
@@ -46,7 +61,6 @@ fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
         open.iter().for_each(|&switch| seen[switch] = true);
         while let Some(at) = open.pop() {
             wiring.taken(at, to, |way| {
-                let channel = way.link * classes + way.class % classes;
                 let (_, next) = wiring.ends(way.link);
                 if next == target {
                     return;
@@ -54,16 +68,33 @@ fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
                 if !std::mem::replace(&mut seen[next], true) {
                     open.push(next);
                 }
-                wiring.taken(next, to, |way| {
-                    let then = way.link * classes + way.class % classes;
-                    if known.insert((channel, then)) {
-                        waits[channel].push(then as u32);
-                    }
-                });
+                wiring.taken(next, to, |then| note(way, then));
             });
         }
     }
-    waits
+}
+
+/// The same of packets that go to a third group first, and of what follows when they are there. Whether the group is a third one
+/// for any of them is not asked: what that adds does no harm.
+fn around(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
+    // All switches choose, so the ways to the nodes of a switch are the same.
+    let mut targets: Vec<_> = (0..wiring.nodes()).collect();
+    targets.dedup_by_key(|node| wiring.switch_of(*node));
+    for group in 0..wiring.groups() {
+        let leg = Leg::Around(group);
+        for at in (0..wiring.switches()).filter(|at| wiring.leg_at(leg, *at) == leg) {
+            wiring.ways_of(leg, at, 0, |way| {
+                let (_, next) = wiring.ends(way.link);
+                if wiring.leg_at(leg, next) == leg {
+                    wiring.ways_of(leg, next, 0, |then| note(way, then));
+                    return;
+                }
+                for &to in targets.iter().filter(|to| wiring.switch_of(**to) != next) {
+                    wiring.taken(next, to, |then| note(way, then));
+                }
+            });
+        }
+    }
 }
 
 /// A cycle of a directed graph, if it has one.

@@ -1,7 +1,11 @@
 //! Groups of switches. Within a group each switch has a cable to each other; each group has as many cables to each other
 //! group as its switches have ports for. Routed minimally: within the group to a switch that has a cable to the
-//! destination's group, over it, and within that group. What has yet to leave its group is in class 0, the rest in class 1.
-//! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
+//! destination's group, over it, and within that group. What has yet to leave its group is in one class, the rest in the next.
+//!
+//! All nodes of a group that send to one other group share the few cables between the two. A packet may therefore go to a third
+//! group first and from there on minimally (Valiant's routing); until it is there it is in a class before the two others. Source:
+//! Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008 (three virtual channels for ways
+//! that are not minimal).
 
 use super::Way;
 
@@ -101,24 +105,39 @@ impl Dragonfly {
         2 * cable + usize::from(one > other)
     }
 
-    /// To the other group over a cable of its own if the switch has one, else to a switch that has.
-    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
+    /// The group of a switch.
+    pub fn group_of(&self, switch: usize) -> usize {
+        switch / self.switches
+    }
+
+    /// How many.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Within a group to the switch itself, to another group as `leave` does; in class `class`, and in the next where it arrives.
+    pub fn ways(&self, at: usize, to: usize, class: usize, each: &mut impl FnMut(Way)) {
         let target = self.switch_of(to);
-        let (group, there) = (at / self.switches, target / self.switches);
-        if group == there {
+        if self.group_of(at) == self.group_of(target) {
             let link = self.within(at, target);
-            return each(Way { link, class: 1 });
+            let class = class + 1;
+            return each(Way { link, class });
         }
-        let links = &self.between[group * self.groups + there];
+        self.leave(at, self.group_of(target), class, each);
+    }
+
+    /// To another group over a cable of its own if the switch has one, else to a switch that has.
+    pub fn leave(&self, at: usize, there: usize, class: usize, each: &mut impl FnMut(Way)) {
+        let links = &self.between[self.group_of(at) * self.groups + there];
         let own = |(switch, _): &&(usize, usize)| *switch == at;
         if links.iter().any(|link| own(&link)) {
             for &(_, link) in links.iter().filter(own) {
-                each(Way { link, class: 0 });
+                each(Way { link, class });
             }
         } else {
             for &(switch, _) in links {
                 let link = self.within(at, switch);
-                each(Way { link, class: 0 });
+                each(Way { link, class });
             }
         }
     }

@@ -1,18 +1,21 @@
 //! How switches are joined as a profile gives it (`kind = "topology"`), and which way a packet goes.
 //!
 //! A [`Wiring`] has switches, cables between them and nodes attached to them. Of a packet's destination and the switch that
-//! has it, and of nothing else, it is said over which links it may go on, and in which class of virtual lanes it is there:
-//! as by forwarding tables and SL-to-VL tables. Where several links lead on, the destination's number chooses (destination
-//! modulo k), or with adaptive routing the switch does. [`deadlock`] says whether packets could wait for each other for ever.
+//! has it, and of nothing else but a third group that it goes by ([`Leg`]), it is said over which links it may go on, and in which
+//! class of virtual lanes it is there: as by forwarding tables and SL-to-VL tables. Where several links lead on, the destination's
+//! number chooses (destination modulo k), or the switch does ([`Routing`]). [`deadlock`] says whether packets could wait for each
+//! other for ever.
 
 pub mod deadlock;
 mod dragonfly;
 mod fat_tree;
+mod routing;
 mod table;
 mod torus;
 
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
+pub use routing::{Leg, Routing};
 pub use table::Table;
 pub use torus::Torus;
 
@@ -43,12 +46,16 @@ pub enum Shape {
 pub struct Wiring {
     shape: Shape,
     cables: Vec<(usize, usize)>,
-    adaptive: bool,
+    routing: Routing,
 }
 
 impl Wiring {
-    /// By a rule; `adaptive`: switches choose among the links that the rule allows.
-    pub fn new(shape: Shape, adaptive: bool) -> Wiring {
+    /// By a rule.
+    ///
+    /// Panics if a shape without groups is to be routed by third ones: who reads profiles refuses that.
+    pub fn new(shape: Shape, routing: Routing) -> Wiring {
+        let groups = matches!(shape, Shape::Dragonfly(_));
+        assert!(groups || !routing.goes_around(), "a shape without groups");
         let cables = match &shape {
             Shape::FatTree(tree) => tree.cables(),
             Shape::Torus(torus) => torus.cables(),
@@ -58,7 +65,7 @@ impl Wiring {
         Wiring {
             shape,
             cables,
-            adaptive,
+            routing,
         }
     }
 
@@ -96,13 +103,27 @@ impl Wiring {
     pub fn classes(&self) -> usize {
         match &self.shape {
             Shape::FatTree(_) | Shape::Table(_) => 1,
+            Shape::Dragonfly(_) if self.routing.goes_around() => 3,
             Shape::Torus(_) | Shape::Dragonfly(_) => 2,
         }
     }
 
-    /// Whether switches choose.
-    pub fn adaptive(&self) -> bool {
-        self.adaptive
+    /// Groups of switches, by one of which packets may go that is neither their first nor their last; none in most shapes.
+    pub fn groups(&self) -> usize {
+        match &self.shape {
+            Shape::Dragonfly(dragonfly) => dragonfly.groups(),
+            _ => 0,
+        }
+    }
+
+    /// Who chooses.
+    pub fn routing(&self) -> Routing {
+        self.routing
+    }
+
+    /// Whether packets to one destination may go different ways.
+    pub fn is_adaptive(&self) -> bool {
+        self.routing != Routing::Deterministic
     }
 
     /// Links, two a cable.
@@ -137,7 +158,10 @@ impl Wiring {
         match &self.shape {
             Shape::FatTree(tree) => tree.ways(at, to, &mut each),
             Shape::Torus(torus) => torus.ways(at, to, &mut each),
-            Shape::Dragonfly(dragonfly) => dragonfly.ways(at, to, &mut each),
+            Shape::Dragonfly(dragonfly) => {
+                let class = usize::from(self.routing.goes_around());
+                dragonfly.ways(at, to, class, &mut each);
+            }
             Shape::Table(table) => table.ways(at, to, &mut each),
         }
     }
@@ -159,9 +183,73 @@ impl Wiring {
 
     /// The ways that a packet may take: that of the destination's number, or all if the switch chooses.
     pub fn taken(&self, at: usize, to: usize, mut each: impl FnMut(Way)) {
-        match self.adaptive {
+        match self.is_adaptive() {
             true => self.ways(at, to, each),
             false => each(self.way(at, to)),
         }
+    }
+
+    /// The same of a packet on that leg of its way.
+    pub fn ways_of(&self, leg: Leg, at: usize, to: usize, mut each: impl FnMut(Way)) {
+        match (leg, &self.shape) {
+            (Leg::Around(group), Shape::Dragonfly(dragonfly)) => {
+                dragonfly.leave(at, group, 0, &mut each);
+            }
+            _ => self.ways(at, to, each),
+        }
+    }
+
+    /// The leg on which a packet is that was on `leg` and is at switch `at` now.
+    pub fn leg_at(&self, leg: Leg, at: usize) -> Leg {
+        match (leg, &self.shape) {
+            (Leg::Around(group), Shape::Dragonfly(dragonfly))
+                if dragonfly.group_of(at) != group =>
+            {
+                leg
+            }
+            _ => Leg::Direct,
+        }
+    }
+
+    /// How many groups a packet from switch `at` to node `to` may go by: none within its own.
+    pub fn arounds(&self, at: usize, to: usize) -> usize {
+        match &self.shape {
+            Shape::Dragonfly(dragonfly) if self.routing.goes_around() => {
+                let ends = [at, self.switch_of(to)].map(|switch| dragonfly.group_of(switch));
+                match ends[0] == ends[1] {
+                    true => 0,
+                    false => dragonfly.groups() - 2,
+                }
+            }
+            _ => 0,
+        }
+    }
+
+    /// The `number`th of them.
+    pub fn around(&self, at: usize, to: usize, number: usize) -> Leg {
+        let Shape::Dragonfly(dragonfly) = &self.shape else {
+            return Leg::Direct;
+        };
+        let ends = [at, self.switch_of(to)].map(|switch| dragonfly.group_of(switch));
+        let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        let past_low = number + usize::from(number >= low);
+        Leg::Around(past_low + usize::from(past_low >= high))
+    }
+
+    /// Links to node `to`'s switch from `at`, by the first of the ways of each leg.
+    pub fn length(&self, leg: Leg, at: usize, to: usize) -> usize {
+        let target = self.switch_of(to);
+        let (mut leg, mut at, mut length) = (self.leg_at(leg, at), at, 0);
+        while leg != Leg::Direct || at != target {
+            let mut first = None;
+            self.ways_of(leg, at, to, |way| {
+                first.get_or_insert(way);
+            });
+            let Some(way) = first else { break };
+            at = self.ends(way.link).1;
+            leg = self.leg_at(leg, at);
+            length += 1;
+        }
+        length
     }
 }

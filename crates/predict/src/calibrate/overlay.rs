@@ -100,6 +100,7 @@ fn part_of<'l>(
         ProfileKind::Cable => names.cable.as_str(),
         ProfileKind::Switch => names.switch.as_deref()?,
         ProfileKind::Topology => names.topology.as_deref()?,
+        ProfileKind::Congestion => names.congestion.as_deref()?,
         ProfileKind::Mpi => names.mpi.as_deref()?,
         _ => return None,
     };

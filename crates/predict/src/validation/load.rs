@@ -21,6 +21,7 @@ shipped![
     "potter.toml",
     "perftest-hc44.toml",
     "perftest-hb120.toml",
+    "perftest-a100.toml",
 ];
 
 /// What one author measured on one machine.

@@ -3,9 +3,12 @@
 //! Every egress port has a number: first the adapters' own, then the switches' to adapters, then those between switches. So has
 //! every place: nodes come first, then switches.
 
+mod outlook;
 mod tree;
 
-use crate::topology::Wiring;
+use crate::kernel::Draws;
+use crate::topology::{Leg, Routing, Wiring};
+pub(super) use outlook::Outlook;
 use std::sync::Arc;
 use tree::{Route, Tree};
 
@@ -35,6 +38,8 @@ pub(super) enum Topology {
         wiring: Arc<Wiring>,
         nodes: usize,
         ports: usize,
+        /// By switch, if it draws groups for packets to go by.
+        draws: Vec<Draws>,
     },
 }
 
@@ -48,8 +53,10 @@ pub(super) struct Way {
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Along(Route, usize),
-    /// Before an egress port of this switch.
-    At(usize),
+    /// Before an egress port of the packet's first switch.
+    First(usize),
+    /// Of a later one, on that leg of its way.
+    At(usize, Leg),
     There,
 }
 
@@ -68,10 +75,15 @@ impl Topology {
             nodes <= most,
             "the topology joins {most} nodes, not {nodes}"
         );
+        let drawing = match wiring.routing().goes_around() {
+            true => wiring.switches(),
+            false => 0,
+        };
         Topology::Wired {
             wiring: wiring.clone(),
             nodes,
             ports,
+            draws: (0..drawing).map(Draws::new).collect(),
         }
     }
 
@@ -91,6 +103,7 @@ impl Topology {
                 wiring,
                 nodes,
                 ports,
+                ..
             } => 2 * nodes * ports + wiring.links(),
         }
     }
@@ -98,6 +111,28 @@ impl Topology {
     /// The adapter's own port.
     pub fn own(&self, port: Port) -> usize {
         port.node * self.ports() + port.port
+    }
+
+    /// Whether an egress port's link leads to an adapter, there being switches or not.
+    pub fn leads_to_adapter(&self, egress: usize) -> bool {
+        let (adapters, switched) = match self {
+            Topology::Tree(tree) => (tree.adapter_ports(), tree.is_switched()),
+            Topology::Wired { nodes, ports, .. } => (nodes * ports, true),
+        };
+        match switched {
+            true => (adapters..2 * adapters).contains(&egress),
+            false => true,
+        }
+    }
+
+    /// The egress port over which a load comes to an adapter's port; its own, if there are no switches.
+    pub fn last(&self, port: Port) -> usize {
+        let own = self.own(port);
+        match self {
+            Topology::Tree(tree) if !tree.is_switched() => own,
+            Topology::Tree(tree) => tree.adapter_ports() + own,
+            Topology::Wired { nodes, ports, .. } => nodes * ports + own,
+        }
     }
 
     /// Classes of virtual lanes that routing tells apart.
@@ -109,10 +144,10 @@ impl Topology {
     }
 
     /// Whether switches choose the way, so that loads may overtake each other.
-    pub fn adaptive(&self) -> bool {
+    pub fn is_adaptive(&self) -> bool {
         match self {
             Topology::Tree(_) => false,
-            Topology::Wired { wiring, .. } => wiring.adaptive(),
+            Topology::Wired { wiring, .. } => wiring.is_adaptive(),
         }
     }
 
@@ -120,7 +155,7 @@ impl Topology {
     pub fn way(&self, from: usize, to: Port) -> Way {
         let stage = match self {
             Topology::Tree(tree) => Stage::Along(tree.route(from, to), 0),
-            Topology::Wired { wiring, .. } => Stage::At(wiring.switch_of(from)),
+            Topology::Wired { wiring, .. } => Stage::First(wiring.switch_of(from)),
         };
         Way { to, stage }
     }
@@ -132,26 +167,34 @@ impl Topology {
             (Stage::Along(route, passed), _) => {
                 (passed < route.length()).then(|| route.hop(passed).place)
             }
-            (Stage::At(switch), Topology::Wired { wiring, nodes, .. }) => {
-                Some(match wiring.switch_of(way.to.node) == switch {
-                    true => way.to.node,
-                    false => nodes + switch,
-                })
-            }
+            (
+                Stage::First(switch) | Stage::At(switch, _),
+                Topology::Wired { wiring, nodes, .. },
+            ) => Some(match wiring.switch_of(way.to.node) == switch {
+                true => way.to.node,
+                false => nodes + switch,
+            }),
             _ => None,
         }
     }
 
-    /// Goes past that egress port: where there are several to choose from, the one for which `crowd` is least, and of these the
+    /// Goes past that egress port: where there are several to choose from, the one before which least waits, and of these the
     /// first from the destination's own on.
-    pub fn pass<C: Ord>(&self, way: &mut Way, crowd: impl Fn(Choice) -> C) -> Choice {
+    pub fn pass(&self, way: &mut Way, outlook: &impl Outlook) -> Choice {
         let (stage, choice) = match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
                 let egress = route.hop(passed).egress;
                 (Stage::Along(route, passed + 1), Choice { egress, class: 0 })
             }
-            (Stage::At(switch), Topology::Wired { wiring, nodes, .. }) => {
-                self.pass_switch((wiring, *nodes), switch, way.to, crowd)
+            (Stage::First(switch), Topology::Wired { wiring, .. }) => {
+                let leg = match wiring.routing().goes_around() {
+                    true => self.first_leg(switch, way.to, outlook),
+                    false => Leg::Direct,
+                };
+                self.pass_switch((switch, leg), way.to, outlook)
+            }
+            (Stage::At(switch, leg), Topology::Wired { .. }) => {
+                self.pass_switch((switch, leg), way.to, outlook)
             }
             _ => unreachable!("a load passes ports until it is there"),
         };
@@ -159,34 +202,89 @@ impl Topology {
         choice
     }
 
-    fn pass_switch<C: Ord>(
+    fn pass_switch(
         &self,
-        (wiring, nodes): (&Wiring, usize),
-        switch: usize,
+        (switch, leg): (usize, Leg),
         to: Port,
-        crowd: impl Fn(Choice) -> C,
+        outlook: &impl Outlook,
     ) -> (Stage, Choice) {
-        let ports = self.ports();
+        let (wiring, nodes, ports) = self.joined();
         if wiring.switch_of(to.node) == switch {
             let egress = (nodes + to.node) * ports + to.port;
             return (Stage::There, Choice { egress, class: 0 });
         }
+        let (link, choice) = self.least(leg, (switch, to), outlook);
+        let next = wiring.ends(link).1;
+        (Stage::At(next, wiring.leg_at(leg, next)), choice)
+    }
+
+    fn joined(&self) -> (&Wiring, usize, usize) {
+        match self {
+            Topology::Wired {
+                wiring,
+                nodes,
+                ports,
+                ..
+            } => (wiring, *nodes, *ports),
+            Topology::Tree(_) => unreachable!("a tree knows its routes"),
+        }
+    }
+
+    /// The link that is taken at a switch on that leg, and its port.
+    fn least(
+        &self,
+        leg: Leg,
+        (switch, to): (usize, Port),
+        outlook: &impl Outlook,
+    ) -> (usize, Choice) {
+        let (wiring, nodes, ports) = self.joined();
         let choice_of = |way: crate::topology::Way| Choice {
             egress: 2 * nodes * ports + way.link,
             class: way.class,
         };
-        let usual = wiring.way(switch, to.node);
-        let mut best = (choice_of(usual), usual.link);
-        if wiring.adaptive() {
-            let mut least = crowd(best.0);
-            wiring.ways(switch, to.node, |way| {
-                let other = choice_of(way);
-                let crowd = crowd(other);
-                if crowd < least {
-                    (best, least) = ((other, way.link), crowd);
+        let mut best = (leg == Leg::Direct).then(|| {
+            let usual = wiring.way(switch, to.node);
+            (usual.link, choice_of(usual))
+        });
+        if wiring.is_adaptive() {
+            let mut least = best.map(|(_, choice)| outlook.crowd(choice));
+            wiring.ways_of(leg, switch, to.node, |way| {
+                let crowd = outlook.crowd(choice_of(way));
+                if least.is_none_or(|least| crowd < least) {
+                    (best, least) = (Some((way.link, choice_of(way))), Some(crowd));
                 }
             });
         }
-        (Stage::At(wiring.ends(best.1).1), best.0)
+        best.expect("every switch knows a way to every node")
+    }
+
+    /// Where a packet goes first: to its destination or by a third group.
+    fn first_leg(&self, switch: usize, to: Port, outlook: &impl Outlook) -> Leg {
+        let Topology::Wired { wiring, draws, .. } = self else {
+            return Leg::Direct;
+        };
+        let groups = wiring.arounds(switch, to.node);
+        if groups == 0 {
+            return Leg::Direct;
+        }
+        let around = wiring.around(switch, to.node, draws[switch].below(groups));
+        if wiring.routing() == Routing::Valiant {
+            return around;
+        }
+        let [(_, direct_port), (_, around_port)] =
+            [Leg::Direct, around].map(|leg| self.least(leg, (switch, to), outlook));
+        let [direct_links, around_links] =
+            [Leg::Direct, around].map(|leg| wiring.length(leg, switch, to.node) as u64);
+        // Before one port only the lane tells them apart.
+        let queued = |choice: Choice| match direct_port.egress == around_port.egress {
+            true => outlook.queued_in_lane(choice),
+            false => outlook.queued(choice.egress),
+        };
+        // What flows without waiting is on the link as well.
+        let waiting = queued(direct_port).saturating_sub(outlook.in_passing());
+        match waiting * direct_links <= queued(around_port) * around_links {
+            true => Leg::Direct,
+            false => around,
+        }
     }
 }

@@ -82,6 +82,16 @@ impl Tree {
         self.ports
     }
 
+    /// Of all adapters.
+    pub fn adapter_ports(&self) -> usize {
+        self.nodes * self.ports
+    }
+
+    /// Whether there are switches.
+    pub fn is_switched(&self) -> bool {
+        self.levels > 0
+    }
+
     /// Egress ports in all.
     pub fn egresses(&self) -> usize {
         self.cores_down() + self.core_links()

@@ -3,7 +3,7 @@
 use super::super::error::Error;
 use super::super::quantity::Count;
 use super::super::reader::{Field, Section};
-use crate::topology::{self, Shape, Wiring};
+use crate::topology::{self, Routing, Shape, Wiring};
 use std::sync::Arc;
 
 section! {
@@ -48,16 +48,6 @@ section! {
     }
 }
 
-/// Who chooses between ways of the same rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Routing {
-    /// The destination's number.
-    #[default]
-    Deterministic,
-    /// Each switch, by what waits before its ports.
-    Adaptive,
-}
-
 impl Field for Option<Routing> {
     fn take(section: &Section<'_>, key: &str) -> Result<Option<Routing>, Error> {
         section.choice_if_there(
@@ -65,6 +55,8 @@ impl Field for Option<Routing> {
             &[
                 ("deterministic", Routing::Deterministic),
                 ("adaptive", Routing::Adaptive),
+                ("valiant", Routing::Valiant),
+                ("ugal", Routing::Ugal),
             ],
         )
     }
@@ -105,7 +97,14 @@ impl Topology {
             return Err(root.fault("fat_tree", 0, reason));
         };
         let shape = read(&root.expect(name)?)?;
-        let wiring = Wiring::new(shape, routing.unwrap_or_default() == Routing::Adaptive);
+        let routing = routing.unwrap_or_default();
+        if routing.goes_around() && !matches!(shape, Shape::Dragonfly(_)) {
+            let reason = format!(
+                "goes by a third group, and a {name} has none: \"valiant\" and \"ugal\" are a dragonfly's alone"
+            );
+            return Err(root.about("routing", reason));
+        }
+        let wiring = Wiring::new(shape, routing);
         Ok(Topology {
             about,
             wiring: Arc::new(wiring),

@@ -1,0 +1,102 @@
+//! Congestion control in the adapter: what a queue pair sends waits for its rate, a receiver tells of marks.
+//!
+//! The rate is a queue pair's, and so is what is told: a connection is a flow. Who is slowed down waits before its payload is asked
+//! for, so it takes no room from others of its adapter. Datagrams are neither slowed down nor told of.
+
+use super::AdapterModel;
+use super::pair::Pair;
+use super::request::Transport;
+use super::send::Held;
+use crate::component::{Flow, Load, Sent};
+use crate::congestion::{Notification, Reaction};
+use crate::kernel::Time;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A flow's rate, and what its receiver remembers of the flow that comes the other way.
+pub(super) struct Paced {
+    reaction: RefCell<Reaction>,
+    /// When the next load may be sent.
+    next: Cell<Time>,
+    told: RefCell<Notification>,
+}
+
+impl Paced {
+    /// Of a queue pair, if its adapter controls congestion.
+    pub fn of(adapter: &AdapterModel, transport: Transport) -> Option<Paced> {
+        let congestion = adapter.congestion.as_ref()?;
+        (transport != Transport::Datagram).then(|| Paced {
+            reaction: RefCell::new(Reaction::new(&congestion.rate, adapter.network.link().rate)),
+            next: Cell::default(),
+            told: RefCell::default(),
+        })
+    }
+
+    /// Waits until the rate lets a load pass.
+    pub async fn pass(&self, adapter: &AdapterModel, load: Load) {
+        let sim = &adapter.sim;
+        // Requests and answers to the peer's may both wait.
+        while self.next.get() > sim.now() {
+            sim.sleep_until(self.next.get()).await;
+        }
+        let now = sim.now();
+        let bytes = load.bytes + load.packets * adapter.network.link().packet_overhead.0;
+        let mut reaction = self.reaction.borrow_mut();
+        reaction.sent(now, bytes);
+        let rate = reaction.rate(now);
+        if reaction.is_limited() {
+            self.next.set(now + rate.time(bytes));
+        }
+    }
+}
+
+impl Pair {
+    /// Bytes a second that it may send now.
+    pub fn rate(&self) -> f64 {
+        let now = self.adapter.sim.now();
+        match &self.paced {
+            Some(paced) => paced.reaction.borrow_mut().rate(now).0,
+            None => self.adapter.network.link().rate.0,
+        }
+    }
+
+    /// A marked load of `source`'s has come: it is told, unless it was a moment ago.
+    pub(super) fn take_mark(self: &Rc<Self>, source: &Rc<Pair>) {
+        let (Some(paced), Some(congestion)) = (&self.paced, &self.adapter.congestion) else {
+            return;
+        };
+        let (now, interval) = (self.adapter.sim.now(), congestion.telling.interval);
+        if paced.told.borrow_mut().marked(now, interval) {
+            let tell = self.clone().tell(source.clone());
+            self.adapter.sim.start(tell);
+        }
+    }
+
+    /// A packet to `source`, on the last lane, where it does not wait for room that payload has taken.
+    async fn tell(self: Rc<Self>, source: Rc<Pair>) {
+        let adapter = &self.adapter;
+        let Some(congestion) = &adapter.congestion else {
+            return;
+        };
+        let (sim, network) = (&adapter.sim, &adapter.network);
+        let packet = adapter.profile.engines.packet;
+        let passed = adapter.send_engines.reserve(sim.now(), packet);
+        sim.sleep_until(passed).await;
+        let link = network.link();
+        let sent = Sent {
+            load: Load::single(0),
+            header: link.packet_overhead.0 + congestion.telling.packet.0,
+            lane: link.lanes.0 - 1,
+        };
+        let left = network.depart(self.port, sent, Flow::at(sim.now())).await;
+        let arrival = network.carry(source.port, left).await;
+        let adapter = &source.adapter;
+        let done = adapter.receive_engines.reserve(sim.now(), packet);
+        adapter.let_go(Held::Slot(arrival.slot), done);
+        sim.sleep_until(done).await;
+        adapter.count(|c| c.notified += 1);
+        if let Some(paced) = &source.paced {
+            paced.reaction.borrow_mut().notified(sim.now());
+        }
+    }
+}

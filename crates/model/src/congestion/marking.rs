@@ -1,0 +1,44 @@
+//! The congestion point: which packets a switch marks. Source: Floyd and Jacobson, "Random early detection gateways", 1993, by the
+//! present length of the queue, as section 3.1 of the DCQCN paper has it.
+
+use crate::profile::Marking;
+
+/// How likely it is that a load of so many packets is marked, before which `queued` bytes wait: that one of them is at least.
+pub(crate) fn probability(marking: &Marking, queued: u64, packets: u64) -> f64 {
+    let (least, most) = (marking.kmin.0, marking.kmax.0);
+    if queued <= least {
+        return 0.0;
+    }
+    if queued > most {
+        return 1.0;
+    }
+    let one = marking.pmax.0 * (queued - least) as f64 / (most - least) as f64;
+    1.0 - (1.0 - one).powf(packets as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Bytes, Ratio};
+
+    #[test]
+    fn it_grows_from_the_least_to_the_most_and_is_certain_beyond() {
+        let marking = Marking {
+            kmin: Bytes(5_000),
+            kmax: Bytes(200_000),
+            pmax: Ratio(0.01),
+        };
+        let of = |queued| probability(&marking, queued, 1);
+        assert_eq!((of(0), of(5_000), of(200_001)), (0.0, 0.0, 1.0));
+        assert!((of(102_500) - 0.005).abs() < 1e-12);
+        assert!((of(200_000) - 0.01).abs() < 1e-12);
+        let train = probability(&marking, 102_500, 16);
+        assert!((train - (1.0 - 0.995f64.powi(16))).abs() < 1e-12);
+        let step = Marking {
+            kmax: Bytes(5_000),
+            ..marking
+        };
+        assert_eq!(probability(&step, 5_000, 1), 0.0);
+        assert_eq!(probability(&step, 5_001, 1), 1.0);
+    }
+}

@@ -1,0 +1,35 @@
+//! The notification point: when a receiver tells a flow's sender of marked packets.
+
+use crate::kernel::Time;
+
+/// What a receiver remembers of a flow.
+#[derive(Debug, Clone, Default)]
+pub struct Notification {
+    /// When it will tell again.
+    next: Time,
+}
+
+impl Notification {
+    /// A marked packet has come; whether the sender is told: once in `interval` at most.
+    pub fn marked(&mut self, now: Time, interval: Time) -> bool {
+        let tells = now >= self.next;
+        if tells {
+            self.next = now + interval;
+        }
+        tells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_told_once_in_an_interval() {
+        let mut flow = Notification::default();
+        let told =
+            [0, 10, 49, 50, 60, 99, 240, 289, 290].map(|now| flow.marked(Time(now), Time(50)));
+        let expected = [true, false, false, true, false, false, true, false, true];
+        assert_eq!(told, expected);
+    }
+}

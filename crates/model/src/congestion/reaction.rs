@@ -1,0 +1,274 @@
+//! The reaction point: how fast a flow may send. Equations and names are those of section 3.1 of the DCQCN paper.
+//!
+//! Until it is first told of congestion a flow sends at the line's rate and nothing runs. What timers would have done since the
+//! last call is done at the next one.
+
+use crate::kernel::Time;
+use crate::profile::{Rate, RateControl};
+
+/// A flow's rate. Invariant: `RateControl::min_rate` <= current <= target <= line, but for a line that is slower than the least;
+/// 0 <= alpha <= 1.
+#[derive(Debug, Clone)]
+pub struct Reaction {
+    control: RateControl,
+    line: f64,
+    current: f64,
+    target: f64,
+    alpha: f64,
+    /// Timer and byte counter events since the rate was cut last.
+    by_timer: u64,
+    by_bytes: u64,
+    /// Bytes sent since the byte counter's last event.
+    counted: u64,
+    /// When alpha was changed last, and when the timer's next event is.
+    alpha_changed: Time,
+    next_timer: Time,
+}
+
+impl Reaction {
+    /// A flow on a line of that rate.
+    pub fn new(control: &RateControl, line: Rate) -> Reaction {
+        Reaction {
+            control: control.clone(),
+            line: line.0,
+            current: line.0,
+            target: line.0,
+            alpha: 1.0,
+            by_timer: 0,
+            by_bytes: 0,
+            counted: 0,
+            alpha_changed: Time::ZERO,
+            next_timer: Time::ZERO,
+        }
+    }
+
+    /// The rate at which it sends at `now`.
+    pub fn rate(&mut self, now: Time) -> Rate {
+        self.advance(now);
+        Rate(self.current)
+    }
+
+    /// What is known of how congested its way is, at `now`: 0 is not at all.
+    pub fn alpha(&mut self, now: Time) -> f64 {
+        self.advance(now);
+        self.alpha
+    }
+
+    /// Whether it sends at less than the line's rate.
+    pub fn is_limited(&self) -> bool {
+        self.current < self.line
+    }
+
+    /// It has sent `bytes`.
+    pub fn sent(&mut self, now: Time, bytes: u64) {
+        self.advance(now);
+        if !self.is_limited() {
+            return;
+        }
+        self.counted += bytes;
+        let each = self.control.byte_counter.0;
+        while self.counted >= each {
+            self.counted -= each;
+            self.by_bytes += 1;
+            self.increase();
+        }
+    }
+
+    /// It is told of congestion.
+    pub fn notified(&mut self, now: Time) {
+        self.advance(now);
+        let g = self.control.g.0;
+        self.target = self.current;
+        let least = self.control.min_rate.0.min(self.current);
+        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(least);
+        self.alpha = (1.0 - g) * self.alpha + g;
+        (self.by_timer, self.by_bytes, self.counted) = (0, 0, 0);
+        self.alpha_changed = now;
+        self.next_timer = now + self.control.rate_timer;
+    }
+
+    /// What the timers have done by `now`.
+    fn advance(&mut self, now: Time) {
+        while self.is_limited() && self.next_timer <= now {
+            self.by_timer += 1;
+            self.increase();
+            self.next_timer += self.control.rate_timer;
+        }
+        let each = self.control.alpha_timer;
+        let times = now.since(self.alpha_changed).0 / each.0;
+        if times > 0 {
+            self.alpha *= (1.0 - self.control.g.0).powf(times as f64);
+            self.alpha_changed += each * times;
+        }
+    }
+
+    /// Fast recovery, then additive increase, and hyper increase when timer and byte counter both are past fast recovery.
+    fn increase(&mut self) {
+        let control = &self.control;
+        let (least, most) = (
+            self.by_timer.min(self.by_bytes),
+            self.by_timer.max(self.by_bytes),
+        );
+        if least > control.fast_recovery.0 {
+            self.target += control.hyper_increase.0;
+        } else if most >= control.fast_recovery.0 {
+            self.target += control.additive_increase.0;
+        }
+        self.target = self.target.min(self.line);
+        self.current = (self.target + self.current) / 2.0;
+        // Halves of what is missing never come to nothing.
+        if self.line - self.current < self.line * 1e-6 {
+            (self.current, self.target) = (self.line, self.line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Bytes, Count, Ratio};
+    use proptest::prelude::*;
+
+    const LINE: f64 = 5e9;
+    const STEP: Time = Time(55_000_000);
+
+    /// As in the paper's table.
+    fn control() -> RateControl {
+        RateControl {
+            g: Ratio(1.0 / 256.0),
+            alpha_timer: STEP,
+            rate_timer: STEP,
+            byte_counter: Bytes(10_000_000),
+            fast_recovery: Count(5),
+            additive_increase: Rate(5e6),
+            hyper_increase: Rate(50e6),
+            min_rate: Rate(12.5e6),
+        }
+    }
+
+    fn flow() -> Reaction {
+        Reaction::new(&control(), Rate(LINE))
+    }
+
+    fn close(one: f64, other: f64) {
+        assert!(
+            (one - other).abs() <= other.abs() * 1e-9,
+            "{one} and {other}"
+        );
+    }
+
+    #[test]
+    fn the_first_notification_halves_the_rate() {
+        let mut flow = flow();
+        assert!(!flow.is_limited());
+        flow.notified(Time(7));
+        close(flow.rate(Time(7)).0, LINE / 2.0);
+        close(flow.alpha(Time(7)), 1.0);
+    }
+
+    #[test]
+    fn alpha_falls_by_g_where_nothing_is_told_and_cuts_are_smaller_then() {
+        let mut flow = flow();
+        flow.notified(Time::ZERO);
+        let later = STEP * 100;
+        let fallen = (255.0f64 / 256.0).powi(100);
+        close(flow.alpha(later), fallen);
+        let before = flow.rate(later).0;
+        flow.notified(later);
+        close(flow.rate(later).0, before * (1.0 - fallen / 2.0));
+        close(flow.alpha(later), fallen * 255.0 / 256.0 + 1.0 / 256.0);
+    }
+
+    #[test]
+    fn the_rate_comes_back_by_halves_then_by_steps() {
+        let mut flow = flow();
+        flow.notified(Time::ZERO);
+        // The target of a second cut is what the first left.
+        flow.notified(Time::ZERO);
+        let (target, mut current) = (LINE / 2.0, LINE / 4.0);
+        for round in 1..5 {
+            current = (current + target) / 2.0;
+            close(flow.rate(STEP * round).0, current);
+        }
+        let mut target = target;
+        for round in 5..20 {
+            target += 5e6;
+            current = (current + target) / 2.0;
+            close(flow.rate(STEP * round).0, current);
+        }
+    }
+
+    #[test]
+    fn bytes_count_as_the_timer_does_and_both_together_are_hyper_increase() {
+        let mut flow = flow();
+        flow.notified(Time::ZERO);
+        flow.notified(Time::ZERO);
+        let (mut target, mut current) = (LINE / 2.0, LINE / 4.0);
+        let short = Time(1);
+        for event in 1..=6 {
+            flow.sent(short, 9_999_999);
+            flow.sent(short, 1);
+            target += if event < 5 { 0.0 } else { 5e6 };
+            current = (current + target) / 2.0;
+            close(flow.rate(short).0, current);
+        }
+        // Five events of the timer are additive: the byte counter alone is past fast recovery.
+        for round in 1..=5 {
+            target += 5e6;
+            current = (current + target) / 2.0;
+            close(flow.rate(STEP * round).0, current);
+        }
+        target += 50e6;
+        current = (current + target) / 2.0;
+        close(flow.rate(STEP * 6).0, current);
+    }
+
+    #[test]
+    fn a_flow_that_nobody_tells_of_congestion_is_at_the_line_s_rate_again() {
+        let mut flow = flow();
+        for _ in 0..50 {
+            flow.notified(Time(1));
+        }
+        close(flow.rate(Time(1)).0, 12.5e6);
+        close(flow.rate(STEP * 100_000).0, LINE);
+        assert!(!flow.is_limited());
+    }
+
+    proptest! {
+        #[test]
+        fn rate_and_alpha_keep_their_bounds(
+            events in prop::collection::vec((0u64..3, 0u64..2_000_000_000_000, 0u64..100_000_000), 1..200),
+        ) {
+            let mut flow = flow();
+            let mut now = Time::ZERO;
+            for (event, after, bytes) in events {
+                now += Time(after);
+                match event {
+                    0 => flow.notified(now),
+                    1 => flow.sent(now, bytes),
+                    _ => (),
+                }
+                let (rate, alpha) = (flow.rate(now).0, flow.alpha(now));
+                prop_assert!((12.5e6..=LINE).contains(&rate), "{rate}");
+                prop_assert!((0.0..=1.0).contains(&alpha), "{alpha}");
+                prop_assert!(flow.current <= flow.target && flow.target <= LINE);
+            }
+        }
+
+        /// Who is told at once and looks once is where it would be that looks all the time.
+        #[test]
+        fn looking_changes_nothing(looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
+            let mut seldom = flow();
+            seldom.notified(Time::ZERO);
+            let mut often = seldom.clone();
+            let mut looks = looks;
+            looks.sort_unstable();
+            for look in looks {
+                often.rate(Time(look));
+            }
+            let end = Time(5_000_000_000);
+            prop_assert_eq!(often.rate(end).0.to_bits(), seldom.rate(end).0.to_bits());
+            prop_assert!((often.alpha(end) - seldom.alpha(end)).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Numbers that look drawn at random and are the same in every run: a sequence each for whoever draws, so that no order of others'
+//! draws changes them. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
+
+use std::cell::Cell;
+
+/// A sequence of numbers.
+#[derive(Debug, Clone)]
+pub struct Draws(Cell<u64>);
+
+impl Draws {
+    /// The sequence of that number.
+    pub fn new(number: usize) -> Draws {
+        Draws(Cell::new(mixed(number as u64)))
+    }
+
+    /// The next number.
+    fn next(&self) -> u64 {
+        let next = self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0.set(next);
+        mixed(next)
+    }
+
+    /// One of the numbers below `number`, which is not zero.
+    pub fn below(&self, number: usize) -> usize {
+        (self.next() % number as u64) as usize
+    }
+
+    /// Whether what happens with that probability happens this time.
+    pub fn happens(&self, probability: f64) -> bool {
+        let share = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        share < probability
+    }
+}
+
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_are_even_and_the_same_again() {
+        let drawn = |number| {
+            let draws = Draws::new(number);
+            (0..7000).map(|_| draws.below(7)).collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(3), drawn(3));
+        assert_ne!(drawn(3), drawn(4));
+        for value in 0..7 {
+            let times = drawn(3).iter().filter(|one| **one == value).count();
+            assert!((900..1100).contains(&times), "{value} came {times} times");
+        }
+    }
+
+    #[test]
+    fn what_is_certain_happens_and_what_is_impossible_does_not() {
+        let draws = Draws::new(0);
+        assert!((0..1000).all(|_| draws.happens(1.0)));
+        assert!(!(0..1000).any(|_| draws.happens(0.0)));
+        let times = (0..10_000).filter(|_| draws.happens(0.2)).count();
+        assert!((1900..2100).contains(&times), "{times} of 10,000");
+    }
+}
