@@ -101,7 +101,7 @@ fn use_server(address: &Address) -> Option<()> {
     let options = options();
     let path = Path::new("/f")?;
     let mut session = Session::connect(address, &options).ok()?;
-    let _ = list(&mut session, &path);
+    let _ = list(|request| session.call(request), &path);
     let session = Arc::new(Mutex::new(session));
     let file = RemoteFile::open(&session, &path, 1, 0).ok()?;
     let mut bytes = [0; 3000];
