@@ -295,23 +295,20 @@ impl Process {
         let cpu = &self.node.cpu;
         // Inline data are a few lines of the first-level cache: their copy is part of building the entry.
         let start = self.sim.now();
-        self.compute(cpu.post * requests.len() as u64).await;
-        let rung = self.sim.now();
-        self.span(stage::POST, start);
+        self.compute(cpu.post * requests.len() as u64 + cpu.doorbell)
+            .await;
+        let rung = self.sim.now().since(cpu.doorbell);
+        self.sim.span(stage::POST, self.node.number, start, rung);
         let adapter = &self.node.adapter;
         let carried = match requests.as_slice() {
             [one] if adapter.takes_inside(one, pair.transport()) => Carried::Entry,
             _ => Carried::Address,
         };
         let arrival = match carried {
-            Carried::Address => {
-                self.compute(cpu.doorbell).await;
-                self.node.bus.programmed(8).await
-            }
+            Carried::Address => self.node.bus.programmed(8).await,
             Carried::Entry => {
                 let pieces = requests[0].entry_bytes(pair.transport()).div_ceil(64);
                 let further = cpu.further.unwrap_or(cpu.doorbell);
-                self.compute(cpu.doorbell).await;
                 let mut arrival = self.node.bus.programmed(64).await;
                 for _ in 1..pieces {
                     self.compute(further).await;
@@ -320,11 +317,10 @@ impl Process {
                 arrival
             }
         };
-        let sim = self.sim.clone();
         let pair = pair.clone();
-        sim.span(stage::DOORBELL, self.node.number, rung, arrival);
-        self.sim.start(async move {
-            sim.sleep_until(arrival).await;
+        self.sim
+            .span(stage::DOORBELL, self.node.number, rung, arrival);
+        self.sim.start_at(arrival, async move {
             pair.ring(requests, carried);
         });
     }

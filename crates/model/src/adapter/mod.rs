@@ -91,7 +91,7 @@ pub struct AdapterModel {
     congestion: Option<Rc<Congestion>>,
     send_engines: Engines,
     receive_engines: Engines,
-    reads: Semaphore,
+    reads: Rc<Space>,
     /// The sending side of each port.
     sides: Vec<SendingSide>,
     /// Packets of a train at message fidelity: two trains fit into each buffer on the way.
@@ -135,7 +135,7 @@ impl AdapterModel {
             congestion,
             send_engines: Engines::new(profile.engines.number),
             receive_engines: Engines::new(profile.engines.number),
-            reads: Semaphore::new(sim, profile.send.reads.0 as usize),
+            reads: Rc::new(Space::new(profile.send.reads.0)),
             sides,
             longest_train,
             own_memory: Server::new(),

@@ -14,21 +14,25 @@ const COMPLETION: u64 = 32;
 const RECEIVE_ENTRY: u64 = 64;
 
 impl Pair {
-    /// The receiving engines, for a packet or a train of them; continues at its head.
-    async fn enter_engine(&self, load: Load, flow: Flow) -> Flow {
+    /// A time at the receiving engines, for a packet or a train of them that is here.
+    async fn book_engine(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
-        let sim = &adapter.sim;
         let packet = adapter.profile.engines.packet;
         adapter.load_context(self.id).await;
         let end = adapter
             .receive_engines
-            .reserve(sim.now(), packet * load.packets);
-        let head = end.since(packet * (load.packets - 1));
-        sim.sleep_until(head).await;
+            .reserve(adapter.sim.now(), packet * load.packets);
         Flow {
-            head,
+            head: end.since(packet * (load.packets - 1)),
             tail: end.max(flow.tail + packet),
         }
+    }
+
+    /// The same; continues at its head.
+    async fn enter_engine(&self, load: Load, flow: Flow) -> Flow {
+        let flow = self.book_engine(load, flow).await;
+        self.adapter.sim.sleep_until(flow.head).await;
+        flow
     }
 
     /// A chunk of `source`'s message has arrived at this pair's adapter; `number` is its place in `source`'s order.
@@ -43,25 +47,35 @@ impl Pair {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let (engines, receive) = (&adapter.profile.engines, &adapter.profile.receive);
-        let flow = self.enter_engine(chunk.load, flow).await;
-        let mut held = self.wait_for_turn(&source, number, held).await;
-        if message.kind.is_answered() {
-            source.delivered.pass();
-            self.let_go(held.take(), sim.now());
-            Box::pin(self.respond(source, message)).await;
-            return;
-        }
-        if chunk.first && message.kind.is_received() {
-            let ready = Box::pin(self.take_receive(&mut held)).await;
-            if !ready {
-                adapter.count(|c| c.dropped += 1);
-                adapter.count(|c| c.bytes_placed += chunk.load.bytes);
-                self.let_go(held.take(), flow.tail);
-                source.delivered.pass();
-                return;
-            }
-        }
-        sim.sleep(engines.pipeline).await;
+        let flow = self.book_engine(chunk.load, flow).await;
+        let takes_receive = chunk.first && message.kind.is_received();
+        let mut held =
+            if !message.kind.is_answered() && !takes_receive && source.delivered.is_open(number) {
+                // Nothing is looked at between engine and pipeline.
+                sim.sleep_until(flow.head + engines.pipeline).await;
+                Some(held)
+            } else {
+                sim.sleep_until(flow.head).await;
+                let mut held = self.wait_for_turn(&source, number, held).await;
+                if message.kind.is_answered() {
+                    source.delivered.pass();
+                    self.let_go(held.take(), sim.now());
+                    Box::pin(self.respond(source, message)).await;
+                    return;
+                }
+                if takes_receive {
+                    let ready = Box::pin(self.take_receive(&mut held)).await;
+                    if !ready {
+                        adapter.count(|c| c.dropped += 1);
+                        adapter.count(|c| c.bytes_placed += chunk.load.bytes);
+                        self.let_go(held.take(), flow.tail);
+                        source.delivered.pass();
+                        return;
+                    }
+                }
+                sim.sleep(engines.pipeline).await;
+                held
+            };
         let mut place = message.remote;
         place.address += chunk.offset;
         adapter
@@ -87,7 +101,10 @@ impl Pair {
         if self.transport == Transport::Reliable {
             // Not before the bus has taken the last byte.
             let (own, source, message) = (self.clone(), source, message.clone());
-            sim.start(async move { own.acknowledge(source, message, written.gone).await });
+            let gone = written.gone;
+            sim.start_at(gone, async move {
+                own.acknowledge(source, message, gone).await;
+            });
         }
         if message.kind.is_received() {
             sim.sleep_until(flow.tail + delay).await;
@@ -161,11 +178,10 @@ impl Pair {
         true
     }
 
-    /// Returns an acknowledgement for a message whose last packet has come.
+    /// Returns an acknowledgement for a message whose last packet has come, and been placed now.
     async fn acknowledge(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>, tail: Time) {
         let link = self.adapter.network.link();
         let header = link.packet_overhead.0 + link.acknowledgement_header.0;
-        self.adapter.sim.sleep_until(tail).await;
         let left = self
             .leave(&source, Load::single(0), header, Flow::at(tail))
             .await;
@@ -302,16 +318,21 @@ impl Pair {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
-        let flow = self.enter_engine(chunk.load, flow).await;
         let mut held = Some(held);
-        if adapter.network.reorders() {
+        let flow = if adapter.network.reorders() {
+            let flow = self.enter_engine(chunk.load, flow).await;
             if !self.answered.is_open(number) {
                 self.let_go(held.take(), sim.now());
                 self.answered.enter(number).await;
             }
             self.answered.pass();
-        }
-        sim.sleep(engines.pipeline).await;
+            sim.sleep(engines.pipeline).await;
+            flow
+        } else {
+            let flow = self.book_engine(chunk.load, flow).await;
+            sim.sleep_until(flow.head + engines.pipeline).await;
+            flow
+        };
         let delay = sim.now().since(flow.head);
         let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(delay));
         adapter.count(|c| c.bytes_placed += chunk.load.bytes);

@@ -237,8 +237,7 @@ impl Pair {
             if lossy {
                 // Nobody acknowledges: done when all of it has left.
                 let (own, message, end) = (own.clone(), message.clone(), left.end());
-                adapter.sim.start(async move {
-                    own.adapter.sim.sleep_until(end).await;
+                adapter.sim.start_at(end, async move {
                     own.complete(&message).await;
                 });
             }

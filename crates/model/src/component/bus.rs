@@ -1,7 +1,7 @@
 //! The bus of a node, whichever it is.
 
 use super::{Flow, Load, MemoryModel, PcieModel, PcixModel};
-use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
+use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Space, Time};
 use crate::profile::{Bus, Host, Rate};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -59,7 +59,7 @@ impl BusModel {
 
     /// The adapter begins to read from memory; the future completes when all requests have been issued. `window`
     /// limits the reads of one message, `total` those of the adapter.
-    pub async fn issue(&self, load: Load, window: &Window, total: &Semaphore) -> Reading {
+    pub async fn issue(&self, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
         match self {
             BusModel::Pcie(pcie) => pcie.issue(load, window, total).await,
             BusModel::Pcix(pcix) => pcix.fetch(load),
@@ -67,12 +67,13 @@ impl BusModel {
     }
 
     /// The adapter reads a small structure; returns when it is there.
-    pub async fn fetch(&self, bytes: u64, total: &Semaphore) {
-        let reading = match self {
-            BusModel::Pcie(pcie) => pcie.fetch(bytes, total),
-            BusModel::Pcix(pcix) => pcix.fetch(Load::single(bytes)),
-        };
-        reading.done().await;
+    pub async fn fetch(&self, bytes: u64, total: &Rc<Space>) {
+        match self {
+            BusModel::Pcie(pcie) => pcie.fetch(bytes, total).await,
+            BusModel::Pcix(pcix) => {
+                pcix.fetch(Load::single(bytes)).done().await;
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::interconnect::Interconnect;
 use super::{Flow, Load, MemoryModel, Reading, Window, Written};
-use crate::kernel::{Mailbox, Semaphore, Server, Sim, Space, Time};
+use crate::kernel::{Mailbox, Server, Sim, Space, Time};
 use crate::profile::{Numa, Pcie};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct PcieModel {
     memory: Rc<MemoryModel>,
     up: Server,
     down: Server,
-    slots: Semaphore,
+    slots: Space,
     /// The slots as one server, for whole messages.
     stream: Server,
     /// A processor's writes under way.
@@ -41,7 +41,7 @@ impl PcieModel {
             memory,
             up: Server::new(),
             down: Server::new(),
-            slots: Semaphore::new(sim, profile.read_slots() as usize),
+            slots: Space::new(profile.read_slots()),
             stream: Server::new(),
             posted: Space::new(profile.posted.0),
             sockets: numa.map(Interconnect::new).map(Box::new),
@@ -156,8 +156,11 @@ impl PcieModel {
         }
     }
 
-    /// The adapter begins to read a small structure, with as many requests as that takes.
-    pub fn fetch(self: &Rc<Self>, bytes: u64, total: &Semaphore) -> Reading {
+    /// The adapter reads a small structure, with as many requests as that takes; returns when it is there.
+    pub async fn fetch(self: &Rc<Self>, bytes: u64, total: &Rc<Space>) {
+        if bytes <= self.profile.read_request.0 {
+            return self.read_once(bytes, total).await;
+        }
         let reading = Reading::new(&self.sim);
         let mut left = bytes;
         while left > 0 {
@@ -170,12 +173,12 @@ impl PcieModel {
             });
             left -= bytes;
         }
-        reading
+        reading.done().await;
     }
 
     /// The adapter begins to read a load from memory; the future completes when all its requests have been issued.
     /// `window` limits the reads of one message, `total` those of the adapter.
-    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Semaphore) -> Reading {
+    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
         let reading = Reading::new(&self.sim);
         if load.packets > 1 {
             let (own, total) = (self.clone(), total.clone());
@@ -205,9 +208,9 @@ impl PcieModel {
     }
 
     /// One read request.
-    async fn read_once(&self, bytes: u64, total: &Semaphore) {
+    async fn read_once(&self, bytes: u64, total: &Space) {
         let p = &self.profile;
-        let in_flight = total.acquire().await;
+        total.take(&self.sim, 1).await;
         self.up
             .reserve(self.sim.now(), self.span(p.request_overhead.0 as f64));
         self.down.reserve(self.sim.now(), self.answered(1));
@@ -215,7 +218,7 @@ impl PcieModel {
         // the whole write.
         let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
         self.sim.sleep_until(gone + p.propagation).await;
-        let slot = self.slots.acquire().await;
+        self.slots.take(&self.sim, 1).await;
         let taken = self.sim.now();
         let memory = self.memory.carry(self.sim.now(), bytes);
         self.sim.sleep(p.read_latency + self.crossing() * 2).await;
@@ -226,19 +229,13 @@ impl PcieModel {
         let (packets, span) = self.completions(bytes);
         let answer = self.down.reserve(self.sim.now(), span);
         self.up.reserve(self.sim.now(), self.answered(packets));
-        self.sim.sleep_until(answer.end.max(memory)).await;
-        let released = taken + p.read_occupancy.unwrap_or_default();
-        if released <= self.sim.now() {
-            drop(slot);
-        } else {
-            let sim = self.sim.clone();
-            self.sim.start(async move {
-                sim.sleep_until(released).await;
-                drop(slot);
-            });
-        }
-        self.sim.sleep(p.propagation).await;
-        drop(in_flight);
+        // What is free when is known now: nobody has to wait in order to give it back.
+        let left = answer.end.max(memory);
+        let released = left.max(taken + p.read_occupancy.unwrap_or_default());
+        self.slots.give_back(&self.sim, released, 1);
+        let there = left + p.propagation;
+        total.give_back(&self.sim, there, 1);
+        self.sim.sleep_until(there).await;
     }
 
     /// Waits until so much has come from memory to the bus.
@@ -255,11 +252,11 @@ impl PcieModel {
         &self,
         load: Load,
         (window, stream): (usize, Rc<Server>),
-        total: &Semaphore,
+        total: &Space,
         issued: Mailbox<Time>,
     ) -> Flow {
         let p = &self.profile;
-        let in_flight = total.acquire().await;
+        total.take(&self.sim, 1).await;
         let requests = load.bytes.div_ceil(p.read_request.0);
         let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
         self.sim.sleep_until(gone + p.propagation).await;
@@ -291,8 +288,8 @@ impl PcieModel {
         );
         let head = answer.start + first + p.propagation;
         let tail = answer.end.max(memory) + p.propagation;
+        total.give_back(&self.sim, head, 1);
         self.sim.sleep_until(head).await;
-        drop(in_flight);
         Flow { head, tail }
     }
 }

@@ -166,6 +166,13 @@ impl Sim {
         self.0.ready.borrow_mut().push_back(id);
     }
 
+    /// Starts a task that runs for the first time at `instant`, which is not in the past: cheaper than one that begins with a
+    /// sleep.
+    pub fn start_at(&self, instant: Time, future: impl Future<Output = ()> + 'static) {
+        let id = self.add(self.0.pool.boxed(future));
+        self.wake_in(self.place(), instant, id);
+    }
+
     /// Starts a task in a place, before the simulation runs; with one place only, like [`Sim::start`].
     pub fn start_in(&self, place: usize, future: impl Future<Output = ()> + 'static) {
         if !self.0.several {
