@@ -55,9 +55,11 @@ class Service:
     def __enter__(self) -> "Service":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, wrong: Optional[type], *_: object) -> None:
+        ended = self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+        if ended and ended.timed_out and wrong is None:
+            raise RuntimeError(f"rfiod does not end when it is told to: {ended.describe()}\n{ended.output}")
 
     def environment(self) -> dict[str, str]:
         """What the tools and the daemon are told besides."""

@@ -161,7 +161,11 @@ impl Shared {
             task();
             queue = self.lock();
             queue.done(&user, begun.elapsed());
-            // A task that had to wait for this user's share is found now, by this worker or by the one that it wakes.
+            // A task that had to wait for this user's share is found now, by this worker or by the one that it wakes. Those
+            // who cannot end before the last task has begun look again.
+            if queue.closed {
+                self.changed.notify_all();
+            }
         }
     }
 }
@@ -216,6 +220,28 @@ mod tests {
         // Who was away for long has no credit: its turns alternate with those of the one who worked.
         queue.add("late", nothing());
         assert!(queue.users["late"].spent >= Duration::from_secs(20));
+    }
+
+    /// One worker finds the others' tasks out of its reach when it is told to end, and may not wait for ever.
+    #[test]
+    fn all_end_when_the_last_task_of_a_user_at_its_bound_has() {
+        let (done, finished) = channel();
+        std::thread::spawn(move || {
+            let ran = Arc::new(Mutex::new(0));
+            let workers = Workers::start(1).unwrap();
+            for _ in 0..20 {
+                let ran = Arc::clone(&ran);
+                workers.run("hog", move || {
+                    std::thread::sleep(Duration::from_millis(5));
+                    *ran.lock().unwrap() += 1;
+                });
+            }
+            drop(workers);
+            let ran = *ran.lock().unwrap();
+            done.send(ran).unwrap();
+        });
+        let ran = finished.recv_timeout(Duration::from_secs(20));
+        assert_eq!(ran.expect("the workers end"), 20);
     }
 
     #[test]
