@@ -19,5 +19,5 @@ PATHS = ("mapped", "cma", "ring")
 
 def run(*command: object, stats: bool = False) -> list[str]:
     """The command line that runs `command` on the software adapter."""
-    options = ["--stats"] if stats else []
+    options = [*(["--stats"] if stats else []), *os.environ.get("VERBENA_TEST_LINK", "").split()]
     return [str(VERBENA), "run", *options, "--", *map(str, command)]

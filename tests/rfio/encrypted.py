@@ -8,6 +8,7 @@ import subprocess
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 
+from .elsewhere import HOST
 from .service import SECRET, USER, Service, noise
 from .wire import Peer
 
@@ -18,7 +19,7 @@ def certificate(place: Place, name: str) -> tuple[str, str]:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
          "-keyout", key, "-out", chain, "-days", "2", "-subj", f"/CN={name}",
-         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-addext", f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:{HOST}",
          "-addext", "basicConstraints=critical,CA:FALSE"], check=True, capture_output=True)
     return chain, key
 

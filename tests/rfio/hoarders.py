@@ -15,6 +15,7 @@ from typing import Callable
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 
+from .elsewhere import HOST
 from .encrypted import certificate
 from .intruders import alive
 from .service import SECONDS, SECRET, USER, Service, noise, same
@@ -230,9 +231,9 @@ def half_a_handshake(place: Place) -> Outcome:
         begun = Peer(service.port)
         begun.socket.sendall(bytes([22, 3, 1, 2, 0, 1]))
         context = ssl.create_default_context(cafile=chain)
-        silent = context.wrap_socket(socket.create_connection(("127.0.0.1", service.port), 20),
+        silent = context.wrap_socket(socket.create_connection((HOST, service.port), 20),
                                      server_hostname="localhost")
-        idle = socket.create_connection(("127.0.0.1", service.metrics_port), 20)
+        idle = socket.create_connection((HOST, service.metrics_port), 20)
         # A whole greeting whose body is a lie about what follows.
         dripping = Peer(service.port)
         dripping.socket.sendall(HEADER.pack(MAGIC, 1, 1024, 0, 1) + b"\0" * 100)
@@ -387,7 +388,7 @@ def idle_scrapers(place: Place) -> Outcome:
     """Connections to the metrics that say nothing do not delay a scrape."""
     with Service(place, "tcp") as service:
         service.metric("rfio_sessions")
-        idle = [socket.create_connection(("127.0.0.1", service.metrics_port), 20) for _ in range(100)]
+        idle = [socket.create_connection((HOST, service.metrics_port), 20) for _ in range(100)]
         for connection in idle[50:]:
             connection.sendall(b"GET /met")
         begun = time.monotonic()

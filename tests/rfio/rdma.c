@@ -56,6 +56,21 @@ static void set_up(void)
 		fatal("ibv_reg_mr");
 }
 
+/* The GID of an IPv4 address where there is one: it leads to the service's, wherever that is. */
+static unsigned char gid_index(void)
+{
+	static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+
+	if (ibv_query_port(context, 1, &port))
+		fatal("ibv_query_port");
+	for (int index = 0; index < port.gid_tbl_len; index++)
+		if (!ibv_query_gid(context, 1, index, &gid) && !memcmp(gid.raw, mapped, sizeof mapped))
+			return index;
+	return 0;
+}
+
 static void open_pair(FILE *out)
 {
 	struct ibv_wc wc;
@@ -72,7 +87,7 @@ static void open_pair(FILE *out)
 		;
 	if (!(qp = ibv_create_qp(pd, &initial)) ||
 	    ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_query_port(context, 1, &port) || ibv_query_gid(context, 1, 0, &gid))
+	    ibv_query_port(context, 1, &port) || ibv_query_gid(context, 1, gid_index(), &gid))
 		fatal("queue pair");
 	fprintf(out, "%u %u %u ", qp->qp_num, psn, port.lid);
 	for (int i = 0; i < 16; i++)
@@ -91,7 +106,7 @@ static int connect_pair(const char *arguments)
 		sscanf(text + 2 * i, "%2hhx", &gid.raw[i]);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = mtu, .dest_qp_num = number, .rq_psn = first,
 		.max_dest_rd_atomic = 4, .min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .dlid = lid, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 64}}};
+		.ah_attr = {.is_global = 1, .dlid = lid, .port_num = 1, .grh = {.dgid = gid, .sgid_index = gid_index(), .hop_limit = 64}}};
 	int bad = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (bad)

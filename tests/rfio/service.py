@@ -14,6 +14,8 @@ from harness.build_tree import TARGET, VERBENA, run
 from harness.place import Place
 from harness.process import Ended, Process
 
+from .elsewhere import ELSEWHERE, HOST, on_its_host
+
 TOOLS = Path(os.environ.get("RFIO_TOOLS", VERBENA.parent if VERBENA.is_file() else TARGET / "release"))
 SECRET = b"the secret of the tests, long enough"
 USER = b"tester"
@@ -55,7 +57,7 @@ class Service:
     def __enter__(self) -> "Service":
         return self
 
-    def __exit__(self, wrong: Optional[type], *_: object) -> None:
+    def __exit__(self, wrong: Optional[type] = None, *_: object) -> None:
         ended = self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
         if ended and ended.timed_out and wrong is None:
@@ -73,15 +75,21 @@ class Service:
 
     def start(self) -> None:
         """Starts the daemon, on the same port as before if there was one."""
-        command = self.command(
-            "rfiod", "--export", self.export, "--listen", f"127.0.0.1:{self.port}", "--fabric",
-            self.fabric, "--audit", self.audit, "--metrics", "127.0.0.1:0", *self.options)
-        self.daemon = self.place.start("rfiod", command, self.path, **self.environment())
+        command = on_its_host(list(map(str, [
+            TOOLS / "rfiod", "--export", self.export, "--listen", f"{HOST}:{self.port}", "--fabric",
+            self.fabric, "--audit", self.audit, "--metrics", f"{HOST}:0", *self.options])), self.fabric)
+        environment = self.environment()
+        if ELSEWHERE:
+            # Hosts do not share a runtime directory.
+            there = self.place.runtime / "there"
+            there.mkdir(mode=0o700, exist_ok=True)
+            environment["VERBENA_RUNTIME_DIR"] = str(there)
+        self.daemon = self.place.start("rfiod", command, self.path, **environment)
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and self.daemon.running:
             said = self.daemon.output()
-            serving = re.search(r"serving on 127\.0\.0\.1:(\d+)", said)
-            metrics = re.search(r"metrics on http://127\.0\.0\.1:(\d+)", said)
+            serving = re.search(rf"serving on {re.escape(HOST)}:(\d+)", said)
+            metrics = re.search(rf"metrics on http://{re.escape(HOST)}:(\d+)", said)
             if serving and metrics:
                 self.port, self.metrics_port = int(serving[1]), int(metrics[1])
                 return
@@ -105,7 +113,7 @@ class Service:
 
     def at(self, name: str) -> str:
         """A place on the server."""
-        return f"127.0.0.1:/{name}"
+        return f"{HOST}:/{name}"
 
     def begin(self, program: str, *arguments: object, **more: str) -> Process:
         """Starts a tool."""
@@ -128,7 +136,7 @@ class Service:
     def metric(self, name: str) -> int:
         """A counter of the daemon."""
         from urllib.request import urlopen
-        page = urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=SECONDS).read().decode()
+        page = urlopen(f"http://{HOST}:{self.metrics_port}/metrics", timeout=SECONDS).read().decode()
         return int(re.search(rf"^{re.escape(name)} (\d+)$", page, re.M)[1])
 
 

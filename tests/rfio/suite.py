@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Iterator
 
 from harness.case import Case
 
-from . import (addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
+from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
                libraries, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
 REQUIRES: list = []
+# By night the attacks come from another host, too.
+WHOLE = bool(os.environ.get("RFIO_WHOLE"))
 
 
 def cases() -> Iterator[Case]:
@@ -105,6 +108,9 @@ def cases() -> Iterator[Case]:
             "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
             "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
+    if WHOLE:
+        for kind in ("intruder", "hoarder"):
+            yield Case("attacks from another host", f"{kind}s", partial(across.attacks, kind=kind))
     for name, function in addresses.CASES.items():
         yield Case(f"limits by address: {name}", "server", function)
     for name, function in certificates.CASES.items():

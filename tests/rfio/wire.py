@@ -10,6 +10,8 @@ import ssl
 import struct
 from typing import Optional
 
+from .elsewhere import HOST, OWN
+
 HEADER = struct.Struct(">HHIIQ")
 MAGIC = 0x5246
 HELLO, PROVE, CONNECT, PING, CANCEL, REDEEM, OPEN, READ, READ_VECTOR, CHECKSUM = 1, 2, 3, 4, 5, 6, 10, 12, 13, 21
@@ -28,9 +30,9 @@ class Closed(Exception):
 class Peer:
     """A client that says whatever it is told to."""
 
-    def __init__(self, port: int, seconds: float = 20.0, source: str = "127.0.0.1", context: Optional[ssl.SSLContext] = None,
+    def __init__(self, port: int, seconds: float = 20.0, source: str = OWN, context: Optional[ssl.SSLContext] = None,
                  session: Optional[ssl.SSLSession] = None):
-        self.socket = socket.create_connection(("127.0.0.1", port), seconds, (source, 0))
+        self.socket = socket.create_connection((HOST, port), seconds, (source, 0))
         if context:
             self.socket = context.wrap_socket(self.socket, session=session)
         self.next = 1
