@@ -9,7 +9,7 @@ from typing import Iterator
 from harness.case import Case
 
 from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
-               libraries, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
+               libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -44,6 +44,7 @@ def cases() -> Iterator[Case]:
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="beyond"))
         yield Case("C program with requests under way", fabric,
                    partial(libraries.c_program, fabric=fabric, library="rfio", source="requests"))
+        yield Case("C calls against a mirror", fabric, partial(mirrored.reads_and_writes, fabric=fabric))
         yield Case("C program with many files", fabric, partial(libraries.many_files, fabric=fabric))
         for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
             yield Case(f"Python: {needs}", fabric, partial(python_package.under, fabric=fabric, needs=needs))

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use verbena_rfio::auth::ticket::Ticket;
-use verbena_rfio::client::exchange::{Errand, Given, SharedFile};
+use verbena_rfio::auth::ticket;
+use verbena_rfio::client::exchange::{Errand, Given, SharedFile, Ticket};
 use verbena_rfio::client::open_flags::protocol_flags;
 use verbena_rfio::client::{Address, Error};
 use verbena_rfio_protocol::request::OpenFlags;
@@ -22,6 +22,13 @@ use crate::door::invalid;
 struct Piece {
     offset: u64,
     bytes: Vec<u8>,
+}
+
+/// What is being fetched, from where on, while the program reads what was fetched before.
+struct Coming {
+    offset: u64,
+    length: usize,
+    ticket: Ticket,
 }
 
 /// What was announced and fetched, in the order of the list.
@@ -52,13 +59,6 @@ impl Announced {
 
     fn clear(&mut self) {
         self.pieces.clear();
-    }
-}
-
-impl Piece {
-    fn holds(&self, offset: u64, length: usize) -> Option<&[u8]> {
-        let from = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        self.bytes.get(from..from.checked_add(length)?)
     }
 }
 
@@ -112,6 +112,7 @@ pub struct OpenFile {
     appends: bool,
     course: Course,
     ahead: Option<Piece>,
+    coming: Option<Coming>,
     announced: Announced,
     origin: Origin,
 }
@@ -139,7 +140,11 @@ impl OpenFile {
     }
 
     /// Opens the file that a ticket is for, as the ticket says.
-    pub fn redeem(address: &Address, ticket: Ticket, reading: Reading) -> Result<Self, Error> {
+    pub fn redeem(
+        address: &Address,
+        ticket: ticket::Ticket,
+        reading: Reading,
+    ) -> Result<Self, Error> {
         let (path, wanted) = (ticket.claims.path.clone(), ticket.claims.access);
         let remote = sessions::redeem(address, ticket)?;
         let origin = Origin {
@@ -163,6 +168,7 @@ impl OpenFile {
             appends: origin.flags & libc::O_APPEND != 0,
             course: Course::new(origin.reading),
             ahead: None,
+            coming: None,
             announced: Announced::default(),
             origin,
         }
@@ -231,13 +237,8 @@ impl OpenFile {
             bytes.copy_from_slice(found);
             return Ok(bytes.len());
         }
-        if let Some(found) = self
-            .ahead
-            .as_ref()
-            .and_then(|piece| piece.holds(offset, bytes.len()))
-        {
-            bytes.copy_from_slice(found);
-            return Ok(bytes.len());
+        if let Some(read) = self.read_kept(offset, bytes)? {
+            return Ok(read);
         }
         let window = self.course.window(offset);
         let read = if bytes.len() >= window {
@@ -257,6 +258,95 @@ impl OpenFile {
         };
         self.course.fetched(offset, read);
         Ok(read.min(bytes.len()))
+    }
+
+    /// Reads what was fetched already or is on its way, if a read begins there.
+    fn read_kept(&mut self, offset: u64, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
+        if !self.keeps(offset) {
+            self.take_coming(offset)?;
+        }
+        let Some(piece) = self.ahead.as_ref().filter(|_| self.keeps(offset)) else {
+            return Ok(None);
+        };
+        let from = (offset - piece.offset) as usize;
+        let there = &piece.bytes[from..];
+        if there.len() >= bytes.len() {
+            bytes.copy_from_slice(&there[..bytes.len()]);
+            self.fetch_next(offset);
+            return Ok(Some(bytes.len()));
+        }
+        // What lacks is on its way, or the read begins anew: with the rest of it fetched at once.
+        let end = piece.offset + piece.bytes.len() as u64;
+        if self
+            .coming
+            .as_ref()
+            .is_none_or(|coming| coming.offset != end)
+        {
+            return Ok(None);
+        }
+        let (first, rest) = bytes.split_at_mut(there.len());
+        first.copy_from_slice(there);
+        let first = first.len();
+        Ok(Some(first + self.read_at(end, rest)?))
+    }
+
+    /// Whether what was fetched holds the byte at an offset.
+    fn keeps(&self, offset: u64) -> bool {
+        self.ahead.as_ref().is_some_and(|piece| {
+            offset >= piece.offset && offset - piece.offset < piece.bytes.len() as u64
+        })
+    }
+
+    /// Waits for what is on its way, if an offset is in it; otherwise nobody wants it.
+    fn take_coming(&mut self, offset: u64) -> Result<(), Error> {
+        let Some(coming) = self.coming.take() else {
+            return Ok(());
+        };
+        let ends = coming.offset + coming.length as u64;
+        if !(coming.offset..ends).contains(&offset) {
+            return Ok(());
+        }
+        let done = coming.ticket.wait()?;
+        let Given::Read(read) = done.outcome? else {
+            return Err(Error::Dropped("before it answered"));
+        };
+        let mut bytes = done.memory.into_bytes();
+        bytes.truncate(read);
+        self.course.fetched(coming.offset, read);
+        self.ahead = Some(Piece {
+            offset: coming.offset,
+            bytes,
+        });
+        Ok(())
+    }
+
+    /// Has what follows the kept piece fetched when half of that is read, where reads are taken to follow each other. What goes
+    /// wrong with that is told to the read that needs it.
+    fn fetch_next(&mut self, offset: u64) {
+        if let Some(coming) = &self.coming {
+            // Takes what has come, so that more can.
+            let _ = coming.ticket.is_done();
+            return;
+        }
+        let Some(piece) = &self.ahead else {
+            return;
+        };
+        let end = piece.offset + piece.bytes.len() as u64;
+        let is_late = offset - piece.offset >= piece.bytes.len() as u64 / 2;
+        if !is_late || !self.course.goes_on(piece.bytes.len()) {
+            return;
+        }
+        let (handle, length) = (self.remote.handle(), self.course.window(end));
+        let errand = Errand::Read {
+            handle,
+            offset: end,
+        };
+        let ticket = self.remote.begin(errand, vec![0; length]);
+        self.coming = ticket.ok().map(|ticket| Coming {
+            offset: end,
+            length,
+            ticket,
+        });
     }
 
     /// Fetches the ranges that will be read, in this order.
@@ -301,6 +391,7 @@ impl OpenFile {
     /// Nothing remembered is trusted after a change.
     pub fn forget(&mut self) {
         self.ahead = None;
+        self.coming = None;
         self.course.forget();
         self.announced.clear();
     }
@@ -339,7 +430,8 @@ impl OpenFile {
     }
 
     /// Closes, and says if that failed.
-    pub fn close(self) -> Result<(), Error> {
+    pub fn close(mut self) -> Result<(), Error> {
+        self.coming = None;
         self.remote.close()
     }
 }

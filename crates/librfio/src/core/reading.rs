@@ -67,6 +67,16 @@ impl Course {
         self.reading.window(followed.map(|last| last.length))
     }
 
+    /// Whether the next bytes are fetched before they are asked for, when the last fetch brought so many: it was as long as it could
+    /// be, so the file goes on, and reads have followed each other.
+    pub fn goes_on(&self, kept: usize) -> bool {
+        match self.reading {
+            Reading::Direct | Reading::Buffered => false,
+            Reading::Ahead => kept > AHEAD,
+            Reading::Streamed => kept == MOST_AHEAD,
+        }
+    }
+
     /// A fetch brought so many bytes.
     pub fn fetched(&mut self, start: u64, length: usize) {
         self.last = Some(Fetched { start, length });
