@@ -22,6 +22,8 @@ use crate::door::invalid;
 struct Piece {
     offset: u64,
     bytes: Vec<u8>,
+    /// Whether it has as many bytes as were asked for: the file may go on.
+    is_full: bool,
 }
 
 /// What is being fetched, from where on, while the program reads what was fetched before.
@@ -112,7 +114,8 @@ pub struct OpenFile {
     appends: bool,
     course: Course,
     ahead: Option<Piece>,
-    coming: Option<Coming>,
+    /// In order, without gaps, from the end of `ahead` on.
+    coming: VecDeque<Coming>,
     announced: Announced,
     origin: Origin,
 }
@@ -168,7 +171,7 @@ impl OpenFile {
             appends: origin.flags & libc::O_APPEND != 0,
             course: Course::new(origin.reading),
             ahead: None,
-            coming: None,
+            coming: VecDeque::new(),
             announced: Announced::default(),
             origin,
         }
@@ -252,6 +255,7 @@ impl OpenFile {
             bytes[..length].copy_from_slice(&buffer[..length]);
             self.ahead = Some(Piece {
                 offset,
+                is_full: read == window,
                 bytes: buffer,
             });
             read
@@ -272,14 +276,14 @@ impl OpenFile {
         let there = &piece.bytes[from..];
         if there.len() >= bytes.len() {
             bytes.copy_from_slice(&there[..bytes.len()]);
-            self.fetch_next(offset);
+            self.fetch_next();
             return Ok(Some(bytes.len()));
         }
         // What lacks is on its way, or the read begins anew: with the rest of it fetched at once.
         let end = piece.offset + piece.bytes.len() as u64;
         if self
             .coming
-            .as_ref()
+            .front()
             .is_none_or(|coming| coming.offset != end)
         {
             return Ok(None);
@@ -297,56 +301,69 @@ impl OpenFile {
         })
     }
 
-    /// Waits for what is on its way, if an offset is in it; otherwise nobody wants it.
+    /// Waits for the piece on its way that an offset is in; those before it nobody wants, and without one nobody wants any.
     fn take_coming(&mut self, offset: u64) -> Result<(), Error> {
-        let Some(coming) = self.coming.take() else {
-            return Ok(());
+        let coming = loop {
+            let Some(coming) = self.coming.pop_front() else {
+                return Ok(());
+            };
+            if (coming.offset..coming.offset + coming.length as u64).contains(&offset) {
+                break coming;
+            }
         };
-        let ends = coming.offset + coming.length as u64;
-        if !(coming.offset..ends).contains(&offset) {
-            return Ok(());
-        }
         let done = coming.ticket.wait()?;
         let Given::Read(read) = done.outcome? else {
             return Err(Error::Dropped("before it answered"));
         };
         let mut bytes = done.memory.into_bytes();
         bytes.truncate(read);
+        if read < coming.length {
+            // The file ends there.
+            self.coming.clear();
+        }
         self.course.fetched(coming.offset, read);
         self.ahead = Some(Piece {
             offset: coming.offset,
+            is_full: read == coming.length,
             bytes,
         });
         Ok(())
     }
 
-    /// Has what follows the kept piece fetched when half of that is read, where reads are taken to follow each other. What goes
-    /// wrong with that is told to the read that needs it.
-    fn fetch_next(&mut self, offset: u64) {
-        if let Some(coming) = &self.coming {
-            // Takes what has come, so that more can.
-            let _ = coming.ticket.is_done();
-            return;
-        }
+    /// Has what follows fetched while what is kept is read, where reads are taken to follow each other. What goes wrong with
+    /// that is told to the read that needs it.
+    fn fetch_next(&mut self) {
         let Some(piece) = &self.ahead else {
             return;
         };
-        let end = piece.offset + piece.bytes.len() as u64;
-        let is_late = offset - piece.offset >= piece.bytes.len() as u64 / 2;
-        if !is_late || !self.course.goes_on(piece.bytes.len()) {
-            return;
+        if let Some(first) = self.coming.front() {
+            // Takes what has come, so that more can.
+            let _ = first.ticket.is_done();
         }
-        let (handle, length) = (self.remote.handle(), self.course.window(end));
-        let errand = Errand::Read {
-            handle,
-            offset: end,
-        };
-        let ticket = self.remote.begin(errand, vec![0; length]);
-        self.coming = ticket.ok().map(|ticket| Coming {
-            offset: end,
-            length,
-            ticket,
-        });
+        let (wanted, length) = (self.course.under_way(), self.course.piece());
+        let mut end = piece.offset + piece.bytes.len() as u64;
+        let mut under_way = 0;
+        for coming in &self.coming {
+            under_way += coming.length;
+            end = coming.offset + coming.length as u64;
+        }
+        // A piece that was shorter than it could be was the file's last.
+        while under_way + length <= wanted && piece.is_full {
+            let errand = Errand::Read {
+                handle: self.remote.handle(),
+                offset: end,
+            };
+            let Ok(ticket) = self.remote.begin(errand, vec![0; length]) else {
+                return;
+            };
+            self.coming.push_back(Coming {
+                offset: end,
+                length,
+                ticket,
+            });
+            under_way += length;
+            end += length as u64;
+        }
     }
 
     /// Fetches the ranges that will be read, in this order.
@@ -391,7 +408,7 @@ impl OpenFile {
     /// Nothing remembered is trusted after a change.
     pub fn forget(&mut self) {
         self.ahead = None;
-        self.coming = None;
+        self.coming.clear();
         self.course.forget();
         self.announced.clear();
     }
@@ -431,7 +448,7 @@ impl OpenFile {
 
     /// Closes, and says if that failed.
     pub fn close(mut self) -> Result<(), Error> {
-        self.coming = None;
+        self.coming.clear();
         self.remote.close()
     }
 }

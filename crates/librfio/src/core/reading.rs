@@ -7,6 +7,9 @@ const AHEAD: usize = 128 << 10;
 /// beyond the time that its bytes take.
 const MOST_AHEAD: usize = 16 << 20;
 
+/// Pieces in which what is read ahead comes: as one is read, another is asked for, so that the way is never empty.
+const PIECES: usize = 4;
+
 /// How small reads are served (`rfiosetopt`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
@@ -20,18 +23,6 @@ pub enum Reading {
     Streamed,
 }
 
-impl Reading {
-    /// Bytes that are fetched for a read, if the one before fetched so many and this one follows it.
-    fn window(self, before: Option<usize>) -> usize {
-        match (self, before) {
-            (Self::Direct, _) => 0,
-            (Self::Buffered, _) | (Self::Ahead, None) => AHEAD,
-            (Self::Ahead, Some(before)) => (2 * before).clamp(AHEAD, MOST_AHEAD),
-            (Self::Streamed, _) => MOST_AHEAD,
-        }
-    }
-}
-
 /// How a file is read: what the last fetch brought, whether it was kept or went to the program at once.
 #[derive(Debug)]
 pub struct Course {
@@ -43,6 +34,8 @@ pub struct Course {
 struct Fetched {
     start: u64,
     length: usize,
+    /// Bytes that were to be there for the reads that follow.
+    window: usize,
 }
 
 impl Fetched {
@@ -64,22 +57,36 @@ impl Course {
     /// Bytes to fetch for a read at an offset that is not kept; a read that is as long goes to the program at once.
     pub fn window(&self, offset: u64) -> usize {
         let followed = self.last.filter(|last| last.is_followed_by(offset));
-        self.reading.window(followed.map(|last| last.length))
+        match (self.reading, followed) {
+            (Reading::Direct, _) => 0,
+            (Reading::Buffered, _) | (Reading::Ahead, None) => AHEAD,
+            (Reading::Ahead, Some(last)) => (2 * last.window).clamp(AHEAD, MOST_AHEAD),
+            (Reading::Streamed, _) => MOST_AHEAD,
+        }
     }
 
-    /// Whether the next bytes are fetched before they are asked for, when the last fetch brought so many: it was as long as it could
-    /// be, so the file goes on, and reads have followed each other.
-    pub fn goes_on(&self, kept: usize) -> bool {
-        match self.reading {
-            Reading::Direct | Reading::Buffered => false,
-            Reading::Ahead => kept > AHEAD,
-            Reading::Streamed => kept == MOST_AHEAD,
+    /// Bytes to have on their way for the reads that follow what was fetched last; zero where they are not taken to follow.
+    pub fn under_way(&self) -> usize {
+        match (self.reading, self.last) {
+            (Reading::Ahead, Some(last)) if last.window > AHEAD => last.window,
+            (Reading::Streamed, Some(_)) => MOST_AHEAD,
+            _ => 0,
         }
+    }
+
+    /// Bytes of one of the pieces in which these come.
+    pub fn piece(&self) -> usize {
+        (self.under_way() / PIECES).max(AHEAD)
     }
 
     /// A fetch brought so many bytes.
     pub fn fetched(&mut self, start: u64, length: usize) {
-        self.last = Some(Fetched { start, length });
+        let window = self.window(start).max(length).min(MOST_AHEAD);
+        self.last = Some(Fetched {
+            start,
+            length,
+            window,
+        });
     }
 
     /// Nothing that was read says anything about what comes.
