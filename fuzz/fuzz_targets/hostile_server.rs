@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::client::copy::list;
 use verbena_rfio::client::options::{Checksums, Fabric};
-use verbena_rfio::client::exchange::Errand;
+use verbena_rfio::client::exchange::{Errand, SharedFile};
 use verbena_rfio::client::{Address, Exchange, Options, RemoteFile, Session};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
@@ -94,7 +94,15 @@ fn use_server_at_once(address: &Address) -> Option<()> {
     for ticket in [fourth, second, third] {
         let _ = ticket.wait();
     }
-    Some(())
+    let file = SharedFile::open(exchange, &Path::new("/f")?, 1, 0).ok()?;
+    let ranges = [Range { offset: 0, length: 100 }, Range { offset: 4000, length: 9000 }];
+    let mut packed = Vec::new();
+    if let Ok(lengths) = file.read_packed(&ranges, &mut packed) {
+        let whole: u32 = lengths.iter().sum();
+        assert_eq!(packed.len(), whole as usize);
+    }
+    let _ = file.checksum();
+    file.close().ok()
 }
 
 fn use_server(address: &Address) -> Option<()> {

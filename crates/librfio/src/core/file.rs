@@ -240,6 +240,9 @@ impl OpenFile {
             bytes.copy_from_slice(found);
             return Ok(bytes.len());
         }
+        if bytes.is_empty() {
+            return Ok(0);
+        }
         if let Some(read) = self.read_kept(offset, bytes)? {
             return Ok(read);
         }

@@ -158,7 +158,12 @@ impl Traffic {
         }
         if let Some(errand) = self.under_way.get_mut(&piece.errand) {
             match piece.what {
-                What::Part(_, range, _) => errand.lengths_are(range, &[done.length]),
+                What::Part(_, range, _) => {
+                    errand.lengths_are(range, &[done.length]);
+                    if is_short && done.end {
+                        errand.range_ends_at(range, offset + length as u64);
+                    }
+                }
                 _ if is_short && done.end => errand.ends_at(piece.at + length),
                 _ => {}
             }

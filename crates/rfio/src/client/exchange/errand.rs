@@ -138,6 +138,8 @@ pub struct UnderWay {
     /// Where the file was found to end, in the memory.
     end: usize,
     lengths: Vec<u32>,
+    /// Where the file was found to end, in each range that was read in parts.
+    ends: Vec<u32>,
     reply: Option<(Reply, usize)>,
 }
 
@@ -182,6 +184,7 @@ impl UnderWay {
             is_abandoned: false,
             end: length,
             lengths: vec![0; ranges],
+            ends: vec![u32::MAX; ranges],
             reply: None,
         };
         Ok((under_way, pieces))
@@ -204,6 +207,16 @@ impl UnderWay {
         }
     }
 
+    /// The file ends at this place of one of the ranges, or earlier: what a part behind it brought, the file has got since, and
+    /// between them is nothing.
+    pub fn range_ends_at(&mut self, range: usize, offset: u64) {
+        if let (Errand::Vector { ranges, .. }, Some(end)) = (&self.errand, self.ends.get_mut(range))
+        {
+            let place = offset.saturating_sub(ranges[range].offset);
+            *end = (*end).min(u32::try_from(place).unwrap_or(u32::MAX));
+        }
+    }
+
     /// What came of it; no piece may be left.
     pub fn into_done(self) -> Done {
         debug_assert_eq!(self.left, 0);
@@ -212,7 +225,12 @@ impl UnderWay {
             (Errand::Call(_), None) => Err(Error::Dropped("before it answered")),
             (Errand::Read { .. }, _) => Ok(Given::Read(self.end)),
             (Errand::Write { .. }, _) => Ok(Given::Written),
-            (Errand::Vector { .. }, _) => Ok(Given::Vector(self.lengths)),
+            (Errand::Vector { .. }, _) => {
+                let lengths = self.lengths.iter().zip(&self.ends);
+                Ok(Given::Vector(
+                    lengths.map(|(&length, &end)| length.min(end)).collect(),
+                ))
+            }
         };
         Done {
             outcome: self.error.map_or(given, Err),
@@ -317,6 +335,25 @@ mod tests {
                 at += piece.length;
             }
             prop_assert_eq!(at, length);
+        }
+
+        /// Whichever part comes first: the file grew between the two, and the range ends where it was found to end.
+        #[test]
+        fn a_range_in_parts_has_no_gap(found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
+            let errand = Errand::Vector {
+                handle: Handle(3),
+                ranges: vec![Range { offset: 1000, length: 200 }],
+            };
+            let bounds = Bounds { bytes: 100, ranges: 9 };
+            let (mut under_way, pieces) = UnderWay::new(7, errand, Box::new(vec![0; 200]), bounds).unwrap();
+            prop_assert_eq!(pieces.len(), 2);
+            for part in if first_is_first { [0, 1] } else { [1, 0] } {
+                let length = [found, behind][part];
+                under_way.lengths_are(0, &[length]);
+                under_way.range_ends_at(0, 1000 + 100 * part as u64 + u64::from(length));
+                under_way.left -= 1;
+            }
+            prop_assert_eq!(under_way.into_done().outcome.unwrap(), Given::Vector(vec![found]));
         }
 
         #[test]
