@@ -32,6 +32,9 @@ macro_rules! kept {
 kept! {
     "lammps-rhodo": 1 2 4 8 16;
     "nas-is": 2 4 8;
+    "nas-mg": 2 4 8;
+    "nas-lu": 2 4 8;
+    "nas-cg": 2 4 8;
 }
 
 /// Each of them, once it was asked for.
