@@ -3,142 +3,106 @@
  * processes follow each other plane by plane. */
 #include "lu.h"
 
-#include <string.h>
+/* Differences of a step: what streams along an axis is weighed by the one, what friction carries and what damps by the other. */
+struct weights {
+    double along, across;
+};
 
-typedef double matrix[FIELDS][FIELDS];
+static inline struct weights weights_of(const struct part *part, double step) {
+    double points = part->size - 1;
+    return (struct weights){0.5 * step * points, step * points * points};
+}
 
-/* How what streams along an axis depends on the fields (of lu_equations.c's stream, its derivatives). */
-static inline void stream_block(const double *u, int axis, matrix block) {
+/* Along its axis friction is larger. */
+static inline double share(int axis, int field) { return field == 1 + axis ? 4.0 / 3 : 1; }
+
+/* What a point takes from a neighbour along an axis: sum += omega B change, where B has the derivatives of what lu_equations.c sends along the
+ * axis. The products are written out, for they are shorter than the blocks. */
+static inline void add_neighbour(const double *u, const double *change, int axis, struct weights weights, double *sum) {
     double inverse = 1 / u[0], speed = u[1 + axis] * inverse, energy = u[4] * inverse;
-    double velocities[AXES] = {u[1] * inverse, u[2] * inverse, u[3] * inverse};
-    double squared = velocities[0] * velocities[0] + velocities[1] * velocities[1] + velocities[2] * velocities[2];
-    memset(block, 0, sizeof(matrix));
-    block[0][1 + axis] = 1;
-    for (int i = 0; i < AXES; i++) {
-        block[1 + i][0] = -velocities[i] * speed;
-        block[1 + i][1 + i] = speed;
+    double moved[1 + AXES]; /* what velocities change by, times the density */
+    double squared = 0, work = 0, heat = 0;
+    for (int field = 1; field <= AXES; field++) {
+        double velocity = u[field] * inverse;
+        moved[field] = change[field] - velocity * change[0];
+        squared += velocity * velocity;
+        work += velocity * moved[field];
+        heat += (share(axis, field) - C1 * C5) * velocity * moved[field];
     }
-    for (int i = 0; i < AXES; i++) {
-        block[1 + i][1 + axis] += velocities[i];
-        block[1 + axis][1 + i] -= C2 * velocities[i];
-        block[4][1 + i] = -C2 * velocities[i] * speed;
+    double pressure = C2 * (u[4] - 0.5 * u[0] * squared), speed_change = moved[1 + axis] * inverse;
+    double pressure_change = C2 * (change[4] - work - 0.5 * squared * change[0]);
+    double streams[FIELDS] = {change[1 + axis]}, friction[FIELDS] = {0};
+    for (int field = 1; field <= AXES; field++) {
+        streams[field] = change[field] * speed + u[field] * speed_change;
+        friction[field] = share(axis, field) * moved[field];
     }
-    block[1 + axis][0] += 0.5 * C2 * squared;
-    block[1 + axis][4] = C2;
-    block[4][0] = (C2 * squared - C1 * energy) * speed;
-    block[4][1 + axis] += C1 * energy - 0.5 * C2 * squared;
-    block[4][4] = C1 * speed;
+    streams[1 + axis] += pressure_change;
+    streams[4] = (change[4] + pressure_change) * speed + (u[4] + pressure) * speed_change;
+    friction[4] = heat + C1 * C5 * (change[4] - energy * change[0]);
+    for (int field = 0; field < FIELDS; field++)
+        sum[field] += OMEGA * (weights.along * streams[field] -
+                               weights.across * (C3 * C4 * inverse * friction[field] + DAMPING[axis] * change[field]));
 }
 
-/* What friction along an axis adds, times a factor: the derivatives of the speeds and the energy that it evens out. It has only
- * a first column, a diagonal and a last row. */
-static inline void add_friction_block(const double *u, int axis, double factor, matrix block) {
-    double inverse = 1 / u[0], own = factor * C3 * C4 * inverse, energy = u[4] * inverse, last = 0;
-    for (int i = 0; i < AXES; i++) {
-        double share = i == axis ? 4.0 / 3 : 1, velocity = u[1 + i] * inverse;
-        double heat = (share - C1 * C5) * velocity;
-        block[1 + i][0] -= own * share * velocity;
-        block[1 + i][1 + i] += own * share;
-        block[4][1 + i] += own * heat;
-        last += heat * velocity;
+/* Divides by the block that a point has for itself. What friction along all axes makes of it is a lower triangle: the density decides the
+ * momenta, and all of them the energy. */
+static inline void divide_by_own(const double *u, struct weights weights, double *values) {
+    double inverse = 1 / u[0], twice = 2 * weights.across, friction = twice * C3 * C4 * inverse, heat = 0;
+    double diagonal = 1 + twice * (DAMPING[X] + DAMPING[Y] + DAMPING[Z]);
+    double shares = 4.0 / 3 + 2, flow = C1 * C5 * AXES; /* of all axes */
+    values[0] /= diagonal;
+    for (int field = 1; field <= AXES; field++) {
+        double velocity = u[field] * inverse;
+        values[field] = (values[field] + friction * shares * velocity * values[0]) / (diagonal + friction * shares);
+        heat += (shares - flow) * velocity * (values[field] - velocity * values[0]);
     }
-    block[4][0] -= own * (last + C1 * C5 * energy);
-    block[4][4] += own * C1 * C5;
+    values[4] = (values[4] - friction * (heat - flow * u[4] * inverse * values[0])) / (diagonal + friction * flow);
 }
 
-/* What a point takes from a neighbour along an axis, from below or from above: sum += omega B(neighbour's flow) neighbour's
- * change */
-static inline void add_neighbour(const double *u, const double *change, int axis, double direction, double width, double step,
-                                 double *sum) {
-    matrix block;
-    double along = direction * step * 0.5 / width, across = -step / (width * width);
-    stream_block(u, axis, block);
-    for (int i = 0; i < FIELDS; i++)
-        for (int j = 0; j < FIELDS; j++)
-            block[i][j] *= along;
-    add_friction_block(u, axis, across, block);
-    for (int i = 0; i < FIELDS; i++)
-        block[i][i] += across * DAMPING[axis];
-    for (int i = 0; i < FIELDS; i++)
-        for (int j = 0; j < FIELDS; j++)
-            sum[i] += OMEGA * block[i][j] * change[j];
-}
-
-/* What a point takes from itself. */
-static inline void own_block(const double *u, double width, double step, matrix block) {
-    double across = 2 * step / (width * width);
-    memset(block, 0, sizeof(matrix));
-    for (int axis = 0; axis < AXES; axis++) {
-        add_friction_block(u, axis, across, block);
-        for (int i = 0; i < FIELDS; i++)
-            block[i][i] += across * DAMPING[axis];
-    }
-    for (int i = 0; i < FIELDS; i++)
-        block[i][i] += 1;
-}
-
-/* Gauss' elimination; the diagonal is large enough to go without a choice of rows. */
-static inline void solve(matrix block, double *values) {
-    for (int pivot = 0; pivot < FIELDS; pivot++) {
-        double inverse = 1 / block[pivot][pivot];
-        for (int row = pivot + 1; row < FIELDS; row++) {
-            double factor = block[row][pivot] * inverse;
-            for (int column = pivot + 1; column < FIELDS; column++)
-                block[row][column] -= factor * block[pivot][column];
-            values[row] -= factor * values[pivot];
-        }
-    }
-    for (int row = FIELDS - 1; row >= 0; row--) {
-        for (int column = row + 1; column < FIELDS; column++)
-            values[row] -= block[row][column] * values[column];
-        values[row] /= block[row][row];
-    }
-}
-
-static inline void relax_point(const struct part *part, const state *flow, state *change, const size_t *from, size_t here,
-                               enum sweep sweep, double step) {
-    double width = 1.0 / (part->size - 1), sum[FIELDS] = {0};
-    double direction = sweep == UP ? -1 : 1;
+/* From below the system has 1 on its diagonal and B before it, from above B behind it, with the stream's sign turned. */
+static inline void relax_point(const state *flow, state *change, const size_t *from, size_t here, enum sweep sweep,
+                               struct weights weights) {
+    double sum[FIELDS] = {0};
+    if (sweep == UP)
+        weights.along = -weights.along;
     for (int axis = AXES - 1; axis >= 0; axis--)
-        add_neighbour(flow[from[axis]], change[from[axis]], axis, direction, width, step, sum);
-    matrix block;
-    own_block(flow[here], width, step, block);
+        add_neighbour(flow[from[axis]], change[from[axis]], axis, weights, sum);
     if (sweep == UP) {
         for (int field = 0; field < FIELDS; field++)
             change[here][field] -= sum[field];
-        solve(block, change[here]);
+        divide_by_own(flow[here], weights, change[here]);
     } else {
-        solve(block, sum);
+        divide_by_own(flow[here], weights, sum);
         for (int field = 0; field < FIELDS; field++)
             change[here][field] -= sum[field];
     }
 }
 
-static void sweep_up(const struct part *part, const state *flow, state *change, double step) {
+static void sweep_up(const struct part *part, const state *flow, state *change, struct weights weights) {
     for (int z = part->begin[Z]; z < part->end[Z]; z++) {
         await_edges(part, change, z, UP);
         for (int y = part->begin[Y]; y < part->end[Y]; y++)
             for (int x = part->begin[X]; x < part->end[X]; x++) {
                 size_t from[AXES] = {at(part, x - 1, y, z), at(part, x, y - 1, z), at(part, x, y, z - 1)};
-                relax_point(part, flow, change, from, at(part, x, y, z), UP, step);
+                relax_point(flow, change, from, at(part, x, y, z), UP, weights);
             }
         pass_edges(part, change, z, UP);
     }
 }
 
-static void sweep_down(const struct part *part, const state *flow, state *change, double step) {
+static void sweep_down(const struct part *part, const state *flow, state *change, struct weights weights) {
     for (int z = part->end[Z] - 1; z >= part->begin[Z]; z--) {
         await_edges(part, change, z, DOWN);
         for (int y = part->end[Y] - 1; y >= part->begin[Y]; y--)
             for (int x = part->end[X] - 1; x >= part->begin[X]; x--) {
                 size_t from[AXES] = {at(part, x + 1, y, z), at(part, x, y + 1, z), at(part, x, y, z + 1)};
-                relax_point(part, flow, change, from, at(part, x, y, z), DOWN, step);
+                relax_point(flow, change, from, at(part, x, y, z), DOWN, weights);
             }
         pass_edges(part, change, z, DOWN);
     }
 }
 
 void relax(const struct part *part, const state *flow, state *change, double time_step) {
-    sweep_up(part, flow, change, time_step);
-    sweep_down(part, flow, change, time_step);
+    sweep_up(part, flow, change, weights_of(part, time_step));
+    sweep_down(part, flow, change, weights_of(part, time_step));
 }
