@@ -25,6 +25,8 @@ struct cube {
     int count;
     struct level *levels; /* the coarsest first */
     double *charges;      /* the right side, of the finest */
+    double *packed;       /* room for three planes of the finest, each of `most` points */
+    size_t most;
 };
 void cube_begin(struct cube *cube, int size);
 size_t volume(const struct level *level);

@@ -2,8 +2,6 @@
  * ones. */
 #include "mg.h"
 
-#include <stdlib.h>
-
 enum { UPWARDS, DOWNWARDS, LENT_UPWARDS, LENT_DOWNWARDS };
 
 /* A plane of a grid: points of the two other axes, from the first of each to the last. */
@@ -45,14 +43,6 @@ static inline int each(const struct level *level, double *grid, const struct pla
     return count;
 }
 
-/* Planes are at most so large. */
-static size_t largest(const struct level *level) {
-    size_t x = (size_t)level->extents[X], y = (size_t)level->extents[Y], z = (size_t)level->extents[Z];
-    size_t most = x * y;
-    most = x * z > most ? x * z : most;
-    return y * z > most ? y * z : most;
-}
-
 static void send(const struct level *level, double *grid, struct plane plane, double *packed, int to, int tag) {
     int count = each(level, grid, &plane, packed, pack);
     MPI_Send(packed, count, MPI_DOUBLE, to, tag, MPI_COMM_WORLD);
@@ -76,8 +66,8 @@ static void wrap(const struct level *level, double *grid, int axis, double *pack
 void exchange_faces(const struct cube *cube, const struct level *level, double *grid) {
     if (!level->is_here)
         return;
-    size_t most = largest(level);
-    double *packed = room(3 * most, sizeof *packed), *below = packed + most, *above = below + most;
+    size_t most = cube->most;
+    double *packed = cube->packed, *below = packed + most, *above = below + most;
     for (int axis = 0; axis < AXES; axis++) {
         if (cube->processes[axis] == 1) {
             wrap(level, grid, axis, packed);
@@ -93,7 +83,6 @@ void exchange_faces(const struct cube *cube, const struct level *level, double *
         take(level, grid, face(level, axis, 0), below, &from_below);
         take(level, grid, face(level, axis, last + 1), above, &from_above);
     }
-    free(packed);
 }
 
 /* Whoever takes part in lending along an axis has points of the finer grid, and along later axes of the coarser one: what he
@@ -107,8 +96,8 @@ static bool takes_part(const struct level *coarse, const struct level *fine, int
 
 void lend_coarse(const struct cube *cube, const struct level *coarse, const struct level *fine) {
     double *grid = coarse->solution;
-    size_t most = largest(coarse);
-    double *packed = room(3 * most, sizeof *packed), *below = packed + most, *above = below + most;
+    size_t most = cube->most;
+    double *packed = cube->packed, *below = packed + most, *above = below + most;
     for (int axis = 0; axis < AXES; axis++) {
         int stride = fine->strides[axis];
         if (stride == coarse->strides[axis] || !takes_part(coarse, fine, axis))
@@ -125,5 +114,4 @@ void lend_coarse(const struct cube *cube, const struct level *coarse, const stru
         take(coarse, grid, whole(coarse, axis, 0), below, &from_below);
         take(coarse, grid, whole(coarse, axis, 1), above, &from_above);
     }
-    free(packed);
 }

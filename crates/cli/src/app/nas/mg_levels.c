@@ -45,6 +45,16 @@ static void level_begin(struct level *level, const struct cube *cube, int size) 
     level->residual = room(volume(level), sizeof(double));
 }
 
+/* Points of a level's largest plane. */
+static size_t largest_plane(const struct level *level) {
+    size_t most = 0;
+    for (int axis = 0; axis < AXES; axis++) {
+        size_t points = volume(level) / (size_t)level->extents[axis];
+        most = points > most ? points : most;
+    }
+    return most;
+}
+
 void cube_begin(struct cube *cube, int size) {
     deal(cube);
     if (cube->processes[Z] > size)
@@ -54,5 +64,8 @@ void cube_begin(struct cube *cube, int size) {
     cube->levels = room((size_t)cube->count, sizeof *cube->levels);
     for (int i = 0; i < cube->count; i++)
         level_begin(&cube->levels[i], cube, COARSEST << i);
-    cube->charges = room(volume(&cube->levels[cube->count - 1]), sizeof(double));
+    const struct level *finest = &cube->levels[cube->count - 1];
+    cube->charges = room(volume(finest), sizeof(double));
+    cube->most = largest_plane(finest);
+    cube->packed = room(3 * cube->most, sizeof(double));
 }
