@@ -88,8 +88,9 @@ impl Pair {
             header: link.packet_overhead.0 + congestion.telling.packet.0,
             lane: link.lanes.0 - 1,
         };
-        let left = network.depart(self.port, sent, Flow::at(sim.now())).await;
-        let arrival = network.carry(source.port, left).await;
+        let mut passage = network.passage(self.port, source.port, sent);
+        network.depart(&mut passage, Flow::at(sim.now())).await;
+        let arrival = network.carry(&mut passage).await;
         let adapter = &source.adapter;
         let done = adapter.receive_engines.reserve(sim.now(), packet);
         adapter.let_go(Held::Slot(arrival.slot), done);

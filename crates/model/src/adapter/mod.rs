@@ -7,6 +7,7 @@
 pub(crate) mod cache;
 mod congestion;
 mod engine;
+mod flight;
 pub mod footprint;
 mod pair;
 mod receive;
@@ -24,6 +25,7 @@ use cache::{Cache, Lookup};
 use engine::Engines;
 use send::Held;
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// What happened inside an adapter, counted.
@@ -268,31 +270,52 @@ impl AdapterModel {
     }
 
     /// Notes the translations of `bytes` from `place` as used; fetches those that are missing. Only a message's first
-    /// line is waited for: the addresses of the rest are known and fetched ahead.
-    async fn translate(self: &Rc<Self>, place: Place, bytes: u64, first: bool) {
+    /// line is waited for, by the future that is given if it is missing: the addresses of the rest are known and fetched ahead.
+    fn translate(
+        self: &Rc<Self>,
+        place: Place,
+        bytes: u64,
+        first: bool,
+    ) -> Option<Pin<Box<impl Future<Output = ()> + use<>>>> {
         if place.home == MemoryHome::Adapter || bytes == 0 {
-            return;
+            return None;
         }
         let caches = &self.profile.caches;
         let line = caches.page.0 * caches.translations_line.0;
-        let range = place.address / line..=(place.address + bytes - 1) / line;
-        for (count, number) in range.enumerate() {
-            let key = (place.region << 40) ^ number;
-            let lookup = self.translations.borrow_mut().touch(key);
-            if lookup == Lookup::Hit {
-                continue;
-            }
+        let lines = place.address / line..=(place.address + bytes - 1) / line;
+        let mut keys = lines.map(move |number| (place.region << 40) ^ number);
+        if first
+            && let Some(key) = keys.next()
+            && self.lacks_translation(key)
+        {
+            let own = self.clone();
+            return Some(Box::pin(async move {
+                let start = own.sim.now();
+                let line = own.profile.caches.translation_line.0;
+                own.fetch_context_bytes(line).await;
+                own.span(stage::TRANSLATION, start, own.sim.now());
+                keys.for_each(|key| own.translate_ahead(key));
+            }));
+        }
+        keys.for_each(|key| self.translate_ahead(key));
+        None
+    }
+
+    /// Whether a line of translations is missing; it is there from now on.
+    fn lacks_translation(&self, key: u64) -> bool {
+        let lacks = self.translations.borrow_mut().touch(key) != Lookup::Hit;
+        if lacks {
             self.count(|c| c.translation_misses += 1);
-            let bytes = caches.translation_line.0;
-            if first && count == 0 {
-                let start = self.sim.now();
-                Box::pin(self.fetch_context_bytes(bytes)).await;
-                self.span(stage::TRANSLATION, start, self.sim.now());
-            } else {
-                let own = self.clone();
-                self.sim
-                    .start(async move { own.fetch_context_bytes(bytes).await });
-            }
+        }
+        lacks
+    }
+
+    /// Fetches a line that is missing; nobody waits for it.
+    fn translate_ahead(self: &Rc<Self>, key: u64) {
+        if self.lacks_translation(key) {
+            let (own, line) = (self.clone(), self.profile.caches.translation_line.0);
+            self.sim
+                .start(async move { own.fetch_context_bytes(line).await });
         }
     }
 

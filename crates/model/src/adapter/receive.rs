@@ -9,16 +9,15 @@ use crate::stage;
 use std::rc::Rc;
 
 /// Bytes of a completion queue entry.
-const COMPLETION: u64 = 32;
+pub(super) const COMPLETION: u64 = 32;
 /// Bytes fetched of a receive queue entry.
 const RECEIVE_ENTRY: u64 = 64;
 
 impl Pair {
-    /// A time at the receiving engines, for a packet or a train of them that is here.
-    async fn book_engine(&self, load: Load, flow: Flow) -> Flow {
+    /// A time at the receiving engines, for a packet or a train of them that is here, and of which the context is there.
+    pub(super) fn book_engine(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
         let packet = adapter.profile.engines.packet;
-        adapter.load_context(self.id).await;
         let end = adapter
             .receive_engines
             .reserve(adapter.sim.now(), packet * load.packets);
@@ -28,106 +27,15 @@ impl Pair {
         }
     }
 
-    /// The same; continues at its head.
-    async fn enter_engine(&self, load: Load, flow: Flow) -> Flow {
-        let flow = self.book_engine(load, flow).await;
-        self.adapter.sim.sleep_until(flow.head).await;
-        flow
-    }
-
-    /// A chunk of `source`'s message has arrived at this pair's adapter; `number` is its place in `source`'s order.
-    pub(super) async fn arrive(
-        self: Rc<Self>,
-        source: Rc<Pair>,
-        message: Rc<Message>,
-        chunk: Chunk,
-        number: u64,
-        (flow, held): (Flow, Held),
-    ) {
-        let adapter = &self.adapter;
-        let sim = &adapter.sim;
-        let (engines, receive) = (&adapter.profile.engines, &adapter.profile.receive);
-        let flow = self.book_engine(chunk.load, flow).await;
-        let takes_receive = chunk.first && message.kind.is_received();
-        let mut held =
-            if !message.kind.is_answered() && !takes_receive && source.delivered.is_open(number) {
-                // Nothing is looked at between engine and pipeline.
-                sim.sleep_until(flow.head + engines.pipeline).await;
-                Some(held)
-            } else {
-                sim.sleep_until(flow.head).await;
-                let mut held = self.wait_for_turn(&source, number, held).await;
-                if message.kind.is_answered() {
-                    source.delivered.pass();
-                    self.let_go(held.take(), sim.now());
-                    Box::pin(self.respond(source, message)).await;
-                    return;
-                }
-                if takes_receive {
-                    let ready = Box::pin(self.take_receive(&mut held)).await;
-                    if !ready {
-                        adapter.count(|c| c.dropped += 1);
-                        adapter.count(|c| c.bytes_placed += chunk.load.bytes);
-                        self.let_go(held.take(), flow.tail);
-                        source.delivered.pass();
-                        return;
-                    }
-                }
-                sim.sleep(engines.pipeline).await;
-                held
-            };
-        let mut place = message.remote;
-        place.address += chunk.offset;
-        adapter
-            .translate(place, chunk.load.bytes, chunk.first)
-            .await;
-        let delay = sim.now().since(flow.head);
-        let global = match self.transport {
-            Transport::Datagram => adapter.network.link().global_header.0,
-            _ => 0,
-        };
-        let mut load = chunk.load;
-        load.bytes += global;
-        load.first += global;
-        let written = adapter.store(place.home, load, flow.later(delay));
-        adapter.count(|c| c.bytes_placed += chunk.load.bytes);
-        self.let_go(held.take(), written.gone);
-        source.delivered.pass();
-        if !chunk.last {
-            return;
-        }
-        let mut visible = written.visible;
-        message.visible.set(Some(visible.tail));
-        if self.transport == Transport::Reliable {
-            // Not before the bus has taken the last byte.
-            let (own, source, message) = (self.clone(), source, message.clone());
-            let gone = written.gone;
-            sim.start_at(gone, async move {
-                own.acknowledge(source, message, gone).await;
-            });
-        }
-        if message.kind.is_received() {
-            sim.sleep_until(flow.tail + delay).await;
-            visible = adapter
-                .bus
-                .write(Load::single(COMPLETION), Flow::at(sim.now()))
-                .visible;
-            adapter.span(stage::COMPLETION, sim.now(), visible.tail + receive.request);
-            sim.sleep_until(visible.tail + receive.request).await;
-        }
-        sim.sleep_until(visible.tail).await;
-        if let Some(placed) = message.placed.borrow_mut().take() {
-            placed();
-        }
-    }
-
     /// Waits until everything that `source` sent before number `number` has been dealt with. Gives what the load still
     /// occupies: nothing, if it had to leave because the receiver was not ready for an earlier one, or has overtaken others on an
     /// adaptive network, where those could need its room: such an adapter has room elsewhere for what comes before its turn.
-    async fn wait_for_turn(&self, source: &Pair, number: u64, held: Held) -> Option<Held> {
-        if source.delivered.is_open(number) {
-            return Some(held);
-        }
+    pub(super) async fn wait_for_turn(
+        &self,
+        source: &Pair,
+        number: u64,
+        held: Held,
+    ) -> Option<Held> {
         if self.adapter.network.reorders() {
             self.adapter.let_go(held, self.adapter.sim.now());
             source.delivered.enter(number).await;
@@ -140,7 +48,7 @@ impl Pair {
         place.map(|place| early.swap_remove(place).1)
     }
 
-    fn let_go(&self, held: Option<Held>, instant: Time) {
+    pub(super) fn let_go(&self, held: Option<Held>, instant: Time) {
         if let Some(held) = held {
             self.adapter.let_go(held, instant);
         }
@@ -149,7 +57,7 @@ impl Pair {
     /// Takes a receive request and gets its entry; false if a message must be dropped for want of one. If a reliable
     /// message finds none, it and what came behind it leave the port's buffer: the receiver is not ready, and the
     /// requester repeats until it is. The repetition takes no time of the link.
-    async fn take_receive(self: &Rc<Self>, held: &mut Option<Held>) -> bool {
+    pub(super) async fn take_receive(self: &Rc<Self>, held: &mut Option<Held>) -> bool {
         if !self.receives.take() {
             if self.transport != Transport::Reliable {
                 return false;
@@ -179,13 +87,17 @@ impl Pair {
     }
 
     /// Returns an acknowledgement for a message whose last packet has come, and been placed now.
-    async fn acknowledge(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>, tail: Time) {
+    pub(super) async fn acknowledge(
+        self: &Rc<Self>,
+        source: &Rc<Pair>,
+        message: &Message,
+        tail: Time,
+    ) {
         let link = self.adapter.network.link();
         let header = link.packet_overhead.0 + link.acknowledgement_header.0;
-        let left = self
-            .leave(&source, Load::single(0), header, Flow::at(tail))
-            .await;
-        let (_, held) = self.come(&source, left).await;
+        let mut left = self.towards(source, Load::single(0), header);
+        self.leave(&mut left, Flow::at(tail)).await;
+        let (_, held) = self.come(source, &mut left).await;
         let adapter = &source.adapter;
         let sim = &adapter.sim;
         let packet = adapter.profile.engines.packet;
@@ -196,7 +108,7 @@ impl Pair {
             adapter.let_go(held, done);
             sim.sleep_until(done).await;
         }
-        source.complete(&message).await;
+        source.complete(message).await;
     }
 
     /// Serial scheduling: an acknowledgement comes in like a packet; taking the request off the send queue is the sending
@@ -204,8 +116,9 @@ impl Pair {
     async fn take_acknowledgement(&self, held: Held) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
-        self.enter_engine(Load::single(0), Flow::at(sim.now()))
-            .await;
+        adapter.load_context(self.id).await;
+        let flow = self.book_engine(Load::single(0), Flow::at(sim.now()));
+        sim.sleep_until(flow.head).await;
         // It is known by now which request is done. Were it to stay in the port's buffer until the sending side has
         // time, two adapters could wait for each other for ever.
         adapter.let_go(held, sim.now());
@@ -238,14 +151,16 @@ impl Pair {
     }
 
     /// Answers a read or an atomic of `source`.
-    async fn respond(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>) {
+    pub(super) async fn respond(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let turn = self.responder().acquire().await;
         let turnaround = adapter.profile.receive.read_turnaround;
         sim.sleep(turnaround.unwrap_or(adapter.profile.engines.request()))
             .await;
-        adapter.translate(message.remote, message.bytes, true).await;
+        if let Some(translated) = adapter.translate(message.remote, message.bytes, true) {
+            translated.await;
+        }
         let window = adapter.window();
         for chunk in adapter.chunks(message.bytes) {
             if let Some(paced) = &self.paced {
@@ -283,7 +198,8 @@ impl Pair {
                 {
                     placed();
                 }
-                let flow = own.pass_engine(chunk.load, flow).await;
+                let flow = own.book_sending(chunk.load, flow);
+                sim.sleep_until(flow.head).await;
                 source.responded.pass();
                 let pipeline = own.adapter.profile.engines.pipeline;
                 sim.sleep(pipeline).await;
@@ -293,10 +209,9 @@ impl Pair {
                     false => 0,
                 };
                 let header = link.packet_overhead.0 + edge;
-                let left = own
-                    .leave(&source, chunk.load, header, flow.later(pipeline))
-                    .await;
-                let there = own.come(&source, left).await;
+                let mut left = own.towards(&source, chunk.load, header);
+                own.leave(&mut left, flow.later(pipeline)).await;
+                let there = own.come(&source, &mut left).await;
                 source.take_response(message, chunk, number, there).await;
             });
             if let Some(issued) = issued {
@@ -319,20 +234,19 @@ impl Pair {
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
         let mut held = Some(held);
-        let flow = if adapter.network.reorders() {
-            let flow = self.enter_engine(chunk.load, flow).await;
+        adapter.load_context(self.id).await;
+        let flow = self.book_engine(chunk.load, flow);
+        if adapter.network.reorders() {
+            sim.sleep_until(flow.head).await;
             if !self.answered.is_open(number) {
                 self.let_go(held.take(), sim.now());
                 self.answered.enter(number).await;
             }
             self.answered.pass();
             sim.sleep(engines.pipeline).await;
-            flow
         } else {
-            let flow = self.book_engine(chunk.load, flow).await;
             sim.sleep_until(flow.head + engines.pipeline).await;
-            flow
-        };
+        }
         let delay = sim.now().since(flow.head);
         let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(delay));
         adapter.count(|c| c.bytes_placed += chunk.load.bytes);

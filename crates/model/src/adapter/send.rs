@@ -5,11 +5,11 @@
 //! and only then is the next entry fetched; behind work of the same queue pair, entries are fetched ahead.
 
 use super::Outgoing;
+use super::flight::Flight;
 use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
-use crate::component::{Departure, Flow, Load, Reading, Sent, Slot};
+use crate::component::{Flow, Load, Passage, Reading, Sent, Slot};
 use crate::kernel::{Permit, Time};
-use crate::stage;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -51,15 +51,15 @@ pub(super) enum Left {
     /// Within one adapter: it stays in the sending buffer until it is placed.
     Within(Flow, Outgoing),
     /// On a link.
-    Over(Departure, Slot),
+    Over(Passage),
 }
 
 impl Left {
     /// When its last byte has left.
-    fn end(&self) -> Time {
+    pub(super) fn end(&self) -> Time {
         match self {
             Left::Within(flow, _) => flow.tail,
-            Left::Over(departure, _) => departure.end,
+            Left::Over(passage) => passage.left(),
         }
     }
 }
@@ -155,7 +155,9 @@ impl Pair {
             };
             self.dispatch(&target, &message, chunk, None);
         } else {
-            adapter.translate(request.local, request.bytes, true).await;
+            if let Some(translated) = adapter.translate(request.local, request.bytes, true) {
+                translated.await;
+            }
             let window = adapter.window();
             for chunk in adapter.chunks(request.bytes) {
                 if let Some(paced) = &self.paced {
@@ -205,59 +207,24 @@ impl Pair {
         chunk: Chunk,
         reading: Option<Reading>,
     ) {
-        let adapter = &self.adapter;
-        let number = self.next_packet.get();
-        self.next_packet.set(number + 1);
-        let side = adapter.side(self.port);
+        let side = self.adapter.side(self.port);
         side.gathering.set(side.gathering.get() + 1);
-        let (own, target, message) = (self.clone(), target.clone(), message.clone());
-        adapter.sim.start(async move {
-            let adapter = &own.adapter;
-            let start = adapter.sim.now();
-            let flow = match reading {
-                Some(reading) => reading.done().await,
-                None => Flow::at(start),
-            };
-            if flow.tail > start {
-                adapter.span(stage::PAYLOAD, start, flow.tail);
-            }
-            let side = adapter.side(own.port);
-            side.gathering.set(side.gathering.get() - 1);
-            if side.gathering.get() == 0 {
-                side.gathered.changed();
-            }
-            own.sent.enter(number).await;
-            let flow = own.pass_engine(chunk.load, flow).await;
-            own.sent.pass();
-            adapter.sim.sleep(adapter.profile.engines.pipeline).await;
-            let flow = flow.later(adapter.profile.engines.pipeline);
-            let header = own.header(message.kind, chunk.first);
-            let lossy = own.transport != Transport::Reliable && chunk.last;
-            let left = own.leave(&target, chunk.load, header, flow).await;
-            if lossy {
-                // Nobody acknowledges: done when all of it has left.
-                let (own, message, end) = (own.clone(), message.clone(), left.end());
-                adapter.sim.start_at(end, async move {
-                    own.complete(&message).await;
-                });
-            }
-            let (there, held) = own.come(&target, left).await;
-            target
-                .arrive(own.clone(), message, chunk, number, (there, held))
-                .await;
+        let mut flight = Flight::new(self, target, message, chunk);
+        self.adapter.sim.start(async move {
+            flight.gather(reading).await;
+            flight.leave().await;
+            flight.arrive().await;
         });
     }
 
-    /// A chunk's time at the engines; continues at its head.
-    pub(super) async fn pass_engine(&self, load: Load, flow: Flow) -> Flow {
+    /// A chunk's time at the engines.
+    pub(super) fn book_sending(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
         let now = adapter.sim.now().max(flow.head);
         let packet = adapter.profile.engines.packet;
         let end = adapter.send_engines.reserve(now, packet * load.packets);
-        let head = end.since(packet * (load.packets - 1));
-        adapter.sim.sleep_until(head).await;
         Flow {
-            head,
+            head: end.since(packet * (load.packets - 1)),
             tail: end.max(flow.tail + packet),
         }
     }
@@ -271,30 +238,37 @@ impl Pair {
         }
     }
 
-    /// A load whose payload is in the sending buffer leaves for another adapter, or for the same. The future completes
-    /// when it is known when it will have left.
-    pub(super) async fn leave(&self, to: &Pair, load: Load, header: u64, flow: Flow) -> Left {
+    /// A load whose payload is in the sending buffer, before it leaves for another adapter, or for the same.
+    pub(super) fn towards(&self, to: &Pair, load: Load, header: u64) -> Left {
         if self.port.node == to.port.node {
-            return Left::Within(flow, self.outgoing(load));
+            return Left::Within(Flow::at(Time::ZERO), self.outgoing(load));
         }
-        let adapter = &self.adapter;
         let sent = Sent {
             load,
             header,
             lane: self.lane.get(),
         };
-        let (departure, slot) = adapter.network.depart(self.port, sent, flow).await;
-        adapter.has_left(self.outgoing(load), departure.end);
-        Left::Over(departure, slot)
+        Left::Over(self.adapter.network.passage(self.port, to.port, sent))
+    }
+
+    /// It leaves. The future completes when it is known when it will have left.
+    pub(super) async fn leave(&self, left: &mut Left, flow: Flow) {
+        match left {
+            Left::Within(within, _) => *within = flow,
+            Left::Over(passage) => {
+                let adapter = &self.adapter;
+                adapter.network.depart(passage, flow).await;
+                adapter.has_left(self.outgoing(passage.load()), passage.left());
+            }
+        }
     }
 
     /// It comes to its destination, which may have to tell of congestion on its way.
-    pub(super) async fn come(self: &Rc<Self>, to: &Rc<Pair>, left: Left) -> (Flow, Held) {
+    pub(super) async fn come(self: &Rc<Self>, to: &Rc<Pair>, left: &mut Left) -> (Flow, Held) {
         match left {
-            Left::Within(flow, outgoing) => (flow, Held::Sending(outgoing)),
-            Left::Over(departure, slot) => {
-                let network = &self.adapter.network;
-                let arrival = network.carry(to.port, (departure, slot)).await;
+            Left::Within(flow, outgoing) => (*flow, Held::Sending(*outgoing)),
+            Left::Over(passage) => {
+                let arrival = self.adapter.network.carry(passage).await;
                 if arrival.marked {
                     to.take_mark(self);
                 }

@@ -11,10 +11,10 @@
 //! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes, credit limits in blocks
 //! of 64 bytes).
 
-use super::topology::{Choice, Outlook, Port, Topology};
+use super::topology::{Choice, Outlook, Port, Topology, Way};
 use super::{Flow, Load};
 use crate::congestion;
-use crate::kernel::{Draws, Server, Sim, Space, Time};
+use crate::kernel::{Draws, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Switch, System};
 use crate::stage;
 
@@ -29,18 +29,6 @@ pub struct Slot {
     bytes: u32,
 }
 
-/// A load that leaves an adapter.
-#[derive(Debug, Clone, Copy)]
-pub struct Departure {
-    from: Port,
-    lane: u64,
-    load: Load,
-    header: u64,
-    begin: Time,
-    /// When its last byte has left.
-    pub end: Time,
-}
-
 /// What is sent: a load with `header` bytes around each packet, on a virtual lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
@@ -50,6 +38,32 @@ pub struct Sent {
     pub header: u64,
     /// Virtual lane; those that a link does not have are mapped to those that it has.
     pub lane: u64,
+}
+
+/// A load on its way from one adapter to another: all that has to be known of it. It belongs to whoever sends it and takes no other
+/// memory, for a large system has many of them, each looked at once in a while.
+pub struct Passage {
+    from: u32,
+    own: u32,
+    sent: Sent,
+    way: Way,
+    slot: Slot,
+    /// When its first and its last byte leave the port that it was at last.
+    begin: Time,
+    end: Time,
+    marked: bool,
+}
+
+impl Passage {
+    /// When its last byte has left the adapter, once it is known.
+    pub fn left(&self) -> Time {
+        self.end
+    }
+
+    /// The load itself.
+    pub fn load(&self) -> Load {
+        self.sent.load
+    }
 }
 
 /// What has come to an adapter.
@@ -116,7 +130,7 @@ impl Network {
             sim: sim.clone(),
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
-            cable: Network::passage(&system.cable),
+            cable: Network::end_to_end(&system.cable),
             servers: (0..topology.egresses()).map(|_| Server::new()).collect(),
             lanes,
             buffers,
@@ -128,13 +142,13 @@ impl Network {
     }
 
     /// From one end of a cable to the other.
-    fn passage(cable: &Cable) -> Time {
+    fn end_to_end(cable: &Cable) -> Time {
         cable.per_metre * cable.length.0 + cable.transceiver * 2
     }
 
     /// How long it takes at least until something in one node is felt in another, or in a switch.
     pub fn lookahead(cable: &Cable, switch: &Switch) -> Time {
-        Network::passage(cable) + switch.latency
+        Network::end_to_end(cable) + switch.latency
     }
 
     /// Wire time of a load with `header` bytes in each packet.
@@ -162,15 +176,15 @@ impl Network {
         (load.packets - 1) * of(load.first) + of(load.last())
     }
 
-    /// Takes what a load needs at the far end of a link.
-    async fn enter(&self, egress: usize, sent: Sent) -> Slot {
+    /// Room at the far end of a link for what is sent, once that has been taken.
+    fn enter(&self, egress: usize, sent: Sent) -> (Take<'_>, Slot) {
         let buffer = self.buffer(egress, sent.lane);
         let bytes = Network::blocks(sent.load, sent.header);
-        self.buffers[buffer].take(&self.sim, bytes).await;
-        Slot {
+        let slot = Slot {
             buffer: buffer as u32,
             bytes: u32::try_from(bytes).expect("a load is shorter than a buffer"),
-        }
+        };
+        (self.buffers[buffer].take(&self.sim, bytes), slot)
     }
 
     /// The load in `slot` will have left its buffer at `instant`.
@@ -181,78 +195,110 @@ impl Network {
         space.give_back(&self.sim, told, u64::from(slot.bytes));
     }
 
+    /// What is to be sent from one adapter to another.
+    pub fn passage(&self, from: Port, to: Port, sent: Sent) -> Passage {
+        Passage {
+            from: from.node as u32,
+            own: self.topology.own(from) as u32,
+            sent,
+            way: self.topology.way(from.node, to),
+            slot: Slot {
+                buffer: 0,
+                bytes: 0,
+            },
+            begin: Time::ZERO,
+            end: Time::ZERO,
+            marked: false,
+        }
+    }
+
     /// Sends a load whose packets are ready as `flow` says (its head: now), as soon as the other end of the link has
     /// room for it and the port is free. The future completes when it is known when it leaves.
-    pub async fn depart(&self, from: Port, sent: Sent, flow: Flow) -> (Departure, Slot) {
-        let Sent { load, header, lane } = sent;
-        let own = self.topology.own(from);
-        let slot = self.enter(own, sent).await;
+    pub async fn depart(&self, passage: &mut Passage, flow: Flow) {
+        let own = passage.own as usize;
+        let (room, slot) = self.enter(own, passage.sent);
+        passage.slot = slot;
+        room.await;
+        let Sent { load, header, .. } = passage.sent;
         let span = self.span(load.bytes, load.packets, header);
         let tail = self.span(load.last(), 1, header);
         let head = flow.head.max(self.sim.now());
         let turn = self.servers[own].reserve_train(head, span, flow.tail, tail);
-        let departure = Departure {
-            from,
-            lane,
-            load,
-            header,
-            begin: turn.start,
-            end: turn.end,
-        };
-        (departure, slot)
+        (passage.begin, passage.end) = (turn.start, turn.end);
     }
 
     /// Carries what has left an adapter to another. The future completes when the head has arrived.
-    pub async fn carry(&self, to: Port, (left, slot): (Departure, Slot)) -> Arrival {
-        let Departure {
-            from,
-            load,
-            header,
-            lane,
-            ..
-        } = left;
-        let sent = Sent { load, header, lane };
-        let span = self.span(load.bytes, load.packets, header);
+    pub async fn carry(&self, passage: &mut Passage) -> Arrival {
+        self.note(passage, self.stage_of(passage.sent));
+        while let Some(place) = self.topology.place(&passage.way) {
+            // The first byte reaches the switch a cable later and may leave a latency after that.
+            let due = passage.begin + self.cable + self.latency;
+            self.sim.travel(place, due).await;
+            let (egress, lane) = self.choose(passage);
+            let sent = Sent {
+                lane,
+                ..passage.sent
+            };
+            let (room, slot) = self.enter(egress, sent);
+            room.await;
+            self.pass_port(passage, egress, slot);
+        }
+        let Sent { load, header, .. } = passage.sent;
         let first = self.span(load.first, 1, header);
+        let head = passage.begin + first + self.cable;
+        self.sim.sleep_until(head).await;
+        let tail = passage.end + self.cable;
+        Arrival {
+            flow: Flow { head, tail },
+            slot: passage.slot,
+            marked: passage.marked,
+        }
+    }
+
+    /// The port of the switch that it goes by, and the lane there.
+    fn choose(&self, passage: &mut Passage) -> (usize, u64) {
+        let sent = passage.sent;
+        let hop = self
+            .topology
+            .pass(&mut passage.way, &Ports { own: self, sent });
+        let lane = self.lane_of(sent.lane, hop.class);
+        if let Some(marks) = &self.marks {
+            passage.marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
+        }
+        (hop.egress, lane)
+    }
+
+    /// There is room behind that port: it leaves the buffer before it for `slot`.
+    fn pass_port(&self, passage: &mut Passage, egress: usize, slot: Slot) {
+        let Sent { load, header, .. } = passage.sent;
+        let entered = passage.begin + self.cable;
+        let span = self.span(load.bytes, load.packets, header);
         let tail = self.span(load.last(), 1, header);
+        let last = (passage.end + self.cable + self.latency).since(tail);
+        let turn = self.servers[egress].reserve_train(self.sim.now(), span, last, tail);
+        self.release(passage.slot, turn.end);
+        (passage.slot, passage.begin, passage.end) = (slot, turn.start, turn.end);
+        let on_link = self.stage_of(passage.sent);
+        if on_link == stage::WIRE {
+            self.sim
+                .span(stage::SWITCH, passage.from as usize, entered, turn.start);
+        }
+        self.note(passage, on_link);
+    }
+
+    /// What the time on a link is spent for.
+    fn stage_of(&self, sent: Sent) -> &'static str {
         let acknowledgement = self.link.packet_overhead.0 + self.link.acknowledgement_header.0;
-        let on_link = match load.bytes == 0 && header == acknowledgement {
+        match sent.load.bytes == 0 && sent.header == acknowledgement {
             true => stage::ACKNOWLEDGEMENT,
             false => stage::WIRE,
-        };
-        let note = |name, start, end| self.sim.span(name, from.node, start, end);
-        note(on_link, left.begin, left.end + self.cable);
-        let (mut begin, mut end, mut slot) = (left.begin, left.end, slot);
-        let mut marked = false;
-        let mut way = self.topology.way(from.node, to);
-        while let Some(place) = self.topology.place(&way) {
-            // The first byte reaches the switch a cable later and may leave a latency after that.
-            let entered = begin + self.cable;
-            self.sim.travel(place, entered + self.latency).await;
-            let hop = self.topology.pass(&mut way, &Ports { own: self, sent });
-            let lane = self.lane_of(lane, hop.class);
-            if let Some(marks) = &self.marks {
-                marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
-            }
-            let next = self.enter(hop.egress, Sent { lane, ..sent }).await;
-            let last = (end + self.cable + self.latency).since(tail);
-            let egress = &self.servers[hop.egress];
-            let turn = egress.reserve_train(self.sim.now(), span, last, tail);
-            self.release(slot, turn.end);
-            slot = next;
-            if on_link == stage::WIRE {
-                note(stage::SWITCH, entered, turn.start);
-            }
-            note(on_link, turn.start, turn.end + self.cable);
-            begin = turn.start;
-            end = turn.end;
         }
-        let flow = Flow {
-            head: begin + first + self.cable,
-            tail: end + self.cable,
-        };
-        self.sim.sleep_until(flow.head).await;
-        Arrival { flow, slot, marked }
+    }
+
+    /// It is on a link.
+    fn note(&self, passage: &Passage, on_link: &'static str) {
+        let (begin, end) = (passage.begin, passage.end + self.cable);
+        self.sim.span(on_link, passage.from as usize, begin, end);
     }
 
     /// Whether a switch marks what comes before one of its ports: payload alone is slowed down by it.
@@ -379,8 +425,9 @@ mod tests {
             lane: 0,
         };
         let now = network.sim.now();
-        let left = network.depart(port(0), sent, Flow::at(now)).await;
-        let arrival = network.carry(port(1), left).await;
+        let mut passage = network.passage(port(0), port(1), sent);
+        network.depart(&mut passage, Flow::at(now)).await;
+        let arrival = network.carry(&mut passage).await;
         network.release(arrival.slot, arrival.flow.tail);
         arrival.flow.tail
     }

@@ -33,6 +33,14 @@ pub(super) type TaskId = u32;
 
 type Task = Pin<Box<dyn Activity>>;
 
+/// Where a task is kept.
+struct Slot {
+    /// None while it runs, or when it has ended.
+    task: Option<Task>,
+    /// Where it last said that it would wait for the calendar: an event of another place is not for it any more.
+    waits_in: Place,
+}
+
 struct Inner {
     now: Cell<Time>,
     events: Cell<u64>,
@@ -42,9 +50,7 @@ struct Inner {
     several: bool,
     calendar: RefCell<Calendar>,
     ready: RefCell<VecDeque<TaskId>>,
-    tasks: RefCell<Vec<Option<Task>>>,
-    /// Where each task last said that it would wait for the calendar: an event of another place is not for it any more.
-    waits_in: RefCell<Vec<Place>>,
+    tasks: RefCell<Vec<Slot>>,
     free: RefCell<Vec<TaskId>>,
     pool: Pool,
     trace: Trace,
@@ -88,7 +94,6 @@ impl Sim {
             calendar: RefCell::new(calendar),
             ready: RefCell::new(VecDeque::new()),
             tasks: RefCell::new(Vec::new()),
-            waits_in: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
             pool: Pool::default(),
             trace: Trace::default(),
@@ -179,23 +184,24 @@ impl Sim {
             return self.start(future);
         }
         let id = self.add(self.0.pool.boxed(future));
-        self.0.waits_in.borrow_mut()[id as usize] = self.place_of(place);
+        self.0.tasks.borrow_mut()[id as usize].waits_in = self.place_of(place);
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(self.place_of(place), self.now(), id);
     }
 
     fn add(&self, task: Task) -> TaskId {
         let mut tasks = self.0.tasks.borrow_mut();
-        let mut waits_in = self.0.waits_in.borrow_mut();
+        let slot = Slot {
+            task: Some(task),
+            waits_in: self.place(),
+        };
         match self.0.free.borrow_mut().pop() {
             Some(id) => {
-                tasks[id as usize] = Some(task);
-                waits_in[id as usize] = self.place();
+                tasks[id as usize] = slot;
                 id
             }
             None => {
-                tasks.push(Some(task));
-                waits_in.push(self.place());
+                tasks.push(slot);
                 (tasks.len() - 1) as TaskId
             }
         }
@@ -237,52 +243,53 @@ impl Sim {
 
     /// Lets one event happen; false if there is none.
     fn step(&self) -> bool {
-        let ready = self.0.ready.borrow_mut().pop_front();
+        let inner = &*self.0;
+        let ready = inner.ready.borrow_mut().pop_front();
         let id = match ready {
             Some(id) => id,
             None => {
-                let mut calendar = self.0.calendar.borrow_mut();
-                let Some((instant, id)) = calendar.next() else {
+                let mut calendar = inner.calendar.borrow_mut();
+                let next = match inner.several {
+                    true => calendar.next(|stage, id| self.fetch(stage, id)),
+                    false => calendar.next(|_, _| ()),
+                };
+                let Some((instant, id)) = next else {
                     return false;
                 };
-                self.0.now.set(instant);
-                self.0.place.set(calendar.place());
-                if self.0.several {
-                    self.fetch_coming(&mut calendar);
-                }
-                if self.0.several && self.0.waits_in.borrow()[id as usize] != calendar.place() {
+                inner.now.set(instant);
+                let place = calendar.place();
+                inner.place.set(place);
+                if inner.several && inner.tasks.borrow()[id as usize].waits_in != place {
                     return true;
                 }
                 id
             }
         };
-        self.0.events.set(self.0.events.get() + 1);
-        let taken = self.0.tasks.borrow_mut()[id as usize].take();
+        inner.events.set(inner.events.get() + 1);
+        let taken = inner.tasks.borrow_mut()[id as usize].task.take();
         // A task that ended meanwhile may have been woken twice.
         if let Some(mut task) = taken {
-            self.0.current.set(id);
+            inner.current.set(id);
             match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => self.0.tasks.borrow_mut()[id as usize] = Some(task),
+                Poll::Pending => inner.tasks.borrow_mut()[id as usize].task = Some(task),
                 Poll::Ready(()) => {
-                    task.end(&self.0.pool);
-                    self.0.free.borrow_mut().push(id);
+                    task.end(&inner.pool);
+                    inner.free.borrow_mut().push(id);
                 }
             }
         }
         true
     }
 
-    /// Has the processor fetch what the next tasks look at: they are of other places, whose state was last looked at a window ago.
-    fn fetch_coming(&self, calendar: &mut Calendar) {
-        let (tasks, waits_in) = (self.0.tasks.borrow(), self.0.waits_in.borrow());
-        calendar.name_coming(|stage, id| match (stage, &tasks[id as usize]) {
-            (0, slot) => {
-                prefetch::of(slot);
-                prefetch::of(&waits_in[id as usize]);
-            }
+    /// Has the processor fetch what one of the next tasks looks at: they are of other places, whose state was last looked at a window
+    /// ago.
+    fn fetch(&self, stage: usize, id: TaskId) {
+        let slot = &self.0.tasks.borrow()[id as usize];
+        match (stage, &slot.task) {
+            (0, _) => prefetch::of(slot),
             (_, Some(task)) => prefetch::of(&**task),
             (_, None) => (),
-        });
+        }
     }
 
     pub(super) fn trace(&self) -> &Trace {
@@ -304,7 +311,7 @@ impl Sim {
     /// The present task waits for the calendar in `place`.
     pub(super) fn waits_in(&self, place: Place) {
         if self.0.several {
-            self.0.waits_in.borrow_mut()[self.current() as usize] = place;
+            self.0.tasks.borrow_mut()[self.current() as usize].waits_in = place;
         }
     }
 

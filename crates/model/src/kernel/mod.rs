@@ -19,7 +19,7 @@ mod trace;
 pub use draw::Draws;
 pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread};
 pub use server::{Occupancy, Server};
-pub use space::Space;
+pub use space::{Space, Take};
 pub use sync::{Barrier, Gate, Latch, Mailbox, Permit, Semaphore, Watch};
 pub use time::Time;
 pub use trace::Span;

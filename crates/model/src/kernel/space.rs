@@ -10,8 +10,8 @@ use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::future::poll_fn;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// Somebody who waits.
 struct Waiting {
@@ -55,12 +55,17 @@ impl Space {
     }
 
     /// Waits until `amount` is free, behind all who wait already, and takes it. More than the whole takes the whole.
-    pub async fn take(&self, sim: &Sim, amount: u64) {
-        let amount = self.of(amount);
-        self.forget_past_look(sim.now());
-        if self.queue.borrow().is_empty() && self.try_take(sim.now(), amount) {
-            return;
+    pub fn take<'a>(&'a self, sim: &'a Sim, amount: u64) -> Take<'a> {
+        Take {
+            space: self,
+            sim,
+            amount: self.of(amount),
+            ticket: None,
         }
+    }
+
+    /// Another waits behind all others; its ticket.
+    fn queue_up(&self, sim: &Sim, amount: u64) -> u64 {
         let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
         self.place.set(sim.place());
         sim.waits_in(sim.place());
@@ -69,22 +74,7 @@ impl Space {
             task: sim.current(),
             wants: u32::try_from(amount).unwrap_or(u32::MAX),
         });
-        poll_fn(|_| {
-            self.forget_past_look(sim.now());
-            if self.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
-                return Poll::Pending;
-            }
-            if !self.try_take(sim.now(), amount) {
-                self.look_again(sim);
-                return Poll::Pending;
-            }
-            self.queue.borrow_mut().pop_front();
-            if let Some(next) = self.queue.borrow().front() {
-                sim.wake(next.task);
-            }
-            Poll::Ready(())
-        })
-        .await;
+        ticket
     }
 
     /// Only at the place where those who wait are: another place's time says nothing about what has happened there.
@@ -162,6 +152,48 @@ impl Space {
     pub fn taken(&self) -> u64 {
         let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
         self.size - self.free.get() - returned
+    }
+}
+
+/// Waits for some of a space. Written out, not by `async`: every load on its way has some of these, and is the smaller for it.
+#[must_use = "it takes nothing until it is awaited"]
+pub struct Take<'a> {
+    space: &'a Space,
+    sim: &'a Sim,
+    amount: u64,
+    /// Of who waits.
+    ticket: Option<u64>,
+}
+
+impl Future for Take<'_> {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let Take {
+            space,
+            sim,
+            amount,
+            ticket,
+        } = *self;
+        space.forget_past_look(sim.now());
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None if space.queue.borrow().is_empty() && space.try_take(sim.now(), amount) => {
+                return Poll::Ready(());
+            }
+            None => *self.ticket.insert(space.queue_up(sim, amount)),
+        };
+        if space.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
+            return Poll::Pending;
+        }
+        if !space.try_take(sim.now(), amount) {
+            space.look_again(sim);
+            return Poll::Pending;
+        }
+        space.queue.borrow_mut().pop_front();
+        if let Some(next) = space.queue.borrow().front() {
+            sim.wake(next.task);
+        }
+        Poll::Ready(())
     }
 }
 

@@ -311,7 +311,8 @@ impl Rank {
             world.arrive(to, origin, envelope);
         })
         .await;
-        self.move_data(to, bytes, agreement).await;
+        // Boxed, as below: an eager message is the smaller for it.
+        Box::pin(self.move_data(to, bytes, agreement)).await;
     }
 
     /// Receives the next message from a rank.
@@ -362,7 +363,7 @@ impl Rank {
             } => {
                 let seen = self.see(from, early.as_ref(), mpi.overhead * 2).await;
                 self.used(seen).await;
-                self.take_data(from, bytes, agreement).await;
+                Box::pin(self.take_data(from, bytes, agreement)).await;
                 bytes
             }
         }

@@ -52,7 +52,8 @@ pub(super) struct Way {
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    Along(Route, usize),
+    /// So many ports of a known way have been passed.
+    Along(Route, u8),
     /// Before an egress port of the packet's first switch.
     First(usize),
     /// Of a later one, on that leg of its way.
@@ -165,7 +166,8 @@ impl Topology {
     pub fn place(&self, way: &Way) -> Option<usize> {
         match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
-                (passed < route.length()).then(|| route.hop(passed).place)
+                let passed = usize::from(passed);
+                (passed < route.length()).then(|| route.hop(passed).place())
             }
             (
                 Stage::First(switch) | Stage::At(switch, _),
@@ -183,7 +185,7 @@ impl Topology {
     pub fn pass(&self, way: &mut Way, outlook: &impl Outlook) -> Choice {
         let (stage, choice) = match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
-                let egress = route.hop(passed).egress;
+                let egress = route.hop(usize::from(passed)).egress();
                 (Stage::Along(route, passed + 1), Choice { egress, class: 0 })
             }
             (Stage::First(switch), Topology::Wired { wiring, .. }) => {

@@ -7,8 +7,18 @@ use super::Port;
 /// the last port is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::component) struct Hop {
-    pub egress: usize,
-    pub place: usize,
+    egress: u32,
+    place: u32,
+}
+
+impl Hop {
+    pub fn egress(self) -> usize {
+        self.egress as usize
+    }
+
+    pub fn place(self) -> usize {
+        self.place as usize
+    }
 }
 
 /// Most switches on a way.
@@ -18,17 +28,20 @@ const LONGEST: usize = 5;
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::component) struct Route {
     hops: [Hop; LONGEST],
-    length: usize,
+    length: u8,
 }
 
 impl Route {
     fn push(&mut self, egress: usize, place: usize) {
-        self.hops[self.length] = Hop { egress, place };
+        self.hops[self.length()] = Hop {
+            egress: egress as u32,
+            place: place as u32,
+        };
         self.length += 1;
     }
 
     pub fn length(&self) -> usize {
-        self.length
+        usize::from(self.length)
     }
 
     pub fn hop(&self, number: usize) -> Hop {
@@ -190,10 +203,11 @@ mod tests {
                 let route = topology.route(from, last);
                 for number in 0..route.length() {
                     let hop = route.hop(number);
-                    assert!(hop.egress < topology.egresses() && hop.egress >= 2 * nodes);
-                    assert_eq!(*places.entry(hop.egress).or_insert(hop.place), hop.place);
+                    assert!((2 * nodes..topology.egresses()).contains(&hop.egress()));
+                    let place = places.entry(hop.egress()).or_insert(hop.place());
+                    assert_eq!(*place, hop.place());
                 }
-                assert_eq!(route.hop(route.length() - 1).place, to);
+                assert_eq!(route.hop(route.length() - 1).place(), to);
             }
         }
     }

@@ -1,0 +1,205 @@
+//! A packet of a request on its way, or at message fidelity a train of them: what of it has to be known from its payload's being asked
+//! for until it has been dealt with.
+//!
+//! A large system has many of them at once, each looked at once in a while; so all of it is one record, which the steps of its way
+//! borrow instead of carrying parts of it along.
+
+use super::pair::{Message, Pair};
+use super::receive::COMPLETION;
+use super::request::Transport;
+use super::send::{Chunk, Held, Left};
+use crate::component::{Flow, Load, Reading};
+use crate::stage;
+use std::rc::Rc;
+
+/// Such a packet or train.
+pub(super) struct Flight {
+    source: Rc<Pair>,
+    target: Rc<Pair>,
+    message: Rc<Message>,
+    chunk: Chunk,
+    /// Its place in `source`'s order.
+    number: u64,
+    /// When its packets are where it is.
+    flow: Flow,
+    left: Left,
+}
+
+impl Flight {
+    /// Of a chunk of a message, the next one in its queue pair's order.
+    pub fn new(
+        source: &Rc<Pair>,
+        target: &Rc<Pair>,
+        message: &Rc<Message>,
+        chunk: Chunk,
+    ) -> Flight {
+        let number = source.next_packet.replace(source.next_packet.get() + 1);
+        let header = source.header(message.kind, chunk.first);
+        Flight {
+            flow: Flow::at(source.adapter.sim.now()),
+            left: source.towards(target, chunk.load, header),
+            source: source.clone(),
+            target: target.clone(),
+            message: message.clone(),
+            chunk,
+            number,
+        }
+    }
+
+    /// Waits for its payload, and until it has been sent what is before it.
+    pub async fn gather(&mut self, reading: Option<Reading>) {
+        let sim = &self.source.adapter.sim;
+        if let Some(reading) = reading {
+            let start = sim.now();
+            self.flow = reading.done().await;
+            if self.flow.tail > start {
+                self.source
+                    .adapter
+                    .span(stage::PAYLOAD, start, self.flow.tail);
+            }
+        }
+        let side = self.source.adapter.side(self.source.port);
+        side.gathering.set(side.gathering.get() - 1);
+        if side.gathering.get() == 0 {
+            side.gathered.changed();
+        }
+        self.source.sent.enter(self.number).await;
+    }
+
+    /// Goes through the sending adapter, and leaves it as soon as it can.
+    pub async fn leave(&mut self) {
+        let adapter = &self.source.adapter;
+        let pipeline = adapter.profile.engines.pipeline;
+        self.flow = self.source.book_sending(self.chunk.load, self.flow);
+        adapter.sim.sleep_until(self.flow.head).await;
+        self.source.sent.pass();
+        adapter.sim.sleep(pipeline).await;
+        self.flow = self.flow.later(pipeline);
+        self.source.leave(&mut self.left, self.flow).await;
+        if self.source.transport != Transport::Reliable && self.chunk.last {
+            // Nobody acknowledges: done when all of it has left.
+            let (own, message) = (self.source.clone(), self.message.clone());
+            adapter.sim.start_at(self.left.end(), async move {
+                own.complete(&message).await;
+            });
+        }
+    }
+
+    /// Comes to its destination, and is dealt with there.
+    pub async fn arrive(&mut self) {
+        let (flow, held) = self.source.come(&self.target, &mut self.left).await;
+        self.flow = flow;
+        let target = &self.target;
+        target.adapter.load_context(target.id).await;
+        self.flow = target.book_engine(self.chunk.load, flow);
+        let Some(held) = self.take_turn(held).await else {
+            return;
+        };
+        self.place(held).await;
+    }
+
+    /// Waits until it is its turn, and until it has passed the adapter. Gives what it still occupies then, or nothing if it has been
+    /// dealt with.
+    async fn take_turn(&self, held: Held) -> Option<Option<Held>> {
+        let Flight {
+            source,
+            target,
+            message,
+            chunk,
+            number,
+            flow,
+            ..
+        } = self;
+        let sim = &target.adapter.sim;
+        let pipeline = target.adapter.profile.engines.pipeline;
+        let is_answered = message.kind.is_answered();
+        let takes_receive = chunk.first && message.kind.is_received();
+        if !is_answered && !takes_receive && source.delivered.is_open(*number) {
+            // Nothing is looked at between engine and pipeline.
+            sim.sleep_until(flow.head + pipeline).await;
+            return Some(Some(held));
+        }
+        sim.sleep_until(flow.head).await;
+        let mut held = match source.delivered.is_open(*number) {
+            true => Some(held),
+            false => Box::pin(target.wait_for_turn(source, *number, held)).await,
+        };
+        if is_answered {
+            source.delivered.pass();
+            target.let_go(held.take(), sim.now());
+            Box::pin(target.clone().respond(source.clone(), message.clone())).await;
+            return None;
+        }
+        if takes_receive {
+            let ready = Box::pin(target.take_receive(&mut held)).await;
+            if !ready {
+                self.is_dropped(held);
+                return None;
+            }
+        }
+        sim.sleep(pipeline).await;
+        Some(held)
+    }
+
+    /// Nobody wants it.
+    fn is_dropped(&self, held: Option<Held>) {
+        let bytes = self.chunk.load.bytes;
+        self.target.adapter.count(|c| c.dropped += 1);
+        self.target.adapter.count(|c| c.bytes_placed += bytes);
+        self.target.let_go(held, self.flow.tail);
+        self.source.delivered.pass();
+    }
+
+    /// Its payload goes to where it belongs; with the last of a message that is said to whoever waits for it.
+    async fn place(&mut self, held: Option<Held>) {
+        let (target, message) = (&self.target, &self.message);
+        let adapter = &target.adapter;
+        let sim = &adapter.sim;
+        let mut place = message.remote;
+        place.address += self.chunk.offset;
+        if let Some(translated) = adapter.translate(place, self.chunk.load.bytes, self.chunk.first)
+        {
+            translated.await;
+        }
+        let delay = sim.now().since(self.flow.head);
+        let global = match target.transport {
+            Transport::Datagram => adapter.network.link().global_header.0,
+            _ => 0,
+        };
+        let mut load = self.chunk.load;
+        load.bytes += global;
+        load.first += global;
+        let written = adapter.store(place.home, load, self.flow.later(delay));
+        adapter.count(|c| c.bytes_placed += self.chunk.load.bytes);
+        target.let_go(held, written.gone);
+        self.source.delivered.pass();
+        if !self.chunk.last {
+            return;
+        }
+        let mut visible = written.visible.tail;
+        message.visible.set(Some(visible));
+        if target.transport == Transport::Reliable {
+            // Not before the bus has taken the last byte.
+            let (own, source, message) = (target.clone(), self.source.clone(), message.clone());
+            let gone = written.gone;
+            sim.start_at(gone, async move {
+                own.acknowledge(&source, &message, gone).await;
+            });
+        }
+        if message.kind.is_received() {
+            let request = adapter.profile.receive.request;
+            sim.sleep_until(self.flow.tail + delay).await;
+            visible = adapter
+                .bus
+                .write(Load::single(COMPLETION), Flow::at(sim.now()))
+                .visible
+                .tail;
+            adapter.span(stage::COMPLETION, sim.now(), visible + request);
+            sim.sleep_until(visible + request).await;
+        }
+        sim.sleep_until(visible).await;
+        if let Some(placed) = message.placed.borrow_mut().take() {
+            placed();
+        }
+    }
+}
