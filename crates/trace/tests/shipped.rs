@@ -4,12 +4,17 @@ use std::path::Path;
 use verbena_trace::{Summary, Trace};
 
 /// Calls, messages, their bytes, and bytes given to collective operations.
-const SHIPPED: [(&str, [u64; 4]); 8] = [
+const SHIPPED: [(&str, [u64; 4]); 13] = [
     ("lammps-rhodo-1", [161, 0, 0, 5_144]),
     ("lammps-rhodo-16", [83_200, 27_088, 405_128_760, 82_304]),
     ("lammps-rhodo-2", [2_266, 656, 72_335_728, 10_288]),
     ("lammps-rhodo-4", [9_260, 2_904, 185_601_072, 20_576]),
     ("lammps-rhodo-8", [32_476, 10_492, 292_811_336, 41_152]),
+    ("lattice-qcd-1", [25, 0, 0, 176]),
+    ("lattice-qcd-16", [6_736, 2_816, 103_809_024, 2_816]),
+    ("lattice-qcd-2", [490, 176, 17_301_504, 352]),
+    ("lattice-qcd-4", [980, 352, 34_603_008, 704]),
+    ("lattice-qcd-8", [3_368, 1_408, 69_206_016, 1_408]),
     ("nas-is-2", [64, 0, 0, 335_626_720]),
     ("nas-is-4", [128, 0, 0, 335_709_120]),
     ("nas-is-8", [256, 0, 0, 335_873_920]),
