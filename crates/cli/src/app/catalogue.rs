@@ -2,6 +2,9 @@
 
 use super::outcome::Outcome;
 use super::{hpcc, lammps, nas, rhodopsin};
+use crate::failure::Failure;
+use crate::mpi::Library;
+use crate::mpi::program::Program;
 use std::env;
 use std::path::{Path, PathBuf};
 use verbena_workloads::registry::Group;
@@ -11,16 +14,24 @@ use verbena_workloads::{Benchmark, Processes};
 pub struct Application {
     /// As it is listed.
     pub benchmark: Benchmark,
-    /// The program, looked for in PATH, or below the directory of programs if its name has directories.
-    program: &'static str,
+    /// The program.
+    program: Origin,
     /// A file that it reads and that comes with it, below the directory of programs unless it is absolute; none if it needs none.
     data: Option<&'static str>,
-    /// Where to have both from.
+    /// Where to have what is not here.
     from: &'static str,
     /// Writes its input to the directory that it runs in, and gives its arguments.
     pub prepare: fn(&Path, &Found, processes: usize) -> std::io::Result<Vec<String>>,
     /// Reads what it left there.
     pub read: fn(&Path) -> Result<Outcome, String>,
+}
+
+/// Where a program is from.
+enum Origin {
+    /// It is looked for in PATH, or below the directory of programs if its name has directories.
+    Installed(&'static str),
+    /// It comes with Verbena, in C, and is compiled for the library that it is run over.
+    Own(&'static Program),
 }
 
 /// Where a program is.
@@ -42,6 +53,9 @@ const fn listed(name: &'static str, answers: &'static str, source: &'static str)
     }
 }
 
+/// Of a program that comes with Verbena.
+const HERE: &str = "it comes with Verbena";
+
 /// All of them.
 pub const ALL: &[Application] = &[
     Application {
@@ -50,7 +64,7 @@ pub const ALL: &[Application] = &[
             "How long does molecular dynamics with long-range forces take?",
             "LAMMPS' peptide example, eight times; after connectx_multicore, section 4.3",
         ),
-        program: "lmp",
+        program: Origin::Installed("lmp"),
         data: Some("/usr/share/lammps/examples/peptide/data.peptide"),
         from: "on Debian the package lammps and lammps-examples has it",
         prepare: lammps::prepare,
@@ -62,7 +76,7 @@ pub const ALL: &[Application] = &[
             "How long does the rhodopsin benchmark take?",
             "LAMMPS' in.rhodo, 32,000 atoms, 20 of its 100 steps; connectx_multicore, section 4.3",
         ),
-        program: "lmp",
+        program: Origin::Installed("lmp"),
         data: Some("lammps-rhodo/data.rhodo"),
         from: "setup/programs has it from Debian's source package lammps (the program itself is in the package lammps)",
         prepare: rhodopsin::prepare,
@@ -72,9 +86,9 @@ pub const ALL: &[Application] = &[
         benchmark: listed(
             "app.nas-is",
             "How long does NAS' integer sort take?",
-            "NAS parallel benchmarks, IS class A; memfree, section 4",
+            "NAS parallel benchmarks, IS class A; memfree, section 5",
         ),
-        program: "nas/is",
+        program: Origin::Installed("nas/is"),
         data: None,
         from: "setup/programs makes it of Debian's source package simgrid",
         prepare: nas::prepare,
@@ -82,11 +96,47 @@ pub const ALL: &[Application] = &[
     },
     Application {
         benchmark: listed(
+            "app.nas-mg",
+            "How long does NAS' multigrid take?",
+            "NAS parallel benchmarks, MG class A; memfree, section 5",
+        ),
+        program: Origin::Own(&nas::MULTIGRID),
+        data: None,
+        from: HERE,
+        prepare: nas::prepare_own,
+        read: nas::read_own,
+    },
+    Application {
+        benchmark: listed(
+            "app.nas-lu",
+            "How long does NAS' LU, with its many small messages, take?",
+            "NAS parallel benchmarks, LU class A; memfree, section 5",
+        ),
+        program: Origin::Own(&nas::RELAXATION),
+        data: None,
+        from: HERE,
+        prepare: nas::prepare_own,
+        read: nas::read_own,
+    },
+    Application {
+        benchmark: listed(
+            "app.nas-cg",
+            "How long does NAS' conjugate gradient take?",
+            "NAS parallel benchmarks, CG class A; memfree, section 5",
+        ),
+        program: Origin::Own(&nas::CONJUGATE_GRADIENT),
+        data: None,
+        from: HERE,
+        prepare: nas::prepare_own,
+        read: nas::read_own,
+    },
+    Application {
+        benchmark: listed(
             "app.hpcc",
             "How fast are LINPACK, transposition, Fourier transform and random access?",
             "HPC Challenge; after connectx_multicore, section 4",
         ),
-        program: "hpcc",
+        program: Origin::Installed("hpcc"),
         data: None,
         from: "on Debian the package hpcc has it",
         prepare: hpcc::prepare,
@@ -100,14 +150,18 @@ pub fn find(name: &str) -> Option<&'static Application> {
 }
 
 impl Application {
-    /// The program and its data, or which package has them.
-    pub fn found(&self) -> Result<Found, String> {
-        let missing = |what: &str| format!("{what} is not there; {}", self.from);
-        let (program, whence) = match self.program.contains('/') {
-            true => (below_programs(self.program), ""),
-            false => (in_path(self.program), " in PATH"),
+    /// The program and its data. What is missing is the user's to get: bad input, which says where there is some.
+    pub fn found(&self, library: &Library) -> Result<Found, Failure> {
+        let missing = |what: &str| Failure::Input(format!("{what} is not there; {}", self.from));
+        let program = match self.program {
+            Origin::Own(program) => program.built(library)?,
+            Origin::Installed(name) if name.contains('/') => {
+                below_programs(name).ok_or_else(|| missing(name))?
+            }
+            Origin::Installed(name) => {
+                in_path(name).ok_or_else(|| missing(&format!("{name} in PATH")))?
+            }
         };
-        let program = program.ok_or_else(|| missing(&format!("{}{whence}", self.program)))?;
         let data = match self.data {
             None => PathBuf::new(),
             Some(file) => below_programs(file).ok_or_else(|| missing(file))?,

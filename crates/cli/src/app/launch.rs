@@ -73,10 +73,11 @@ impl Applications {
                 unsupported,
             })
         };
-        let found = match application.found() {
+        let found = match application.found(ready.library()) {
             Ok(found) => found,
-            Err(missing) => {
-                take(fail(missing, Parameters::new(), true))?;
+            Err(reason) => {
+                let is_missing = matches!(reason, Failure::Input(_));
+                take(fail(reason.to_string(), Parameters::new(), is_missing))?;
                 return Ok(Ended::Well);
             }
         };

@@ -1,4 +1,5 @@
-//! `verbena bench app.*`: programs that nobody here wrote, whole, over the user's own message-passing library.
+//! `verbena bench app.*`: whole programs, over the user's own message-passing library. Most are others'; those that no package has were
+//! written here from their specification, and are compiled as the program of `mpi.*` is.
 //!
 //! [`catalogue`] is what there is: what is started, what it reads ([`lammps`], [`rhodopsin`], [`hpcc`] and [`nas`] have their inputs
 //! and read their outputs), and where to have it from. [`launch`] runs one over the way that was asked for, with a growing number of

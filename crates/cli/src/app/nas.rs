@@ -1,23 +1,64 @@
-//! NAS' integer sort, class A: 2^23 keys, in ten rounds all ranks hand keys to all.
+//! NAS' parallel benchmarks, class A: the integer sort, 2^23 keys, which in ten rounds all ranks hand to all, as its authors wrote it; and
+//! multigrid, LU and conjugate gradient, which were written here from their specification, as no package has them (`nas/common.h`).
 
 use super::catalogue::Found;
 use super::launch::OUTPUT;
 use super::outcome::{Outcome, text};
+use crate::mpi::program::{Program, sources};
 use std::io;
 use std::path::Path;
 use verbena_measure::compare::Better;
 use verbena_measure::result::Metric;
+
+/// Its faces go to neighbours in three dimensions.
+pub const MULTIGRID: Program = Program {
+    name: "nas-mg",
+    title: "NAS' MG",
+    sources: sources!("nas":
+        "common.h", "run.c", "random.c",
+        "mg.h", "mg.c", "mg_levels.c", "mg_exchange.c", "mg_operators.c", "mg_charges.c",
+    ),
+};
+
+/// Waves of small messages go over it.
+pub const RELAXATION: Program = Program {
+    name: "nas-lu",
+    title: "NAS' LU",
+    sources: sources!("nas":
+        "common.h", "run.c",
+        "lu.h", "lu.c", "lu_part.c", "lu_exchange.c", "lu_solution.c", "lu_equations.c", "lu_sweeps.c", "lu_norms.c",
+    ),
+};
+
+/// It sums along rows of processes, and transposes.
+pub const CONJUGATE_GRADIENT: Program = Program {
+    name: "nas-cg",
+    title: "NAS' CG",
+    sources: sources!("nas":
+        "common.h", "run.c", "random.c",
+        "cg.h", "cg.c", "cg_grid.c", "cg_matrix.c",
+    ),
+};
 
 pub fn prepare(_: &Path, _: &Found, processes: usize) -> io::Result<Vec<String>> {
     Ok(vec![processes.to_string(), "A".to_owned()])
 }
 
 pub fn read(directory: &Path) -> Result<Outcome, String> {
-    parse(&text(&directory.join(OUTPUT))?)
+    parse(&text(&directory.join(OUTPUT))?, "sort-rate")
 }
 
-/// What it prints at its end. It verifies its own result; the time is told in hundredths of a second.
-fn parse(output: &str) -> Result<Outcome, String> {
+/// Those that were written here count their processes themselves.
+pub fn prepare_own(_: &Path, _: &Found, _: usize) -> io::Result<Vec<String>> {
+    Ok(vec!["A".to_owned()])
+}
+
+pub fn read_own(directory: &Path) -> Result<Outcome, String> {
+    parse(&text(&directory.join(OUTPUT))?, "operation-rate")
+}
+
+/// What one prints at its end. It verifies its own result; the sort tells its time in hundredths of a second.
+fn parse(output: &str, rate: &str) -> Result<Outcome, String> {
     let value = |name: &str| {
         let mut lines = output.lines().filter_map(|line| line.split_once('='));
         let found = lines.find(|(key, _)| key.trim() == name);
@@ -25,23 +66,18 @@ fn parse(output: &str) -> Result<Outcome, String> {
     };
     match value("Verification") {
         Some("SUCCESSFUL") => (),
-        Some(other) => return Err(format!("IS found its own result {other}")),
-        None => return Err("IS did not come to its end".to_owned()),
+        Some(other) => return Err(format!("it found its own result {other}")),
+        None => return Err("it did not come to its end".to_owned()),
     }
     let number = |name: &str| {
         let number = value(name).and_then(|word| word.parse().ok());
         let number = number.filter(|number: &f64| number.is_finite() && *number > 0.0);
-        number.ok_or_else(|| format!("IS does not tell its {name}"))
+        number.ok_or_else(|| format!("it does not tell its {name}"))
     };
     Ok(Outcome {
         processes: number("Total processes")? as usize,
         metrics: vec![
-            Metric::figure(
-                "sort-rate",
-                "1/s",
-                Better::Higher,
-                number("Mop/s total")? * 1e6,
-            ),
+            Metric::figure(rate, "1/s", Better::Higher, number("Mop/s total")? * 1e6),
             Metric::figure(
                 "run-time",
                 "ns",
@@ -55,21 +91,39 @@ fn parse(output: &str) -> Result<Outcome, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::*;
 
     const TOLD: &str = " IS Benchmark Completed\n Class           =   A\n Time in seconds =   0.25\n Total processes =   2\n \
         Mop/s total     =   300.50\n Verification    =   SUCCESSFUL\n";
 
     #[test]
     fn a_verified_end_is_an_outcome_and_no_other() {
-        let outcome = parse(TOLD).unwrap();
+        let outcome = parse(TOLD, "sort-rate").unwrap();
         assert_eq!(outcome.processes, 2);
         let figures: Vec<f64> = outcome.metrics.iter().map(|one| one.value).collect();
         assert_eq!(figures, [3.005e8, 2.5e8]);
         let wrong = TOLD.replace("SUCCESSFUL", "UNSUCCESSFUL");
-        assert!(parse(&wrong).unwrap_err().contains("UNSUCCESSFUL"));
+        assert!(
+            parse(&wrong, "sort-rate")
+                .unwrap_err()
+                .contains("UNSUCCESSFUL")
+        );
         for part in ["Verification", "Time in", "Total processes"] {
-            assert!(parse(&TOLD.replace(part, "")).is_err(), "{part}");
+            assert!(
+                parse(&TOLD.replace(part, ""), "sort-rate").is_err(),
+                "{part}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_source_includes_comes_with_it() {
+        for program in [MULTIGRID, RELAXATION, CONJUGATE_GRADIENT] {
+            let lines = program.sources.iter().flat_map(|(_, text)| text.lines());
+            let included = lines
+                .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'))
+                .filter(|name| !program.sources.iter().any(|(file, _)| file == name));
+            assert_eq!(included.collect::<Vec<_>>(), Vec::<&str>::new());
         }
     }
 }

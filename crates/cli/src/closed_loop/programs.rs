@@ -2,6 +2,7 @@
 
 use crate::app::catalogue::{self, Application, Found};
 use crate::failure::Failure;
+use crate::mpi::{Kind, Library};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,10 @@ pub enum Program {
 }
 
 impl Program {
-    /// An application by its name, or an executable file.
-    pub fn named(name: &str) -> Result<Program, Failure> {
+    /// An application by its name, for a library if it is compiled for one, or an executable file.
+    pub fn named(name: &str, library: Option<Kind>) -> Result<Program, Failure> {
         if let Some(application) = catalogue::find(name) {
-            let found = application.found().map_err(Failure::Input)?;
+            let found = application.found(&Library::find(library)?)?;
             return Ok(Program::Application(application, found));
         }
         Program::own(&[OsString::from(name)])

@@ -55,7 +55,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut programs = arguments
         .names
         .iter()
-        .map(|name| Program::named(name))
+        .map(|name| Program::named(name, arguments.mpi))
         .collect::<Result<Vec<Program>, Failure>>()?;
     if !arguments.command.is_empty() {
         programs.push(Program::own(&arguments.command)?);

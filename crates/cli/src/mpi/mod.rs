@@ -2,8 +2,8 @@
 //! for the binary interfaces of libraries differ, and started by the `mpirun` of the same library; it samples by the suite's
 //! rules and tells raw samples, which are judged here as all others are.
 //!
-//! [`catalogue`] is what there is to measure; [`library`] the user's compiler and launcher; [`program`] the C program and where it
-//! is kept; [`way`] what the library is told, so that it takes the adapter, TCP or its own shared memory; [`mpirun`] is the
+//! [`catalogue`] is what there is to measure; [`library`] the user's compiler and launcher; [`program`] C programs and where they
+//! are kept; [`way`] what the library is told, so that it takes the adapter, TCP or its own shared memory; [`mpirun`] is the
 //! launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of that, and [`proof`] holds the
 //! way that was taken against counters. Whole applications ([`crate::app`]) run the same ways.
 
@@ -14,12 +14,12 @@ mod lines;
 pub mod mpirun;
 mod plan;
 mod points;
-mod program;
+pub mod program;
 pub mod proof;
 pub mod way;
 
 pub use launch::launch;
-pub use library::Kind;
+pub use library::{Kind, Library};
 
 use crate::app;
 use crate::failure::Failure;
@@ -29,7 +29,6 @@ use crate::stats::directory::Directory;
 use crate::suite::options::MeasureOptions;
 use crate::suite::plan::Task;
 use crate::suite::target::Resolved;
-use library::Library;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +74,7 @@ impl Ready {
         };
         let library = Library::find(options.mpi)?;
         let program = match benchmarks.iter().any(|benchmark| is_of_library(benchmark)) {
-            true => program::built(&library)?,
+            true => program::SUITE.built(&library)?,
             // Applications are measured from outside.
             false => PathBuf::new(),
         };
@@ -103,6 +102,11 @@ impl Ready {
     /// The compiler.
     pub fn compiler(&self) -> &Path {
         &self.library.mpicc
+    }
+
+    /// The library.
+    pub fn library(&self) -> &Library {
+        &self.library
     }
 
     /// Which way its messages take.

@@ -1,5 +1,5 @@
-//! The C program: compiled once for each compiler and each version of its source, and kept in the user's cache directory. What
-//! it was compiled from, and by what, lies beside it and is compared, so that a hash only names the directory.
+//! C programs that come with Verbena: compiled once for each compiler and each version of their source, and kept in the user's cache
+//! directory. What one was compiled from, and by what, lies beside it and is compared, so that a hash only names the directory.
 
 use super::library::Library;
 use crate::failure::Failure;
@@ -9,116 +9,137 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-macro_rules! sources {
-    ($($name:literal),*) => {
-        const SOURCES: &[(&str, &str)] = &[$(($name, include_str!(concat!("program/", $name)))),*];
-    };
+/// A program in C, for the user's own message-passing library.
+pub struct Program {
+    /// Of its executable, and of its directory in the cache.
+    pub name: &'static str,
+    /// What it is, in a sentence that says that it cannot be compiled.
+    pub title: &'static str,
+    /// Its files, all in one directory: those that end by `.c` are compiled, others are included by them.
+    pub sources: &'static [(&'static str, &'static str)],
 }
 
-sources!(
-    "suite.h",
-    "main.c",
-    "plan.c",
-    "clock.c",
-    "together.c",
-    "data.c",
-    "lines.c",
-    "sampling.c",
-    "rates.c",
-    "messages.c",
-    "streams.c",
-    "one_sided.c",
-    "collectives.c",
-    "halo.c"
-);
+/// Files of a folder beside the file that this is written in, with what is in them.
+macro_rules! sources {
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!($folder, "/", $name)))),*]
+    };
+}
+pub(crate) use sources;
 
-/// The program's name.
-const PROGRAM: &str = "verbena-mpi";
+/// The one that measures a library from inside.
+pub const SUITE: Program = Program {
+    name: "verbena-mpi",
+    title: "the program that measures it",
+    sources: sources!("program":
+        "suite.h",
+        "main.c",
+        "plan.c",
+        "clock.c",
+        "together.c",
+        "data.c",
+        "lines.c",
+        "sampling.c",
+        "rates.c",
+        "messages.c",
+        "streams.c",
+        "one_sided.c",
+        "collectives.c",
+        "halo.c",
+    ),
+};
+
 /// What it was compiled from, and by what.
 const IDENTITY: &str = "identity";
 
-/// The program for a library, compiled now if it never was.
-pub fn built(library: &Library) -> Result<PathBuf, Failure> {
-    let identity = identity(library);
-    let mut hasher = DefaultHasher::new();
-    identity.hash(&mut hasher);
-    let above = cache()?.join("mpi");
-    let directory = above.join(format!("{:016x}", hasher.finish()));
-    if is_of(&directory, &identity) {
-        return Ok(directory.join(PROGRAM));
+impl Program {
+    /// The executable for a library, compiled now if it never was.
+    pub fn built(&self, library: &Library) -> Result<PathBuf, Failure> {
+        let identity = self.identity(library);
+        let mut hasher = DefaultHasher::new();
+        identity.hash(&mut hasher);
+        let above = cache()?.join("mpi");
+        let directory = above.join(format!("{:016x}", hasher.finish()));
+        if self.is_there(&directory, &identity) {
+            return Ok(directory.join(self.name));
+        }
+        let scratch = above.join(format!("{:016x}.{}", hasher.finish(), std::process::id()));
+        let outcome = self
+            .compile(library, &scratch, &identity)
+            .and_then(|()| self.put(&scratch, &directory, &identity));
+        // What is left of it is of no use to anybody.
+        let _ = fs::remove_dir_all(&scratch);
+        outcome.map(|()| directory.join(self.name))
     }
-    let scratch = above.join(format!("{:016x}.{}", hasher.finish(), std::process::id()));
-    let outcome =
-        compile(library, &scratch, &identity).and_then(|()| put(&scratch, &directory, &identity));
-    // What is left of it is of no use to anybody.
-    let _ = fs::remove_dir_all(&scratch);
-    outcome.map(|()| directory.join(PROGRAM))
-}
 
-fn identity(library: &Library) -> String {
-    let mut text = format!(
-        "{}\n{}\n{}\n",
-        library.mpicc.display(),
-        library.version,
-        library.runs
-    );
-    for (name, source) in SOURCES {
-        text += &format!("{name}\n{source}\n");
-    }
-    text
-}
-
-fn is_of(directory: &Path, identity: &str) -> bool {
-    let same = fs::read_to_string(directory.join(IDENTITY)).is_ok_and(|text| text == identity);
-    same && directory.join(PROGRAM).is_file()
-}
-
-fn compile(library: &Library, scratch: &Path, identity: &str) -> Result<(), Failure> {
-    let trouble = |source| Failure::Directory {
-        path: scratch.to_owned(),
-        source,
-    };
-    fs::create_dir_all(scratch).map_err(trouble)?;
-    for (name, source) in SOURCES {
-        fs::write(scratch.join(name), source).map_err(trouble)?;
-    }
-    let parts = SOURCES
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| name.ends_with(".c"));
-    let output = Command::new(&library.mpicc)
-        .current_dir(scratch)
-        .args(["-std=gnu11", "-O2", "-o", PROGRAM])
-        .args(parts)
-        .arg("-lm")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| Failure::of_exec(library.mpicc.display().to_string(), error))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.trim();
-        return Err(Failure::Suite(format!(
-            "{} cannot compile the program that measures {}: {said}",
+    fn identity(&self, library: &Library) -> String {
+        let mut text = format!(
+            "{}\n{}\n{}\n{}\n",
+            self.name,
             library.mpicc.display(),
-            library.kind.title()
-        )));
+            library.version,
+            library.runs
+        );
+        for (name, source) in self.sources {
+            text += &format!("{name}\n{source}\n");
+        }
+        text
     }
-    fs::write(scratch.join(IDENTITY), identity).map_err(trouble)
-}
 
-/// Into its place at once; another process may have been faster, with the same.
-fn put(scratch: &Path, directory: &Path, identity: &str) -> Result<(), Failure> {
-    if directory.exists() && !is_of(directory, identity) {
-        // Something that was cut short, or of another identity with the same hash.
-        let _ = fs::remove_dir_all(directory);
+    fn is_there(&self, directory: &Path, identity: &str) -> bool {
+        let same = fs::read_to_string(directory.join(IDENTITY)).is_ok_and(|text| text == identity);
+        same && directory.join(self.name).is_file()
     }
-    match fs::rename(scratch, directory) {
-        Err(_) if is_of(directory, identity) => Ok(()),
-        Err(source) => Err(Failure::Directory {
-            path: directory.to_owned(),
+
+    fn compile(&self, library: &Library, scratch: &Path, identity: &str) -> Result<(), Failure> {
+        let trouble = |source| Failure::Directory {
+            path: scratch.to_owned(),
             source,
-        }),
-        Ok(()) => Ok(()),
+        };
+        fs::create_dir_all(scratch).map_err(trouble)?;
+        for (name, source) in self.sources {
+            fs::write(scratch.join(name), source).map_err(trouble)?;
+        }
+        let parts = self
+            .sources
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| name.ends_with(".c"));
+        let output = Command::new(&library.mpicc)
+            .current_dir(scratch)
+            .args(["-std=gnu11", "-O2", "-o", self.name])
+            .args(parts)
+            .arg("-lm")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| Failure::of_exec(library.mpicc.display().to_string(), error))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.trim();
+            return Err(Failure::Suite(format!(
+                "{} of {} cannot compile {}: {said}",
+                library.mpicc.display(),
+                library.kind.title(),
+                self.title
+            )));
+        }
+        fs::write(scratch.join(IDENTITY), identity).map_err(trouble)
+    }
+
+    /// Into its place at once; another process may have been faster, with the same.
+    fn put(&self, scratch: &Path, directory: &Path, identity: &str) -> Result<(), Failure> {
+        if directory.exists() && !self.is_there(directory, identity) {
+            // Something that was cut short, or of another identity with the same hash.
+            let _ = fs::remove_dir_all(directory);
+        }
+        match fs::rename(scratch, directory) {
+            Err(_) if self.is_there(directory, identity) => Ok(()),
+            Err(source) => Err(Failure::Directory {
+                path: directory.to_owned(),
+                source,
+            }),
+            Ok(()) => Ok(()),
+        }
     }
 }
 
@@ -129,7 +150,7 @@ fn cache() -> Result<PathBuf, Failure> {
     let cache = named
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(home()?).join(".cache")));
-    let none = "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep the program that measures the library";
+    let none = "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep the program that is compiled for the library";
     cache
         .map(|cache| cache.join("verbena"))
         .ok_or_else(|| Failure::Input(none.to_owned()))

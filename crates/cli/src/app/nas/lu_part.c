@@ -1,4 +1,5 @@
-/* How LU's cube is dealt out: cut along x and y by powers of two, x more often where both cannot be cut alike (NAS-95-020, LU). */
+/* How LU's cube is dealt out: cut along x and y by powers of two, x more often where both cannot be cut alike
+ * (NAS-95-020, LU). */
 #include "lu.h"
 
 /* Fewer points along an axis would not fill the faces that a neighbour needs. */
