@@ -15,17 +15,21 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import Tool
 
+from . import lattice
+
 TITLE = "whole applications over MPI"
 REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 
 SECONDS = 600
 LAMMPS, HPCC = "app.lammps-peptide", "app.hpcc"
 RHODOPSIN, SORT = "app.lammps-rhodo", "app.nas-is"
+# Compiled on the spot.
+LATTICE = "app.lattice-qcd"
 # What setup/programs makes.
 MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
 # What comes with LAMMPS' examples.
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
-HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate"}
+HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate", LATTICE: "operation-rate"}
 # Two processes move more than that in each of them.
 MUCH = 1 << 20
 
@@ -53,7 +57,7 @@ END
 def cases() -> list[Case]:
     """Real ones where they are installed, then pretended ones."""
     found = [Case("measured", f"{name} on {way}", partial(measured, name, way))
-             for name in (HPCC, LAMMPS, RHODOPSIN, SORT) for way in ("software", "shm", "tcp")]
+             for name in (HPCC, LAMMPS, RHODOPSIN, SORT, LATTICE) for way in ("software", "shm", "tcp")]
     found.append(Case("communication by call", SORT, communication))
     summary = partial(SUMMARY.format, success=1, processes=2)
     found += [
@@ -69,7 +73,7 @@ def cases() -> list[Case]:
         Case("no result", "computed another", partial(pretended, "lmp", LOG, LAMMPS, "tcp",
                                                       "another result than over shared memory: \"0    281.9   -41898.17\"")),
     ]
-    return found
+    return found + lattice.cases()
 
 
 def bench(place: Place, name: str, way: str, tools: Path | None = None):
@@ -86,7 +90,7 @@ def records(place: Place) -> list[dict]:
 
 def measured(name: str, way: str, place: Place) -> Outcome:
     """A time, and the adapter carried much of it or nothing."""
-    program = {HPCC: "hpcc", LAMMPS: "lmp", RHODOPSIN: "lmp", SORT: str(MADE[SORT])}[name]
+    program = {HPCC: "hpcc", LAMMPS: "lmp", RHODOPSIN: "lmp", SORT: str(MADE[SORT]), LATTICE: "mpicc.openmpi"}[name]
     if not shutil.which(program) or name == LAMMPS and not PEPTIDE.is_file() or name in MADE and not MADE[name].is_file():
         return skipped(f"what {name} needs is not there")
     ended = bench(place, name, way)

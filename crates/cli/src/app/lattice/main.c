@@ -25,7 +25,7 @@ struct run {
 static void need(int is_there) {
     if (is_there)
         return;
-    fprintf(stderr, "lattice: there is not enough memory\n");
+    fprintf(stderr, "error: there is not enough memory\n");
     MPI_Abort(MPI_COMM_WORLD, MISUSED);
 }
 
@@ -104,7 +104,7 @@ int main(int count, char **words) {
         wrong = geometry_plan(&run.geometry, run.arguments.extent, run.arguments.parts, rank, ranks);
     if (wrong) {
         if (rank == 0)
-            fprintf(stderr, "lattice: %s\n", wrong);
+            fprintf(stderr, "error: %s\n", wrong);
     } else {
         begin(&run);
         int is_verified = work(&run);

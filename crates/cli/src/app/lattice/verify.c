@@ -16,7 +16,7 @@ void verify_below(struct verdict *verdict, const char *what, double value, doubl
         return;
     verdict->failures++;
     if (verdict->rank == 0)
-        fprintf(stderr, "lattice: %s: %.3g, and at most %.3g is right\n", what, value, bound);
+        fprintf(stderr, "error: %s: %.3g, and at most %.3g is right\n", what, value, bound);
 }
 
 /* Fields of all sites. */
