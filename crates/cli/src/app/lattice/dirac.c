@@ -2,6 +2,8 @@
 
 #include "field.h"
 
+#include <stddef.h>
+
 /* What a neighbour adds. From behind, another process has applied the link. */
 UNFOLDED void add_neighbour(struct spinor *sum, const struct dirac *dirac, const struct spinor *psi, int parity, int site, int direction,
                             enum side side) {
