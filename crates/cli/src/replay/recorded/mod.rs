@@ -300,3 +300,20 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_with_its_unit() {
+        let rates = ["1.5GB/s", "1500 MB/s", "0.001MB/s"].map(|word| rate(word).map(|rate| rate.0));
+        assert_eq!(rates, [Ok(1.5e9), Ok(1.5e9), Ok(1e3)]);
+        for word in [
+            "", "1", "GB/s", "0GB/s", "-1GB/s", "nanGB/s", "infMB/s", "1e7GB/s", "1Gflop/s",
+            "1 gb/s",
+        ] {
+            assert!(rate(word).is_err(), "{word}");
+        }
+    }
+}
