@@ -4,7 +4,7 @@
 use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
 use crate::audit::{Audit, Usage};
 use crate::component::{BusModel, MemoryModel, Network, Port};
-use crate::kernel::{Occupancy, Server, Sim, Time};
+use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, Congestion, Cpu, System};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -18,7 +18,7 @@ pub struct Node {
     /// Its number.
     pub number: usize,
     cpu: Rc<Cpu>,
-    cores: Vec<Rc<Server>>,
+    cores: Vec<Rc<Core>>,
     memory: Rc<MemoryModel>,
     bus: Rc<BusModel>,
     adapter: Rc<AdapterModel>,
@@ -125,7 +125,7 @@ impl Cluster {
                     number,
                     cpu: self.cpu.clone(),
                     cores: (0..self.system.host.cpu.cores.0.max(1))
-                        .map(|_| Rc::default())
+                        .map(|_| Core::new(&self.sim))
                         .collect(),
                     memory,
                     bus,
@@ -140,7 +140,7 @@ impl Cluster {
         Process {
             sim: self.sim.clone(),
             node: self.node(node),
-            core: Rc::new(Server::new()),
+            core: Core::new(&self.sim),
             turns: Rc::default(),
         }
     }
@@ -239,6 +239,34 @@ impl Cluster {
     }
 }
 
+/// Bytes that a core asks of memory at once, so that others get at it in between.
+pub const PAGE: u64 = 4096;
+
+/// A core of a node.
+struct Core {
+    time: Server,
+    /// Somebody has it until he lets it go, whenever that will be.
+    held: Cell<bool>,
+    released: Watch,
+}
+
+impl Core {
+    fn new(sim: &Sim) -> Rc<Core> {
+        Rc::new(Core {
+            time: Server::new(),
+            held: Cell::new(false),
+            released: Watch::new(sim),
+        })
+    }
+
+    /// Waits until nobody holds it.
+    async fn let_go(&self) {
+        if self.held.get() {
+            self.released.until(|| !self.held.get()).await;
+        }
+    }
+}
+
 /// Who is told of a core's turns.
 type Watcher = Box<dyn Fn(Occupancy)>;
 
@@ -247,7 +275,7 @@ type Watcher = Box<dyn Fn(Occupancy)>;
 pub struct Process {
     sim: Sim,
     node: Rc<Node>,
-    core: Rc<Server>,
+    core: Rc<Core>,
     turns: Rc<OnceCell<Watcher>>,
 }
 
@@ -277,16 +305,51 @@ impl Process {
 
     /// Is busy for a while.
     pub async fn compute(&self, span: Time) {
-        let turn = self.core.reserve(self.sim.now(), span);
+        self.core.let_go().await;
+        let turn = self.turn(self.sim.now(), span);
+        self.sim.sleep_until(turn.end).await;
+    }
+
+    /// Is busy for a while, in which `bytes` go to and from the node's memory as evenly as can be: for longer, if memory does not get
+    /// on with them because others ask for it, too. Nobody else has the core in between. Tells how long it took.
+    pub async fn compute_over_memory(&self, span: Time, bytes: u64) -> Time {
+        self.core.let_go().await;
+        self.core.held.set(true);
+        // Whoever had come before has his turn.
+        let begun = self.core.time.free().max(self.sim.now());
+        self.sim.sleep_until(begun).await;
+        let pages = bytes.div_ceil(PAGE).max(1);
+        // Of the whole, up to the end of each: what is rounded is not lost.
+        let share = |whole: u64, page: u64| {
+            (u128::from(whole) * u128::from(page) / u128::from(pages)) as u64
+        };
+        for page in 0..pages {
+            let now = self.sim.now();
+            let part = |whole| share(whole, page + 1) - share(whole, page);
+            let memory = self.node.memory.carry(now, part(bytes));
+            self.sim
+                .sleep_until(memory.max(now + Time(part(span.0))))
+                .await;
+        }
+        let taken = self.sim.now() - begun;
+        self.turn(begun, taken);
+        self.core.held.set(false);
+        self.core.released.changed();
+        taken
+    }
+
+    /// A turn of its core.
+    fn turn(&self, arrival: Time, span: Time) -> Occupancy {
+        let turn = self.core.time.reserve(arrival, span);
         if let Some(told) = self.turns.get() {
             told(turn);
         }
-        self.sim.sleep_until(turn.end).await;
+        turn
     }
 
     /// How long its core has been busy in all.
     pub fn busy(&self) -> Time {
-        self.core.busy()
+        self.core.time.busy()
     }
 
     /// Hands requests to the adapter: builds the entries, copies inline data, rings the doorbell once. A single entry
@@ -374,10 +437,12 @@ impl Process {
         // Page by page, so that others get at the memory in between.
         let mut left = bytes;
         while left > 0 {
-            let part = left.min(4096);
+            let part = left.min(PAGE);
             // Other tasks of the process may have the core; memory is asked for when the copy begins.
-            while self.core.free() > self.sim.now() {
-                self.sim.sleep_until(self.core.free()).await;
+            self.core.let_go().await;
+            while self.core.time.free() > self.sim.now() {
+                self.sim.sleep_until(self.core.time.free()).await;
+                self.core.let_go().await;
             }
             let now = self.sim.now();
             let memory = self.node.memory.carry(now, times * part);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::Time;
-use verbena_model::profile::{Library, Overrides, System};
+use verbena_model::profile::{Library, Overrides, Rate, System};
 use verbena_predict::goal::{Schedule, run as run_schedule};
 use verbena_predict::messages::Measure;
 use verbena_predict::recorded::{Failure, Link, Outcome, Replay, goal, programs, run};
@@ -94,6 +94,26 @@ impl Recorded {
             fidelity: Fidelity::Packet,
             nodes: (0..programs.len()).map(node).collect(),
             compute_scale,
+            memory_traffic: None,
+        };
+        run(&replay, programs)
+    }
+
+    /// Computing asks for so many bytes a second of its node's memory.
+    fn replay_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Outcome {
+        self.try_over(traffic, node).expect("it comes to its end")
+    }
+
+    fn try_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Result<Outcome, Failure> {
+        let system = system();
+        let library = system.mpi.as_ref().expect("the system has a library");
+        let programs = programs(&self.trace(), library).expect("the trace makes sense");
+        let replay = Replay {
+            system: &system,
+            fidelity: Fidelity::Packet,
+            nodes: (0..programs.len()).map(node).collect(),
+            compute_scale: 1.0,
+            memory_traffic: Some(Rate(traffic)),
         };
         run(&replay, programs)
     }
@@ -551,4 +571,77 @@ fn the_chain_is_as_long_as_the_run() {
             }
         }
     }
+}
+
+/// A node's memory, in bytes a second.
+fn memory() -> f64 {
+    system().host.memory.bandwidth.0
+}
+
+/// Ranks that only compute, for a millisecond.
+fn computing(name: &str, ranks: usize) -> Recorded {
+    Recorded::of(name, &vec![vec![(vec![], 1_000_000)]; ranks])
+}
+
+#[test]
+fn memory_that_nobody_else_asks_for_takes_no_time() {
+    let alone = computing("alone", 2);
+    let without = alone.replay(1.0).expect("it comes to its end");
+    let with = alone.replay_over(0.9 * memory(), |rank| rank);
+    assert_eq!(ends(&with), ends(&without));
+    assert_eq!(with.ranks, without.ranks);
+    // Messages are the node's memory's, too.
+    let ring = recorded("ring-over-memory", 4);
+    let without = ring.replay(1.0).expect("it comes to its end").last();
+    let with = ring.replay_over(0.1 * memory(), |rank| rank).last();
+    let ratio = with.nanos() / without.nanos();
+    assert!((0.999..1.02).contains(&ratio), "{with} and {without}");
+}
+
+#[test]
+fn ranks_of_a_node_take_what_its_memory_takes() {
+    for (name, together) in [("two", 2), ("three", 3)] {
+        let outcome = computing(name, together).replay_over(0.8 * memory(), |_| 0);
+        let expected = 1e6 * 0.8 * together as f64;
+        for rank in &outcome.ranks {
+            let over = rank.end.nanos() / expected;
+            assert!((0.999..1.001).contains(&over), "{}", rank.end);
+            assert_eq!(rank.computing, rank.end);
+        }
+    }
+    // Below the memory's rate together, they are not in each other's way.
+    let outcome = computing("below", 2).replay_over(0.4 * memory(), |_| 0);
+    for rank in &outcome.ranks {
+        let over = rank.end.nanos() / 1e6;
+        assert!((1.0..1.001).contains(&over), "{}", rank.end);
+    }
+}
+
+#[test]
+fn the_parts_of_time_over_memory_are_all_of_it() {
+    let recorded = recorded("parts-over-memory", 4);
+    let apart = recorded.replay_over(0.7 * memory(), |rank| rank);
+    let together = recorded.replay_over(0.7 * memory(), |rank| rank / 2);
+    for outcome in [&apart, &together] {
+        for rank in &outcome.ranks {
+            assert_eq!(rank.computing + rank.overhead + rank.waiting, rank.end);
+        }
+        let shares = outcome.chain.shares();
+        assert_eq!(
+            shares.into_iter().fold(Time::ZERO, |all, one| all + one),
+            outcome.last()
+        );
+    }
+    for (one, two) in apart.ranks.iter().zip(&together.ranks) {
+        assert!(one.computing < two.computing);
+    }
+}
+
+#[test]
+fn more_memory_traffic_than_can_be_followed_is_told() {
+    let long = Recorded::of("long", &[vec![(vec![], 1_000_000_000_000)]]);
+    let refused = long.try_over(1e12, |rank| rank);
+    assert!(
+        matches!(refused, Err(Failure::System(reason)) if reason.contains("cannot be followed"))
+    );
 }

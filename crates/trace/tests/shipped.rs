@@ -4,12 +4,17 @@ use std::path::Path;
 use verbena_trace::{Summary, Trace};
 
 /// Calls, messages, their bytes, and bytes given to collective operations.
-const SHIPPED: [(&str, [u64; 4]); 17] = [
+const SHIPPED: [(&str, [u64; 4]); 22] = [
     ("lammps-rhodo-1", [161, 0, 0, 5_144]),
     ("lammps-rhodo-16", [83_200, 27_088, 405_128_760, 82_304]),
     ("lammps-rhodo-2", [2_266, 656, 72_335_728, 10_288]),
     ("lammps-rhodo-4", [9_260, 2_904, 185_601_072, 20_576]),
     ("lammps-rhodo-8", [32_476, 10_492, 292_811_336, 41_152]),
+    ("lattice-qcd-1", [25, 0, 0, 176]),
+    ("lattice-qcd-16", [6_736, 2_816, 103_809_024, 2_816]),
+    ("lattice-qcd-2", [490, 176, 17_301_504, 352]),
+    ("lattice-qcd-4", [980, 352, 34_603_008, 704]),
+    ("lattice-qcd-8", [3_368, 1_408, 69_206_016, 1_408]),
     ("nas-cg-2", [7_116, 2_370, 43_692_960, 16]),
     ("nas-cg-4", [16_572, 5_520, 131_065_920, 32]),
     ("nas-cg-8", [61_584, 20_520, 218_503_680, 64]),

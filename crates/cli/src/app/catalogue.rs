@@ -1,7 +1,7 @@
 //! The programs.
 
 use super::outcome::Outcome;
-use super::{hpcc, lammps, nas, rhodopsin};
+use super::{hpcc, lammps, lattice, nas, rhodopsin};
 use crate::failure::Failure;
 use crate::mpi::Library;
 use crate::mpi::program::Program;
@@ -129,6 +129,18 @@ pub const ALL: &[Application] = &[
         from: HERE,
         prepare: nas::prepare_own,
         read: nas::read_own,
+    },
+    Application {
+        benchmark: listed(
+            "app.lattice-qcd",
+            "How fast is lattice QCD, whose faces go to neighbours in two dimensions?",
+            "Wilson's Dirac operator, 16 x 16 x 16 x 32 sites; after rfio_infiniband, Figure 2",
+        ),
+        program: Origin::Own(&lattice::SOLVER),
+        data: None,
+        from: HERE,
+        prepare: lattice::prepare,
+        read: lattice::read,
     },
     Application {
         benchmark: listed(

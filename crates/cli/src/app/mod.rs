@@ -9,6 +9,7 @@
 pub mod catalogue;
 mod hpcc;
 mod lammps;
+mod lattice;
 mod launch;
 mod nas;
 mod outcome;

@@ -58,7 +58,7 @@ pub fn read_own(directory: &Path) -> Result<Outcome, String> {
 }
 
 /// What one prints at its end. It verifies its own result; the sort tells its time in hundredths of a second.
-fn parse(output: &str, rate: &str) -> Result<Outcome, String> {
+pub(super) fn parse(output: &str, rate: &str) -> Result<Outcome, String> {
     let value = |name: &str| {
         let mut lines = output.lines().filter_map(|line| line.split_once('='));
         let found = lines.find(|(key, _)| key.trim() == name);

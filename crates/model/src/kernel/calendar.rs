@@ -323,7 +323,7 @@ mod tests {
                     .wrapping_add(1);
                 (number >> 33) % below
             };
-            let mut add = |calendar: &mut Calendar, list: &mut Vec<_>, place, instant: u64| {
+            let add = |calendar: &mut Calendar, list: &mut Vec<_>, place, instant: u64| {
                 let task = list.len() as TaskId;
                 calendar.schedule(place, Time(instant), task);
                 list.push((instant / LOOKAHEAD, place, Time(instant), task));

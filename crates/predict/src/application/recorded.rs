@@ -31,6 +31,7 @@ macro_rules! kept {
 
 kept! {
     "lammps-rhodo": 1 2 4 8 16;
+    "lattice-qcd": 1 2 4 8 16;
     "nas-is": 2 4 8;
     "nas-mg": 2 4 8;
     "nas-lu": 2 4 8;
@@ -62,16 +63,22 @@ pub(super) fn computing(trace: &Trace) -> Time {
 
 /// How long a trace takes on a system, its ranks dealt out over `nodes` nodes, if it computes `compute_scale` times as long as recorded.
 pub(super) fn replayed(trace: &Trace, system: &System, nodes: usize, compute_scale: f64) -> Time {
-    let library = system.mpi.as_ref();
-    let library = library.expect("a system of a claim has a message-passing library");
-    let programs = programs(trace, library).unwrap_or_else(|error| panic!("{error}"));
     let replay = Replay {
         system,
         fidelity: Fidelity::Packet,
-        nodes: cyclic(programs.len(), nodes),
+        nodes: cyclic(trace.ranks.len(), nodes),
         compute_scale,
+        memory_traffic: None,
     };
-    let outcome = run(&replay, programs).unwrap_or_else(|failure| panic!("{failure}"));
+    replayed_as(trace, &replay)
+}
+
+/// How long a trace takes otherwise.
+pub(super) fn replayed_as(trace: &Trace, replay: &Replay<'_>) -> Time {
+    let library = replay.system.mpi.as_ref();
+    let library = library.expect("a system of a claim has a message-passing library");
+    let programs = programs(trace, library).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(replay, programs).unwrap_or_else(|failure| panic!("{failure}"));
     outcome.last()
 }
 

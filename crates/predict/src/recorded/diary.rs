@@ -70,7 +70,8 @@ impl Diary {
         spans
     }
 
-    fn idle_until(&self, end: Time, woken: Option<Woken>) {
+    /// The processor has had nothing to do until then, if it had not.
+    pub fn idle_until(&self, end: Time, woken: Option<Woken>) {
         let start = self
             .spans
             .borrow()

@@ -7,10 +7,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
-use verbena_model::cluster::Cluster;
+use verbena_model::cluster::{Cluster, PAGE};
 use verbena_model::kernel::{JoinHandle, Time};
 use verbena_model::mpi::{Rank, World};
-use verbena_model::profile::System;
+use verbena_model::profile::{Rate, System};
 
 /// On what programs are run.
 #[derive(Debug, Clone)]
@@ -23,6 +23,9 @@ pub struct Replay<'a> {
     pub nodes: Vec<usize>,
     /// What computing takes, of what it took.
     pub compute_scale: f64,
+    /// What computing asks of its node's memory for each second that it takes when nobody else asks. Where the memory does not have so much
+    /// for all of a node's ranks, and for what messages move, computing takes longer. Without it computing asks for nothing.
+    pub memory_traffic: Option<Rate>,
 }
 
 /// Where a rank's time went.
@@ -81,6 +84,7 @@ pub enum Failure {
 /// Runs the program of each rank.
 pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failure> {
     refuse_system(replay, programs.len())?;
+    refuse_traffic(replay, &programs)?;
     let size = replay.nodes.iter().max().map_or(1, |node| node + 1).max(2);
     let cluster = match replay.fidelity {
         Fidelity::Packet => Cluster::new(replay.system, size, replay.fidelity),
@@ -92,6 +96,8 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failu
         let player = Rc::new(Player {
             rank: world.rank(number),
             scale: replay.compute_scale,
+            traffic: replay.memory_traffic,
+            owed: Cell::default(),
             under_way: RefCell::default(),
             computing: Cell::default(),
             waits_in: Cell::default(),
@@ -159,10 +165,36 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
     }
 }
 
+/// Pages that computing may ask of memory: each is followed.
+const MOST_PAGES: f64 = 1e9;
+
+fn refuse_traffic(replay: &Replay<'_>, programs: &[Program]) -> Result<(), Failure> {
+    let Some(traffic) = replay.memory_traffic else {
+        return Ok(());
+    };
+    let steps = programs.iter().flat_map(|program| &program.steps);
+    let computing = steps.map(|step| match step {
+        Step::Compute(nanos) => *nanos as f64 * replay.compute_scale * 1e-9,
+        _ => 0.0,
+    });
+    let bytes = computing.sum::<f64>() * traffic.0;
+    match bytes <= MOST_PAGES * PAGE as f64 {
+        true => Ok(()),
+        false => Err(Failure::System(format!(
+            "computing moves {:.0} GB to and from memory, page by page, and more than {:.0} GB cannot be followed",
+            bytes / 1e9,
+            MOST_PAGES * PAGE as f64 / 1e9
+        ))),
+    }
+}
+
 /// A rank on its way.
 struct Player {
     rank: Rank,
     scale: f64,
+    traffic: Option<Rate>,
+    /// The part of a byte that has not been asked of memory yet.
+    owed: Cell<f64>,
     under_way: RefCell<HashMap<usize, Vec<JoinHandle<()>>>>,
     computing: Cell<Time>,
     /// The call that it is in or came out of last.
@@ -184,12 +216,10 @@ impl Player {
         for step in program.steps {
             match step {
                 Step::Compute(nanos) => {
-                    let span = Time::from_nanos(nanos as f64 * self.scale);
-                    self.computing.set(self.computing.get() + span);
                     // What was begun gets the processor first, as a call begins it before it returns.
                     self.rank.process().sim().spawn(async {}).await;
-                    self.diary.next_computes();
-                    self.rank.compute(span).await;
+                    self.compute(Time::from_nanos(nanos as f64 * self.scale))
+                        .await;
                 }
                 Step::Begin { slot, act } => self.begin(slot, act),
                 Step::Wait { slot, call } => {
@@ -214,6 +244,26 @@ impl Player {
             waiting: end.since(busy),
             end,
         }));
+    }
+
+    async fn compute(&self, span: Time) {
+        let process = self.rank.process();
+        let taken = match self.traffic {
+            None => {
+                self.diary.next_computes();
+                self.rank.compute(span).await;
+                span
+            }
+            Some(traffic) => {
+                let all = span.seconds() * traffic.0 + self.owed.get();
+                self.owed.set(all.fract());
+                // Its turn is told when it is over; by then the rank may have gone on with something else.
+                self.diary.idle_until(process.now(), self.rank.woken());
+                self.diary.next_computes();
+                process.compute_over_memory(span, all as u64).await
+            }
+        };
+        self.computing.set(self.computing.get() + taken);
     }
 
     /// What is begun first goes first, also before what is waited for at once.

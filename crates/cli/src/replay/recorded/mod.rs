@@ -14,6 +14,7 @@ use super::print_json;
 use super::source::Source;
 use crate::failure::Failure;
 use crate::suite::virtual_session::ModelTarget;
+use verbena_model::profile::Rate;
 use verbena_predict::application::cyclic;
 use verbena_predict::recorded::{
     Error, Outcome, Parts, Program, Replay, Waited, goal, programs, run as replay, timeline,
@@ -30,6 +31,10 @@ pub struct Options {
     /// Of a trace: what computing takes, of what it took where the program was recorded
     #[arg(long, value_name = "X", value_parser = scale)]
     compute_scale: Option<f64>,
+
+    /// Of a trace: computing asks for so much of its node's memory, e.g. 1.5GB/s (each rank; MB/s or GB/s), which the ranks of a node share
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    memory_traffic: Option<Rate>,
 
     /// Of traces: write an HTML page of what they would take on each model, and where ranks spend it
     #[arg(long, value_name = "FILE")]
@@ -52,12 +57,29 @@ fn scale(word: &str) -> Result<f64, String> {
     }
 }
 
+/// Bytes a second, with the unit that a profile would name.
+fn rate(word: &str) -> Result<Rate, String> {
+    let wrong = || {
+        "expected a number from 0.001 to 1000000 with MB/s or GB/s behind it, as 1.5GB/s".to_owned()
+    };
+    let (number, unit) = word
+        .strip_suffix("MB/s")
+        .map(|number| (number, 1e6))
+        .or_else(|| word.strip_suffix("GB/s").map(|number| (number, 1e9)))
+        .ok_or_else(wrong)?;
+    match number.trim_end().parse::<f64>() {
+        Ok(number) if (1e-3..=1e6).contains(&number) => Ok(Rate(number * unit)),
+        _ => Err(wrong()),
+    }
+}
+
 impl Options {
     /// Refuses what says nothing about schedules.
     pub fn refuse(&self) -> Result<(), Failure> {
         let given = [
             ("--ranks-per-node", self.ranks_per_node.is_some()),
             ("--compute-scale", self.compute_scale.is_some()),
+            ("--memory-traffic", self.memory_traffic.is_some()),
             ("--out", self.out.is_some()),
             ("--write-goal", self.write_goal.is_some()),
             ("--write-timeline", self.write_timeline.is_some()),
@@ -96,6 +118,9 @@ struct Told {
     bytes: u64,
     collective_bytes: u64,
     compute_scale: f64,
+    /// What computing asked of its node's memory, in bytes a second, if that was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_traffic: Option<f64>,
     /// When all had ended.
     nanoseconds: f64,
     by_rank: Vec<ToldRank>,
@@ -144,6 +169,10 @@ pub fn run(
     let alone = models.len() * sources.len() == 1;
     if options.write_goal.is_some() && !alone {
         let text = "--write-goal writes one trace with the collective operations of one model's library: give one TRACE and one --on";
+        return Err(Failure::Input(text.to_owned()));
+    }
+    if options.write_goal.is_some() && options.memory_traffic.is_some() {
+        let text = "--write-goal cannot say what --memory-traffic says: a schedule's ranks share no memory";
         return Err(Failure::Input(text.to_owned()));
     }
     if options.write_timeline.is_some() && !alone {
@@ -199,6 +228,7 @@ fn replay_on(
         fidelity: model.fidelity,
         nodes: options.placed(programs.len(), nodes)?,
         compute_scale: options.compute_scale.unwrap_or(1.0),
+        memory_traffic: options.memory_traffic,
     };
     if let Some(file) = &options.write_goal {
         write_goal(file, &programs, run.compute_scale)?;
@@ -254,6 +284,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         bytes: summary.all.bytes,
         collective_bytes: summary.all.collective_bytes,
         compute_scale: run.compute_scale,
+        memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
         by_rank: outcome
             .ranks
@@ -267,5 +298,22 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             wire,
             crossings: outcome.chain.crossings(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_with_its_unit() {
+        let rates = ["1.5GB/s", "1500 MB/s", "0.001MB/s"].map(|word| rate(word).map(|rate| rate.0));
+        assert_eq!(rates, [Ok(1.5e9), Ok(1.5e9), Ok(1e3)]);
+        for word in [
+            "", "1", "GB/s", "0GB/s", "-1GB/s", "nanGB/s", "infMB/s", "1e7GB/s", "1Gflop/s",
+            "1 gb/s",
+        ] {
+            assert!(rate(word).is_err(), "{word}");
+        }
     }
 }

@@ -137,8 +137,12 @@ fn content(told: &Told) {
 
 /// The same as one phrase.
 pub fn does(told: &Told) -> String {
+    let traffic = match told.memory_traffic {
+        Some(rate) => format!(", asking for {} of memory", unit::rate(rate)),
+        None => String::new(),
+    };
     format!(
-        "{} calls, {} messages of {} together, {} given to collectives; computing x {}",
+        "{} calls, {} messages of {} together, {} given to collectives; computing x {}{traffic}",
         told.calls,
         told.messages,
         unit::size(told.bytes as f64),
