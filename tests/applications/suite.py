@@ -23,14 +23,14 @@ REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libope
 SECONDS = 600
 LAMMPS, HPCC = "app.lammps-peptide", "app.hpcc"
 RHODOPSIN, SORT = "app.lammps-rhodo", "app.nas-is"
-# Compiled on the spot; LU, which takes minutes, is in `kernels` alone.
-MULTIGRID, GRADIENT, LATTICE = "app.nas-mg", "app.nas-cg", "app.lattice-qcd"
+# Compiled on the spot.
+MULTIGRID, RELAXATION, GRADIENT, LATTICE = "app.nas-mg", "app.nas-lu", "app.nas-cg", "app.lattice-qcd"
 # What setup/programs makes.
 MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
 # What comes with LAMMPS' examples.
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
 HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate",
-             MULTIGRID: "operation-rate", GRADIENT: "operation-rate", LATTICE: "operation-rate"}
+             MULTIGRID: "operation-rate", RELAXATION: "operation-rate", GRADIENT: "operation-rate", LATTICE: "operation-rate"}
 # Two processes move more than that in each of them.
 MUCH = 1 << 20
 
@@ -58,7 +58,7 @@ END
 def cases() -> list[Case]:
     """Real ones where they are installed, then pretended ones."""
     found = [Case("measured", f"{name} on {way}", partial(measured, name, way))
-             for name in (HPCC, LAMMPS, RHODOPSIN, SORT, MULTIGRID, GRADIENT, LATTICE) for way in ("software", "shm", "tcp")]
+             for name in (HPCC, LAMMPS, RHODOPSIN, SORT, MULTIGRID, RELAXATION, GRADIENT, LATTICE) for way in ("software", "shm", "tcp")]
     found.append(Case("communication by call", SORT, communication))
     summary = partial(SUMMARY.format, success=1, processes=2)
     found += [

@@ -110,12 +110,12 @@ pub const ALL: &[Application] = &[
         benchmark: listed(
             "app.nas-lu",
             "How long does NAS' LU, with its many small messages, take?",
-            "NAS parallel benchmarks, LU class A; memfree, section 5",
+            "NAS parallel benchmarks, LU class W; after memfree, section 5",
         ),
         program: Origin::Own(&nas::RELAXATION),
         data: None,
         from: HERE,
-        prepare: nas::prepare_own,
+        prepare: nas::prepare_relaxation,
         read: nas::read_own,
     },
     Application {
