@@ -30,6 +30,7 @@ macro_rules! kept {
 }
 
 kept! {
+    "hpl": 1 2 4 8 16 26;
     "lammps-rhodo": 1 2 4 8 16;
     "nas-is": 2 4 8;
 }
@@ -59,13 +60,25 @@ pub(super) fn computing(trace: &Trace) -> Time {
 
 /// How long a trace takes on a system, its ranks dealt out over `nodes` nodes, if it computes `compute_scale` times as long as recorded.
 pub(super) fn replayed(trace: &Trace, system: &System, nodes: usize, compute_scale: f64) -> Time {
+    let nodes = cyclic(trace.ranks.len(), nodes);
+    replayed_on(trace, system, Fidelity::Packet, nodes, compute_scale)
+}
+
+/// The same with the node of each rank, and messages followed as closely as is said.
+pub(super) fn replayed_on(
+    trace: &Trace,
+    system: &System,
+    fidelity: Fidelity,
+    nodes: Vec<usize>,
+    compute_scale: f64,
+) -> Time {
     let library = system.mpi.as_ref();
     let library = library.expect("a system of a claim has a message-passing library");
     let programs = programs(trace, library).unwrap_or_else(|error| panic!("{error}"));
     let replay = Replay {
         system,
-        fidelity: Fidelity::Packet,
-        nodes: cyclic(programs.len(), nodes),
+        fidelity,
+        nodes,
         compute_scale,
     };
     let outcome = run(&replay, programs).unwrap_or_else(|failure| panic!("{failure}"));
