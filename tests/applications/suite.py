@@ -5,14 +5,16 @@ alone is no result, is tried with programs that only pretend."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
 
-from harness.build_tree import VERBENA
+from harness.build_tree import LOGS, ROOT, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
+from harness.process import Ended
 from harness.requirement import Tool
 
 from . import kernels, lattice
@@ -33,6 +35,10 @@ HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", 
              MULTIGRID: "operation-rate", RELAXATION: "operation-rate", GRADIENT: "operation-rate", LATTICE: "operation-rate"}
 # Two processes move more than that in each of them.
 MUCH = 1 << 20
+
+# HPL with the machine's BLAS (done), and with papers/hpl's (told).
+LINPACK = VERBENA.parent.parent / "programs/hpl"
+ROWS = 1536
 
 SUMMARY = """#!/bin/sh
 cat > hpccoutf.txt <<END
@@ -60,6 +66,7 @@ def cases() -> list[Case]:
     found = [Case("measured", f"{name} on {way}", partial(measured, name, way))
              for name in (HPCC, LAMMPS, RHODOPSIN, SORT, MULTIGRID, RELAXATION, GRADIENT, LATTICE) for way in ("software", "shm", "tcp")]
     found.append(Case("communication by call", SORT, communication))
+    found.append(Case("told sends what is sent", "HPL", linpack))
     summary = partial(SUMMARY.format, success=1, processes=2)
     found += [
         Case("names the package of what is missing", "", missing),
@@ -126,6 +133,58 @@ def communication(place: Place) -> Outcome:
     if not 0 < share["value"] < 100 or not keys <= given["value"] < 1.01 * keys or "MPI_Alltoallv" not in given["text"]:
         return failed(f"{share['text']}; {given['text']}", ended.evidence())
     return passed(f"{share['text']}; {given['text']}")
+
+
+def linpack(place: Place) -> Outcome:
+    """HPL finds its solution right with our BLAS, and then sends, from rank to rank, as many messages of as many bytes as with the machine's.
+    Told and not done it sends as many messages; what was not updated has other pivots, so other rows are exchanged."""
+    if not (LINPACK / "told").is_file() or not (LINPACK / "done").is_file():
+        return skipped(f"{LINPACK} has no HPL, or no BLAS of the machine's to hold it against")
+    checked = linpack_run(place, "told", 16.0, ROWS + 1)
+    if not checked.succeeded:
+        return failed("HPL finds itself wrong with our BLAS", checked.evidence())
+    found = []
+    for program, inner in (("done", 128), ("told", ROWS + 1), ("told", 128)):
+        trace, schedule = place.directory / f"trace-{len(found)}", place.directory / f"schedule-{len(found)}"
+        recorded = linpack_run(place, program, -1, inner, str(VERBENA), "record", "--out", str(trace), "--")
+        written = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", "model:infinihost-xeon:message",
+                                       "--write-goal", str(schedule)], SECONDS)
+        if not recorded.succeeded or not written.succeeded:
+            return failed(written.describe(), recorded.evidence() + written.evidence())
+        found.append(sent(schedule))
+    done, ours, told = found
+    if ours != done:
+        return failed(f"with our BLAS {ours} was sent, with the machine's {done}")
+    if {way: messages for way, (messages, _) in told.items()} != {way: messages for way, (messages, _) in done.items()}:
+        return failed(f"told {told} was sent, and done {done}")
+    [all_told, all_done] = [sum(sizes for _, sizes in one.values()) for one in (told, done)]
+    if abs(all_told / all_done - 1) > 0.05:
+        return failed(f"{all_told} bytes were told, and {all_done} done")
+    return passed(f"{sum(messages for messages, _ in done.values())} messages, {all_done} bytes done and {all_told} told")
+
+
+def linpack_run(place: Place, program: str, threshold: float, inner: int, *before: str) -> Ended:
+    """HPL on four ranks. What has `inner` columns or more is told only; a negative threshold is no check."""
+    text = (ROOT / "papers/hpl/hpccinf.txt").read_text()
+    for word, value in (("ROWS", ROWS), ("P", 2), ("Q", 2), ("-1", threshold)):
+        text = re.sub(f"^{word} ", f"{value} ", text, flags=re.MULTILINE)
+    (place.directory / "hpccinf.txt").write_text(text)
+    return place.run("hpl", [*before, "mpirun.openmpi", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-n", "4", str(LINPACK / program)],
+                     SECONDS, TOLD_INNER=str(inner), XDG_CACHE_HOME=str(LOGS / "cache"), OMPI_ALLOW_RUN_AS_ROOT="1",
+                     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def sent(schedule: Path) -> dict[tuple[int, int], tuple[int, int]]:
+    """Messages and bytes from rank to rank."""
+    found, rank = {}, 0
+    for line in schedule.read_text().splitlines():
+        if line.startswith("rank "):
+            rank = int(line.split()[1])
+        elif message := re.search(r"send (\d+)b to (\d+)", line):
+            way = rank, int(message.group(2))
+            messages, sizes = found.get(way, (0, 0))
+            found[way] = messages + 1, sizes + int(message.group(1))
+    return found
 
 
 def missing(place: Place) -> Outcome:

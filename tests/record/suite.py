@@ -52,6 +52,7 @@ def cases() -> list[Case]:
         found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
         found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
         found.append(Case("random programs, recorded and not", name, partial(unchanged, library)))
+        found.append(Case("computing that is told", name, partial(told_of, library)))
     found.append(Case("a shipped trace, in one file", "", shipped))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
@@ -155,6 +156,29 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
             return failed(f"seed {seed}: the trace has {told} messages, and the program has {came_to[0].group()}")
         messages += told
     return passed(f"seeds from {first}, {messages} messages replayed")
+
+
+def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
+    """What a program tells is counted as computing, what it does in a pause is not; without the recorder there is nobody to tell."""
+    launcher, flavour, _ = library
+    try:
+        program = program_of("told.c", flavour)
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    alone = place.run("alone", [*launcher, "-n", "2", str(program)], SECONDS, **environment())
+    if not alone.succeeded or "nobody to tell" not in alone.output:
+        return failed(alone.describe(), alone.evidence())
+    ended = record(place, "--", *launcher, "-n", 2, program)
+    if not ended.succeeded or "told" not in ended.output or ended.output.count("counts for nothing") != 2:
+        return failed(ended.describe(), ended.evidence())
+    replayed = replay(place, place.directory / "trace")
+    if not replayed.succeeded:
+        return failed(replayed.describe(), replayed.evidence())
+    computing = [parts["computing"] / 1e9 for parts in json.loads(replayed.output)["by_rank"]]
+    # What is computed besides is to start threads and the like.
+    if any(not 0 <= seconds - (4 + rank) < 0.1 for rank, seconds in enumerate(computing)):
+        return failed(f"ranks computed {computing} s, and not 4 and 5", ended.evidence())
+    return passed(f"{computing[0]:.3f} s and {computing[1]:.3f} s")
 
 
 def unbalanced(told: dict) -> str | None:

@@ -5,17 +5,25 @@
 
 #define _GNU_SOURCE
 #include "recorder.h"
+#include "verbena.h"
+#include <stdio.h>
 #include <time.h>
 
 #define SHORT 20000
 /* Who asks again after so many nanoseconds has not computed but waited. */
 #define SPIN 1000
+/* Nanoseconds that a program may tell between two calls: what a replay has room for. */
+#define LONGEST 1000000000000000ull
 
 static bool recording;
 static __thread bool inside;
 /* The thread's processor time when it was last known, by the time that passed where that was short. */
 static __thread uint64_t processor;
 static __thread uint64_t left_at;
+
+/* What the thread has told of its computing since its last call, and how often it has paused. */
+static __thread uint64_t told;
+static __thread unsigned paused;
 
 static uint64_t entered_at, computed;
 /* Calls that found nothing ready, not yet told. */
@@ -43,17 +51,67 @@ static uint64_t processor_since(uint64_t span)
 	return taken < span ? taken : span;
 }
 
+/* Counts what was computed until now, unless the thread has paused. */
+static void count_until(uint64_t now)
+{
+	uint64_t span = now - left_at;
+	uint64_t taken = processor_since(span);
+	if (paused == 0 && (!after_poll || span > SPIN))
+		computed += taken;
+}
+
 bool call_enter(void)
 {
 	if (!recording || inside)
 		return false;
 	inside = true;
 	entered_at = clock_of(CLOCK_MONOTONIC);
-	uint64_t span = entered_at - left_at;
-	uint64_t taken = processor_since(span);
-	if (!after_poll || span > SPIN)
-		computed += taken;
+	count_until(entered_at);
+	computed += told;
+	told = 0;
 	return true;
+}
+
+/* Counts until now, as at a call, but goes on. */
+static void count(void)
+{
+	uint64_t now = clock_of(CLOCK_MONOTONIC);
+	count_until(now);
+	left_at = now;
+}
+
+/* What a program tells of its computing: verbena.h. */
+EXPORTED void verbena_computed(uint64_t nanoseconds)
+{
+	static bool complained;
+	if (!recording || inside)
+		return;
+	if (nanoseconds <= LONGEST && told + nanoseconds <= LONGEST) {
+		told += nanoseconds;
+		return;
+	}
+	if (!complained)
+		fprintf(stderr, "verbena record: verbena_computed(%llu) would make more than 11 days between two calls, and counts for nothing\n",
+			(unsigned long long)nanoseconds);
+	complained = true;
+}
+
+EXPORTED void verbena_pause(void)
+{
+	if (!recording || inside)
+		return;
+	if (paused == 0)
+		count();
+	paused++;
+}
+
+EXPORTED void verbena_resume(void)
+{
+	if (!recording || inside || paused == 0)
+		return;
+	if (paused == 1)
+		count();
+	paused--;
 }
 
 static uint64_t leave(void)

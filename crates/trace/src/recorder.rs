@@ -1,9 +1,10 @@
 //! The recorder's source, in C: one library for each MPI library, as their ABIs differ. The user's own `mpicc` makes it.
 
 /// The files, by name.
-pub const SOURCES: [(&str, &str); 16] = [
+pub const SOURCES: [(&str, &str); 17] = [
     ("calls.h", include_str!("../recorder/calls.h")),
     ("recorder.h", include_str!("../recorder/recorder.h")),
+    ("verbena.h", include_str!("../recorder/verbena.h")),
     ("call.c", include_str!("../recorder/call.c")),
     ("collectives.c", include_str!("../recorder/collectives.c")),
     (

@@ -72,7 +72,7 @@ shipped![
     "stack/ipoib",
     "stack/ethernet",
     "service/rfio",
-    "application/skeletons",
+    "application/programs",
     "software/software",
     "system/infinihost3-ddr",
     "system/connectx-ddr",

@@ -1,64 +1,73 @@
-//! HPL: LU factorisation with look-ahead of one panel on a grid of P by Q ranks. rfio_infiniband, Figure 1.
+//! HPL: an LU factorisation on a grid of ranks. rfio_infiniband, Figure 1.
 //!
-//! For each panel: its column of ranks factorises it (at a fraction of the matrix multiplication's speed, with a
-//! reduction for each of its columns lumped together), broadcasts it along the rows, rows are exchanged along the
-//! columns, and all update what is left. The update of one panel hides the broadcast of the next.
+//! Recorded at the paper's size: HPL's own section, all panels. Its BLAS was told and not done (`papers/hpl`): operations at a rate, or where
+//! that is longer operands at the rate of memory. What one rank computes is scaled so that the rate becomes that of matrix multiplication on the
+//! paper's processor. Ranks are dealt out over the nodes in a row, as HPL was told of the grid: two of a node are neighbours in a row of it.
 
-use super::job;
+use super::recorded::{replayed_as, trace};
+use crate::recorded::Replay;
 use verbena_model::adapter::Fidelity;
-use verbena_model::kernel::Time;
 use verbena_model::profile::{Applications, System};
 
-/// Columns of a panel.
-const BLOCK: u64 = 128;
-/// Panel factorisation against matrix multiplication.
-const PANEL_SHARE: f64 = 0.3;
+/// The trace's name.
+const HPL: &str = "hpl";
+/// Flop/s that BLAS was told with: TOLD_FLOPS of papers/traces/record.
+const TOLD: f64 = 4.08e9;
+/// Rows of the matrix by ranks: on 26 those of the paper's figure, on fewer as many blocks of 128 as fill a rank's memory no more.
+const ROWS: [(usize, u64); 6] = [
+    (1, 10_240),
+    (2, 14_464),
+    (4, 20_480),
+    (8, 28_928),
+    (16, 40_960),
+    (26, 52_224),
+];
 
-/// Gflop/s of an N by N system on `p` by `q` ranks, `per_node` ranks a node. Every `stride`-th panel is computed and
-/// stands for those until the next.
-pub fn hpl(
-    system: &System,
-    applications: &Applications,
-    (p, q): (usize, usize),
-    per_node: usize,
-    n: u64,
-) -> f64 {
-    let speed = system.host.cpu.peak.0 * applications.gemm.0;
-    let panels = n / BLOCK;
-    let stride = (panels / 40).max(1);
-    let nodes = (0..p * q).map(|rank| rank / per_node).collect();
-    let end = job(system, nodes, Fidelity::Message, |rank| async move {
-        let (row, column) = (rank.number % p, rank.number / p);
-        let column_ranks = |c: usize| (0..p).map(|r| r + c * p).collect::<Vec<_>>();
-        let row_ranks: Vec<_> = (0..q).map(|c| row + c * p).collect();
-        for panel in (0..panels).step_by(stride as usize) {
-            let left = (n - panel * BLOCK) as f64;
-            let owner = (panel / stride) as usize % q;
-            let rows = left / p as f64;
-            if column == owner {
-                let flops = rows * (BLOCK * BLOCK) as f64;
-                rank.compute(Time::from_seconds(flops / (speed * PANEL_SHARE)))
-                    .await;
-                for peer in column_ranks(column) {
-                    if peer != rank.number {
-                        rank.exchange(peer, BLOCK * BLOCK * 8, peer).await;
-                    }
-                }
-            }
-            let bytes = (rows * BLOCK as f64 * 8.0) as u64;
-            rank.broadcast_among(&row_ranks, row + owner * p, bytes)
-                .await;
-            let swap = (left / q as f64 * BLOCK as f64 * 8.0 / p as f64) as u64;
-            for peer in column_ranks(column) {
-                if peer != rank.number {
-                    rank.exchange(peer, swap, peer).await;
-                }
-            }
-            let flops = 2.0 * rows * (left / q as f64) * BLOCK as f64;
-            rank.compute(Time::from_seconds(flops / speed)).await;
+/// Gflop/s on `ranks` ranks, `per_node` ranks a node: 1, 2, 4, 8, 16 or 26 ranks, as were recorded.
+pub fn hpl(system: &System, applications: &Applications, ranks: usize, per_node: usize) -> f64 {
+    let (_, rows) = ROWS
+        .into_iter()
+        .find(|(number, _)| *number == ranks)
+        .expect("a number of ranks that was recorded");
+    let scale = TOLD / (system.host.cpu.peak.0 * applications.gemm.0);
+    let replay = Replay {
+        system,
+        fidelity: Fidelity::Message,
+        nodes: (0..ranks).map(|rank| rank / per_node).collect(),
+        compute_scale: scale,
+        memory_traffic: None,
+    };
+    let took = replayed_as(trace(HPL, ranks), &replay);
+    operations(rows) / took.seconds() / 1e9
+}
+
+/// What HPL counts for so many rows.
+fn operations(rows: u64) -> f64 {
+    let rows = rows as f64;
+    (2.0 / 3.0 * rows + 3.0 / 2.0) * rows * rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_was_recorded_with_these_rates_and_rows() {
+        let script = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../papers/traces/record"
+        ));
+        assert!(script.contains(&format!("TOLD_FLOPS={TOLD:e} ")));
+        for (ranks, rows) in ROWS {
+            let (start, end) = (format!("hpl {ranks} "), format!(" {rows}"));
+            let mut lines = script.lines();
+            assert!(lines.any(|line| line.starts_with(&start) && line.ends_with(&end)));
         }
-    });
-    let n = n as f64;
-    let flops = 2.0 / 3.0 * n * n * n;
-    flops / (end.seconds() * stride as f64) / 1e9
+    }
+
+    #[test]
+    fn operations_are_those_of_the_factorisation_and_the_solution() {
+        // 2/3 N^3 + 3/2 N^2 of 6 rows.
+        assert_eq!(operations(6), 198.0);
+    }
 }

@@ -1,4 +1,4 @@
-//! Communication skeletons of applications: their messages in their order, and computing in between by its cost.
+//! Programs of the papers: recorded ones ([`recorded`]), and Halo, which is its messages and nothing else.
 
 mod halo;
 mod hpl;
@@ -38,7 +38,7 @@ pub fn grid(ranks: usize) -> (usize, usize) {
 
 /// Runs `program` on every rank; when the last has finished. At message fidelity nodes are places of the simulation.
 ///
-/// Panics if a rank waits for what never comes: a fault of the skeleton, not of its input.
+/// Panics if a rank waits for what never comes: a fault of the program, not of its input.
 pub(crate) fn job<F>(
     system: &System,
     nodes: Vec<usize>,

@@ -30,6 +30,7 @@ macro_rules! kept {
 }
 
 kept! {
+    "hpl": 1 2 4 8 16 26;
     "lammps-rhodo": 1 2 4 8 16;
     "lattice-qcd": 1 2 4 8 16;
     "nas-is": 2 4 8;

@@ -122,7 +122,7 @@ impl<'a> Bench<'a> {
         stack("ipoib"): Stack;
         ethernet("ethernet"): Ethernet;
         service("rfio"): FileService;
-        applications("skeletons"): Applications;
+        applications("programs"): Applications;
     }
 }
 

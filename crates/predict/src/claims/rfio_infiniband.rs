@@ -45,7 +45,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             let newer = bench.system_with("infinihost-opteron", NEWER_MPI);
             mpi_latency(&newer, Ranks::Together, 1)
         }
-        "hpl" => hpl(&xeon, &bench.applications(), (2, 13), 2, 52_224),
+        "hpl" => hpl(&xeon, &bench.applications(), 26, 2),
         "lattice_qcd" => {
             let applications = bench.applications();
             let ranks = 8;

@@ -23,17 +23,8 @@ const STREAMED: [u64; 9] = [
 ];
 const READERS: [u64; 8] = [1, 2, 3, 4, 6, 12, 18, 24];
 const FILES: [u64; 5] = [1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
-/// Columns of HPL's grid by CPUs; the paper's is (2, 13).
-const GRIDS: [(u64, (usize, usize)); 6] = [
-    (1, (1, 1)),
-    (2, (1, 2)),
-    (4, (2, 2)),
-    (8, (2, 4)),
-    (16, (2, 8)),
-    (26, (2, 13)),
-];
-/// Rows of the matrix on all CPUs; on fewer as many as fill their memory as full.
-const ROWS: f64 = 52_224.0;
+/// CPUs on which HPL was recorded.
+const LINPACK: [u64; 6] = [1, 2, 4, 8, 16, 26];
 
 pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
     let xeon = Arc::new(bench.system("infinihost-xeon"));
@@ -112,14 +103,7 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
 /// Figures 1 and 2.
 fn applications<'a>(bench: &'a Bench<'a>, xeon: &Arc<System>) -> Vec<Sketch<'a>> {
     let cluster = xeon.clone();
-    let linpack = move |cpus: u64| {
-        let (_, grid) = GRIDS
-            .into_iter()
-            .find(|(number, _)| *number == cpus)
-            .expect("a grid of the table");
-        let rows = ROWS * (cpus as f64 / 26.0).sqrt();
-        hpl(&cluster, &bench.applications(), grid, 2, rows as u64)
-    };
+    let linpack = move |cpus: u64| hpl(&cluster, &bench.applications(), cpus as usize, 2);
     let lattice = |per_node: usize| {
         let system = xeon.clone();
         move |cpus| lattice_per_cpu(&system, &bench.applications(), cpus as usize, per_node)
@@ -131,7 +115,7 @@ fn applications<'a>(bench: &'a Bench<'a>, xeon: &Arc<System>) -> Vec<Sketch<'a>>
             "HPL on dual-Xeon nodes",
             [evenly("CPUs", ""), evenly("speed", "Gflops")],
         )
-        .curve("HPL", &GRIDS.map(|(cpus, _)| cpus), linpack)
+        .curve("HPL", &LINPACK, linpack)
         .claim("hpl", "HPL", At(26.0)),
         Sketch::new(
             "lattice",
