@@ -152,8 +152,9 @@ int cblas_idamax(int n, const double *x, int dx)
 	start();
 	int largest = 0;
 	double most = n > 0 ? fabs(x[0]) : 0;
-	for (int i = 1; i < n; i++)
-		if (fabs(x[(long)i * dx]) > most) {
+	/* What is no number is the largest, so that it is found. */
+	for (int i = 1; i < n && !isnan(most); i++)
+		if (!(fabs(x[(long)i * dx]) <= most)) {
 			most = fabs(x[(long)i * dx]);
 			largest = i;
 		}

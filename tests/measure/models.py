@@ -170,8 +170,8 @@ def paper_repeats(place: Place) -> Outcome:
     """Claims and figures of a paper are the same bytes whatever the number of threads."""
     seen = set()
     out = place.directory / "out"
-    for threads in ("1", "2"):
-        command = [str(VERBENA), "reproduce", "rfio_infiniband", "--threads", threads, "--out", str(out)]
+    for threads in ("1", "2", "4"):
+        command = [str(VERBENA), "reproduce", "memfree", "--threads", threads, "--out", str(out)]
         ended = place.run("reproduce", command, SECONDS)
         if not ended.succeeded:
             return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
@@ -180,7 +180,7 @@ def paper_repeats(place: Place) -> Outcome:
             return failed(f"{sorted(files)} were written")
         seen.add((ended.output, *files.items()))
         shutil.rmtree(out)
-    return passed("twice the same") if len(seen) == 1 else failed("the bytes differ")
+    return passed("three times the same") if len(seen) == 1 else failed("the bytes differ")
 
 
 STUDY = """

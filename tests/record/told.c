@@ -21,10 +21,15 @@ static void compute(void)
 		;
 }
 
-/* Its thread makes no call. */
+/* Its thread makes no call: neither what it tells counts, nor what it computes before it pauses. */
 static void *aside(void *nothing)
 {
 	tell(1000 * SECOND);
+	compute();
+	if (verbena_pause) {
+		verbena_pause();
+		verbena_resume();
+	}
 	return nothing;
 }
 

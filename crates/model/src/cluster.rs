@@ -326,7 +326,11 @@ impl Process {
         for page in 0..pages {
             let now = self.sim.now();
             let part = |whole| share(whole, page + 1) - share(whole, page);
-            let memory = self.node.memory.carry(now, part(bytes));
+            // Who asks for nothing waits for nobody.
+            let memory = match part(bytes) {
+                0 => now,
+                bytes => self.node.memory.carry(now, bytes),
+            };
             self.sim
                 .sleep_until(memory.max(now + Time(part(span.0))))
                 .await;

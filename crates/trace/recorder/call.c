@@ -12,11 +12,13 @@
 #define SHORT 20000
 /* Who asks again after so many nanoseconds has not computed but waited. */
 #define SPIN 1000
-/* Nanoseconds that a program may tell between two calls: what a replay has room for. */
+/* Nanoseconds that a process may tell in all: many such processes still have room in what a replay can follow. */
 #define LONGEST 1000000000000000ull
 
 static bool recording;
 static __thread bool inside;
+/* The thread has made a call: only what such threads compute is counted. */
+static __thread bool calls;
 /* The thread's processor time when it was last known, by the time that passed where that was short. */
 static __thread uint64_t processor;
 static __thread uint64_t left_at;
@@ -24,6 +26,8 @@ static __thread uint64_t left_at;
 /* What the thread has told of its computing since its last call, and how often it has paused. */
 static __thread uint64_t told;
 static __thread unsigned paused;
+/* What all threads have told, counted or not. */
+static uint64_t told_in_all;
 
 static uint64_t entered_at, computed;
 /* Calls that found nothing ready, not yet told. */
@@ -65,6 +69,7 @@ bool call_enter(void)
 	if (!recording || inside)
 		return false;
 	inside = true;
+	calls = true;
 	entered_at = clock_of(CLOCK_MONOTONIC);
 	count_until(entered_at);
 	computed += told;
@@ -72,9 +77,12 @@ bool call_enter(void)
 	return true;
 }
 
-/* Counts until now, as at a call, but goes on. */
+/* Counts until now, as at a call, but goes on. Who does something else behind a call that found nothing has not only waited. */
 static void count(void)
 {
+	if (!calls)
+		return;
+	after_poll = false;
 	uint64_t now = clock_of(CLOCK_MONOTONIC);
 	count_until(now);
 	left_at = now;
@@ -86,14 +94,17 @@ EXPORTED void verbena_computed(uint64_t nanoseconds)
 	static bool complained;
 	if (!recording || inside)
 		return;
-	if (nanoseconds <= LONGEST && told + nanoseconds <= LONGEST) {
-		told += nanoseconds;
-		return;
-	}
-	if (!complained)
-		fprintf(stderr, "verbena record: verbena_computed(%llu) would make more than 11 days between two calls, and counts for nothing\n",
-			(unsigned long long)nanoseconds);
-	complained = true;
+	uint64_t before = __atomic_load_n(&told_in_all, __ATOMIC_RELAXED);
+	do {
+		if (nanoseconds > LONGEST - before) {
+			if (!__atomic_exchange_n(&complained, true, __ATOMIC_RELAXED))
+				fprintf(stderr,
+					"verbena record: verbena_computed(%llu) would make more than 11 days of this process, and counts for nothing\n",
+					(unsigned long long)nanoseconds);
+			return;
+		}
+	} while (!__atomic_compare_exchange_n(&told_in_all, &before, before + nanoseconds, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	told += nanoseconds;
 }
 
 EXPORTED void verbena_pause(void)
@@ -155,6 +166,7 @@ void call_recording(void)
 {
 	recording = true;
 	inside = false;
+	calls = true;
 	processor = clock_of(CLOCK_THREAD_CPUTIME_ID);
 	left_at = clock_of(CLOCK_MONOTONIC);
 }

@@ -119,6 +119,8 @@ impl Calendar {
 
     /// The list of a window that is still to come.
     fn window(&mut self, number: u64) -> &mut Vec<Entry> {
+        // At the very end of time the window's end is no more than that, and there is no next one.
+        let number = number.max(self.coming);
         if number - self.coming < NEAR {
             self.near_used |= 1 << (number % NEAR);
             return &mut self.near[(number % NEAR) as usize];

@@ -80,7 +80,7 @@ pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
 
 /// Bytes of all messages, and nanoseconds of computing, that virtual time in picoseconds has room for.
 const MOST_BYTES: u64 = 1 << 45;
-const MOST_NANOS: u64 = 1_000_000_000_000_000;
+pub(super) const MOST_NANOS: u64 = 10_000_000_000_000_000;
 
 fn refuse_too_much(summary: &Summary) -> Result<(), Error> {
     let bytes = summary.all.bytes.max(summary.all.collective_bytes);

@@ -1,5 +1,6 @@
 //! Runs programs on a model: each rank goes through its steps, and what it has begun goes on beside it on the same core.
 
+use super::build::MOST_NANOS;
 use super::diary::{Diary, Span};
 use super::program::{Act, Program, Step};
 use super::waiting::{Chain, Waited};
@@ -84,7 +85,9 @@ pub enum Failure {
 /// Runs the program of each rank.
 pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failure> {
     refuse_system(replay, programs.len())?;
-    refuse_traffic(replay, &programs)?;
+    let seconds = computing(replay, &programs);
+    refuse_time(seconds)?;
+    refuse_traffic(replay, seconds)?;
     let size = replay.nodes.iter().max().map_or(1, |node| node + 1).max(2);
     let cluster = match replay.fidelity {
         Fidelity::Packet => Cluster::new(replay.system, size, replay.fidelity),
@@ -165,19 +168,35 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
     }
 }
 
-/// Pages that computing may ask of memory: each is followed.
-const MOST_PAGES: f64 = 1e9;
-
-fn refuse_traffic(replay: &Replay<'_>, programs: &[Program]) -> Result<(), Failure> {
-    let Some(traffic) = replay.memory_traffic else {
-        return Ok(());
-    };
+/// Seconds that all ranks compute together.
+fn computing(replay: &Replay<'_>, programs: &[Program]) -> f64 {
     let steps = programs.iter().flat_map(|program| &program.steps);
     let computing = steps.map(|step| match step {
         Step::Compute(nanos) => *nanos as f64 * replay.compute_scale * 1e-9,
         _ => 0.0,
     });
-    let bytes = computing.sum::<f64>() * traffic.0;
+    computing.sum()
+}
+
+/// They may have to compute one after the other.
+fn refuse_time(seconds: f64) -> Result<(), Failure> {
+    let most = MOST_NANOS as f64 * 1e-9;
+    match seconds <= most {
+        true => Ok(()),
+        false => Err(Failure::System(format!(
+            "computing takes {seconds:.3e} s of all ranks, and more than {most:.0e} s cannot be followed"
+        ))),
+    }
+}
+
+/// Pages that computing may ask of memory: each is followed.
+const MOST_PAGES: f64 = 1e9;
+
+fn refuse_traffic(replay: &Replay<'_>, seconds: f64) -> Result<(), Failure> {
+    let Some(traffic) = replay.memory_traffic else {
+        return Ok(());
+    };
+    let bytes = seconds * traffic.0;
     match bytes <= MOST_PAGES * PAGE as f64 {
         true => Ok(()),
         false => Err(Failure::System(format!(

@@ -73,6 +73,9 @@ static void until_reached(struct dirac *dirac, const struct goal *goal, struct v
             break;
         int before = solution->iterations;
         solution->estimate = sqrt(iterate(dirac, vectors, x, normal, target, goal->most - before, &solution->iterations) / right);
+        /* Nothing is gained any more. */
+        if (solution->iterations == before)
+            break;
         begin_anew(dirac, vectors, x, &left, &normal);
         /* As much less as is still too much. */
         target = 0.25 * normal * (enough * source / left);
