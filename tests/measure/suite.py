@@ -58,7 +58,7 @@ def cases() -> list[Case]:
         Case("a schedule replayed", "on models", models.model_replays),
         Case("models beside a measurement", "evaluate --quick", models.model_beside),
         Case("the published figures", "reproduce, in a browser", models.reproduced),
-        Case("a paper's figures give the same bytes", "1 and 2 threads", models.paper_repeats),
+        Case("a paper's figures give the same bytes", "1, 2 and 4 threads", models.paper_repeats),
         Case("a parameter study", "restart, Slurm array", models.studied),
         Case("a calibration finds what was planted", "on models", models.calibrated),
         Case("a closed loop finds what was planted", "on models", models.closed_loop),
