@@ -161,9 +161,12 @@ def reproduced(place: Place) -> Outcome:
                 return failed(f"{figure['id']} has {drawn} where {mark['claim']} is {computed}")
             on_curves += 1
     page = out / "report.html"
-    if problem := drawn_sections(page, in_browser(place, page), len(written["figures"])):
+    curves = len(written["validation"])
+    if page.read_text().count("residuals of ") != curves:
+        return failed(f"the page has not the residuals of {curves} curves")
+    if problem := drawn_sections(page, in_browser(place, page), len(written["figures"]) + curves):
         return failed(problem)
-    return passed(f"{len(written['figures'])} figures, {on_curves} claims on their curves")
+    return passed(f"{len(written['figures'])} figures, {on_curves} claims on their curves, {curves} curves held against the models")
 
 
 def paper_repeats(place: Place) -> Outcome:

@@ -2,14 +2,18 @@
 
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
+use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
 use verbena_predict::claims::{Evaluated, Verdict, evaluate, shipped};
 use verbena_predict::figures::{Axis, Figure, Place, Published, Scale};
 use verbena_predict::sensitivity::Sensitivity;
 use verbena_predict::table;
+use verbena_predict::validation::{self, Validated};
 use verbena_report::chart::line::{LineChart, Mark, Reference, Series};
 use verbena_report::chart::scale::Kind;
-use verbena_report::html::{Claim, Fitted, Paper, Plot, Reproduction};
+use verbena_report::html::{
+    Claim, Figure as Point, Fitted, Held, Paper, Plot, Predicted, Reproduction, Validation,
+};
 
 /// The claims alone: what stands beside an evaluation.
 pub fn quick(profiles: &ProfileOptions, threads: usize) -> Result<Reproduction, Failure> {
@@ -47,7 +51,69 @@ pub fn reproduction(
     Reproduction {
         verdict: table::summary(library, results),
         papers,
+        validation: None,
         fitted: fitted(library, sensitivity),
+    }
+}
+
+/// A point of a validation curve should not be further off.
+const POINT: f64 = 0.25;
+
+/// Published curves that nothing was fitted to, beside the models'.
+pub fn validation(validated: &[Validated]) -> Validation {
+    Validation {
+        verdict: validation::summary(validated),
+        target: POINT,
+        curves: validated.iter().map(held).collect(),
+    }
+}
+
+fn held(validated: &Validated) -> Held {
+    let curve = &validated.curve;
+    let (unit, factor) = match curve.unit.as_str() {
+        "us" => ("ns", 1e3),
+        _ => ("bytes/s", 1e6),
+    };
+    let (xs, published): (Vec<f64>, Vec<f64>) = curve
+        .points
+        .iter()
+        .map(|(bytes, figure)| (*bytes as f64, figure * factor))
+        .unzip();
+    let model: Vec<f64> = validated.model.iter().map(|one| one * factor).collect();
+    let series = |label: &str, ys: &[f64]| Series {
+        label: label.to_owned(),
+        points: xs.iter().copied().zip(ys.iter().copied()).collect(),
+    };
+    let figures = xs.iter().zip(published.iter().zip(&model));
+    Held {
+        plot: Plot {
+            id: curve.id.clone(),
+            place: curve.place.clone(),
+            note: Some(format!("Computed on {}", curve.system)),
+            chart: LineChart {
+                title: curve.id.clone(),
+                x_name: "message size".to_owned(),
+                x_unit: "bytes".to_owned(),
+                x_kind: Kind::Log,
+                y_unit: unit.to_owned(),
+                y_kind: Kind::Log,
+                series: vec![series("published", &published), series("model", &model)],
+                marks: Vec::new(),
+                references: Vec::new(),
+            },
+        },
+        judged: Predicted {
+            benchmark: format!("residuals of {}", curve.id),
+            mean: validated.mean(),
+            figures: figures
+                .map(|(bytes, (measured, model))| Point {
+                    label: display(*bytes, "bytes"),
+                    unit: unit.to_owned(),
+                    measured: *measured,
+                    model: *model,
+                })
+                .collect(),
+        },
     }
 }
 

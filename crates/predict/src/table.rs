@@ -1,6 +1,6 @@
 //! The claims' results as a table of text and as JSON.
 
-use crate::claims::{self, Evaluated, Outcome, Verdict};
+use crate::claims::{Evaluated, Outcome, Verdict};
 use crate::figures::Figure;
 use crate::sensitivity::Sensitivity;
 use crate::validation::{self, Validated};
@@ -13,9 +13,6 @@ const MAY_MISS: usize = 3;
 
 /// Fitted values that the profiles may hold in all.
 pub const MOST_FITTED: usize = 37;
-
-/// Threads for the validation curves; the figures do not depend on them.
-const THREADS: usize = 2;
 
 /// Whether all were evaluated and nothing is missed but what `papers/misses.toml` explains.
 pub fn target_met(results: &[Evaluated]) -> bool {
@@ -83,8 +80,8 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The table, and what it comes to.
-pub fn text(library: &Library, results: &[Evaluated]) -> String {
+/// The table, the errors of validation curves if they were computed, and what it comes to.
+pub fn text(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -105,23 +102,11 @@ pub fn text(library: &Library, results: &[Evaluated]) -> String {
     for result in results.iter().filter(|r| r.verdict == Verdict::Missed) {
         let _ = writeln!(out, "{}: {}", result.claim.id, why(result));
     }
-    let validated = validated(library, results);
-    if let Some(validated) = &validated {
+    if let Some(validated) = validated {
         let _ = write!(out, "{}", validation::text(validated));
     }
     let _ = writeln!(out, "{}", summary(library, results));
     out
-}
-
-/// The validation curves computed, when all claims are shown and not a paper's alone.
-fn validated(library: &Library, results: &[Evaluated]) -> Option<Vec<Validated>> {
-    let all = claims::shipped().ok()?.len();
-    if results.len() < all {
-        return None;
-    }
-    let sources = validation::shipped().ok()?;
-    let curves: Vec<_> = sources.into_iter().flat_map(|s| s.curves).collect();
-    validation::validate(library, &curves, THREADS).ok()
 }
 
 /// Why a claim is missed.
@@ -158,6 +143,7 @@ pub fn json(
     library: &Library,
     results: &[Evaluated],
     figures: &[Figure],
+    validated: Option<&[Validated]>,
     sensitivity: Option<&[Sensitivity]>,
 ) -> String {
     let mut value = json!({
@@ -171,7 +157,7 @@ pub fn json(
         "claims": results,
         "figures": figures,
     });
-    if let Some(validated) = validated(library, results) {
+    if let Some(validated) = validated {
         let curves = validated
             .iter()
             .map(|v| json!({ "curve": v.curve, "model": v.model, "mean_error": v.mean() }));

@@ -4,12 +4,13 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{out, outln};
 use crate::profiles::ProfileOptions;
-use crate::reproduction::reproduction;
+use crate::reproduction::{reproduction, validation};
 use std::path::PathBuf;
 use verbena_predict::claims::{evaluate, shipped};
 use verbena_predict::figures::draw;
 use verbena_predict::sensitivity::{self, sensitivity};
 use verbena_predict::table;
+use verbena_predict::validation::of_shipped;
 use verbena_report::file::replace;
 use verbena_report::html::reproduction_page;
 use verbena_report::run_directory::REPORT;
@@ -49,7 +50,12 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     let results = evaluate(&library, &claims, arguments.threads);
-    out!("{}", table::text(&library, &results));
+    // Of all adapters, so it is not a paper's.
+    let validated = match arguments.paper {
+        Some(_) => None,
+        None => Some(of_shipped(&library, arguments.threads).map_err(|error| input(&error))?),
+    };
+    out!("{}", table::text(&library, &results, validated.as_deref()));
     let moved = arguments.sensitivity.then(|| {
         let told = |count| eprintln!("{count} claims to compute with moved values");
         sensitivity(&library, &claims, arguments.threads, told)
@@ -59,10 +65,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if let Some(directory) = &arguments.out {
         let figures = draw(&library, &claims, arguments.threads);
-        let page = reproduction_page(
-            &command(&arguments),
-            &reproduction(&library, &results, &figures, moved.as_deref()),
-        );
+        let mut shown = reproduction(&library, &results, &figures, moved.as_deref());
+        shown.validation = validated.as_deref().map(validation);
+        let page = reproduction_page(&command(&arguments), &shown);
         std::fs::create_dir_all(directory).map_err(|source| Failure::Directory {
             path: directory.clone(),
             source,
@@ -74,7 +79,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         write(
             "claims.json",
-            table::json(&library, &results, &figures, moved.as_deref()),
+            table::json(
+                &library,
+                &results,
+                &figures,
+                validated.as_deref(),
+                moved.as_deref(),
+            ),
         )?;
         write(REPORT, page)?;
         outln!("{}", directory.join(REPORT).display());

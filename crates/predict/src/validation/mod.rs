@@ -15,6 +15,17 @@ use std::fmt::Write;
 use verbena_model::adapter::{Kind, Placement, Transport};
 use verbena_model::profile::{Error, Library, Overrides, System};
 
+/// Shipped curves were not computed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// They cannot be read.
+    #[error(transparent)]
+    Data(#[from] ValidationError),
+    /// The profiles have no such system any more.
+    #[error(transparent)]
+    Profile(#[from] Error),
+}
+
 /// Points of one curve that make measurements the curve itself, and no coincidence.
 const SAME: usize = 3;
 
@@ -120,6 +131,13 @@ pub fn validate(
             model: figures.by_ref().take(curve.points.len()).collect(),
         })
         .collect())
+}
+
+/// The shipped curves computed, in the order of their sources.
+pub fn of_shipped(library: &Library, threads: usize) -> Result<Vec<Validated>, Failure> {
+    let sources = shipped()?.into_iter();
+    let curves: Vec<_> = sources.flat_map(|source| source.curves).collect();
+    Ok(validate(library, &curves, threads)?)
 }
 
 /// The validation curve that measurements are, if they are one: `(bytes, figure)` in `unit`.

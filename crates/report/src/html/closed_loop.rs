@@ -72,7 +72,7 @@ pub fn body(closed: &ClosedLoop) -> String {
 }
 
 /// Each benchmark's error, and behind a click each of its figures at the ratio of model over measurement.
-fn benchmarks(all: &[Predicted], target: f64) -> String {
+pub(super) fn benchmarks(all: &[Predicted], target: f64) -> String {
     let mut out = String::new();
     for one in all {
         let changes: Vec<Change> = one

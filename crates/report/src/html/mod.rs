@@ -15,6 +15,7 @@ mod reproduction;
 mod section;
 mod theme;
 mod tile;
+mod validation;
 mod verdict;
 
 pub use application::{Application, OnSystem, application};
@@ -22,6 +23,7 @@ pub use closed_loop::{ClosedLoop, Figure, Predicted};
 pub use explanation::{Operation, explanation};
 pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};
+pub use validation::{Held, Validation};
 
 use crate::headline::Subject;
 

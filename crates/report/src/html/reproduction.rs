@@ -2,6 +2,7 @@
 //! papers' figures redrawn, and the fitted values behind it all.
 
 use super::frame::head;
+use super::validation::{self, Validation};
 use crate::chart::escape;
 use crate::chart::line::LineChart;
 use std::fmt::Write as _;
@@ -14,6 +15,8 @@ pub struct Reproduction {
     pub verdict: String,
     /// The papers in their order.
     pub papers: Vec<Paper>,
+    /// Published curves that nothing was fitted to, where they were computed.
+    pub validation: Option<Validation>,
     /// The fitted values.
     pub fitted: Vec<Fitted>,
 }
@@ -91,6 +94,9 @@ pub fn reproduction_page(command: &str, reproduction: &Reproduction) -> String {
     for paper in &reproduction.papers {
         let _ = write!(out, "<a href=\"#{0}\">{0}</a>", escape(&paper.name));
     }
+    if reproduction.validation.is_some() {
+        out.push_str("<a href=\"#validation\">Validation</a>");
+    }
     out.push_str("<a href=\"#fitted\">Fitted values</a></nav>");
     out.push_str(&body(reproduction));
     out.push_str(NOTE);
@@ -115,6 +121,9 @@ pub fn body(reproduction: &Reproduction) -> String {
         for plot in &paper.plots {
             out.push_str(&figure(plot));
         }
+    }
+    if let Some(validation) = &reproduction.validation {
+        out.push_str(&validation::section(validation));
     }
     if !reproduction.fitted.is_empty() {
         out.push_str(&fitted(&reproduction.fitted));
@@ -168,7 +177,7 @@ fn claims(paper: &Paper) -> String {
     out
 }
 
-fn figure(plot: &Plot) -> String {
+pub(super) fn figure(plot: &Plot) -> String {
     let mut out = format!(
         "<h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p>",
         escape(&plot.id),
@@ -296,4 +305,5 @@ fn fitted(values: &[Fitted]) -> String {
 const NOTE: &str = "<h2>How to read it</h2><p>Curves are the models', diamonds and bars what the papers published: a diamond is a \
 value, two joined by a line a value over several places, a bar a bound. A claim is met within 5 % of an absolute value, 10 % of a \
 ratio, inside a bound, or if the curve has the stated shape. The profiles' fitted values were chosen to meet these same claims, so \
-this is the quality of a fit. Parts, equations and sources are in docs/models.md; claims.json has everything as data.</p>";
+this is the quality of a fit. How good predictions are is in the curves that nothing was fitted to: published and computed, and each point's \
+residual, the ratio of the two, which stands out where it is more than a quarter off. Parts, equations and sources are in docs/models.md; claims.json has everything as data.</p>";

@@ -1,0 +1,96 @@
+//! Published curves that nothing was fitted to: each beside the model's, and how far each point is off.
+
+use super::closed_loop::{Predicted, benchmarks};
+use super::reproduction::{Plot, figure};
+use crate::chart::escape;
+
+/// Such curves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// What they come to, in a sentence.
+    pub verdict: String,
+    /// The error that a point should keep below, as a share.
+    pub target: f64,
+    /// Each of them.
+    pub curves: Vec<Held>,
+}
+
+/// A curve beside the model's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    /// Both drawn.
+    pub plot: Plot,
+    /// Each point's ratio of model over publication.
+    pub judged: Predicted,
+}
+
+/// The section: both curves, and behind a click the residuals.
+pub(super) fn section(validation: &Validation) -> String {
+    let mut out = format!(
+        "<h2 id=\"validation\">Validation</h2><div class=\"verdict\">{}</div>",
+        escape(&validation.verdict)
+    );
+    for held in &validation.curves {
+        out.push_str(&figure(&held.plot));
+        out.push_str(&benchmarks(
+            std::slice::from_ref(&held.judged),
+            validation.target,
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::line::{LineChart, Series};
+    use crate::chart::scale::Kind;
+    use crate::html::Figure;
+
+    #[test]
+    fn a_curve_is_drawn_beside_the_model_s_and_each_point_s_residual_behind_it() {
+        let points = |at: &[f64]| Series {
+            label: "<curve>".to_owned(),
+            points: at.iter().map(|y| (8.0 * y, *y)).collect(),
+        };
+        let figure = |model| Figure {
+            label: "8 B".to_owned(),
+            unit: "ns".to_owned(),
+            measured: 100.0,
+            model,
+        };
+        let held = Held {
+            plot: Plot {
+                id: "source.latency".to_owned(),
+                place: "Table <1>".to_owned(),
+                note: None,
+                chart: LineChart {
+                    title: "source.latency".to_owned(),
+                    x_name: "message size".to_owned(),
+                    x_unit: "bytes".to_owned(),
+                    x_kind: Kind::Log,
+                    y_unit: "ns".to_owned(),
+                    y_kind: Kind::Log,
+                    series: vec![points(&[1.0, 2.0]), points(&[1.0, 3.0])],
+                    marks: Vec::new(),
+                    references: Vec::new(),
+                },
+            },
+            judged: Predicted {
+                benchmark: "residuals".to_owned(),
+                mean: 0.3,
+                figures: vec![figure(110.0), figure(150.0)],
+            },
+        };
+        let page = section(&Validation {
+            verdict: "1 curve".to_owned(),
+            target: 0.25,
+            curves: vec![held],
+        });
+        assert_eq!(page.matches("<figure class=\"chart\">").count(), 1);
+        assert_eq!(page.matches("ratio worse").count(), 1, "{page}");
+        assert_eq!(page.matches("ratio same").count(), 1, "{page}");
+        assert!(page.contains("Table &lt;1&gt;") && page.contains("&lt;curve&gt;"));
+        assert!(page.contains("30.0 % off on average, 2 figures"), "{page}");
+    }
+}
