@@ -86,13 +86,13 @@ fn two_publish_and_both_are_seen_or_rung_for() {
 fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
     loom::model(|| {
         let bed = Arc::new(Bed::default());
-        let wanted = Arc::new(AtomicUsize::new(0));
+        let armings = Arc::new(AtomicUsize::new(0));
         sleep::arm(&bed.armed);
         let application = thread::spawn({
-            let (bed, wanted) = (bed.clone(), wanted.clone());
-            move || sleep::want_rings(&bed.armed, &wanted)
+            let (bed, armings) = (bed.clone(), armings.clone());
+            move || sleep::want_rings(&bed.armed, &armings)
         });
-        sleep::after_sleep(&bed.armed, &wanted);
+        sleep::after_sleep(&bed.armed, || armings.load(Ordering::SeqCst) > 0);
         application.join().unwrap();
         assert!(sleep::is_armed(bed.armed.load(Ordering::SeqCst)));
     });
@@ -103,7 +103,6 @@ fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
 fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
     loom::model(|| {
         let bed = Arc::new(Bed::default());
-        let wanted = AtomicUsize::new(0);
         let published = Arc::new(AtomicU32::new(0));
         sleep::arm(&bed.armed);
         let peer = thread::spawn({
@@ -114,7 +113,7 @@ fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
             }
         });
         let look = || published.load(Ordering::Acquire) == 1;
-        sleep::after_sleep(&bed.armed, &wanted);
+        sleep::after_sleep(&bed.armed, || false);
         // Rings are kept until they are taken, which was before it disarmed.
         let sleeps = !look() && sleep::before_sleep(&bed.armed, look);
         peer.join().unwrap();
@@ -133,7 +132,6 @@ enum Arming {
 fn rung_for_once_and_published_twice(arming: Arming) {
     loom::model(move || {
         let bed = Arc::new(Bed::default());
-        let wanted = AtomicUsize::new(0);
         let published = Arc::new(AtomicU32::new(0));
         sleep::arm(&bed.armed);
         let first = bed.armed.load(Ordering::Relaxed);
@@ -149,7 +147,7 @@ fn rung_for_once_and_published_twice(arming: Arming) {
         });
         // It is awake, takes the rings so far, and goes on.
         bed.rung.swap(false, Ordering::SeqCst);
-        sleep::after_sleep(&bed.armed, &wanted);
+        sleep::after_sleep(&bed.armed, || false);
         let mut seen = published.load(Ordering::Acquire);
         let sleeps = sleep::before_sleep(&bed.armed, || {
             if let Arming::WithTheSameValue = arming {

@@ -371,8 +371,9 @@ impl Cq {
     pub fn arm(&self, solicited_only: bool) {
         let mut filling = self.push.lock();
         // Asking for less does not withdraw what was asked for before (ibv_req_notify_cq(3)).
-        if filling.arm == Arm::No {
-            self.context.process.queue_armed();
+        match filling.arm {
+            Arm::No => self.context.process.queue_armed(),
+            Arm::Solicited | Arm::Any => self.context.process.queue_armed_again(),
         }
         if filling.arm != Arm::Any {
             filling.arm = if solicited_only {

@@ -54,7 +54,11 @@ fn many_threads_fill_and_empty_without_loss() {
             scope.spawn(move || {
                 for number in 0..EACH {
                     // Room is waited for: an overrun would end the queue.
-                    while cq.tail.load(Ordering::Acquire) - cq.head.load(Ordering::Acquire) > 32 {
+                    let is_full = || {
+                        let (head, tail) = cq.ends();
+                        tail - head > 32
+                    };
+                    while is_full() {
                         std::thread::yield_now();
                     }
                     assert_eq!(

@@ -12,6 +12,11 @@
 //! application had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the
 //! application has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is
 //! woken by packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
+//!
+//! A completion queue that is armed for an event is no sign that the application goes to sleep: UCX arms the one for its
+//! datagrams, to which nothing comes for hours, and polls others all that time. Who polls raises events as well. So only a
+//! queue that was armed since the last looks keeps the thread at work, until it has seen polling go on; when that ends, it
+//! sees so no later than when nothing is armed: an event comes late once, by no longer than there had been polling.
 
 use std::time::Duration;
 
@@ -33,6 +38,10 @@ pub(super) struct Lurker {
     seldom: Duration,
     /// How often it may yet come in vain; 0 while the application does the work.
     needed: u8,
+    /// How often queues had been armed at the last look.
+    armings: usize,
+    /// Looks since then, up to [`PATIENCE`], at each of which the application had polled.
+    polled: u8,
 }
 
 impl Lurker {
@@ -42,7 +51,23 @@ impl Lurker {
             waits: false,
             seldom: SHORTEST,
             needed: 0,
+            armings: 0,
+            polled: 0,
         }
+    }
+
+    /// Whether the application has polled since the last look, and how often queues have been armed by now.
+    pub(super) fn saw(&mut self, is_polled: bool, armings: usize) {
+        self.polled = match is_polled && armings == self.armings {
+            true => PATIENCE.min(self.polled + 1),
+            false => 0,
+        };
+        self.armings = armings;
+    }
+
+    /// Whether events that queues are armed for are not left to the application, after so many armings.
+    pub(super) fn heeds_events(&self, armings: usize) -> bool {
+        armings != self.armings || self.polled < PATIENCE
     }
 
     /// Whether the work is left to the thread, although the application polls.
@@ -112,6 +137,36 @@ mod tests {
         for left in (0..PATIENCE).rev() {
             lurker.came(false);
             assert_eq!(lurker.is_needed(), left > 0);
+        }
+    }
+
+    #[test]
+    fn events_are_left_to_who_polls_on_after_arming() {
+        let mut lurker = Lurker::new();
+        lurker.saw(true, 1);
+        assert!(lurker.heeds_events(1), "it polled, and may sleep now");
+        for _ in 0..PATIENCE {
+            assert!(lurker.heeds_events(1));
+            lurker.saw(true, 1);
+        }
+        assert!(!lurker.heeds_events(1));
+        assert!(lurker.heeds_events(2), "armed since the look");
+        lurker.saw(true, 2);
+        assert!(lurker.heeds_events(2));
+        for _ in 0..PATIENCE {
+            lurker.saw(true, 2);
+        }
+        assert!(!lurker.heeds_events(2));
+        lurker.saw(false, 2);
+        assert!(lurker.heeds_events(2), "it polls no more");
+    }
+
+    #[test]
+    fn who_arms_for_each_event_is_never_left_to_its_polling() {
+        let mut lurker = Lurker::new();
+        for armings in 1..100 {
+            lurker.saw(true, armings);
+            assert!(lurker.heeds_events(armings));
         }
     }
 

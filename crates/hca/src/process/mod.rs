@@ -141,8 +141,10 @@ pub struct Process {
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
     pub(crate) seekers: Seekers,
     pub(crate) handshakes: Handshakes,
-    /// Completion queues armed for an event: then the progress thread must not stay away.
+    /// Completion queues armed for an event: then the progress thread must not stay away, unless the program polls on.
     pub(crate) armed_queues: AtomicUsize,
+    /// How often one has been armed.
+    pub(crate) armings: AtomicUsize,
     /// Somebody has polled since the progress thread looked; it stays away while that happens.
     pub(crate) is_polled: AtomicBool,
     /// The progress thread makes progress: those who poll give way to it now and then.
@@ -242,6 +244,7 @@ impl Process {
             seekers: Seekers::default(),
             handshakes: Handshakes::default(),
             armed_queues: AtomicUsize::new(0),
+            armings: AtomicUsize::new(0),
             is_polled: AtomicBool::new(false),
             thread_works: AtomicBool::new(false),
             probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
@@ -360,7 +363,13 @@ impl Process {
 
     /// A completion queue wants an event: peers ring from now on.
     pub(crate) fn queue_armed(&self) {
-        sleep::want_rings(self.contexts.armed(), &self.armed_queues);
+        self.armed_queues.fetch_add(1, Ordering::SeqCst);
+        self.queue_armed_again();
+    }
+
+    /// One that wanted an event already is armed once more: who arms may be about to sleep.
+    pub(crate) fn queue_armed_again(&self) {
+        sleep::want_rings(self.contexts.armed(), &self.armings);
     }
 
     /// It has had it, or is gone.

@@ -3,7 +3,8 @@
 //!
 //! While the application polls, the thread would only get in its way: it then sees every millisecond whether that is still
 //! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops, or leaves requests, or the application arms
-//! a completion queue for an event, it *arms*: peers ring after they stored something. An idle process therefore takes no processor time.
+//! a completion queue for an event and does not poll on, it *arms*: peers ring after they stored something. An idle process
+//! therefore takes no processor time.
 
 use crate::errno::{Errno, Result};
 use crate::process::lurk::Lurker;
@@ -52,6 +53,12 @@ pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Whether an event is wanted that is not left to the application's polling.
+fn waits_for_event(process: &Process, lurker: &Lurker) -> bool {
+    lurker.heeds_events(process.armings.load(Ordering::SeqCst))
+        && process.armed_queues.load(Ordering::SeqCst) > 0
+}
+
 /// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // Peers that reach our memory by themselves see by this that nobody is here any more.
@@ -64,8 +71,8 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         process.thread_works.store(true, Ordering::Relaxed);
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
-        let waits_for_event = process.armed_queues.load(Ordering::SeqCst) > 0;
-        let mut lurks = is_polled && !waits_for_event && !lurker.is_needed();
+        lurker.saw(is_polled, process.armings.load(Ordering::SeqCst));
+        let mut lurks = is_polled && !waits_for_event(process, &lurker) && !lurker.is_needed();
         if lurks && process.has_left_requests() {
             lurker.left_to();
             lurks = false;
@@ -85,7 +92,9 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             false => 0,
         };
         poller.wait(process, member, timeout);
-        sleep::after_sleep(process.contexts.armed(), &process.armed_queues);
+        sleep::after_sleep(process.contexts.armed(), || {
+            waits_for_event(process, &lurker)
+        });
     }
     // What peers reach by themselves is there until the process ends.
     loop {

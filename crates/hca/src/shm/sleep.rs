@@ -60,20 +60,21 @@ pub fn is_armed(word: u64) -> bool {
     word & 1 != 0
 }
 
-/// Sleeper, awake again: wants no rings, unless events are waited for (`wanted` is not zero), when nobody looks by itself.
+/// Sleeper, awake again: wants no rings, unless it is told that events are waited for and nobody looks by itself.
 ///
-/// Whoever begins to wait for events counts itself first and arms then ([`want_rings`]); so it is either seen here, or
-/// its arming comes after this disarming.
-pub fn after_sleep(armed: &AtomicU64, wanted: &AtomicUsize) {
+/// Whoever begins to wait for events counts itself first and arms then ([`want_rings`]); so it is either seen by `wanted`,
+/// which is asked when rings are wanted no more, or its arming comes after this disarming.
+pub fn after_sleep(armed: &AtomicU64, wanted: impl FnOnce() -> bool) {
     disarm(armed);
-    if wanted.load(Ordering::SeqCst) > 0 {
+    if wanted() {
         arm(armed);
     }
 }
 
-/// Somebody begins to wait for events: rings are wanted until it has stopped, which it says by subtracting from `wanted`.
-pub fn want_rings(armed: &AtomicU64, wanted: &AtomicUsize) {
-    wanted.fetch_add(1, Ordering::SeqCst);
+/// Somebody begins to wait for events, which it says by a number in `armings` that was never there before: rings are wanted
+/// until the sleeper knows better.
+pub fn want_rings(armed: &AtomicU64, armings: &AtomicUsize) {
+    armings.fetch_add(1, Ordering::SeqCst);
     model_fence();
     arm(armed);
 }
