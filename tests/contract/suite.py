@@ -22,6 +22,7 @@ unreliable      after an unreliable message without a receive none arrives; one 
 xrc             after RNR and a new connection messages are acknowledged and lost; the private domains of
                 two processes are one
 waking          an event that never comes; a queue pair that waits for room which there is
+armed           a queue that was armed raises no event once others have been polled for long
 stopped         a stopped process hangs all programs that start, for each connects to all; a stopped
                 writer writes on after deregistration, or is given up for the sake of another region
 invalidation    a peer, or a queue pair, of another connection or domain invalidates a window; an
@@ -68,7 +69,7 @@ REQUIRES = [COMPILER, VERBS_HEADERS]
 HERE = Path(__file__).resolve().parent
 # Most take less than a second; the longest a tenth of this, a third on a machine that is very busy.
 SECONDS = 180
-PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking",
+PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking", "armed",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
             "sizes", "registration", "batches")
 # What asks the library and no other process: one path is as good as another.
