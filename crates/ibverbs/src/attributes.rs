@@ -8,8 +8,6 @@ use verbena_hca::memory::device::CAPACITY;
 
 /// The board's name.
 pub const BOARD: &str = "VERBENA_SOFTWARE";
-/// The port's rate in units of 100 Mb/s: 4X EDR, as its width and speed say.
-pub const PORT_SPEED: u64 = 1000;
 /// The adapter's clock counts nanoseconds: kilohertz.
 const CLOCK_KHZ: u64 = 1_000_000;
 

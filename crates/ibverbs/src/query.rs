@@ -117,7 +117,7 @@ pub unsafe extern "C" fn ibv_query_port_speed(
     outcome::errno_value("ibv_query_port_speed", unsafe {
         context::of(context)
             .and_then(|_| check_port(port))
-            .and_then(|()| door::output(speed, attributes::PORT_SPEED))
+            .and_then(|()| door::output(speed, device::rate(port as u8).speed))
     })
 }
 

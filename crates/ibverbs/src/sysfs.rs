@@ -105,7 +105,7 @@ fn files_of_port(number: u8) -> Vec<(String, String)> {
     };
     of_port("state", state.into());
     of_port("phys_state", phys_state.into());
-    of_port("rate", "100 Gb/sec (4X EDR)".into());
+    of_port("rate", device::rate(number).name.into());
     of_port("cap_mask", format!("{:#010x}", port.port_cap_flags));
     let interface = link::interface(number);
     let (link_layer, kind) = match interface {

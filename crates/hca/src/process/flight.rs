@@ -56,6 +56,11 @@ impl Flight {
         head != self.acknowledged.load(Ordering::Relaxed)
     }
 
+    /// Up to where what was acknowledged has been taken.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
     /// Whether there is nothing to wait for.
     #[inline]
     pub fn is_idle(&self) -> bool {

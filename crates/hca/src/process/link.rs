@@ -11,7 +11,7 @@ use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
 use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer};
 use crate::shm::section::{OwnMarks, Section};
 use crate::slots::{Slot, Slots};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A request on its way: when the responder's position passes `end`, work request `index` of `queue_pair` is
@@ -46,6 +46,8 @@ pub struct Outbound {
     /// Who completes what comes back; only one thread does at a time, so order is kept.
     pub(crate) completing: Lock<Completing>,
     flight: Flight,
+    /// How far the flight was when the progress thread looked.
+    seen: AtomicU64,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
 }
@@ -122,6 +124,7 @@ impl Outbound {
             sending: Lock::default(),
             completing: Lock::default(),
             flight: Flight::default(),
+            seen: AtomicU64::new(0),
             private: OwnMarks::default(),
         }
     }
@@ -221,6 +224,12 @@ impl Outbound {
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.flight.is_idle()
+    }
+
+    /// Whether something is in flight and nothing was completed since this was last asked. For the progress thread.
+    pub fn is_left(&self) -> bool {
+        let acknowledged = self.flight.acknowledged();
+        self.seen.swap(acknowledged, Ordering::Relaxed) == acknowledged && !self.is_idle()
     }
 
     /// Whether there is something to complete.

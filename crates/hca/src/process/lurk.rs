@@ -13,6 +13,11 @@
 //! application has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is
 //! woken by packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
 //!
+//! An application that computes between its looks, as those over MPI do, will be back. What comes for it meanwhile it would
+//! take then, and to wake the thread for each message costs it the processor: 30 us in a virtual machine, where a peer's
+//! store costs less than one. So the thread goes on looking every millisecond for a while, serves what it has seen twice, and
+//! lets peers ring only after that ([`GRACE`]), or as soon as there is anything that cannot wait.
+//!
 //! A completion queue that is armed for an event is no sign that the application goes to sleep: UCX arms the one for its
 //! datagrams, to which nothing comes for hours, and polls others all that time. Who polls raises events as well. So only a
 //! queue that was armed since the last looks keeps the thread at work, until it has seen polling go on; when that ends, it
@@ -22,9 +27,13 @@ use std::time::Duration;
 
 /// How soon the thread looks again when something waits, or was left to it.
 const SHORTEST: Duration = Duration::from_micros(20);
-/// How seldom it looks, in milliseconds.
-const SELDOM_MS: i32 = 1;
-const SELDOM: Duration = Duration::from_millis(SELDOM_MS as u64);
+/// How seldom it looks while nobody polls.
+const SELDOM: Duration = Duration::from_millis(1);
+/// How seldom it looks where polling goes on and on.
+const LONGEST: Duration = Duration::from_millis(4);
+
+/// So many looks in a row nobody has polled before the thread takes over.
+const GRACE: u8 = 10;
 
 /// So often in a row the thread comes in vain before it leaves the work to the application. Once for each request would be
 /// too few: the peer rings for what it completes as well, and that the application polls for.
@@ -42,6 +51,8 @@ pub(super) struct Lurker {
     armings: usize,
     /// Looks since then, up to [`PATIENCE`], at each of which the application had polled.
     polled: u8,
+    /// Looks since the last one at which it had polled, up to one more than [`GRACE`].
+    unpolled: u8,
 }
 
 impl Lurker {
@@ -53,6 +64,7 @@ impl Lurker {
             needed: 0,
             armings: 0,
             polled: 0,
+            unpolled: GRACE + 1,
         }
     }
 
@@ -63,6 +75,15 @@ impl Lurker {
             false => 0,
         };
         self.armings = armings;
+        self.unpolled = match is_polled {
+            true => 0,
+            false => (self.unpolled + 1).min(GRACE + 1),
+        };
+    }
+
+    /// Whether the application polled so short a time ago that it will again. Not while a packet waits that it has left.
+    pub(super) fn expects_polls(&self) -> bool {
+        self.unpolled <= GRACE && !self.waits
     }
 
     /// Whether events that queues are armed for are not left to the application, after so many armings.
@@ -80,10 +101,10 @@ impl Lurker {
         self.needed = PATIENCE;
     }
 
-    /// Whether packets wait was looked for, while the application polled.
+    /// Whether packets wait was looked for, and all else was left to the application.
     pub(super) fn looked(&mut self, waits: bool) {
         self.waits = waits;
-        self.seldom = SELDOM.min(2 * self.seldom);
+        self.seldom = LONGEST.min(2 * self.seldom);
     }
 
     /// The thread came to do all there is.
@@ -101,18 +122,20 @@ impl Lurker {
 
     /// How long it waits before it looks again.
     fn pause(&self) -> Duration {
-        match self.waits {
-            true => SHORTEST,
-            false => self.seldom,
+        match (self.waits, self.unpolled) {
+            (true, _) => SHORTEST,
+            (false, 0) => self.seldom,
+            (false, 1..) => SELDOM.min(self.seldom),
         }
     }
 
     /// Sleeps. Returns for how many milliseconds descriptors are to be waited for besides.
     pub(super) fn lurk(&self) -> i32 {
-        if self.pause() == SELDOM {
-            return SELDOM_MS;
+        let pause = self.pause();
+        if pause >= SELDOM {
+            return pause.as_millis() as i32;
         }
-        std::thread::sleep(self.pause());
+        std::thread::sleep(pause);
         0
     }
 }
@@ -138,6 +161,28 @@ mod tests {
             lurker.came(false);
             assert_eq!(lurker.is_needed(), left > 0);
         }
+    }
+
+    #[test]
+    fn who_has_polled_is_expected_back_for_a_while() {
+        let mut lurker = Lurker::new();
+        assert!(!lurker.expects_polls(), "nobody has ever polled");
+        lurker.saw(false, 0);
+        assert!(!lurker.expects_polls());
+        lurker.saw(true, 0);
+        for _ in 0..GRACE {
+            assert!(lurker.expects_polls());
+            lurker.saw(false, 0);
+        }
+        assert!(lurker.expects_polls());
+        for _ in 0..300 {
+            lurker.saw(false, 0);
+            assert!(!lurker.expects_polls());
+        }
+        lurker.saw(true, 0);
+        assert!(lurker.expects_polls());
+        lurker.looked(true);
+        assert!(!lurker.expects_polls(), "a packet was seen to wait");
     }
 
     #[test]
@@ -174,7 +219,8 @@ mod tests {
     fn it_looks_ever_more_seldom_but_soon_where_something_waits_or_was_left() {
         let mut lurker = Lurker::new();
         let mut pauses = Vec::new();
-        while pauses.last() != Some(&SELDOM) {
+        while pauses.last() != Some(&LONGEST) {
+            lurker.saw(true, 0);
             lurker.looked(false);
             pauses.push(lurker.pause());
         }
@@ -185,6 +231,10 @@ mod tests {
         lurker.looked(true);
         assert_eq!(lurker.pause(), SHORTEST);
         // The application took it.
+        lurker.looked(false);
+        assert_eq!(lurker.pause(), LONGEST);
+        // It does not poll just now.
+        lurker.saw(false, 0);
         lurker.looked(false);
         assert_eq!(lurker.pause(), SELDOM);
         // It did not.

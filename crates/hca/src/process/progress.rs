@@ -105,6 +105,16 @@ impl Process {
         left
     }
 
+    /// Whether nothing is asked of the adapter, at a moment when nobody polls, that could not wait until somebody does:
+    /// no deadline, no packets, and no request of our own that nothing has come back for since this was last asked.
+    pub fn can_wait(&self) -> bool {
+        let mut left = false;
+        for outbound in &self.channels().outbound {
+            left |= outbound.is_left();
+        }
+        !left && self.timers.next() == u64::MAX && self.roce.get().is_none()
+    }
+
     #[inline]
     fn wake_due(&self) -> bool {
         // Whoever polls looks here each time, and a deadline is set as long as a packet is not acknowledged.

@@ -2,7 +2,7 @@
 //! when no thread of the application does.
 //!
 //! While the application polls, the thread would only get in its way: it then sees every millisecond whether that is still
-//! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops, or leaves requests, or the application arms
+//! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops for long, or leaves requests, or the application arms
 //! a completion queue for an event and does not poll on, it *arms*: peers ring after they stored something. An idle process
 //! therefore takes no processor time.
 
@@ -72,7 +72,8 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         lurker.saw(is_polled, process.armings.load(Ordering::SeqCst));
-        let mut lurks = is_polled && !waits_for_event(process, &lurker) && !lurker.is_needed();
+        let is_attended = is_polled || lurker.expects_polls() && process.can_wait();
+        let mut lurks = is_attended && !waits_for_event(process, &lurker) && !lurker.is_needed();
         if lurks && process.has_left_requests() {
             lurker.left_to();
             lurks = false;
