@@ -46,8 +46,9 @@ pub struct Outbound {
     /// Who completes what comes back; only one thread does at a time, so order is kept.
     pub(crate) completing: Lock<Completing>,
     flight: Flight,
-    /// How far the flight was when the progress thread looked.
+    /// How far the flight was when the progress thread looked, and since when.
     seen: AtomicU64,
+    since: AtomicU64,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
 }
@@ -125,6 +126,7 @@ impl Outbound {
             completing: Lock::default(),
             flight: Flight::default(),
             seen: AtomicU64::new(0),
+            since: AtomicU64::new(0),
             private: OwnMarks::default(),
         }
     }
@@ -226,10 +228,16 @@ impl Outbound {
         self.flight.is_idle()
     }
 
-    /// Whether something is in flight and nothing was completed since this was last asked. For the progress thread.
-    pub fn is_left(&self) -> bool {
+    /// Whether something is in flight of which nothing was completed for `LONG` as far as was asked, in nanoseconds. For
+    /// the progress thread, which tells the time.
+    pub fn is_left(&self, now: u64) -> bool {
+        const LONG: u64 = 1_000_000;
         let acknowledged = self.flight.acknowledged();
-        self.seen.swap(acknowledged, Ordering::Relaxed) == acknowledged && !self.is_idle()
+        if self.seen.swap(acknowledged, Ordering::Relaxed) != acknowledged || self.is_idle() {
+            self.since.store(now, Ordering::Relaxed);
+            return false;
+        }
+        now.saturating_sub(self.since.load(Ordering::Relaxed)) >= LONG
     }
 
     /// Whether there is something to complete.

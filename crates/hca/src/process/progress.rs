@@ -26,7 +26,7 @@ pub enum Demand {
     Nothing,
     /// Something is, and it can wait for who polls.
     UnderWay,
-    /// There is a deadline, or a network, or a request of our own that nothing has come back for since this was last asked.
+    /// There is a deadline, or a network, or a request of our own that nothing has come back for, for a while.
     Pressing,
 }
 
@@ -121,8 +121,9 @@ impl Process {
         let channels = self.channels();
         let mut is_pressing = self.timers.next() != u64::MAX || self.roce.get().is_some();
         let mut is_under_way = false;
+        let now = clock::now();
         for outbound in &channels.outbound {
-            is_pressing |= outbound.is_left();
+            is_pressing |= outbound.is_left(now);
             is_under_way |= !outbound.is_idle();
         }
         is_under_way |= channels.inbound.iter().any(|inbound| inbound.has_request());
