@@ -45,7 +45,7 @@ pub(super) enum Lengths {
 fn each(total: u64, ranks: u64) -> u64 {
     match ranks {
         0 | 1 => total,
-        _ if total % ranks != 0 && total % (ranks - 1) == 0 => total / (ranks - 1),
+        _ if !total.is_multiple_of(ranks) && total.is_multiple_of(ranks - 1) => total / (ranks - 1),
         _ => total.div_ceil(ranks),
     }
 }

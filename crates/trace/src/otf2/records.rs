@@ -143,7 +143,7 @@ impl<R: BufRead> Records<R> {
         if let Some(reason) = text.strip_prefix("==ERROR==") {
             return Err(Error::Lacking(format!("otf2-print says:{reason}")));
         }
-        match ended || read as u64 <= LONGEST - 1 {
+        match ended || (read as u64) < LONGEST {
             true => Ok(Some(text)),
             false => Err(Error::of_line(self.line, &text, "as it has no end")),
         }

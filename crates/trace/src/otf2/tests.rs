@@ -121,7 +121,10 @@ fn events_become_calls() {
         bytes: 8,
     };
     for rank in &trace.ranks {
-        assert_eq!(rank.parts(&rank.records[3]), [all_reduce.clone()]);
+        assert_eq!(
+            rank.parts(&rank.records[3]),
+            std::slice::from_ref(&all_reduce)
+        );
     }
 }
 
