@@ -14,6 +14,8 @@
 struct board {
 	/* Rounds of which the sender is to send what raises the event. */
 	_Atomic unsigned wanted;
+	/* Rounds of which it has been acknowledged. */
+	_Atomic unsigned acknowledged;
 	atomic_bool over;
 };
 static struct board *board;
@@ -58,6 +60,7 @@ static void sender(struct peer *parent)
 			sent++;
 			send_nothing(&idle, 2);
 			expect(&idle, 2, IBV_WC_SUCCESS);
+			atomic_store(&board->acknowledged, sent);
 		}
 	}
 	CHECK_CALL(ibv_destroy_qp(busy.qp));
@@ -180,6 +183,32 @@ static void an_event_comes_while_another_queue_is_polled(void)
 	receiver_close(&receiver);
 }
 
+/* Nothing is armed, and who has polled does not come back: what peers send is taken nevertheless. */
+static void a_message_is_taken_after_polling_has_stopped(void)
+{
+	struct receiver receiver = receiver_open();
+	atomic_fetch_add(&board->wanted, 1);
+	CHECK(is_event(&receiver, 10000));
+	struct ibv_cq *cq;
+	void *context;
+	CHECK_CALL(ibv_get_cq_event(receiver.idle.channel, &cq, &context));
+	ibv_ack_cq_events(cq, 1);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct ibv_wc wc;
+		CHECK_EQUAL(ibv_poll_cq(receiver.idle.cq, 1, &wc), 1);
+		take_nothing(&receiver.idle);
+		poll_busy_for(&receiver, 1000 * (uint64_t)lengths[round % LENGTHS]);
+		unsigned wanted = atomic_fetch_add(&board->wanted, 1) + 1;
+		uint64_t deadline = now() + 10 * SECOND;
+		while (atomic_load(&board->acknowledged) != wanted) {
+			usleep(100);
+			if (now() > deadline)
+				check_failed(__FILE__, __LINE__, "a message is not taken");
+		}
+	}
+	receiver_close(&receiver);
+}
+
 /* Armed once more, it is still armed, and whoever arms may be about to sleep. */
 static void arming_again_before_the_sleep_changes_nothing(void)
 {
@@ -201,6 +230,7 @@ const struct test tests[] = {
 	{ "an_event_comes_when_polling_has_stopped", an_event_comes_when_polling_has_stopped },
 	{ "who_sleeps_for_the_event_is_woken", who_sleeps_for_the_event_is_woken },
 	{ "an_event_comes_while_another_queue_is_polled", an_event_comes_while_another_queue_is_polled },
+	{ "a_message_is_taken_after_polling_has_stopped", a_message_is_taken_after_polling_has_stopped },
 	{ "arming_again_before_the_sleep_changes_nothing",
 	  arming_again_before_the_sleep_changes_nothing },
 	{ 0 },

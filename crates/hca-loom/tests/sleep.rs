@@ -98,6 +98,23 @@ fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
     });
 }
 
+/// The same for one who arms a queue again that is armed.
+#[test]
+fn waking_up_leaves_rings_on_for_whoever_still_waits_for_events() {
+    loom::model(|| {
+        let bed = Arc::new(Bed::default());
+        let armings = Arc::new(AtomicUsize::new(0));
+        sleep::arm(&bed.armed);
+        let application = thread::spawn({
+            let (bed, armings) = (bed.clone(), armings.clone());
+            move || sleep::want_rings_still(&bed.armed, &armings)
+        });
+        sleep::after_sleep(&bed.armed, || armings.load(Ordering::SeqCst) > 0);
+        application.join().unwrap();
+        assert!(sleep::is_armed(bed.armed.load(Ordering::SeqCst)));
+    });
+}
+
 /// Would find: as the first, over a whole turn of the progress thread: awake, asleep, and what came in between.
 #[test]
 fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {

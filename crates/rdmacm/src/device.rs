@@ -1,6 +1,7 @@
 //! The one device.
 
-use verbena_hca::device::guid;
+use verbena_abi::{IBV_RATE_100_GBPS, IBV_RATE_200_GBPS};
+use verbena_hca::device::{self, guid};
 
 /// The device's identifier, in network order.
 pub fn node_guid() -> [u8; 8] {
@@ -9,8 +10,15 @@ pub fn node_guid() -> [u8; 8] {
 
 /// The library's "no index": it then knows the device by its identifier.
 pub const NO_INDEX: u32 = u32::MAX;
-/// `IBV_RATE_100_GBPS`, every port's.
-pub const RATE: u8 = 16;
+
+/// What a port says of its rate, as paths have it (`enum ibv_rate`).
+pub fn rate(port: u8) -> u8 {
+    match device::rate(port).speed {
+        2000.. => IBV_RATE_200_GBPS as u8,
+        _ => IBV_RATE_100_GBPS as u8,
+    }
+}
+
 /// 4.096 us * 2^14 = 67 ms: long for a path within a host, short enough to notice a dead peer within a second.
 pub const PACKET_LIFE_TIME: u8 = 14;
 /// What a queue pair's timeout attribute becomes: one more than the packet life time, as a packet travels both ways.

@@ -5,7 +5,7 @@
 //! another host's.
 
 use crate::abi::{AddressVector, PathRecord};
-use crate::device::{ACK_TIMEOUT, PACKET_LIFE_TIME, RATE};
+use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca::device::{FIRST_PORT, LID, PKEY, active_mtu, gid};
@@ -91,7 +91,7 @@ impl Way {
             numb_path: 1,
             mtu_selector: EXACTLY,
             rate_selector: EXACTLY,
-            rate: RATE,
+            rate: device::rate(self.port),
             packet_life_time_selector: EXACTLY,
             packet_life_time: PACKET_LIFE_TIME,
             dlid: lid,

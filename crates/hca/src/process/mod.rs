@@ -364,12 +364,12 @@ impl Process {
     /// A completion queue wants an event: peers ring from now on.
     pub(crate) fn queue_armed(&self) {
         self.armed_queues.fetch_add(1, Ordering::SeqCst);
-        self.queue_armed_again();
+        sleep::want_rings(self.contexts.armed(), &self.armings);
     }
 
     /// One that wanted an event already is armed once more: who arms may be about to sleep.
     pub(crate) fn queue_armed_again(&self) {
-        sleep::want_rings(self.contexts.armed(), &self.armings);
+        sleep::want_rings_still(self.contexts.armed(), &self.armings);
     }
 
     /// It has had it, or is gone.

@@ -235,6 +235,21 @@ impl Poller {
         }
     }
 
+    /// Sleeps for a moment, unless there is something to deal with.
+    pub fn rest(&self, pause: Duration) {
+        let mut wait = libc::pollfd {
+            fd: self.epoll.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let pause = libc::timespec {
+            tv_sec: pause.as_secs() as libc::time_t,
+            tv_nsec: pause.subsec_nanos().into(),
+        };
+        // SAFETY: both are valid for the call, which may end early: then the look comes early.
+        unsafe { libc::ppoll(&mut wait, 1, &pause, std::ptr::null()) };
+    }
+
     /// Sleeps until something happens, `timeout` milliseconds at most, for ever below 0; deals with rings, callers,
     /// deaths, and with who is sought. When the system cannot wait, it is back soon.
     pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) {

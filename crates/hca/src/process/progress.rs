@@ -19,6 +19,17 @@ const BATCH: usize = 64;
 /// Peers that an empty poll looks for in each direction.
 const LOOKS: usize = 16;
 
+/// What is asked of the adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// Nothing is on its way from or to a peer.
+    Nothing,
+    /// Something is, and it can wait for who polls.
+    UnderWay,
+    /// There is a deadline, or a network, or a request of our own that nothing has come back for since this was last asked.
+    Pressing,
+}
+
 /// Those whose turn it is.
 #[inline]
 fn some_of<T>(all: &[T], turn: usize) -> &[T] {
@@ -105,14 +116,21 @@ impl Process {
         left
     }
 
-    /// Whether nothing is asked of the adapter, at a moment when nobody polls, that could not wait until somebody does:
-    /// no deadline, no packets, and no request of our own that nothing has come back for since this was last asked.
-    pub fn can_wait(&self) -> bool {
-        let mut left = false;
-        for outbound in &self.channels().outbound {
-            left |= outbound.is_left();
+    /// What is asked of the adapter at this moment.
+    pub fn demand(&self) -> Demand {
+        let channels = self.channels();
+        let mut is_pressing = self.timers.next() != u64::MAX || self.roce.get().is_some();
+        let mut is_under_way = false;
+        for outbound in &channels.outbound {
+            is_pressing |= outbound.is_left();
+            is_under_way |= !outbound.is_idle();
         }
-        !left && self.timers.next() == u64::MAX && self.roce.get().is_none()
+        is_under_way |= channels.inbound.iter().any(|inbound| inbound.has_request());
+        match (is_pressing, is_under_way) {
+            (true, _) => Demand::Pressing,
+            (false, true) => Demand::UnderWay,
+            (false, false) => Demand::Nothing,
+        }
     }
 
     #[inline]

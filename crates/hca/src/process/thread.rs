@@ -1,7 +1,7 @@
 //! The adapter's own thread: it sleeps until a peer rings, connects, dies, or a deadline comes, and it makes progress
 //! when no thread of the application does.
 //!
-//! While the application polls, the thread would only get in its way: it then sees every millisecond whether that is still
+//! While the application polls, the thread would only get in its way: it then looks every now and then whether that is still
 //! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops for long, or leaves requests, or the application arms
 //! a completion queue for an event and does not poll on, it *arms*: peers ring after they stored something. An idle process
 //! therefore takes no processor time.
@@ -71,8 +71,9 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         process.thread_works.store(true, Ordering::Relaxed);
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
-        lurker.saw(is_polled, process.armings.load(Ordering::SeqCst));
-        let is_attended = is_polled || lurker.expects_polls() && process.can_wait();
+        let armings = process.armings.load(Ordering::SeqCst);
+        lurker.saw(is_polled, armings, process.demand());
+        let is_attended = is_polled || lurker.expects_polls();
         let mut lurks = is_attended && !waits_for_event(process, &lurker) && !lurker.is_needed();
         if lurks && process.has_left_requests() {
             lurker.left_to();
@@ -89,9 +90,11 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         poller.heed_port(process, !lurks);
         let timeout = match may_sleep {
             true => until(process.timers.next()),
-            false if lurks => lurker.lurk(),
             false => 0,
         };
+        if lurks {
+            poller.rest(lurker.pause());
+        }
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.contexts.armed(), || {
             waits_for_event(process, &lurker)

@@ -79,6 +79,16 @@ pub fn want_rings(armed: &AtomicU64, armings: &AtomicUsize) {
     arm(armed);
 }
 
+/// As [`want_rings`], for one who wanted them before: where the word asks for rings already, those who have rung for it need
+/// not again, for the sleeper takes their ring before it takes the word back, and asks after `armings` behind that.
+pub fn want_rings_still(armed: &AtomicU64, armings: &AtomicUsize) {
+    armings.fetch_add(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if !is_armed(armed.load(Ordering::SeqCst)) {
+        arm(armed);
+    }
+}
+
 /// Publisher, after it has published: rings if the sleeper may be asleep. `rung` is what of the sleeper's word this
 /// publisher has rung for last; threads that share it may ring twice, which is once too often and no harm. `ring` says
 /// whether it could.
