@@ -20,6 +20,8 @@ from harness.place import Place
 from harness.process import Ended
 from harness.requirement import COMPILER, Tool
 
+from . import imported
+
 TITLE = "MPI programs recorded and replayed"
 REQUIRES = [
     COMPILER, Tool("gfortran", "gfortran"),
@@ -54,6 +56,8 @@ def cases() -> list[Case]:
         found.append(Case("random programs, recorded and not", name, partial(unchanged, library)))
         found.append(Case("computing that is told", name, partial(told_of, library)))
     found.append(Case("a shipped trace, in one file", "", shipped))
+    found.append(Case("an archive in OTF2, beside the same program's recording", "Open MPI",
+                      partial(imported.beside_recorded, environment())))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
     found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))

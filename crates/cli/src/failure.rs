@@ -46,6 +46,10 @@ pub enum Failure {
     #[error(transparent)]
     Recorder(#[from] crate::record::Failure),
 
+    /// Another tracer's trace cannot be imported.
+    #[error(transparent)]
+    Import(#[from] crate::import::Failure),
+
     /// A trace cannot be used.
     #[error(transparent)]
     Trace(#[from] verbena_trace::Error),
@@ -114,6 +118,10 @@ impl Failure {
             Failure::Recorder(crate::record::Failure::Taken(_)) | Failure::Trace(_) => {
                 Exit::WrongInput
             }
+            Failure::Import(
+                crate::import::Failure::NoPrinter | crate::import::Failure::Unrunnable(_),
+            ) => Exit::Environment,
+            Failure::Import(_) => Exit::WrongInput,
             Failure::Recorder(_) => Exit::Environment,
             Failure::UnknownOption { .. } | Failure::Results(_) | Failure::Input(_) => {
                 Exit::WrongInput

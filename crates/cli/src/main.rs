@@ -13,6 +13,7 @@ mod command;
 mod doctor;
 mod exit;
 mod failure;
+mod import;
 mod info;
 mod launch;
 mod mpi;

@@ -11,6 +11,7 @@ mod communicator;
 mod epoch;
 mod message;
 mod number;
+pub mod otf2;
 mod part;
 mod rank;
 pub mod recorder;

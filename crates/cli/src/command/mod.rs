@@ -11,6 +11,7 @@ mod doctor;
 mod evaluate;
 mod explain;
 mod history;
+mod import;
 mod info;
 mod list;
 mod manual;
@@ -52,6 +53,8 @@ pub enum Command {
     Explain(explain::Arguments),
     /// Say where figures changed their level over many runs
     History(history::Arguments),
+    /// Make a trace for `replay` of one that another tracer has written (OTF2, Score-P)
+    Import(import::Arguments),
     /// Show the adapter, its limits, and who is on it
     Info(info::Arguments),
     /// List the benchmarks
@@ -97,6 +100,7 @@ impl Command {
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),
             Command::Explain(arguments) => explain::run(arguments),
+            Command::Import(arguments) => import::run(arguments),
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Process => process::run(),

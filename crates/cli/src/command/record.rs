@@ -6,13 +6,13 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::launch::{options, supervise};
-use crate::record::{Compiler, Failure as Refusal, Table};
+use crate::record::{Compiler, Failure as Refusal, Table, new_directory};
 use verbena_trace::{Trace, recorder};
 
 /// The arguments of `verbena record`.
@@ -49,7 +49,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let compiler = Compiler::find(arguments.mpicc.as_deref(), words)?;
     let library = compiler.recorder()?;
-    let directory = prepared(&arguments.out)?;
+    let directory = new_directory(&arguments.out)?;
     let mut command = Command::new(&words[0]);
     command
         .args(&words[1..])
@@ -64,19 +64,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         (Err(error), _) => eprintln!("verbena: {error}"),
     }
     Ok(Exit::of_child(status))
-}
-
-/// The directory, whole, as the program may go elsewhere.
-fn prepared(directory: &Path) -> Result<PathBuf, Refusal> {
-    let unusable = |source| Refusal::Unusable {
-        path: directory.to_owned(),
-        source,
-    };
-    fs::create_dir_all(directory).map_err(unusable)?;
-    match fs::read_dir(directory).map_err(unusable)?.next() {
-        Some(_) => Err(Refusal::Taken(directory.to_owned())),
-        None => directory.canonicalize().map_err(unusable),
-    }
 }
 
 /// The library, and what was to be preloaded anyway.

@@ -9,8 +9,9 @@ pub use compiler::Compiler;
 pub use preload::put_before;
 pub use table::Table;
 
+use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a program cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -61,4 +62,17 @@ pub enum Failure {
          on other hosts its launcher must pass on LD_PRELOAD and VERBENA_RECORD (Open MPI: -x LD_PRELOAD -x VERBENA_RECORD)"
     )]
     Nothing,
+}
+
+/// The directory of a new trace, whole, as a program may go elsewhere.
+pub fn new_directory(directory: &Path) -> Result<PathBuf, Failure> {
+    let unusable = |source| Failure::Unusable {
+        path: directory.to_owned(),
+        source,
+    };
+    fs::create_dir_all(directory).map_err(unusable)?;
+    match fs::read_dir(directory).map_err(unusable)?.next() {
+        Some(_) => Err(Failure::Taken(directory.to_owned())),
+        None => directory.canonicalize().map_err(unusable),
+    }
 }

@@ -1,0 +1,175 @@
+//! How much of a collective operation there was. OTF2 has what each rank sent and received altogether, as the definition of the operation
+//! has it, to and from itself as well; with `MPI_IN_PLACE` without itself (Score-P, `scorep_mpi_coll`). Traces of ours have the length of
+//! the whole, or of each to each.
+
+use crate::part::{Collective, Part};
+
+/// What a rank sent and received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// What an operation is here, and whether ranks have each their own lengths.
+pub(super) fn kind(name: &str) -> Option<(Collective, Lengths)> {
+    use Lengths::{Alike, Own};
+    Some(match name {
+        "BARRIER" => (Collective::Barrier, Alike),
+        "BCAST" => (Collective::Broadcast, Alike),
+        "REDUCE" => (Collective::Reduce, Alike),
+        "ALLREDUCE" => (Collective::AllReduce, Alike),
+        "GATHER" => (Collective::Gather, Alike),
+        "SCATTER" => (Collective::Scatter, Alike),
+        "ALLGATHER" => (Collective::AllGather, Alike),
+        "ALLTOALL" => (Collective::AllToAll, Alike),
+        "REDUCE_SCATTER_BLOCK" => (Collective::ReduceScatter, Alike),
+        "SCAN" | "EXSCAN" => (Collective::Scan, Alike),
+        "GATHERV" => (Collective::Gather, Own),
+        "SCATTERV" => (Collective::Scatter, Own),
+        "ALLGATHERV" => (Collective::AllGather, Own),
+        "ALLTOALLV" | "ALLTOALLW" => (Collective::AllToAll, Own),
+        "REDUCE_SCATTER" => (Collective::ReduceScatter, Own),
+        _ => return None,
+    })
+}
+
+/// Whether ranks have each their own lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lengths {
+    Alike,
+    Own,
+}
+
+/// The same part of `total` for each of so many. Where it is none, they are one fewer: in place, nothing goes to oneself.
+fn each(total: u64, ranks: u64) -> u64 {
+    match ranks {
+        0 | 1 => total,
+        _ if !total.is_multiple_of(ranks) && total.is_multiple_of(ranks - 1) => total / (ranks - 1),
+        _ => total.div_ceil(ranks),
+    }
+}
+
+/// The k-th share of `total`, of so many: what does not divide goes to the first.
+fn share(total: u64, ranks: usize, k: usize) -> u64 {
+    let ranks = ranks as u64;
+    total / ranks + u64::from((k as u64) < total % ranks)
+}
+
+/// The length, if all have as much.
+pub(super) fn alike(kind: Collective, root: Option<usize>, amounts: &[Amount]) -> u64 {
+    let ranks = amounts.len() as u64;
+    let all = amounts.iter().enumerate();
+    // The root of an operation in place has nothing for itself, but the others have.
+    let told = |of: fn(&Amount) -> u64| amounts.iter().map(of).max().unwrap_or_default();
+    match kind {
+        Collective::Barrier => 0,
+        Collective::Reduce | Collective::Gather => told(|amount| amount.sent),
+        Collective::Broadcast | Collective::Scatter => {
+            let received = all.filter(|(place, _)| Some(*place) != root || ranks == 1);
+            received
+                .map(|(_, amount)| amount.received)
+                .max()
+                .unwrap_or_default()
+        }
+        // The first sends to all that are behind it, in place without itself; the last receives of all.
+        Collective::Scan => each(told(|amount| amount.sent.max(amount.received)), ranks),
+        Collective::AllReduce
+        | Collective::AllGather
+        | Collective::AllToAll
+        | Collective::ReduceScatter => each(told(|amount| amount.received), ranks),
+    }
+}
+
+/// The part of the rank at `place` in an operation of lengths of each rank's own.
+pub(super) fn own(
+    kind: Collective,
+    (comm, root, slot): (usize, Option<usize>, Option<usize>),
+    place: usize,
+    amounts: &[Amount],
+) -> Part {
+    let ranks = amounts.len();
+    let of_all = |of: &dyn Fn(&Amount) -> u64| amounts.iter().map(of).collect::<Vec<u64>>();
+    let is_root = root == Some(place);
+    let (out, back) = match kind {
+        Collective::Gather if is_root => (vec![], of_all(&|amount| amount.sent)),
+        Collective::Gather => (vec![amounts[place].sent], vec![]),
+        Collective::Scatter if is_root => (of_all(&|amount| amount.received), vec![]),
+        Collective::Scatter => (vec![], vec![amounts[place].received]),
+        Collective::AllGather => (vec![], of_all(&|amount| each(amount.sent, ranks as u64))),
+        Collective::ReduceScatter => (
+            vec![],
+            of_all(&|amount| each(amount.received, ranks as u64)),
+        ),
+        // Who sent how much to whom is not told: each sends all as much.
+        _ => (
+            (0..ranks)
+                .map(|to| share(amounts[place].sent, ranks, to))
+                .collect(),
+            of_all(&|amount| share(amount.sent, ranks, place)),
+        ),
+    };
+    Part::Varied {
+        kind,
+        comm,
+        root,
+        slot,
+        out,
+        back,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amounts(all: &[(u64, u64)]) -> Vec<Amount> {
+        all.iter()
+            .map(|&(sent, received)| Amount { sent, received })
+            .collect()
+    }
+
+    #[test]
+    fn totals_become_the_length_of_the_whole_or_of_each_to_each() {
+        let four = |sent, received| amounts(&[(sent, received); 4]);
+        assert_eq!(alike(Collective::AllReduce, None, &four(32, 32)), 8);
+        // In place.
+        assert_eq!(alike(Collective::AllToAll, None, &four(30, 30)), 10);
+        let broadcast = amounts(&[(0, 100), (300, 100), (0, 100)]);
+        assert_eq!(alike(Collective::Broadcast, Some(1), &broadcast), 100);
+        let scattered = amounts(&[(20, 0), (0, 10), (0, 10)]);
+        assert_eq!(alike(Collective::Scatter, Some(0), &scattered), 10);
+        let reduced = amounts(&[(8, 0), (8, 0), (8, 24)]);
+        assert_eq!(alike(Collective::Reduce, Some(2), &reduced), 8);
+        let scanned = amounts(&[(24, 8), (16, 16), (8, 24)]);
+        assert_eq!(alike(Collective::Scan, None, &scanned), 8);
+        let alone = amounts(&[(7, 7)]);
+        assert_eq!(alike(Collective::Broadcast, Some(0), &alone), 7);
+        assert_eq!(alike(Collective::AllToAll, None, &alone), 7);
+    }
+
+    #[test]
+    fn lengths_of_each_are_put_together_from_all_ranks() {
+        let gathered = amounts(&[(5, 0), (6, 18), (7, 0)]);
+        let lists =
+            |kind, place, amounts: &[Amount]| match own(kind, (0, Some(1), None), place, amounts) {
+                Part::Varied { out, back, .. } => (out, back),
+                other => panic!("{other:?}"),
+            };
+        assert_eq!(
+            lists(Collective::Gather, 1, &gathered),
+            (vec![], vec![5, 6, 7])
+        );
+        assert_eq!(lists(Collective::Gather, 2, &gathered), (vec![7], vec![]));
+        let each = amounts(&[(10, 9), (3, 9), (14, 9)]);
+        let sent: Vec<_> = (0..3)
+            .map(|place| lists(Collective::AllToAll, place, &each))
+            .collect();
+        for (from, (out, _)) in sent.iter().enumerate() {
+            assert_eq!(out.iter().sum::<u64>(), each[from].sent);
+            for (to, (_, back)) in sent.iter().enumerate() {
+                assert_eq!(out[to], back[from]);
+            }
+        }
+    }
+}
