@@ -80,17 +80,15 @@ fn two_publish_and_both_are_seen_or_rung_for() {
     });
 }
 
-/// Would find: a disarming that undoes the arming of one who has just begun to wait for events (a completion queue armed
-/// while the progress thread wakes up).
-#[test]
-fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
-    loom::model(|| {
+/// An application that begins to wait for events, as `want` has it, while the progress thread wakes up.
+fn woken_while_events_are_wanted(want: fn(&AtomicU64, &AtomicUsize)) {
+    loom::model(move || {
         let bed = Arc::new(Bed::default());
         let armings = Arc::new(AtomicUsize::new(0));
         sleep::arm(&bed.armed);
         let application = thread::spawn({
             let (bed, armings) = (bed.clone(), armings.clone());
-            move || sleep::want_rings(&bed.armed, &armings)
+            move || want(&bed.armed, &armings)
         });
         sleep::after_sleep(&bed.armed, || armings.load(Ordering::SeqCst) > 0);
         application.join().unwrap();
@@ -98,21 +96,17 @@ fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
     });
 }
 
+/// Would find: a disarming that undoes the arming of one who has just begun to wait for events (a completion queue armed
+/// while the progress thread wakes up).
+#[test]
+fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
+    woken_while_events_are_wanted(sleep::want_rings);
+}
+
 /// The same for one who arms a queue again that is armed.
 #[test]
 fn waking_up_leaves_rings_on_for_whoever_still_waits_for_events() {
-    loom::model(|| {
-        let bed = Arc::new(Bed::default());
-        let armings = Arc::new(AtomicUsize::new(0));
-        sleep::arm(&bed.armed);
-        let application = thread::spawn({
-            let (bed, armings) = (bed.clone(), armings.clone());
-            move || sleep::want_rings_still(&bed.armed, &armings)
-        });
-        sleep::after_sleep(&bed.armed, || armings.load(Ordering::SeqCst) > 0);
-        application.join().unwrap();
-        assert!(sleep::is_armed(bed.armed.load(Ordering::SeqCst)));
-    });
+    woken_while_events_are_wanted(sleep::want_rings_still);
 }
 
 /// Would find: as the first, over a whole turn of the progress thread: awake, asleep, and what came in between.
