@@ -14,7 +14,8 @@ from harness.place import Place
 SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/nas"
 KERNELS = ("mg", "lu", "cg")
 SECONDS = 120
-LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"]
+# It does not wait before it kills what is left of a job whose process has ended with an error: nothing is.
+LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0", "-n"]
 # As the programs say at their end.
 VERIFIED, NOT_PERFORMED = "SUCCESSFUL", "NOT PERFORMED"
 REFUSED = 2

@@ -15,7 +15,8 @@ from harness.place import Place
 SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/lattice"
 NAME = "lattice QCD"
 SECONDS = 120
-LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"]
+# It does not wait before it kills what is left of a job whose process has ended with an error: nothing is.
+LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0", "-n"]
 UNVERIFIED, REFUSED = 1, 2
 # Extents that are not alike, and of which parts are odd.
 SMALL = "lattice=4x6x6x8"

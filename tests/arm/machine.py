@@ -26,6 +26,10 @@ class Absent(Exception):
     """What cannot be had here."""
 
 
+class Unbuilt(Exception):
+    """The adapter is not built for it, and that is a fault of its own."""
+
+
 def environment() -> dict[str, str]:
     """For Cargo."""
     name = TRIPLE.upper().replace("-", "_")
@@ -40,16 +44,16 @@ def prepare() -> None:
     if subprocess.run(["rustup", "target", "add", TRIPLE], capture_output=True, check=False).returncode != 0:
         raise Absent(f"Rust's library for {TRIPLE} (rustup target add {TRIPLE})")
     if not (DEBIAN / "usr/bin/ib_send_bw").exists():
-        call(["mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", f"--include={PACKAGES}", RELEASE, str(DEBIAN)])
-    call([*CARGO, "build", "--release", "--target", TRIPLE, "-p", "verbena-ibverbs", "-p", "verbena-shim"])
-    call([str(ROOT / "crates/ibverbs/link.sh"), str(BUILT)], CC=COMPILER)
+        call(Absent, ["mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", f"--include={PACKAGES}", RELEASE, str(DEBIAN)])
+    call(Unbuilt, [*CARGO, "build", "--release", "--target", TRIPLE, "-p", "verbena-ibverbs", "-p", "verbena-shim"])
+    call(Unbuilt, [str(ROOT / "crates/ibverbs/link.sh"), str(BUILT)], CC=COMPILER)
 
 
-def call(command: list[str], **more: str) -> None:
+def call(otherwise: type[Exception], command: list[str], **more: str) -> None:
     """Something that must succeed."""
     done = subprocess.run(command, cwd=ROOT, env=environment() | more, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Absent(f"{command[0]}: {done.stderr.strip()[-800:]}")
+        raise otherwise(f"{command[0]}: {done.stderr.strip()[-800:]}")
 
 
 def emulated(program: Path, *words: object) -> list[str]:

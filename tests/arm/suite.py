@@ -18,7 +18,8 @@ from harness.requirement import Tool
 from . import machine
 
 TITLE = "64-bit ARM, emulated"
-REQUIRES = [Tool("qemu-aarch64", "qemu-user"), Tool(machine.COMPILER, "gcc-aarch64-linux-gnu"), Tool("mmdebstrap", "mmdebstrap")]
+REQUIRES = [Tool("qemu-aarch64", "qemu-user"), Tool(machine.COMPILER, "gcc-aarch64-linux-gnu"), Tool("mmdebstrap", "mmdebstrap"),
+            Tool("/usr/aarch64-linux-gnu/lib/crti.o", "libc6-dev-arm64-cross")]
 
 SECONDS = 120
 BUILDING_SECONDS = 900

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Callable, Sequence
@@ -39,11 +40,14 @@ def compile_program(source: Path, libraries: Sequence[str] = ("-libverbs",),
                                                    *COMMON.glob("*")])
     if program.exists() and program.stat().st_mtime > newest:
         return program
-    command = [compiler, *FLAGS, *flags, *map(str, [source, *more, *common]), "-o", str(program),
-               *libraries]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DoesNotCompile(done.stderr)
+    # Whole or not there: other suites may compile it at this moment.
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        made = Path(own, program.name)
+        done = subprocess.run([compiler, *FLAGS, *flags, *map(str, [source, *more, *common]), "-o", str(made), *libraries],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise DoesNotCompile(done.stderr)
+        made.replace(program)
     return program
 
 

@@ -25,6 +25,17 @@ class Totals:
         """Counts one case."""
         self.counts[outcome.verdict] += 1
 
+    def join(self, other: Totals) -> None:
+        """Counts what others have counted."""
+        self.counts.update(other.counts)
+        for package, names in other.missing.items():
+            self.missing.setdefault(package, set()).update(names)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing failed."""
+        return self.counts[Verdict.FAILED] == 0
+
     def line(self) -> str:
         """The closing line. What a program refuses by itself was not tried, so it counts as
         skipped, and is named."""
@@ -52,14 +63,15 @@ def run_case(suite: str, case: Case) -> Outcome:
         place.close()
 
 
-def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> bool:
-    """Runs the cases of a suite whose names contain `only`; true if none failed."""
+def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> None:
+    """Runs the cases of a suite whose names contain `only`."""
     cases = [case for case in suite.cases() if only in f"{name}: {case.name}"]
     if not cases:
-        return True
+        return
     print(f"# {name}: {suite.TITLE}", flush=True)
     if lacking := requirement.absent(suite.REQUIRES):
-        return skip_suite(name, lacking, len(cases), totals)
+        skip_suite(name, lacking, len(cases), totals)
+        return
 
     results: list[tuple[Case, Outcome]] = []
     for number, case in enumerate(cases, 1):
@@ -77,17 +89,15 @@ def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> bool:
     for _, outcome in results:
         summary.add(outcome)
     print(f"# {name}: {summary.line()}\n", flush=True)
-    return summary.counts[Verdict.FAILED] == 0
 
 
-def skip_suite(name: str, lacking: list[requirement.Tool], count: int, totals: Totals) -> bool:
+def skip_suite(name: str, lacking: list[requirement.Tool], count: int, totals: Totals) -> None:
     """Counts a whole suite as skipped and remembers what it would take to run it."""
     for tool in lacking:
         totals.missing.setdefault(tool.package, set()).add(name)
     totals.counts[Verdict.SKIPPED] += count
     packages = " ".join(sorted({tool.package for tool in lacking}))
     print(f"# {name}: {count} skipped, this machine lacks: {packages}\n", flush=True)
-    return True
 
 
 def case_line(number: int, suite: str, case: Case, outcome: Outcome, seconds: float) -> str:
