@@ -8,34 +8,37 @@
 //!
 //! But an application that polls its memory for what a peer writes looks at completion queues seldom, and where the peer
 //! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
-//! left to the thread: it serves it, and has peers ring from then on, until it has come in vain a few times because the
-//! application had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the
-//! application has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is
-//! woken by packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
+//! left to the thread, and so was an answer that nobody has taken for a while: it serves them. When that happens again and
+//! again, with polls between, it has peers ring from then on, until it has come in vain a few times because the application
+//! had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the application
+//! has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is woken by
+//! packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
 //!
 //! An application that computes between its polls, as those over MPI do, will be back. What comes for it meanwhile it would
 //! take then, and to wake the thread for each message costs it the processor: 30 us in a virtual machine, where a peer's
-//! store costs less than one. So the thread goes on looking for a while ([`GRACE`]), serves what it has seen twice, and
-//! lets peers ring only after that, or as soon as there is anything that cannot wait. Not for one that lives by events, which
-//! is one that arms queues again and again; nor where nothing comes at all: there rings cost nothing, and looks do.
+//! store costs less than one. So the thread goes on looking for a while ([`GRACE`]), the seldomer the longer it is away,
+//! serves what it has seen twice, and lets peers ring only after that, or as soon as there is anything that cannot wait. So
+//! a peer that waits until its message has been taken by who computes waits for 8 ms at most, and for as long as a ring takes
+//! once the computing has lasted. Not for one that lives by events, which is one that arms queues again and again; nor where
+//! nothing comes at all: there rings cost nothing, and looks do.
 //!
 //! A completion queue that is armed for an event is no sign that the application goes to sleep: UCX arms the one for its
-//! datagrams, to which nothing comes for hours, and polls others all that time. Who polls raises events as well. So an armed
-//! queue keeps the thread at work unless it has seen polling go on since. When that ends, the first event is late by as much
-//! as the next look is away: less than three times as long as there had been polling, and 8 ms at most.
+//! datagrams, to which nothing comes for hours, and polls others all that time, with pauses in which it computes. Who polls
+//! raises events as well. So an armed queue keeps the thread at work unless it has seen polling since, at a few looks, and
+//! the last of it not long ago. When that ends, the first events are late by two looks, which is 8 ms at most.
 
 use crate::process::progress::Demand;
 use std::time::Duration;
 
 /// How soon the thread looks again when something waits, or was left to it.
 const SHORTEST: Duration = Duration::from_micros(20);
-/// How seldom it looks while nobody polls, or something is under way.
+/// How seldom it looks just after polling has ended; the longer that is ago, the seldomer.
 const SELDOM: Duration = Duration::from_millis(1);
-/// How seldom it looks where polling goes on and nothing is under way.
+/// How seldom it looks while polling goes on; twice as often while something is under way.
 const LONGEST: Duration = Duration::from_millis(4);
 
-/// For so many looks without a poll between them the application is expected back.
-const GRACE: u8 = 10;
+/// For so long after it was seen to have polled the application is expected back.
+const GRACE: Duration = Duration::from_millis(25);
 /// Looks at which nothing was under way before the thread lets peers ring instead.
 const QUIET: u8 = 50;
 /// Looks since a queue was armed before the application is taken for one that does not live by events.
@@ -45,6 +48,13 @@ const SETTLED: u8 = 20;
 /// too few: the peer rings for what it completes as well, and that the application polls for.
 const PATIENCE: u8 = 4;
 
+/// Who leaves a request at every second look leaves ever more, and at every third is as before.
+const LEFT: u8 = 3;
+/// What has been left when the application is taken for one that leaves the work to the thread: at the third in a row.
+const TOO_OFTEN: u8 = 5;
+/// What has been left when the thread leaves the work to the application again: what that leaves at the next two looks is enough.
+const NEARLY: u8 = TOO_OFTEN - LEFT + 2;
+
 /// What the thread knows of the last looks.
 pub(super) struct Lurker {
     /// Whether a packet waited at the last look.
@@ -53,12 +63,18 @@ pub(super) struct Lurker {
     seldom: Duration,
     /// How often it may yet come in vain; 0 while the application does the work.
     needed: u8,
+    /// Rises by [`LEFT`] whenever the application leaves something and had polled since it did so before; falls by one with
+    /// each look.
+    left: u8,
+    /// When it left something last, and had polled.
+    left_at: u64,
     /// How often queues had been armed at the last look.
     armings: usize,
-    /// Looks in a row at which the application had polled and armed no queue, up to [`PATIENCE`].
+    /// Looks at which the application had polled since it armed a queue, up to [`PATIENCE`].
     polled: u8,
-    /// Looks in a row at which it had not polled, up to one more than [`GRACE`].
-    unpolled: u8,
+    /// When it was last seen to have polled, and when the last look was.
+    polled_at: u64,
+    looked_at: u64,
     /// Looks in a row at which it had armed no queue, up to [`SETTLED`].
     unarmed: u8,
     /// What was asked of the adapter at the last look.
@@ -74,25 +90,36 @@ impl Lurker {
             waits: false,
             seldom: SHORTEST,
             needed: 0,
+            left: 0,
+            left_at: 0,
             armings: 0,
             polled: 0,
-            unpolled: GRACE + 1,
+            polled_at: 0,
+            looked_at: u64::MAX,
             unarmed: SETTLED,
             demand: Demand::Nothing,
             quiet: 0,
         }
     }
 
-    /// A look: whether the application has polled since the last one, how often queues have been armed by now, and what is
-    /// asked of the adapter.
-    pub(super) fn saw(&mut self, is_polled: bool, armings: usize, demand: Demand) {
+    /// A look at some time in nanoseconds: whether the application has polled since the last one, how often queues have been
+    /// armed by now, and what is asked of the adapter.
+    pub(super) fn saw(&mut self, now: u64, is_polled: bool, armings: usize, demand: Demand) {
+        self.looked_at = now;
+        if is_polled {
+            self.polled_at = now;
+        }
+        self.left = self.left.saturating_sub(1);
         let is_armed = armings != self.armings;
         let count = |counter: u8, is_so: bool, most: u8| match is_so {
             true => most.min(counter + 1),
             false => 0,
         };
-        self.polled = count(self.polled, is_polled && !is_armed, PATIENCE);
-        self.unpolled = count(self.unpolled, !is_polled, GRACE + 1);
+        self.polled = match (is_armed, is_polled) {
+            (true, _) => 0,
+            (false, true) => PATIENCE.min(self.polled + 1),
+            (false, false) => self.polled,
+        };
         self.unarmed = count(self.unarmed, !is_armed, SETTLED);
         self.quiet = count(self.quiet, demand == Demand::Nothing, QUIET);
         self.armings = armings;
@@ -103,12 +130,17 @@ impl Lurker {
     /// a packet waits that it has left.
     pub(super) fn expects_polls(&self) -> bool {
         let may_wait = self.demand != Demand::Pressing && !self.waits;
-        self.unpolled <= GRACE && self.unarmed == SETTLED && self.quiet < QUIET && may_wait
+        self.away() <= GRACE && self.unarmed == SETTLED && self.quiet < QUIET && may_wait
+    }
+
+    /// How long before the last look the application had been seen to poll.
+    fn away(&self) -> Duration {
+        Duration::from_nanos(self.looked_at.saturating_sub(self.polled_at))
     }
 
     /// Whether events that queues are armed for are not left to the application, after so many armings.
     pub(super) fn heeds_events(&self, armings: usize) -> bool {
-        armings != self.armings || self.polled < PATIENCE
+        armings != self.armings || self.polled < PATIENCE || self.away() > GRACE
     }
 
     /// Whether the work is left to the thread, although the application polls.
@@ -116,9 +148,21 @@ impl Lurker {
         self.needed > 0
     }
 
-    /// There was a request that the application had left.
-    pub(super) fn left_to(&mut self) {
-        self.needed = PATIENCE;
+    /// There was something that the application had left. Returns whether the work is left to the thread from now on; else it
+    /// serves this once.
+    pub(super) fn left_to(&mut self) -> bool {
+        if self.left_at >= self.polled_at {
+            // It is away, and not at work on something else than its queues.
+            return false;
+        }
+        self.left_at = self.looked_at;
+        self.left += LEFT;
+        self.seldom = SHORTEST;
+        if self.left < TOO_OFTEN {
+            return false;
+        }
+        (self.left, self.needed) = (0, PATIENCE);
+        true
     }
 
     /// Whether packets wait was looked for, and all else was left to the application.
@@ -136,18 +180,21 @@ impl Lurker {
         if std::mem::take(&mut self.waits) && found {
             self.needed = PATIENCE;
         }
-        self.needed = match (found, self.needed) {
-            (true, 1..) => PATIENCE,
-            (_, needed) => needed.saturating_sub(1),
-        };
+        match (found, self.needed) {
+            (_, 0) => (),
+            (true, _) => self.needed = PATIENCE,
+            (false, 1) => (self.needed, self.left) = (0, NEARLY),
+            (false, _) => self.needed -= 1,
+        }
     }
 
     /// How long it waits before it looks again.
     pub(super) fn pause(&self) -> Duration {
-        match (self.waits, self.unpolled, self.demand) {
+        match (self.waits, self.away(), self.demand) {
             (true, _, _) => SHORTEST,
-            (false, 0, Demand::Nothing) => self.seldom,
-            (false, _, _) => SELDOM.min(self.seldom),
+            (false, Duration::ZERO, Demand::Nothing) => self.seldom,
+            (false, Duration::ZERO, _) => self.seldom.min(LONGEST / 2),
+            (false, away, _) => self.seldom.min(away.max(SELDOM)),
         }
     }
 }
@@ -157,115 +204,167 @@ mod tests {
     use super::Demand::{Nothing, Pressing, UnderWay};
     use super::*;
 
+    /// Nanoseconds from one look to the next.
+    const LOOK: u64 = 1_000_000;
+
+    /// A thread that looks every [`LOOK`].
+    struct Looking {
+        lurker: Lurker,
+        now: u64,
+    }
+
+    impl Looking {
+        fn new() -> Looking {
+            Looking {
+                lurker: Lurker::new(),
+                now: 1 << 40,
+            }
+        }
+
+        fn saw(&mut self, is_polled: bool, armings: usize, demand: Demand) -> &mut Lurker {
+            self.now += LOOK;
+            self.lurker.saw(self.now, is_polled, armings, demand);
+            &mut self.lurker
+        }
+    }
+
     #[test]
     fn who_comes_in_vain_too_often_leaves_the_work_to_the_application() {
-        let mut lurker = Lurker::new();
-        assert!(!lurker.is_needed());
-        lurker.came(true);
-        assert!(!lurker.is_needed(), "the application had left nothing");
-        lurker.left_to();
+        let mut looking = Looking::new();
+        assert!(!looking.lurker.is_needed());
+        looking.lurker.came(true);
+        assert!(
+            !looking.lurker.is_needed(),
+            "the application had left nothing"
+        );
+        // It polls, leaves what comes then, and so again.
+        for times in 1..=3 {
+            looking.saw(true, 0, UnderWay);
+            assert_eq!(looking.saw(false, 0, UnderWay).left_to(), times == 3);
+        }
         // Every second time something is there.
         for _ in 0..10 {
-            lurker.came(false);
-            lurker.came(true);
-            assert!(lurker.is_needed());
+            looking.lurker.came(false);
+            looking.lurker.came(true);
+            assert!(looking.lurker.is_needed());
         }
         for left in (0..PATIENCE).rev() {
-            lurker.came(false);
-            assert_eq!(lurker.is_needed(), left > 0);
+            looking.lurker.came(false);
+            assert_eq!(looking.lurker.is_needed(), left > 0);
+        }
+        // Soon after that once is enough, and later it is not.
+        looking.saw(true, 0, UnderWay);
+        assert!(looking.saw(false, 0, UnderWay).left_to());
+        for _ in 0..PATIENCE {
+            looking.lurker.came(false);
+        }
+        looking.saw(true, 0, UnderWay);
+        looking.saw(true, 0, UnderWay);
+        assert!(!looking.saw(false, 0, UnderWay).left_to());
+    }
+
+    #[test]
+    fn what_is_left_now_and_then_or_by_who_is_away_is_served_without_rings() {
+        let mut looking = Looking::new();
+        for _ in 0..100 {
+            looking.saw(true, 0, UnderWay);
+            looking.saw(true, 0, UnderWay);
+            assert!(!looking.saw(false, 0, UnderWay).left_to());
+        }
+        for _ in 0..GRACE.as_nanos() as u64 / LOOK {
+            assert!(!looking.saw(false, 0, UnderWay).left_to());
+            assert!(!looking.lurker.is_needed());
         }
     }
 
     #[test]
     fn who_has_polled_is_expected_back_for_a_while() {
-        let mut lurker = Lurker::new();
-        assert!(!lurker.expects_polls(), "nobody has ever polled");
-        lurker.saw(false, 0, UnderWay);
-        assert!(!lurker.expects_polls());
-        lurker.saw(true, 0, UnderWay);
-        for _ in 0..GRACE {
-            assert!(lurker.expects_polls());
-            lurker.saw(false, 0, UnderWay);
+        let mut looking = Looking::new();
+        assert!(!looking.lurker.expects_polls(), "nobody has ever polled");
+        assert!(!looking.saw(false, 0, UnderWay).expects_polls());
+        assert!(looking.saw(true, 0, UnderWay).expects_polls());
+        for _ in 0..GRACE.as_nanos() as u64 / LOOK {
+            assert!(looking.saw(false, 0, UnderWay).expects_polls());
         }
-        assert!(lurker.expects_polls());
         for _ in 0..300 {
-            lurker.saw(false, 0, UnderWay);
-            assert!(!lurker.expects_polls());
+            assert!(!looking.saw(false, 0, UnderWay).expects_polls());
         }
-        lurker.saw(true, 0, UnderWay);
+        let lurker = looking.saw(true, 0, UnderWay);
         assert!(lurker.expects_polls());
         lurker.looked(true);
         assert!(!lurker.expects_polls(), "a packet was seen to wait");
         lurker.looked(false);
-        lurker.saw(false, 0, Pressing);
-        assert!(!lurker.expects_polls(), "something cannot wait");
+        let pressed = looking.saw(false, 0, Pressing).expects_polls();
+        assert!(!pressed, "something cannot wait");
     }
 
     #[test]
     fn who_lives_by_events_is_not_expected_to_poll() {
-        let mut lurker = Lurker::new();
+        let mut looking = Looking::new();
         for armings in 1..20 {
-            lurker.saw(true, armings, UnderWay);
-            for _ in 1..SETTLED {
-                lurker.saw(true, armings, UnderWay);
-                assert!(!lurker.expects_polls());
+            for _ in 0..SETTLED {
+                assert!(!looking.saw(true, armings, UnderWay).expects_polls());
             }
         }
-        lurker.saw(true, 19, UnderWay);
-        assert!(lurker.expects_polls());
+        assert!(looking.saw(true, 19, UnderWay).expects_polls());
     }
 
     #[test]
     fn where_nothing_comes_peers_ring_when_polling_stops() {
-        let mut lurker = Lurker::new();
+        let mut looking = Looking::new();
         for _ in 0..2 {
-            lurker.saw(true, 0, UnderWay);
+            looking.saw(true, 0, UnderWay);
             for _ in 0..QUIET {
-                assert!(lurker.expects_polls());
-                lurker.saw(true, 0, Nothing);
+                assert!(looking.lurker.expects_polls());
+                looking.saw(true, 0, Nothing);
             }
-            assert!(!lurker.expects_polls());
+            assert!(!looking.lurker.expects_polls());
         }
-        lurker.came(true);
-        assert!(lurker.expects_polls(), "something came after all");
+        looking.lurker.came(true);
+        assert!(looking.lurker.expects_polls(), "something came after all");
     }
 
     #[test]
     fn events_are_left_to_who_polls_on_after_arming() {
-        let mut lurker = Lurker::new();
-        lurker.saw(true, 1, UnderWay);
+        let mut looking = Looking::new();
+        let lurker = looking.saw(true, 1, UnderWay);
         assert!(lurker.heeds_events(1), "it polled, and may sleep now");
         for _ in 0..PATIENCE {
-            assert!(lurker.heeds_events(1));
-            lurker.saw(true, 1, UnderWay);
+            assert!(looking.lurker.heeds_events(1));
+            looking.saw(true, 1, UnderWay);
         }
-        assert!(!lurker.heeds_events(1));
-        assert!(lurker.heeds_events(2), "armed since the look");
-        lurker.saw(true, 2, UnderWay);
-        assert!(lurker.heeds_events(2));
+        assert!(!looking.lurker.heeds_events(1));
+        assert!(looking.lurker.heeds_events(2), "armed since the look");
+        assert!(looking.saw(true, 2, UnderWay).heeds_events(2));
+        // It computes, too.
         for _ in 0..PATIENCE {
-            lurker.saw(true, 2, UnderWay);
+            assert!(looking.saw(false, 2, UnderWay).heeds_events(2));
+            looking.saw(true, 2, UnderWay);
         }
-        assert!(!lurker.heeds_events(2));
-        lurker.saw(false, 2, UnderWay);
+        assert!(!looking.lurker.heeds_events(2));
+        for _ in 0..GRACE.as_nanos() as u64 / LOOK {
+            assert!(!looking.saw(false, 2, UnderWay).heeds_events(2));
+        }
+        let lurker = looking.saw(false, 2, UnderWay);
         assert!(lurker.heeds_events(2), "it polls no more");
+        let lurker = looking.saw(true, 2, UnderWay);
+        assert!(!lurker.heeds_events(2), "it is back");
     }
 
     #[test]
     fn who_arms_for_each_event_is_never_left_to_its_polling() {
-        let mut lurker = Lurker::new();
+        let mut looking = Looking::new();
         for armings in 1..100 {
-            lurker.saw(true, armings, UnderWay);
-            assert!(lurker.heeds_events(armings));
+            assert!(looking.saw(true, armings, UnderWay).heeds_events(armings));
         }
     }
 
     #[test]
     fn it_looks_ever_more_seldom_but_soon_where_something_waits_or_was_left() {
-        let mut lurker = Lurker::new();
+        let mut looking = Looking::new();
         let mut pauses = Vec::new();
         while pauses.last() != Some(&LONGEST) {
-            lurker.saw(true, 0, Nothing);
+            let lurker = looking.saw(true, 0, Nothing);
             lurker.looked(false);
             pauses.push(lurker.pause());
         }
@@ -273,22 +372,30 @@ mod tests {
             pauses.is_sorted() && pauses[0] <= 2 * SHORTEST,
             "{pauses:?}"
         );
+        let lurker = &mut looking.lurker;
         lurker.looked(true);
         assert_eq!(lurker.pause(), SHORTEST);
         // The application took it.
         lurker.looked(false);
         assert_eq!(lurker.pause(), LONGEST);
-        for (is_polled, demand) in [(false, Nothing), (true, UnderWay), (true, Pressing)] {
-            lurker.saw(is_polled, 0, demand);
+        for demand in [UnderWay, Pressing] {
+            let lurker = looking.saw(true, 0, demand);
             lurker.looked(false);
-            assert_eq!(lurker.pause(), SELDOM, "{is_polled} {demand:?}");
+            assert_eq!(lurker.pause(), LONGEST / 2, "{demand:?}");
+        }
+        // The longer it is away, the seldomer.
+        for away in [1, 2, 3, 4, 4] {
+            let lurker = looking.saw(false, 0, Nothing);
+            lurker.looked(false);
+            assert_eq!(lurker.pause(), Duration::from_nanos(away * LOOK));
         }
         // It did not.
-        lurker.came(true);
-        lurker.looked(false);
-        assert_eq!(lurker.pause(), 2 * SHORTEST);
-        assert!(!lurker.is_needed());
+        looking.saw(true, 0, UnderWay).came(true);
+        looking.lurker.looked(false);
+        assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
+        assert!(!looking.lurker.is_needed());
         // It left what was seen to wait: the thread is woken for the next ones, until it comes in vain.
+        let lurker = &mut looking.lurker;
         lurker.looked(true);
         lurker.came(true);
         assert!(lurker.is_needed());

@@ -26,7 +26,7 @@ pub enum Demand {
     Nothing,
     /// Something is, and it can wait for who polls.
     UnderWay,
-    /// There is a deadline, or a network, or a request of our own that nothing has come back for, for a while.
+    /// There is a deadline, or a network.
     Pressing,
 }
 
@@ -107,30 +107,33 @@ impl Process {
         worked | self.receive_packets_before_sleep() | self.wake_due()
     }
 
-    /// Whether a request is still there that was there when this was last asked.
-    pub fn has_left_requests(&self) -> bool {
+    /// Whether something waits for the application's polling that did when this was last asked: a request of a peer, or, for
+    /// a while, the answer to one of ours.
+    pub fn has_left_work(&self) -> bool {
+        let channels = self.channels();
+        let now = clock::now();
         let mut left = false;
-        for inbound in &self.channels().inbound {
+        // Each takes note of what it sees.
+        for inbound in &channels.inbound {
             left |= inbound.has_left_request();
+        }
+        for outbound in &channels.outbound {
+            left |= outbound.is_left(now);
         }
         left
     }
 
     /// What is asked of the adapter at this moment.
     pub fn demand(&self) -> Demand {
-        let channels = self.channels();
-        let mut is_pressing = self.timers.next() != u64::MAX || self.roce.get().is_some();
-        let mut is_under_way = false;
-        let now = clock::now();
-        for outbound in &channels.outbound {
-            is_pressing |= outbound.is_left(now);
-            is_under_way |= !outbound.is_idle();
+        if self.timers.next() != u64::MAX || self.roce.get().is_some() {
+            return Demand::Pressing;
         }
-        is_under_way |= channels.inbound.iter().any(|inbound| inbound.has_request());
-        match (is_pressing, is_under_way) {
-            (true, _) => Demand::Pressing,
-            (false, true) => Demand::UnderWay,
-            (false, false) => Demand::Nothing,
+        let channels = self.channels();
+        let is_under_way = channels.outbound.iter().any(|outbound| !outbound.is_idle())
+            || channels.inbound.iter().any(|inbound| inbound.has_request());
+        match is_under_way {
+            true => Demand::UnderWay,
+            false => Demand::Nothing,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::process::lurk::Lurker;
 use crate::process::poller::{Poller, until};
 use crate::process::{Member, Process};
 use crate::shm::sleep;
+use crate::sys::clock;
 use crate::sys::punctual::be_punctual;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,12 +73,14 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         process.bury_dead();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let armings = process.armings.load(Ordering::SeqCst);
-        lurker.saw(is_polled, armings, process.demand());
+        lurker.saw(clock::now(), is_polled, armings, process.demand());
         let is_attended = is_polled || lurker.expects_polls();
         let mut lurks = is_attended && !waits_for_event(process, &lurker) && !lurker.is_needed();
-        if lurks && process.has_left_requests() {
-            lurker.left_to();
-            lurks = false;
+        if lurks && process.has_left_work() {
+            lurks = !lurker.left_to();
+            if lurks {
+                process.progress();
+            }
         }
         let may_sleep = if lurks {
             lurker.looked(process.has_packets());
