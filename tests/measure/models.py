@@ -174,7 +174,7 @@ def paper_repeats(place: Place) -> Outcome:
     seen = set()
     out = place.directory / "out"
     for threads in ("1", "2", "4"):
-        command = [str(VERBENA), "reproduce", "memfree", "--threads", threads, "--out", str(out)]
+        command = [str(VERBENA), "reproduce", "qdr_evaluation", "--threads", threads, "--out", str(out)]
         ended = place.run("reproduce", command, SECONDS)
         if not ended.succeeded:
             return failed(f"{ended.describe()}, expected exit 0", ended.evidence())

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::mpi::way::Way;
 use crate::mpi::{Kind, Ready};
 use crate::stats::directory::Directory;
+use crate::suite::progress::Progress;
 use crate::suite::target::Target;
 use fit::Fitted;
 use programs::Program;
@@ -111,16 +112,21 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
         ways.push((ready, fitted));
     }
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    let mut progress = progress(plan, &ways);
     for program in &plan.programs {
         for &processes in &plan.processes {
             let runner = Runner { program, processes };
             let directory = Directory::create()?;
+            progress.begin(&step(program, processes, RECORDED));
             let trace = runner.record(&record_on, directory.path())?;
+            progress.end();
             for (ready, fitted) in &ways {
+                progress.begin(&step(program, processes, &fitted.way));
                 let predicted = predict(&trace, &collectives, fitted, program)?;
                 let (launches, failed): (Vec<_>, Vec<_>) = (0..plan.launches)
                     .map(|_| runner.time(ready))
                     .partition(Result::is_ok);
+                progress.end();
                 let words = failed.into_iter().filter_map(Result::err);
                 failures.extend(words.map(|failure| format!("over {}: {failure}", fitted.way)));
                 let launches: Vec<f64> = launches.into_iter().flatten().collect();
@@ -142,6 +148,28 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
         rows,
         failures,
     })
+}
+
+const RECORDED: &str = "recorded";
+
+/// What runs, for who watches.
+fn step(program: &Program, processes: usize, on: &str) -> String {
+    format!("{}, {processes} processes, {on}", program.name())
+}
+
+fn progress(plan: &Plan, ways: &[(Ready, Fitted)]) -> Progress {
+    let on: Vec<&str> = ways.iter().map(|(_, fitted)| fitted.way.as_str()).collect();
+    let runs = plan.programs.iter().flat_map(|program| {
+        let processes = plan.processes.iter();
+        processes.map(move |processes| (program, *processes))
+    });
+    let steps: Vec<String> = runs
+        .flat_map(|(program, processes)| {
+            let all = std::iter::once(RECORDED).chain(on.iter().copied());
+            all.map(move |on| step(program, processes, on))
+        })
+        .collect();
+    Progress::new(steps.iter().map(String::as_str), 1)
 }
 
 /// Prints it.

@@ -1,7 +1,7 @@
 //! `verbena import ARCHIVE --out TRACE`: a trace of another tracer becomes one that `verbena replay` runs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -27,10 +27,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // What cannot be written is told before an archive is read that may be long.
     let directory = new_directory(&arguments.out)?;
     let imported = import::otf2(&arguments.archive)?;
-    for (rank, file) in imported.ranks.iter().enumerate() {
-        let path = directory.join(format!("rank-{rank}.trace"));
-        fs::write(&path, file).map_err(|source| Refusal::Unusable { path, source })?;
-    }
+    write(&directory, &imported.ranks)?;
     out!("{}", Table(&Trace::open(&directory)?));
     for (what, count) in &imported.left_out {
         outln!("  left out: {what}, {count} times");
@@ -42,4 +39,37 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         );
     }
     Ok(Exit::Success)
+}
+
+/// Writes a file a rank, all of them or none.
+fn write(directory: &Path, ranks: &[Vec<u8>]) -> Result<(), Refusal> {
+    let path = |rank| directory.join(format!("rank-{rank}.trace"));
+    for (rank, file) in ranks.iter().enumerate() {
+        if let Err(source) = fs::write(path(rank), file) {
+            // What is there would be taken for a trace, by the next import as well.
+            for written in 0..=rank {
+                let _ = fs::remove_file(path(written));
+            }
+            let path = path(rank);
+            return Err(Refusal::Unusable { path, source });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_not_all_can_be_written_nothing_is() {
+        let directory = std::env::temp_dir().join(format!("verbena-import-{}", std::process::id()));
+        // Rank 2's file cannot be made.
+        fs::create_dir_all(directory.join("rank-2.trace/taken")).unwrap();
+        let refused = write(&directory, &vec![b"trace".to_vec(); 4]).unwrap_err();
+        assert!(refused.to_string().contains("rank-2.trace"), "{refused}");
+        let left: Vec<_> = fs::read_dir(&directory).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -177,6 +177,8 @@ pub(crate) struct SeenChannels {
     pub channels: Arc<Channels>,
     /// Where the next look begins, if one does not look at all of them.
     pub(crate) turn: usize,
+    /// How often queues had been armed at the last look at all of them.
+    pub(crate) armings: usize,
     /// Looks in a row during which the progress thread was at work.
     pub(crate) looks: u32,
 }

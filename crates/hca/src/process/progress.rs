@@ -48,12 +48,14 @@ impl Process {
         self.look_at_channels(seen);
         let channels = &seen.channels;
         let most = channels.inbound.len().max(channels.outbound.len());
-        if most <= LOOKS || self.armed_queues.load(Ordering::Relaxed) > 0 {
+        let armings = self.armings.load(Ordering::Relaxed);
+        if most <= LOOKS || seen.armings != armings {
+            seen.armings = armings;
             self.progress_on(&channels.inbound, &channels.outbound);
             return self.give_way(seen);
         }
         // Among many peers, polls take turns: what is ready is found after a few of them, as soon as by one long look.
-        // Not while somebody waits for events: who has armed a queue and polled it once more may go to sleep.
+        // Not the first one since a queue was armed: who has armed it and polled it once more may go to sleep.
         let turn = seen.turn;
         seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
         self.progress_on(
