@@ -5,10 +5,11 @@ use crate::lock::{Guard, Lock};
 use crate::path::Peer;
 use crate::planted::{self, Fault};
 use crate::process::flight::Flight;
+use crate::process::next_record::NextRecord;
 use crate::qp::Qp;
 use crate::qp::responder::Known;
 use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
-use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer};
+use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer, Store};
 use crate::shm::section::{OwnMarks, Section};
 use crate::slots::{Slot, Slots};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -46,9 +47,11 @@ pub struct Outbound {
     /// Who completes what comes back; only one thread does at a time, so order is kept.
     pub(crate) completing: Lock<Completing>,
     flight: Flight,
-    /// How far the flight was when the progress thread looked, and since when.
-    seen: AtomicU64,
-    since: AtomicU64,
+    next_answer: NextRecord,
+    /// The stamp of the answer that was there when the progress thread looked.
+    seen_answer: AtomicPtr<AtomicU32>,
+    /// How far the flight was acknowledged when the progress thread saw that the responder is farther.
+    seen_news: AtomicU64,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
 }
@@ -93,6 +96,9 @@ pub enum Pushed {
     Unreadable,
 }
 
+/// What [`Outbound`]'s `seen_news` is when there were none; positions do not get so far.
+const NO_NEWS: u64 = u64::MAX;
+
 /// What completing needs.
 #[derive(Default)]
 pub(crate) struct Completing {
@@ -121,12 +127,13 @@ impl Outbound {
         Outbound {
             peer,
             can_pull,
+            next_answer: NextRecord::first(&channel.answers()),
             channel,
             sending: Lock::default(),
             completing: Lock::default(),
             flight: Flight::default(),
-            seen: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            seen_answer: AtomicPtr::default(),
+            seen_news: AtomicU64::new(NO_NEWS),
             private: OwnMarks::default(),
         }
     }
@@ -228,16 +235,22 @@ impl Outbound {
         self.flight.is_idle()
     }
 
-    /// Whether something is in flight of which nothing was completed for `LONG` as far as was asked, in nanoseconds. For
-    /// the progress thread, which tells the time.
-    pub fn is_left(&self, now: u64) -> bool {
-        const LONG: u64 = 1_000_000;
+    /// Who completes has got so far in the answers.
+    pub(crate) fn note_position(&self, completing: &Completing) {
+        self.next_answer
+            .note(&completing.answers, &self.channel.answers());
+    }
+
+    /// Whether an answer or an acknowledgement is there that was when this was last asked. For the progress thread.
+    pub fn has_left_answer(&self) -> bool {
         let acknowledged = self.flight.acknowledged();
-        if self.seen.swap(acknowledged, Ordering::Relaxed) != acknowledged || self.is_idle() {
-            self.since.store(now, Ordering::Relaxed);
-            return false;
-        }
-        now.saturating_sub(self.since.load(Ordering::Relaxed)) >= LONG
+        let head = Store::head(&self.channel.requests()).load(Ordering::Acquire);
+        let news = match self.is_idle() || !self.has_news(head) {
+            true => NO_NEWS,
+            false => acknowledged,
+        };
+        let is_left = self.seen_news.swap(news, Ordering::Relaxed) == news && news != NO_NEWS;
+        is_left | self.next_answer.was_published(&self.seen_answer)
     }
 
     /// Whether there is something to complete.
@@ -297,22 +310,13 @@ pub struct Inbound {
     pub channel: Channel,
     /// Who serves requests; only one thread does at a time, so order is kept.
     pub(crate) serving: Lock<Serving>,
-    next: NextRequest,
+    next: NextRecord,
     /// The stamp of the request that was there when the progress thread looked.
     seen: AtomicPtr<AtomicU32>,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
     /// Where our threads mark what they touch when the peer keeps all shared marks.
     private: OwnMarks,
-}
-
-/// Where the next request will be and how it will be marked, as a hint for whoever looks whether there is one
-/// ([`Inbound::has_request`]). In one cache line, as whoever polls looks at those of every peer.
-#[derive(Default)]
-#[repr(align(16))]
-struct NextRequest {
-    stamp: AtomicPtr<AtomicU32>,
-    mark: AtomicU32,
 }
 
 /// What serving needs.
@@ -331,48 +335,33 @@ pub struct Serving {
 impl Inbound {
     /// The end of a channel that a requester handed over.
     pub fn new(peer: Arc<Peer>, channel: Channel) -> Inbound {
-        let inbound = Inbound {
+        Inbound {
             peer,
+            next: NextRecord::first(&channel.requests()),
             channel,
             serving: Lock::default(),
-            next: NextRequest::default(),
             seen: AtomicPtr::default(),
             reverse: OnceLock::new(),
             private: OwnMarks::default(),
-        };
-        inbound.note_position(&inbound.serving.lock());
-        inbound
+        }
     }
 
     /// Whether a request is published, by one look and without becoming who serves. Another thread may be serving: then
     /// the answer is of a moment ago, and that thread looks again before it stops.
     #[inline]
     pub fn has_request(&self) -> bool {
-        let stamp = self.next.stamp.load(Ordering::Relaxed);
-        // SAFETY: `note_position` stored the address of a stamp in the channel's mapping, which is ours.
-        let found = unsafe { (*stamp).load(Ordering::Acquire) };
-        found == self.next.mark.load(Ordering::Relaxed)
+        self.next.is_published()
     }
 
     /// Whether a request is published that was so when this was last asked. For the progress thread.
     pub fn has_left_request(&self) -> bool {
-        let next = match self.has_request() {
-            true => self.next.stamp.load(Ordering::Relaxed),
-            false => std::ptr::null_mut(),
-        };
-        let seen = self.seen.swap(next, Ordering::Relaxed);
-        !next.is_null() && next == seen
+        self.next.was_published(&self.seen)
     }
 
     /// Who serves has got so far.
     #[inline]
     pub fn note_position(&self, serving: &Serving) {
-        let requests = self.channel.requests();
-        let (stamp, mark) = serving.requests.next(&requests);
-        self.next.mark.store(mark, Ordering::Relaxed);
-        self.next
-            .stamp
-            .store(std::ptr::from_ref(stamp).cast_mut(), Ordering::Relaxed);
+        self.next.note(&serving.requests, &self.channel.requests());
     }
 
     /// Opens a section to touch memory of the requester, and our own memory for this channel.

@@ -8,31 +8,32 @@
 //!
 //! But an application that polls its memory for what a peer writes looks at completion queues seldom, and where the peer
 //! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
-//! left to the thread, and so was an answer that nobody has taken for a while: it serves them. When that happens again and
-//! again, with polls between, it has peers ring from then on, until it has come in vain a few times because the application
-//! had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the application
+//! left to the thread, and so was an answer: it takes them. When that happens again and again, with few polls between, it has
+//! peers ring from then on, until it has come in vain a few times because the application had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the application
 //! has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is woken by
 //! packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
 //!
 //! An application that computes between its polls, as those over MPI do, will be back. What comes for it meanwhile it would
 //! take then, and to wake the thread for each message costs it the processor: 30 us in a virtual machine, where a peer's
 //! store costs less than one. So the thread goes on looking for a while ([`GRACE`]), the seldomer the longer it is away,
-//! serves what it has seen twice, and lets peers ring only after that, or as soon as there is anything that cannot wait. So
-//! a peer that waits until its message has been taken by who computes waits for 8 ms at most, and for as long as a ring takes
-//! once the computing has lasted. Not for one that lives by events, which is one that arms queues again and again; nor where
+//! takes what it has seen twice, and lets peers ring only after that, or as soon as there is anything that cannot wait. So
+//! a peer that waits until its message has been taken by who computes waits for 8 ms at most (what needs both sides to go
+//! on, as a long read through the rings, for as long with each ring's contents), and for as long as a ring takes once the
+//! computing has lasted. Not for one that lives by events, which is one that arms queues again and again; nor where
 //! nothing comes at all: there rings cost nothing, and looks do.
 //!
 //! A completion queue that is armed for an event is no sign that the application goes to sleep: UCX arms the one for its
 //! datagrams, to which nothing comes for hours, and polls others all that time, with pauses in which it computes. Who polls
 //! raises events as well. So an armed queue keeps the thread at work unless it has seen polling since, at a few looks, and
-//! the last of it not long ago. When that ends, the first events are late by two looks, which is 8 ms at most.
+//! the last of it not long ago. Then events are late by two looks, which is 8 ms at most: when polling has just ended, and
+//! where queues are polled every few milliseconds by one thread and another sleeps over a queue that it armed long ago.
 
 use crate::process::progress::Demand;
 use std::time::Duration;
 
 /// How soon the thread looks again when something waits, or was left to it.
 const SHORTEST: Duration = Duration::from_micros(20);
-/// How seldom it looks just after polling has ended; the longer that is ago, the seldomer.
+/// How seldom it looks when it has just seen that polling has ended; the longer that is ago, the seldomer.
 const SELDOM: Duration = Duration::from_millis(1);
 /// How seldom it looks while polling goes on; twice as often while something is under way.
 const LONGEST: Duration = Duration::from_millis(4);
@@ -48,12 +49,12 @@ const SETTLED: u8 = 20;
 /// too few: the peer rings for what it completes as well, and that the application polls for.
 const PATIENCE: u8 = 4;
 
-/// Who leaves a request at every second look leaves ever more, and at every third is as before.
-const LEFT: u8 = 3;
-/// What has been left when the application is taken for one that leaves the work to the thread: at the third in a row.
+/// What it counts for that the application left something; a look that has seen it poll counts for one less.
+const LEFT: u8 = 2;
+/// When the application is taken for one that leaves the work to the thread: the fourth time, if it polls once between each.
 const TOO_OFTEN: u8 = 5;
-/// What has been left when the thread leaves the work to the application again: what that leaves at the next two looks is enough.
-const NEARLY: u8 = TOO_OFTEN - LEFT + 2;
+/// Of one that was: what it leaves within three looks that see it poll is enough.
+const NEARLY: u8 = TOO_OFTEN - LEFT + 3;
 
 /// What the thread knows of the last looks.
 pub(super) struct Lurker {
@@ -64,7 +65,7 @@ pub(super) struct Lurker {
     /// How often it may yet come in vain; 0 while the application does the work.
     needed: u8,
     /// Rises by [`LEFT`] whenever the application leaves something and had polled since it did so before; falls by one with
-    /// each look.
+    /// each look that sees it poll.
     left: u8,
     /// When it left something last, and had polled.
     left_at: u64,
@@ -105,11 +106,13 @@ impl Lurker {
     /// A look at some time in nanoseconds: whether the application has polled since the last one, how often queues have been
     /// armed by now, and what is asked of the adapter.
     pub(super) fn saw(&mut self, now: u64, is_polled: bool, armings: usize, demand: Demand) {
+        // Of a poll during a long sleep nobody knows how long ago it was.
+        let is_polled = is_polled && now.saturating_sub(self.looked_at) <= GRACE.as_nanos() as u64;
         self.looked_at = now;
         if is_polled {
             self.polled_at = now;
+            self.left = self.left.saturating_sub(1);
         }
-        self.left = self.left.saturating_sub(1);
         let is_armed = armings != self.armings;
         let count = |counter: u8, is_so: bool, most: u8| match is_so {
             true => most.min(counter + 1),
@@ -126,9 +129,14 @@ impl Lurker {
         self.demand = demand;
     }
 
+    /// Whether the application polls, or will again.
+    pub(super) fn is_attended(&self) -> bool {
+        self.away() == Duration::ZERO || self.expects_polls()
+    }
+
     /// Whether the application polled so short a time ago that it will again, and what there is can wait for that. Not while
     /// a packet waits that it has left.
-    pub(super) fn expects_polls(&self) -> bool {
+    fn expects_polls(&self) -> bool {
         let may_wait = self.demand != Demand::Pressing && !self.waits;
         self.away() <= GRACE && self.unarmed == SETTLED && self.quiet < QUIET && may_wait
     }
@@ -163,6 +171,13 @@ impl Lurker {
         }
         (self.left, self.needed) = (0, PATIENCE);
         true
+    }
+
+    /// What it had left was served, and whether more is to come.
+    pub(super) fn served(&mut self, follows: bool) {
+        if follows {
+            self.seldom = SHORTEST;
+        }
     }
 
     /// Whether packets wait was looked for, and all else was left to the application.
@@ -228,19 +243,78 @@ mod tests {
         }
     }
 
+    /// An application that polls for some time, then does something else for some time, and so on; a peer has something for it
+    /// whenever it has taken the last thing. When the thread takes the work over, which looks as often as it says.
+    fn until_needed(polls: u64, pauses: u64, limit: u64) -> Option<u64> {
+        let mut lurker = Lurker::new();
+        let (start, period) = (1 << 40, polls + pauses);
+        // The number of the last poll.
+        let polled = |at: u64| (at / period) * polls + (at % period).min(polls);
+        let (mut before, mut seen_at) = (0, None);
+        let mut now = 0;
+        while now < limit {
+            now += lurker.pause().as_nanos() as u64;
+            let is_polled = polled(now) != polled(before);
+            lurker.saw(start + now, is_polled, 0, UnderWay);
+            // Something new is there, or what was there at the last look.
+            let is_left = seen_at.is_some_and(|seen| polled(seen) == polled(now));
+            if is_left && lurker.left_to() {
+                return Some(now);
+            }
+            seen_at = (!is_left).then_some(now);
+            lurker.looked(false);
+            before = now;
+        }
+        None
+    }
+
+    #[test]
+    fn who_waits_for_the_thread_is_soon_rung_for() {
+        let mut lurker = Lurker::new();
+        let mut now = 1 << 40;
+        let began = now;
+        let mut is_served = true;
+        loop {
+            // Once it has been served it polls, and the peer has the next thing for it, for which it watches its memory.
+            lurker.saw(now, is_served, 0, UnderWay);
+            let is_left = !is_served;
+            if is_left && lurker.left_to() {
+                break;
+            }
+            is_served = is_left;
+            lurker.looked(false);
+            now += lurker.pause().as_nanos() as u64;
+        }
+        assert!(now - began < 2_000_000, "{} ns", now - began);
+    }
+
+    #[test]
+    fn who_computes_between_polls_is_not_rung_for() {
+        // As NAS' CG and LU.
+        for (polls, pauses) in [
+            (1_000_000, 300_000),
+            (3_000_000, 6_000_000),
+            (4_000_000, 20_000_000),
+        ] {
+            assert_eq!(
+                until_needed(polls, pauses, 2_000_000_000),
+                None,
+                "{polls} {pauses}"
+            );
+        }
+    }
+
     #[test]
     fn who_comes_in_vain_too_often_leaves_the_work_to_the_application() {
         let mut looking = Looking::new();
         assert!(!looking.lurker.is_needed());
         looking.lurker.came(true);
-        assert!(
-            !looking.lurker.is_needed(),
-            "the application had left nothing"
-        );
+        let lurker = &looking.lurker;
+        assert!(!lurker.is_needed(), "the application had left nothing");
         // It polls, leaves what comes then, and so again.
-        for times in 1..=3 {
+        for times in 1..=4 {
             looking.saw(true, 0, UnderWay);
-            assert_eq!(looking.saw(false, 0, UnderWay).left_to(), times == 3);
+            assert_eq!(looking.saw(false, 0, UnderWay).left_to(), times == 4);
         }
         // Every second time something is there.
         for _ in 0..10 {
@@ -258,23 +332,37 @@ mod tests {
         for _ in 0..PATIENCE {
             looking.lurker.came(false);
         }
-        looking.saw(true, 0, UnderWay);
-        looking.saw(true, 0, UnderWay);
+        for _ in 0..4 {
+            looking.saw(true, 0, UnderWay);
+        }
         assert!(!looking.saw(false, 0, UnderWay).left_to());
     }
 
     #[test]
-    fn what_is_left_now_and_then_or_by_who_is_away_is_served_without_rings() {
+    fn what_is_left_by_who_is_away_is_served_without_rings() {
         let mut looking = Looking::new();
-        for _ in 0..100 {
-            looking.saw(true, 0, UnderWay);
-            looking.saw(true, 0, UnderWay);
-            assert!(!looking.saw(false, 0, UnderWay).left_to());
-        }
+        looking.saw(true, 0, UnderWay);
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
             assert!(!looking.saw(false, 0, UnderWay).left_to());
             assert!(!looking.lurker.is_needed());
         }
+        // In bulk it is served at once, again and again.
+        looking.lurker.looked(false);
+        assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
+        for follows in [true, false] {
+            looking.lurker.served(follows);
+            looking.lurker.looked(false);
+        }
+        assert_eq!(looking.lurker.pause(), 4 * SHORTEST);
+    }
+
+    #[test]
+    fn a_poll_during_a_long_sleep_may_be_long_ago() {
+        let mut looking = Looking::new();
+        assert!(looking.saw(true, 0, UnderWay).is_attended());
+        looking.now += 1_000_000_000;
+        assert!(!looking.saw(true, 0, UnderWay).is_attended());
+        assert!(looking.saw(true, 0, UnderWay).is_attended());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod handshakes;
 pub mod link;
 mod lurk;
 pub(crate) mod message;
+mod next_record;
 pub mod numbers;
 pub(crate) mod poller;
 pub mod progress;

@@ -109,20 +109,28 @@ impl Process {
         worked | self.receive_packets_before_sleep() | self.wake_due()
     }
 
-    /// Whether something waits for the application's polling that did when this was last asked: a request of a peer, or, for
-    /// a while, the answer to one of ours.
+    /// Whether something waits for the application's polling that did when this was last asked: a request of a peer, or the
+    /// answer to one of ours.
     pub fn has_left_work(&self) -> bool {
         let channels = self.channels();
-        let now = clock::now();
         let mut left = false;
         // Each takes note of what it sees.
         for inbound in &channels.inbound {
             left |= inbound.has_left_request();
         }
         for outbound in &channels.outbound {
-            left |= outbound.is_left(now);
+            left |= outbound.has_left_answer();
         }
         left
+    }
+
+    /// Does all that was left, and what follows it at once. Returns whether there is more to come: it was more than one batch,
+    /// or a request waits that cannot be served before the peer has come.
+    pub fn take_left_work(&self) -> bool {
+        const ROUNDS: usize = REQUEST_CELLS / BATCH + 1;
+        let rounds = (0..ROUNDS).take_while(|_| self.progress()).count();
+        let channels = self.channels();
+        rounds > 1 || channels.inbound.iter().any(|inbound| inbound.has_request())
     }
 
     /// What is asked of the adapter at this moment.
@@ -310,6 +318,7 @@ impl Process {
             }
             completing.answers.advance(&record);
         }
+        outbound.note_position(completing);
         if completing.answers.publish(&answers) {
             outbound.peer.wake();
         }

@@ -74,12 +74,12 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let armings = process.armings.load(Ordering::SeqCst);
         lurker.saw(clock::now(), is_polled, armings, process.demand());
-        let is_attended = is_polled || lurker.expects_polls();
-        let mut lurks = is_attended && !waits_for_event(process, &lurker) && !lurker.is_needed();
+        let mut lurks =
+            lurker.is_attended() && !waits_for_event(process, &lurker) && !lurker.is_needed();
         if lurks && process.has_left_work() {
             lurks = !lurker.left_to();
             if lurks {
-                process.progress();
+                lurker.served(process.take_left_work());
             }
         }
         let may_sleep = if lurks {
