@@ -96,6 +96,9 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
             remap::unmap(reserved + (moved - start), end - moved);
         }
     }
+    // The adapter reaches them by its own view of the arena, and would else take a fault for each page that it delivers to.
+    let view = arena.pointer(offset) as u64;
+    let _ = populate(view, moved - start, Use::Read);
     (moved > start).then_some(Segment {
         start,
         end: moved,
