@@ -20,13 +20,17 @@ def run(lane: Lane, here: list[str], beside: list[str], only: str) -> Totals:
         return lane(here, only)
     build_tree.LOGS.mkdir(parents=True, exist_ok=True)
     log = build_tree.LOGS / "beside.log"
+    log.write_text("")
     print(f"# beside the others, and told at the end: {', '.join(beside)} ({log})\n", flush=True)
     # Forked, so that it has the modules that this process has, of a program whose name is no module's.
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         other = pool.submit(_told, lane, beside, only, log)
         totals = lane(here, only)
-        totals.join(other.result())
-    print(log.read_text(), end="", flush=True)
+        try:
+            totals.join(other.result())
+        finally:
+            # What it said before it could not go on, too.
+            print(log.read_text(), end="", flush=True)
     return totals
 
 

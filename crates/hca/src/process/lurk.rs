@@ -8,10 +8,11 @@
 //!
 //! But an application that polls its memory for what a peer writes looks at completion queues seldom, and where the peer
 //! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
-//! left to the thread, and so was an answer: it takes them. When that happens again and again, with few polls between, it has
-//! peers ring from then on, until it has come in vain a few times because the application had been there before it. Where a packet waits, or an answer that is owed, the thread looks again soon: the application
-//! has either polled by then, and taken it, or left it to the thread, which then does all there is to do, and is woken by
-//! packets from then on, as it is rung for. It looks the seldomer the longer it sees nothing.
+//! left to the thread, and so was an answer: it takes them. When that happens again and again, with few polls between, it
+//! has peers ring from then on, until it has come in vain a few times because the application had been there before it.
+//! Where a packet waits, or an answer that is owed, the thread looks again soon: the application has either polled by then,
+//! and taken it, or left it to the thread, which then does all there is to do, and is woken by packets from then on, as it
+//! is rung for. It looks the seldomer the longer it sees nothing.
 //!
 //! An application that computes between its polls, as those over MPI do, will be back. What comes for it meanwhile it would
 //! take then, and to wake the thread for each message costs it the processor: 30 us in a virtual machine, where a peer's
@@ -160,7 +161,7 @@ impl Lurker {
     /// serves this once.
     pub(super) fn left_to(&mut self) -> bool {
         if self.left_at >= self.polled_at {
-            // It is away, and not at work on something else than its queues.
+            // It has not been back since: it computes. Who watches its memory has polled when it was served.
             return false;
         }
         self.left_at = self.looked_at;
