@@ -37,6 +37,14 @@ pub enum Measure {
     PairsBandwidth,
     /// Edges of tiles.
     Halo,
+    /// Until a write into the other's memory is complete.
+    Put,
+    /// Until a read of the other's memory is complete.
+    Get,
+    /// A window of writes, one way.
+    Puts,
+    /// A window of reads.
+    Gets,
 }
 
 /// A benchmark and what it measures.
@@ -158,6 +166,34 @@ pub const ALL: &[Entry] = &[
         "How long does a 2-D halo exchange by the library take?",
         "connectx_multicore, section 3.4",
     ),
+    entry(
+        "mpi.put-latency",
+        Measure::Put,
+        Processes::Two,
+        "How long until a put is complete?",
+        "osu_put_latency",
+    ),
+    entry(
+        "mpi.get-latency",
+        Measure::Get,
+        Processes::Two,
+        "How long until a get is complete?",
+        "osu_get_latency",
+    ),
+    entry(
+        "mpi.put-bandwidth",
+        Measure::Puts,
+        Processes::Two,
+        "How fast do puts flow?",
+        "osu_put_bw",
+    ),
+    entry(
+        "mpi.get-bandwidth",
+        Measure::Gets,
+        Processes::Two,
+        "How fast do gets flow?",
+        "osu_get_bw",
+    ),
 ];
 
 /// The benchmark of this name.
@@ -178,7 +214,11 @@ impl Measure {
     /// `us`, or `MB/s` of 10^6 bytes.
     pub fn unit(self) -> &'static str {
         match self {
-            Measure::Bandwidth | Measure::BothWays | Measure::PairsBandwidth => "MB/s",
+            Measure::Bandwidth
+            | Measure::BothWays
+            | Measure::PairsBandwidth
+            | Measure::Puts
+            | Measure::Gets => "MB/s",
             _ => "us",
         }
     }
@@ -230,6 +270,32 @@ impl Measure {
                 let nodes = (system.nodes as usize).max(2);
                 halo(system, ranks, nodes, bytes.div_ceil(WORD), Fidelity::Packet)
             }
+            Measure::Put => alone(system, async move |rank: &Rank| {
+                rank.write_to(1, bytes).await
+            }),
+            Measure::Get => alone(system, async move |rank: &Rank| {
+                rank.read_from(1, bytes).await
+            }),
+            Measure::Puts => {
+                let window = alone(system, async move |rank: &Rank| {
+                    let all: Vec<_> = (0..WINDOW).map(|_| rank.begin_write_to(1, bytes)).collect();
+                    for one in all {
+                        one.await;
+                    }
+                });
+                (WINDOW * bytes) as f64 / window
+            }
+            Measure::Gets => {
+                let window = alone(system, async move |rank: &Rank| {
+                    let all: Vec<_> = (0..WINDOW)
+                        .map(|_| rank.begin_read_from(1, bytes))
+                        .collect();
+                    for one in all {
+                        one.await;
+                    }
+                });
+                (WINDOW * bytes) as f64 / window
+            }
             Measure::PingPing => repeated(system, 2, async move |rank: &Rank| {
                 let other = 1 - rank.number;
                 rank.exchange(other, bytes, other).await;
@@ -258,6 +324,15 @@ impl Measure {
 /// Microseconds of an operation that all ranks, dealt out over the system's nodes, do over and over.
 fn repeated(system: &System, ranks: usize, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
     repeated_on(system, (system.nodes as usize).max(2), ranks, operation)
+}
+
+/// The same of what the first of two ranks does, and the other knows nothing of.
+fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+    repeated(system, 2, async move |rank: &Rank| {
+        if rank.number == 0 {
+            operation(rank).await;
+        }
+    })
 }
 
 fn repeated_on(
@@ -318,6 +393,7 @@ fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
             Metric::figure("bandwidth", "bytes/s", Better::Higher, figure * 1e6)
         }
         (_, Processes::AtLeast(_)) => time("average-time"),
+        (Measure::Put | Measure::Get, _) => time("completion-latency"),
         _ => time("one-way-latency"),
     };
     // Names are those under which OSU's results are imported, so that the two can be laid over each other.

@@ -1,8 +1,7 @@
-//! The benchmarks of message passing. Those that models have too are in [`verbena_predict::messages`], under the same names.
+//! The benchmarks of message passing, which models have, too ([`verbena_predict::messages`]).
 
 use verbena_predict::messages;
-use verbena_workloads::registry::Group;
-use verbena_workloads::{Benchmark, Processes};
+use verbena_workloads::Benchmark;
 
 /// What the samples of a benchmark are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,33 +20,6 @@ pub enum Quantity {
     Stream,
 }
 
-const fn one_sided(name: &'static str, answers: &'static str, source: &'static str) -> Benchmark {
-    Benchmark {
-        name,
-        group: Group::MessagePassing,
-        answers,
-        source,
-        processes: Processes::Two,
-        axis: "size",
-    }
-}
-
-/// Those that no model has: libraries are not modelled with windows of memory.
-pub const ONE_SIDED: &[Benchmark] = &[
-    one_sided(
-        "mpi.put-latency",
-        "How long until a put is complete?",
-        "osu_put_latency",
-    ),
-    one_sided(
-        "mpi.get-latency",
-        "How long until a get is complete?",
-        "osu_get_latency",
-    ),
-    one_sided("mpi.put-bandwidth", "How fast do puts flow?", "osu_put_bw"),
-    one_sided("mpi.get-bandwidth", "How fast do gets flow?", "osu_get_bw"),
-];
-
 /// What a quick look at a library is.
 pub const QUICK: [&str; 5] = [
     "mpi.latency",
@@ -59,8 +31,7 @@ pub const QUICK: [&str; 5] = [
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Benchmark> {
-    let modelled = messages::ALL.iter().map(|entry| &entry.benchmark);
-    modelled.chain(ONE_SIDED)
+    messages::ALL.iter().map(|entry| &entry.benchmark)
 }
 
 /// What the samples of a benchmark are; `None` if it is none of these.

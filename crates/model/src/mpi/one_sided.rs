@@ -4,7 +4,7 @@ use super::Rank;
 use super::cause::{Cause, Posted};
 use crate::adapter::{Kind, Placement, Request};
 use crate::cluster::CacheState;
-use crate::kernel::Mailbox;
+use crate::kernel::{JoinHandle, Mailbox};
 
 impl Rank {
     /// Writes into a rank's memory; returns when it is there.
@@ -15,6 +15,20 @@ impl Rank {
     /// Reads a rank's memory.
     pub async fn read_from(&self, from: usize, bytes: u64) {
         self.access(Kind::Read, from, bytes).await;
+    }
+
+    /// Begins a write that goes on while the rank does something else.
+    pub fn begin_write_to(&self, to: usize, bytes: u64) -> JoinHandle<()> {
+        let own = self.clone();
+        let sim = self.process.sim();
+        sim.spawn(async move { own.write_to(to, bytes).await })
+    }
+
+    /// Begins a read that goes on while the rank does something else.
+    pub fn begin_read_from(&self, from: usize, bytes: u64) -> JoinHandle<()> {
+        let own = self.clone();
+        let sim = self.process.sim();
+        sim.spawn(async move { own.read_from(from, bytes).await })
     }
 
     /// Inside the node memory is shared, and an access is a copy.
