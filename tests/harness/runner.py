@@ -20,14 +20,25 @@ class Totals:
 
     counts: Counter = field(default_factory=Counter)
     missing: dict[str, set[str]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one case."""
         self.counts[outcome.verdict] += 1
 
+    def tell(self, line: str, outcome: Outcome) -> None:
+        """Prints what came of a case, and keeps it for the end of a long run if it failed."""
+        print(line, flush=True)
+        if outcome.evidence:
+            print(outcome.evidence, flush=True)
+        if outcome.verdict is Verdict.FAILED:
+            last = outcome.evidence.strip().rpartition("\n")[2]
+            self.failures.append(f"{line.removeprefix('not ok ')} | {last}" if last else line.removeprefix("not ok "))
+
     def join(self, other: Totals) -> None:
         """Counts what others have counted."""
         self.counts.update(other.counts)
+        self.failures += other.failures
         for package, names in other.missing.items():
             self.missing.setdefault(package, set()).update(names)
 
@@ -79,9 +90,7 @@ def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> None:
         outcome = run_case(name, case)
         results.append((case, outcome))
         totals.add(outcome)
-        print(case_line(number, name, case, outcome, time.monotonic() - start), flush=True)
-        if outcome.evidence:
-            print(outcome.evidence, flush=True)
+        totals.tell(case_line(number, name, case, outcome, time.monotonic() - start), outcome)
 
     if table := matrix.render(results):
         print(f"\n{table}\n")

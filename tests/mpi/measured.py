@@ -70,7 +70,31 @@ def on_the_adapter(library: str, place: Place) -> Outcome:
     said = found[0]["environment"]
     if "rc_verbs" not in said.get("MPI settings", "") or not said.get("MPI"):
         return failed(f"the record has no settings of the library: {said}")
-    return passed(f"{len(points)} points of {said['MPI']}")
+    return on_a_model(place, wanted, points) or passed(f"{len(points)} points of {said['MPI']}")
+
+
+def on_a_model(place: Place, wanted: list[str], measured: list[dict]) -> Outcome | None:
+    """What is wrong with the same benchmarks on a model: they have the same points, and a figure by each point's name to lay over it."""
+    out = place.directory / "model"
+    ended = bench(place, [*wanted, "--on", "model:connectx-ddr", "--sizes", "8,16K", "--pairs", "1", "--out", str(out),
+                          *([] if WHOLE else ["--processes", "2"])])
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    modelled = {identity(one): names_of(one) for one in records(out) if one["record"] == "point"}
+    for one in measured:
+        if not names_of(one) & HEADLINES <= modelled.get(identity(one), set()) | REFUSED:
+            return failed(f"{identity(one)} has {names_of(one)}, on the model {modelled.get(identity(one))}", ended.evidence())
+    return None
+
+
+def identity(point: dict) -> tuple:
+    """What points have in common that are of the same operation."""
+    return point["benchmark"], *sorted(point["parameters"].items())
+
+
+def names_of(point: dict) -> set[str]:
+    """The names of a point's figures."""
+    return {metric["name"] for metric in point["metrics"]}
 
 
 def without_the_adapter(library: str, way: str, place: Place) -> Outcome:

@@ -16,6 +16,7 @@ from pathlib import Path
 from shutil import which
 from typing import Iterator
 
+from harness import mounts
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 
@@ -60,6 +61,7 @@ class Disk:
 @contextmanager
 def disk(place: Place, name: str) -> Iterator[Disk]:
     """A disk for as long as it is needed."""
+    mounts.keep_own()
     made = Disk(place, name)
     try:
         yield made

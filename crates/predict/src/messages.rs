@@ -384,19 +384,30 @@ pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) ->
         .collect()
 }
 
+/// What the figure of a benchmark is called. A model's adapter fetches from memory whatever the caches hold, so a stream over buffers in
+/// turn and one over a single buffer are the same to it.
+fn names(entry: &Entry) -> &'static [&'static str] {
+    match entry.measure {
+        Measure::Bandwidth | Measure::BothWays => &["bandwidth", "cached-bandwidth"],
+        Measure::PairsBandwidth | Measure::Puts | Measure::Gets => &["cached-bandwidth"],
+        Measure::Put | Measure::Get => &["completion-latency"],
+        Measure::Latency | Measure::PingPing | Measure::PairsLatency => &["one-way-latency"],
+        Measure::Halo => &["exchange-time"],
+        Measure::Barrier
+        | Measure::Broadcast
+        | Measure::AllReduce
+        | Measure::AllGather
+        | Measure::AllToAll => &["average-time"],
+    }
+}
+
 fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
     let figure = entry.measure.figure(system, bytes, ranks);
-    let time = |name| Metric::figure(name, "ns", Better::Lower, figure * 1e3);
-    let metric = match (entry.measure, entry.benchmark.processes) {
-        (Measure::Halo, _) => time("exchange-time"),
-        (measure, _) if measure.unit() == "MB/s" => {
-            Metric::figure("bandwidth", "bytes/s", Better::Higher, figure * 1e6)
-        }
-        (_, Processes::AtLeast(_)) => time("average-time"),
-        (Measure::Put | Measure::Get, _) => time("completion-latency"),
-        _ => time("one-way-latency"),
-    };
-    // Names are those under which OSU's results are imported, so that the two can be laid over each other.
+    // Names are those that measurements have and OSU's results are imported under, so that they can be laid over each other.
+    let metrics = names(entry).iter().map(|name| match entry.measure.unit() {
+        "MB/s" => Metric::figure(name, "bytes/s", Better::Higher, figure * 1e6),
+        _ => Metric::figure(name, "ns", Better::Lower, figure * 1e3),
+    });
     let mut parameters = Parameters::from([("transport".to_owned(), Value::from("mpi"))]);
     let mut put = |name: &str, value: usize| parameters.insert(name.to_owned(), Value::from(value));
     if entry.measure != Measure::Barrier {
@@ -417,7 +428,7 @@ fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
         benchmark: entry.benchmark.name.to_owned(),
         launch: 0,
         parameters,
-        metrics: vec![metric],
+        metrics: metrics.collect(),
         pairs: Vec::new(),
         conduct: Conduct::default(),
         warnings: Vec::new(),

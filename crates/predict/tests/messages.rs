@@ -206,3 +206,36 @@ fn a_library_chooses_how_collectives_go() {
         }
     }
 }
+
+#[test]
+fn puts_and_gets_overlap_and_come_to_the_wires_rate() {
+    for name in ["connectx-qdr", "connectx-ddr", "infinihost3-ddr"] {
+        let system = Library::shipped(&Overrides::none())
+            .and_then(|library| library.system(name))
+            .expect("a shipped system");
+        for (one, many) in [(Measure::Put, Measure::Puts), (Measure::Get, Measure::Gets)] {
+            let (mut before, mut rate) = (0.0, 0.0);
+            for bytes in [1, 64, 4096, 65_536, 1 << 20] {
+                let alone = one.figure(&system, bytes, 2);
+                let stream = many.figure(&system, bytes, 2);
+                assert!(alone > before, "{name}, {one:?} of {bytes} B: {alone} us");
+                assert!(
+                    stream > rate,
+                    "{name}, {many:?} of {bytes} B: {stream} MB/s"
+                );
+                // One after another would be the same work with gaps in between.
+                let of_one = bytes as f64 / alone;
+                assert!(stream >= of_one, "{name}, {many:?} of {bytes} B");
+                (before, rate) = (alone, stream);
+            }
+            // Large ones are a stream whoever asks for it; of MVAPICH's sends by writes, too.
+            let sends = Measure::Bandwidth.figure(&system, 1 << 20, 2);
+            let ratio = rate / sends;
+            assert!((0.95..1.05).contains(&ratio), "{name}, {many:?}: {ratio}");
+        }
+        // An answer carries the data of a read; a write's is empty, and its data have gone the other way.
+        let small = |measure: Measure| measure.figure(&system, 8, 2);
+        assert!(small(Measure::Get) >= small(Measure::Put), "{name}");
+        assert!(small(Measure::Puts) >= small(Measure::Gets), "{name}");
+    }
+}

@@ -68,6 +68,26 @@ pub(super) const DRIVERS: &[Entry] = &[
         &[("size", 1)],
     ),
     (
+        "mpi.put-latency",
+        Driver::Messages(Measure::Put),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.get-latency",
+        Driver::Messages(Measure::Get),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.put-bandwidth",
+        Driver::Messages(Measure::Puts),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.get-bandwidth",
+        Driver::Messages(Measure::Gets),
+        &[("size", 65_536)],
+    ),
+    (
         "mpi.barrier-latency",
         Driver::Messages(Measure::Barrier),
         &[("ranks", 4)],

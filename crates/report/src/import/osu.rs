@@ -114,6 +114,7 @@ fn name(title: &str, bandwidth: bool) -> (String, &'static str) {
             (format!("multi-pair-{quantity}"), "one-way-latency")
         }
         "bi-directional" => ("bandwidth-both".to_owned(), ""),
+        "put" | "get" => (format!("{subject}-{quantity}"), "completion-latency"),
         _ => (format!("{subject}-{quantity}"), "average-time"),
     }
 }
@@ -161,7 +162,7 @@ mod tests {
         );
         assert_eq!(
             name("_Put Latency", full),
-            of("mpi.put-latency", "average-time")
+            of("mpi.put-latency", "completion-latency")
         );
         let rate = "Size  Bandwidth (MB/s)";
         assert_eq!(

@@ -1,0 +1,30 @@
+"""Mounts that nobody else has a copy of."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+
+CLONE_NEWNS = 0x0002_0000
+
+
+class _Namespace:
+    """Whether this process has left the mount namespace that it was started in."""
+
+    entered = False
+
+
+def keep_own() -> None:
+    """Whatever this process mounts from now on is seen by its children alone (unshare(2), CLONE_NEWNS).
+
+    Whoever else makes a mount namespace, as `ip netns exec` does, takes copies of all mounts there are, and a file system is not
+    unmounted before the last copy is gone: a disk whose power was cut would come back as it was, dead."""
+    if _Namespace.entered:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
+    _Namespace.entered = True
+    # Of the others' mounts we go on to hear, and they of ours no more.
+    subprocess.run(["mount", "--make-rslave", "/"], check=True)
