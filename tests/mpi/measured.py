@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from harness.build_tree import VERBENA
+from harness.build_tree import DEVICE, VERBENA, run
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
@@ -95,6 +95,31 @@ def identity(point: dict) -> tuple:
 def names_of(point: dict) -> set[str]:
     """The names of a point's figures."""
     return {metric["name"] for metric in point["metrics"]}
+
+
+def as_hardware(library: str, place: Place) -> Outcome:
+    """The adapter that the system's libibverbs has, here Verbena's by `verbena run`: UCX is told of its port and of how packets are marked."""
+    out = place.directory / "out"
+    cache = place.directory.parent / "cache"
+    words = ["mpi.latency", "mpi.get-latency", "--mpi", library, "--on", f"hardware:{DEVICE}:1", "--gid-index", "0", "--pkey", "0xffff",
+             "--quick", "--sizes", "8,16K", "--out", str(out)]
+    ended = place.run("bench", run(VERBENA, "bench", *words), SECONDS, XDG_CACHE_HOME=str(cache))
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    found = records(out)
+    points = [one["benchmark"] for one in found if one["record"] == "point"]
+    if sorted(points) != ["mpi.get-latency"] * 2 + ["mpi.latency"] * 2:
+        return failed(f"measured {points}", ended.evidence())
+    settings = found[0]["environment"].get("MPI settings", "")
+    for told in (f"UCX_NET_DEVICES={DEVICE}:1", "UCX_IB_GID_INDEX=0", "UCX_IB_PKEY=0x7fff"):
+        if told not in settings:
+            return failed(f"UCX was not told {told}: {settings}")
+    if (found[0]["fabric"], found[0]["device"]) != ("hardware", DEVICE):
+        return failed(f"the record says {found[0]['fabric']} {found[0]['device']}")
+    for said in (one["text"] for one in found if one["record"] == "finding"):
+        if "went through Verbena's software adapter" not in said:
+            return failed(f"the messages did not take the adapter: {said}")
+    return passed(f"{len(points)} points")
 
 
 def without_the_adapter(library: str, way: str, place: Place) -> Outcome:

@@ -55,6 +55,7 @@ def cases() -> list[Case]:
                               partial(verified, launcher, compiler, ranks)))
     for library in ("openmpi", "mpich"):
         found.append(Case("measured on the adapter", library, partial(measured.on_the_adapter, library)))
+        found.append(Case("measured as hardware", library, partial(measured.as_hardware, library)))
     found += [
         Case("measured over TCP", "openmpi", partial(measured.without_the_adapter, "openmpi", "tcp")),
         Case("measured in shared memory", "mpich", partial(measured.without_the_adapter, "mpich", "shm")),

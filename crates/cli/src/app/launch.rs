@@ -94,7 +94,11 @@ impl Applications {
                 Ran::Interrupted => return Ok(Ended::Interrupted),
                 Ran::Badly(reason) => take(fail(reason, parameters, false))?,
                 Ran::To(outcome, counted) => {
-                    take(Line::Finding(counted.finding(benchmark.name, number)))?;
+                    take(Line::Finding(counted.finding(
+                        ready.way(),
+                        benchmark.name,
+                        number,
+                    )))?;
                     let mut point = Point {
                         benchmark: benchmark.name.to_owned(),
                         launch: number,
@@ -202,7 +206,7 @@ impl Job<'_> {
             .env("OMP_NUM_THREADS", "1")
             .current_dir(place.path());
         prepare(&mut command);
-        let before = proof::loopback();
+        let before = self.ready.before();
         let (mut mpirun, mut output) = Mpirun::start(command, self.ready.launcher())?;
         let mut told = output_file(place.path())?;
         let listener = std::thread::spawn(move || std::io::copy(&mut output, &mut told));
@@ -245,14 +249,9 @@ impl Job<'_> {
                 self.ready.launcher().display()
             )));
         }
-        let counted = Counted {
-            // One alone has nobody to send to.
-            payload: u64::from(processes > 1),
-            adapter: proof::through_the_adapter(&collect::read(counters.path())),
-            loopback: before
-                .zip(proof::loopback())
-                .map(|(before, after)| after.saturating_sub(before)),
-        };
+        let adapter = proof::through_the_adapter(&collect::read(counters.path()));
+        // One alone has nobody to send to.
+        let counted = before.counted(u64::from(processes > 1), adapter);
         Ok(Ran::To(outcome, counted))
     }
 

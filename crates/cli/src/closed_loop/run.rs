@@ -5,7 +5,7 @@ use crate::app::output_file;
 use crate::failure::Failure;
 use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
-use crate::mpi::proof::{self, Counted};
+use crate::mpi::proof;
 use crate::record::{Compiler, put_before};
 use crate::stats::collect;
 use crate::stats::directory::Directory;
@@ -48,17 +48,12 @@ impl Runner<'_> {
             .env(recorder::SEATS, seats(&processors::allowed()))
             .env("OMP_NUM_THREADS", "1")
             .current_dir(place.path());
-        let before = proof::loopback();
+        let before = ready.before();
         let (mpirun, mut output) = Mpirun::start(command, ready.launcher())?;
         let _ = std::io::copy(&mut output, &mut output_file(place.path())?);
         let (status, said) = mpirun.end()?;
-        let counted = Counted {
-            payload: u64::from(self.processes > 1),
-            adapter: proof::through_the_adapter(&collect::read(counters.path())),
-            loopback: before
-                .zip(proof::loopback())
-                .map(|(before, after)| after.saturating_sub(before)),
-        };
+        let adapter = proof::through_the_adapter(&collect::read(counters.path()));
+        let counted = before.counted(u64::from(self.processes > 1), adapter);
         let wrong = mpirun::trouble(status, &said)
             .or_else(|| self.program.judged(place.path(), self.processes).err())
             .or_else(|| counted.contradicts(way));

@@ -113,8 +113,10 @@ impl Arguments {
 
     /// What a message-passing library has without an adapter, beside one that is measured.
     fn alternatives(&self) -> Result<Vec<Found>, Failure> {
-        let is_software = self.options.targets.contains(&Target::Software);
-        if self.over_library().is_empty() || !is_software {
+        let is_adapter =
+            |target: &Target| matches!(target, Target::Software | Target::Hardware { .. });
+        let has_adapter = self.options.targets.iter().any(is_adapter);
+        if self.over_library().is_empty() || !has_adapter {
             return Ok(Vec::new());
         }
         let all = [Target::SharedMemory, Target::Tcp].into_iter();

@@ -3,7 +3,7 @@
 use super::lines::{Fact, Reader, Told};
 use super::mpirun::{self, Mpirun};
 use super::points::Job;
-use super::proof::{self, Counted};
+use super::proof;
 use super::{Launch, Ready, plan};
 use crate::failure::Failure;
 use crate::stats::collect;
@@ -43,8 +43,8 @@ pub fn launch(
     if sizes.is_empty() {
         return Ok(Ended::Well);
     }
-    let before = proof::loopback();
-    let mut counted = Counted::default();
+    let before = ready.before();
+    let (mut payload, mut adapter) = (0, 0);
     for processes in plan::crews(task, benchmark, wanted) {
         let directory = Directory::create()?;
         let command = ready.measuring(task, benchmark, &sizes, processes, &directory)?;
@@ -81,13 +81,15 @@ pub fn launch(
                 "the measuring program ended before its last line".to_owned(),
             ));
         };
-        counted.payload += moved;
-        counted.adapter += proof::through_the_adapter(&collect::read(directory.path()));
+        payload += moved;
+        adapter += proof::through_the_adapter(&collect::read(directory.path()));
     }
-    counted.loopback = before
-        .zip(proof::loopback())
-        .map(|(before, after)| after.saturating_sub(before));
-    take(Line::Finding(counted.finding(benchmark.name, number)))?;
+    let counted = before.counted(payload, adapter);
+    take(Line::Finding(counted.finding(
+        ready.way,
+        benchmark.name,
+        number,
+    )))?;
     Ok(counted
         .contradicts(ready.way)
         .map_or(Ended::Well, Ended::Failed))

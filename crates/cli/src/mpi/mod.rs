@@ -3,14 +3,15 @@
 //! rules and tells raw samples, which are judged here as all others are.
 //!
 //! [`catalogue`] is what there is to measure; [`library`] the user's compiler and launcher; [`program`] C programs and where they
-//! are kept; [`way`] what the library is told, so that it takes the adapter, TCP or its own shared memory; [`mpirun`] is the
-//! launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of that, and [`proof`] holds the
+//! are kept; [`way`] what the library is told, so that it takes an adapter, TCP or its own shared memory, and [`marks`] what of the
+//! adapter; [`mpirun`] is the launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of that, and [`proof`] holds the
 //! way that was taken against counters. Whole applications ([`crate::app`]) run the same ways.
 
 pub mod catalogue;
 mod launch;
 mod library;
 mod lines;
+mod marks;
 pub mod mpirun;
 mod plan;
 mod points;
@@ -28,6 +29,7 @@ use crate::launch::libraries::Libraries;
 use crate::stats::directory::Directory;
 use crate::suite::options::MeasureOptions;
 use crate::suite::plan::Task;
+use crate::suite::ports::Port;
 use crate::suite::target::Resolved;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,7 +58,10 @@ pub struct Ready {
     library: Library,
     program: PathBuf,
     way: Way,
-    settings: Settings,
+    /// Which ports of the adapter, and how packets are marked.
+    marks: Vec<(&'static str, String)>,
+    /// Whose counters tell what an adapter of hardware has carried.
+    ports: Vec<Port>,
 }
 
 impl Ready {
@@ -78,24 +83,24 @@ impl Ready {
             // Applications are measured from outside.
             false => PathBuf::new(),
         };
-        let settings = Settings::of(library.kind, way);
         Ok(Some(Ready {
             library,
             program,
             way,
-            settings,
+            marks: marks::of(way, target, options),
+            ports: target.ports.clone(),
         }))
     }
 
     /// For programs that are run from outside.
     pub fn of(kind: Option<Kind>, way: Way) -> Result<Ready, Failure> {
         let library = Library::find(kind)?;
-        let settings = Settings::of(library.kind, way);
         Ok(Ready {
             library,
             program: PathBuf::new(),
             way,
-            settings,
+            marks: Vec::new(),
+            ports: Vec::new(),
         })
     }
 
@@ -114,6 +119,24 @@ impl Ready {
         self.way
     }
 
+    /// Counters as they are before a launch.
+    pub fn before(&self) -> proof::Before {
+        let ports = match self.way {
+            Way::Hardware => self.ports.as_slice(),
+            _ => &[],
+        };
+        proof::Before::of(ports)
+    }
+
+    /// What the library is told for a way.
+    fn settings(&self, way: Way) -> Settings {
+        let mut settings = Settings::of(self.library.kind, way);
+        if way.is_adapter() {
+            settings.variables.extend(self.marks.iter().cloned());
+        }
+        settings
+    }
+
     /// The launcher.
     pub fn launcher(&self) -> &Path {
         &self.library.mpirun
@@ -127,7 +150,7 @@ impl Ready {
         processes: usize,
         counters: &Directory,
     ) -> Result<Command, Failure> {
-        let settings = Settings::of(self.library.kind, way);
+        let settings = self.settings(way);
         let mut command = Command::new(&self.library.mpirun);
         command
             .args(&settings.arguments)
@@ -147,7 +170,10 @@ impl Ready {
     pub fn described(&self) -> BTreeMap<String, String> {
         BTreeMap::from([
             ("MPI".to_owned(), self.library.version.clone()),
-            ("MPI settings".to_owned(), self.settings.to_string()),
+            (
+                "MPI settings".to_owned(),
+                self.settings(self.way).to_string(),
+            ),
         ])
     }
 }

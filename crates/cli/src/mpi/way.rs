@@ -9,6 +9,8 @@ use std::fmt;
 pub enum Way {
     /// The software adapter, by UCX over verbs.
     Software,
+    /// An adapter of hardware, by UCX over verbs or what its maker has instead.
+    Hardware,
     /// TCP over loopback, by UCX.
     Tcp,
     /// The library's own shared memory.
@@ -20,6 +22,7 @@ impl Way {
     pub fn to(target: &Resolved) -> Option<Way> {
         match target.kind.as_str() {
             "software" => Some(Way::Software),
+            "hardware" => Some(Way::Hardware),
             "tcp" => Some(Way::Tcp),
             "shm" => Some(Way::SharedMemory),
             _ => None,
@@ -30,9 +33,15 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Way::Software => "software",
+            Way::Hardware => "hardware",
             Way::Tcp => "tcp",
             Way::SharedMemory => "shm",
         }
+    }
+
+    /// Whether messages go through an adapter.
+    pub fn is_adapter(self) -> bool {
+        matches!(self, Way::Software | Way::Hardware)
     }
 }
 
@@ -42,7 +51,7 @@ pub struct Settings {
     /// The launcher's.
     pub arguments: Vec<&'static str>,
     /// Names and values.
-    pub variables: Vec<(&'static str, &'static str)>,
+    pub variables: Vec<(&'static str, String)>,
 }
 
 impl Settings {
@@ -52,9 +61,16 @@ impl Settings {
             Kind::Openmpi => of_openmpi(way),
             Kind::Mpich => of_mpich(way),
         };
-        settings.variables.extend(of_ucx(way));
+        settings.variables.extend(owned(of_ucx(way)));
         settings
     }
+}
+
+fn owned(
+    variables: Vec<(&'static str, &'static str)>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let owned = |(name, value): (&'static str, &str)| (name, value.to_owned());
+    variables.into_iter().map(owned)
 }
 
 fn of_openmpi(way: Way) -> Settings {
@@ -80,7 +96,7 @@ fn of_openmpi(way: Way) -> Settings {
             "^ucx",
         ]
         .as_slice(),
-        Way::Software | Way::Tcp => &[
+        Way::Software | Way::Hardware | Way::Tcp => &[
             "--mca",
             "pml",
             "ucx",
@@ -101,21 +117,22 @@ fn of_openmpi(way: Way) -> Settings {
     Settings {
         arguments,
         // It refuses to start anything for root unless told twice; what is started here is ours.
-        variables: vec![
+        variables: owned(vec![
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-        ],
+        ])
+        .collect(),
     }
 }
 
 fn of_mpich(way: Way) -> Settings {
     let without_its_own = match way {
         Way::SharedMemory => "0",
-        Way::Software | Way::Tcp => "1",
+        Way::Software | Way::Hardware | Way::Tcp => "1",
     };
     Settings {
         arguments: vec!["-iface", "lo"],
-        variables: vec![("MPIR_CVAR_NOLOCAL", without_its_own)],
+        variables: owned(vec![("MPIR_CVAR_NOLOCAL", without_its_own)]).collect(),
     }
 }
 
@@ -123,6 +140,8 @@ fn of_ucx(way: Way) -> Vec<(&'static str, &'static str)> {
     let mut variables = vec![("UCX_WARN_UNUSED_ENV_VARS", "n")];
     variables.extend(match way {
         Way::Software => [("UCX_TLS", "rc_verbs,ud_verbs:aux")].as_slice(),
+        // Whichever of `rc_verbs` and the makers' own there is, and datagrams to begin with.
+        Way::Hardware => &[("UCX_TLS", "rc")],
         Way::Tcp => &[("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
         // What the library's own shared memory leaves to UCX stays off the adapter.
         Way::SharedMemory => &[("UCX_TLS", "posix,self")],
@@ -152,9 +171,9 @@ mod tests {
     #[test]
     fn the_adapter_is_named_on_its_own_way_alone() {
         for kind in [Kind::Openmpi, Kind::Mpich] {
-            for way in [Way::Software, Way::Tcp, Way::SharedMemory] {
+            for way in [Way::Software, Way::Hardware, Way::Tcp, Way::SharedMemory] {
                 let text = Settings::of(kind, way).to_string();
-                assert_eq!(text.contains("rc_verbs"), way == Way::Software, "{text}");
+                assert_eq!(text.contains("UCX_TLS=rc"), way.is_adapter(), "{text}");
                 assert_eq!(
                     text.contains("UCX_NET_DEVICES=lo"),
                     way == Way::Tcp,

@@ -248,9 +248,6 @@ pub(super) fn take_unreachable(
 pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
     let reason = match (mpi::runs_under_mpirun(benchmark), target.kind.as_str()) {
         (false, kind) => format!("needs an adapter; on {kind} there are mpi.* and app.* alone"),
-        (true, "hardware") => {
-            "is measured on software, tcp, shm and models so far, not on hardware".to_owned()
-        }
         (true, _) => "starts mpirun by itself; run it outside of mpirun and srun".to_owned(),
     };
     Line::Failure(PointFailure {
