@@ -30,6 +30,7 @@ class Place:
         self.stats = self.directory / "stats"
         self.stats.mkdir()
         self._processes = 0
+        self._started: list[Process] = []
 
     def environment(self, path: Optional[str] = None, **more: str) -> dict[str, str]:
         """The environment of a program of this case: ours, with its own runtime directory, its
@@ -50,7 +51,9 @@ class Place:
     def start(self, name: str, command: list[str], path: Optional[str] = None,
               **more: str) -> Process:
         """Starts a program of this case."""
-        return Process(command, self.environment(path, **more), self.log(name), self.directory)
+        started = Process(command, self.environment(path, **more), self.log(name), self.directory)
+        self._started.append(started)
+        return started
 
     def run(self, name: str, command: list[str], seconds: float, path: Optional[str] = None,
             **more: str) -> Ended:
@@ -68,5 +71,7 @@ class Place:
         return found
 
     def close(self) -> None:
-        """Gives the runtime directory back. The logs stay."""
+        """Gives the runtime directory back, and ends what a case has started and left alone. The logs stay."""
+        for one in self._started:
+            one.abandon()
         shutil.rmtree(self.runtime, ignore_errors=True)

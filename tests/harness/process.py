@@ -76,6 +76,7 @@ class Process:
                 stderr=subprocess.STDOUT, cwd=directory, start_new_session=True,
                 preexec_fn=_heed_interrupts)
         self._pidfd = os.pidfd_open(self._child.pid)
+        self._finished = False
 
     @property
     def pid(self) -> int:
@@ -105,7 +106,13 @@ class Process:
         end_session(self.pid)
         self._child.wait()
         os.close(self._pidfd)
+        self._finished = True
         return Ended(self.command, status, self.output(), seconds)
+
+    def abandon(self) -> None:
+        """Ends what nobody has waited for."""
+        if not self._finished:
+            self.finish(time.monotonic())
 
 
 def wait_for_any(processes: Sequence[Process], deadline: float) -> None:

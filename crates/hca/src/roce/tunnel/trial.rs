@@ -25,9 +25,9 @@ use verbena_wire::mad;
 use verbena_wire::roce::{Route, seal};
 
 const ATTRIBUTE: [u8; 2] = *b"Vb";
-/// When questions are asked, in nanoseconds from the beginning, and at the last of these it is over. Who is asked may have to
-/// wait for a processor, and a question may be lost.
-const ASKED_AT: [u64; 5] = [0, 20_000_000, 60_000_000, 120_000_000, 240_000_000];
+/// How long an answer to each question is waited for before the next one, in nanoseconds, and after the last one it is over. Who is
+/// asked may have to wait for a processor, and a question may be lost. Counted from when it was asked: who asks may have to wait, too.
+const PATIENCE: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300_000_000];
 
 /// What a trial has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,33 +52,28 @@ pub enum Step {
 /// A trial under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    began: u64,
+    /// When the next question is to be asked.
+    due: u64,
     asked: usize,
 }
 
 impl Trial {
     /// From now on.
     pub fn new(now: u64) -> Trial {
-        Trial {
-            began: now,
-            asked: 0,
-        }
+        Trial { due: now, asked: 0 }
     }
 
     /// What is due.
     pub fn step(&mut self, now: u64) -> Step {
-        let Some(after) = ASKED_AT.get(self.asked) else {
+        if now < self.due {
+            return Step::Wait(self.due);
+        }
+        let Some(patience) = PATIENCE.get(self.asked) else {
             return Step::GiveUp;
         };
-        let at = self.began + after;
-        if now < at {
-            return Step::Wait(at);
-        }
         self.asked += 1;
-        match ASKED_AT.get(self.asked) {
-            Some(_) => Step::Ask,
-            None => Step::GiveUp,
-        }
+        self.due = now + patience;
+        Step::Ask
     }
 }
 
@@ -136,9 +131,21 @@ mod tests {
                 Step::GiveUp => break,
             }
         }
-        assert_eq!(questions, ASKED_AT.len() - 1);
-        assert_eq!(now, 1000 + ASKED_AT[ASKED_AT.len() - 1]);
+        assert_eq!(questions, PATIENCE.len());
+        assert_eq!(now, 1000 + PATIENCE.iter().sum::<u64>());
         assert_eq!(trial.step(now), Step::GiveUp);
+    }
+
+    #[test]
+    fn who_comes_late_to_ask_waits_as_long_for_answers() {
+        let late = 10_000_000_000;
+        let mut trial = Trial::new(0);
+        for patience in PATIENCE {
+            assert_eq!(trial.step(late), Step::Ask);
+            assert_eq!(trial.step(late), Step::Wait(late + patience));
+            trial.due = late;
+        }
+        assert_eq!(trial.step(late), Step::GiveUp);
     }
 
     #[test]
