@@ -85,7 +85,8 @@ impl Session<'_> {
         let launches = self.options.launches();
         let mut known = environment::describe();
         known.extend(ready.iter().flat_map(mpi::Ready::described));
-        if first {
+        // Beside an adapter tcp and shm are measured with the same options, of which these mean nothing there.
+        if first && self.target.is_adapter() {
             known.extend(adapter::describe(&self.target, self.options.gid_index));
             known.extend(self.options.route.described());
             known.extend(self.options.relaxed_ordering.then(relaxed));
