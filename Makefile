@@ -18,14 +18,15 @@ RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
 build: libraries
 
+# A library that is the same stays in its place (-C), for programs that start meanwhile.
 libraries:
 	@setup/machine build
 	$(CARGO) build --release
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
 	crates/librfio/link.sh
-	install -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
-	install -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
+	install -C -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
+	install -C -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev), and behind its
 # server (libxrootd-server-dev).
@@ -95,7 +96,7 @@ adapter:
 	$(CARGO) build --release -p verbena -p verbena-ibverbs -p verbena-shim
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
-	install -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
+	install -C -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
 
 # The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
 site: build

@@ -312,13 +312,15 @@ def thief(hosts: Hosts) -> Outcome:
 
 
 def needless(hosts: Hosts) -> Outcome:
-    """Where UDP passes nothing goes through tunnels, and nothing is said."""
+    """Where UDP passes nothing is said, and nothing goes through tunnels but what leaves before it is known: who waits for a processor
+    answers late, and is sought."""
     for transport in ("rc", "ud"):
         command = [f"ibv_{transport}_pingpong", "-c", "-d", DEVICE, "-p", PORT, "-g", IPV4]
         done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
         outcome = done.outcome()
         if outcome.evidence:
             return outcome
-        if SAID in done.evidence() or counters.total(hosts.place)[RECEIVED] > 0:
-            return failed("goes through a tunnel", done.evidence())
+        counted = counters.total(hosts.place)
+        if SAID in done.evidence() or counted[RECEIVED] * 10 > counted["packets_received"]:
+            return failed(f"{counted[RECEIVED]} packets came through a tunnel", done.evidence())
     return passed()

@@ -105,7 +105,7 @@ pub fn launch(
             job.interrupt();
         }
         if job.only_hung_left() {
-            trouble.get_or_insert_with(|| format!("processes {:?} hang", hub.absent()));
+            trouble.get_or_insert_with(|| hanging(&hub.absent()));
             // That it then ends by a signal explains nothing.
             signalled = true;
             job.end();
@@ -124,6 +124,15 @@ pub fn launch(
         return Ok(Ended::Interrupted);
     }
     Ok(trouble.map_or(Ended::Well, Ended::Failed))
+}
+
+/// What is said of processes that live and do not come.
+fn hanging(ranks: &[usize]) -> String {
+    let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
+    match ranks {
+        [one] => format!("process {one} hangs"),
+        _ => format!("processes {} hang", numbers.join(", ")),
+    }
 }
 
 fn spawn(plan: &Plan) -> std::io::Result<Child> {
