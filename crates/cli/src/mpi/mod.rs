@@ -3,9 +3,9 @@
 //! rules and tells raw samples, which are judged here as all others are.
 //!
 //! [`catalogue`] is what there is to measure; [`library`] the user's compiler and launcher; [`program`] C programs and where they
-//! are kept; [`way`] what the library is told, so that it takes an adapter, TCP or its own shared memory, and [`marks`] what of the
-//! adapter; [`mpirun`] is the launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of that, and [`proof`] holds the
-//! way that was taken against counters. Whole applications ([`crate::app`]) run the same ways.
+//! are kept; [`way`] what the library is told, so that it takes an adapter, TCP or its own shared memory, and [`marks`] what of
+//! the adapter; [`mpirun`] is the launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of
+//! that, and [`proof`] holds the way that was taken against counters. Whole applications ([`crate::app`]) run the same ways.
 
 pub mod catalogue;
 mod launch;
