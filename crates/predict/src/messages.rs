@@ -6,6 +6,7 @@ use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 use verbena_model::adapter::Fidelity;
+use verbena_model::kernel::JoinHandle;
 use verbena_model::mpi::Rank;
 use verbena_model::profile::System;
 use verbena_workloads::{Benchmark, Group, Processes};
@@ -276,26 +277,8 @@ impl Measure {
             Measure::Get => alone(system, async move |rank: &Rank| {
                 rank.read_from(1, bytes).await
             }),
-            Measure::Puts => {
-                let window = alone(system, async move |rank: &Rank| {
-                    let all: Vec<_> = (0..WINDOW).map(|_| rank.begin_write_to(1, bytes)).collect();
-                    for one in all {
-                        one.await;
-                    }
-                });
-                (WINDOW * bytes) as f64 / window
-            }
-            Measure::Gets => {
-                let window = alone(system, async move |rank: &Rank| {
-                    let all: Vec<_> = (0..WINDOW)
-                        .map(|_| rank.begin_read_from(1, bytes))
-                        .collect();
-                    for one in all {
-                        one.await;
-                    }
-                });
-                (WINDOW * bytes) as f64 / window
-            }
+            Measure::Puts => stream(system, bytes, move |rank| rank.begin_write_to(1, bytes)),
+            Measure::Gets => stream(system, bytes, move |rank| rank.begin_read_from(1, bytes)),
             Measure::PingPing => repeated(system, 2, async move |rank: &Rank| {
                 let other = 1 - rank.number;
                 rank.exchange(other, bytes, other).await;
@@ -333,6 +316,21 @@ fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f6
             operation(rank).await;
         }
     })
+}
+
+/// Bytes a microsecond of windows of accesses, each of `bytes`, that go on beside each other.
+fn stream(
+    system: &System,
+    bytes: u64,
+    begin: impl Fn(&Rank) -> JoinHandle<()> + Copy + 'static,
+) -> f64 {
+    let window = alone(system, async move |rank: &Rank| {
+        let all: Vec<_> = (0..WINDOW).map(|_| begin(rank)).collect();
+        for one in all {
+            one.await;
+        }
+    });
+    (WINDOW * bytes) as f64 / window
 }
 
 fn repeated_on(
