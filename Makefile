@@ -1,4 +1,4 @@
-# make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | test | bench | evaluate | nightly | clean
+# make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | check | test | nightly | bench | evaluate | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := target/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: adapter build xrootd install wheel deb sbom site test bench evaluate nightly clean libraries
+.PHONY: adapter build xrootd install wheel deb sbom site check test bench evaluate nightly clean libraries
 
 build: libraries
 
@@ -102,9 +102,14 @@ adapter:
 site: build
 	packaging/site/build
 
+# The tiers of tests: CONTRIBUTING.md says what belongs to which, and how long each takes.
+check: build
+	@setup/machine check
+	tests/everything check
+
 test: build
 	@setup/machine test
-	tests/everything
+	tests/everything test
 
 clean:
 	$(CARGO) clean

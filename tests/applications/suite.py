@@ -5,12 +5,12 @@ alone is no result, is tried with programs that only pretend."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from functools import partial
 from pathlib import Path
 
+from harness import tiers
 from harness.build_tree import LOGS, ROOT, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
@@ -29,7 +29,7 @@ RHODOPSIN, SORT = "app.lammps-rhodo", "app.nas-is"
 # Compiled on the spot.
 OWN = "app.nas-mg", "app.nas-lu", "app.nas-cg", "app.lattice-qcd"
 # By night over shared memory and TCP, too.
-WHOLE = bool(os.environ.get("APPLICATIONS_WHOLE"))
+WHOLE = tiers.by_night()
 # What setup/programs makes.
 MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
 # What comes with LAMMPS' examples.

@@ -4,14 +4,13 @@ service."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from functools import partial
 from pathlib import Path
 from typing import Callable, Sequence
 
-from harness import counters
+from harness import counters, tiers
 from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
@@ -31,7 +30,7 @@ REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux"), Tool("mpirun.
 
 SECONDS = 240
 # By night all of the suite is started by each launcher.
-WHOLE = bool(os.environ.get("CLUSTER_WHOLE"))
+WHOLE = tiers.by_night()
 HERE = Path(__file__).resolve().parent
 # DSCP 26.
 CLASS = "104"

@@ -18,7 +18,7 @@ from harness.place import Place
 from roce import guide as two_hosts
 from wheel import suite as wheel
 
-from . import markdown
+from . import markdown, tiers
 
 TITLE = "what the documents say of links, options and variables"
 REQUIRES: list = []
@@ -44,6 +44,7 @@ def cases() -> list[Case]:
             Case("verbs calls", "the page is what would be written", verbs_page),
             Case("verbs calls", "none of the header is missing", verbs_of_header),
             Case("bill of materials", "", bill_of_materials),
+            Case("tiers of tests", "CONTRIBUTING.md", tiers.documented),
             Case("the site", "", site)]
 
 

@@ -7,6 +7,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Callable
 
 from . import matrix, requirement
 from .case import Case
@@ -21,6 +22,10 @@ class Totals:
     counts: Counter = field(default_factory=Counter)
     missing: dict[str, set[str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    # Seconds and name of every case that ran.
+    times: list[tuple[float, str]] = field(default_factory=list)
+    # The names of all cases of the suites that ran, whichever of them were wanted.
+    known: list[str] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one case."""
@@ -35,12 +40,24 @@ class Totals:
             last = outcome.evidence.strip().rpartition("\n")[2]
             self.failures.append(f"{line.removeprefix('not ok ')} | {last}" if last else line.removeprefix("not ok "))
 
+    def fail(self, words: str) -> None:
+        """Counts a failure that is no case's."""
+        print(f"not ok - {words}", flush=True)
+        self.counts[Verdict.FAILED] += 1
+        self.failures.append(words)
+
     def join(self, other: Totals) -> None:
         """Counts what others have counted."""
         self.counts.update(other.counts)
         self.failures += other.failures
+        self.times += other.times
+        self.known += other.known
         for package, names in other.missing.items():
             self.missing.setdefault(package, set()).update(names)
+
+    def slowest(self, count: int) -> list[tuple[float, str]]:
+        """The cases that took longest, the longest first."""
+        return sorted(self.times, reverse=True)[:count]
 
     @property
     def good(self) -> bool:
@@ -74,9 +91,11 @@ def run_case(suite: str, case: Case) -> Outcome:
         place.close()
 
 
-def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> None:
-    """Runs the cases of a suite whose names contain `only`."""
-    cases = [case for case in suite.cases() if only in f"{name}: {case.name}"]
+def run_suite(name: str, suite: ModuleType, wanted: Callable[[str], bool], totals: Totals) -> None:
+    """Runs the cases of a suite that are wanted by their names, `suite: row [column]`."""
+    every = list(suite.cases())
+    totals.known += [f"{name}: {case.name}" for case in every]
+    cases = [case for case in every if wanted(f"{name}: {case.name}")]
     if not cases:
         return
     print(f"# {name}: {suite.TITLE}", flush=True)
@@ -88,9 +107,11 @@ def run_suite(name: str, suite: ModuleType, only: str, totals: Totals) -> None:
     for number, case in enumerate(cases, 1):
         start = time.monotonic()
         outcome = run_case(name, case)
+        seconds = time.monotonic() - start
         results.append((case, outcome))
         totals.add(outcome)
-        totals.tell(case_line(number, name, case, outcome, time.monotonic() - start), outcome)
+        totals.times.append((seconds, f"{name}: {case.name}"))
+        totals.tell(case_line(number, name, case, outcome, seconds), outcome)
 
     if table := matrix.render(results):
         print(f"\n{table}\n")

@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+from harness import tiers
 from harness.build_tree import DEVICE, VERBENA, run
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
@@ -17,7 +18,7 @@ SECONDS = 240
 # As `verbena list` prints them.
 NAME = re.compile(r"^  (mpi\.[a-z-]+) ", re.M)
 # All of them, more processes than cores included, take half a minute a library.
-WHOLE = bool(os.environ.get("MPI_WHOLE"))
+WHOLE = tiers.by_night()
 SOME = ["mpi.latency", "mpi.bandwidth", "mpi.put-latency", "mpi.allreduce-latency"]
 # Every metric has one of these for its headline.
 HEADLINES = {"one-way-latency", "completion-latency", "exchange-time", "average-time", "bandwidth", "cached-bandwidth"}

@@ -18,7 +18,7 @@ REQUIRES = []
 
 PROGRAMS = build_tree.ROOT / "crates" / "oracle" / "programs"
 # Seconds of random programs on each path; nights take longer.
-SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "20"))
+SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "8"))
 # By day the programs are the same each time, so that a change is judged by what it changed; nights (an empty
 # seed) try new ones.
 SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")

@@ -7,10 +7,10 @@ with 0 on both sides is a failure.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Optional
 
+from harness import tiers
 from harness.build_tree import DEVICE, run
 from harness.case import Case
 from harness.outcome import Outcome, refused
@@ -24,7 +24,7 @@ REQUIRES = [Tool("ib_write_lat", "perftest")]
 # Some take thousands of turns of both ends, each of which waits for a processor where others have them all.
 SECONDS = 600
 # By night everything; by day latencies over all sizes, ten seconds each, on one transport.
-WHOLE = bool(os.environ.get("PERFTEST_WHOLE"))
+WHOLE = tiers.by_night()
 OPERATIONS = ("write", "read", "send", "atomic")
 TRANSPORTS = ("RC", "UC", "UD", "XRC")
 COMMON = (["-a"], ["-e"], ["-I", "0"], ["-I", "64"], ["-D", "1"])

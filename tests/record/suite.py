@@ -4,7 +4,6 @@ that of the schedule which is written of it."""
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
@@ -12,7 +11,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from harness import build_tree, c_program
+from harness import build_tree, c_program, tiers
 from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
@@ -32,7 +31,7 @@ REQUIRES = [
 HERE = Path(__file__).resolve().parent
 SECONDS = 120
 # By night all ways and numbers of processes.
-WHOLE = bool(os.environ.get("RECORD_WHOLE"))
+WHOLE = tiers.by_night()
 WRONG_INPUT = 2
 ENVIRONMENT = 3
 MODEL = "model:connectx-qdr"

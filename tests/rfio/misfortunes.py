@@ -21,7 +21,7 @@ from .promises import Disk, disk
 from .service import SECONDS, Service, noise
 
 #: Points in each case; `make nightly` asks for two hundred of each misfortune.
-POINTS = int(os.environ.get("RFIO_POINTS", "6"))
+POINTS = int(os.environ.get("RFIO_POINTS", "2"))
 OPTIONS = ("-q", "-r", "--sync", "--checksum", "--continue")
 #: The states that a file of the source has had; None: there was none of that name.
 History = dict[str, list[bytes | None]]

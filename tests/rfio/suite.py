@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Iterator
 
+from harness import tiers
 from harness.case import Case
 
 from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
@@ -15,7 +15,7 @@ from .service import FABRICS, PATHS
 TITLE = "remote files over TCP and RDMA"
 REQUIRES: list = []
 # By night the attacks come from another host, too.
-WHOLE = bool(os.environ.get("RFIO_WHOLE"))
+WHOLE = tiers.by_night()
 
 
 def cases() -> Iterator[Case]:

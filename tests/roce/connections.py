@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from harness import c_program, counters
+from harness import c_program, counters, tiers
 from harness.build_tree import DEVICE
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
@@ -21,7 +21,7 @@ from harness.process import Process, wait_for_any
 from .hosts import Host, Hosts, Wire
 
 SECONDS = 60
-WHOLE = bool(os.environ.get("ROCE_WHOLE"))
+WHOLE = tiers.by_night()
 
 # Server and client of each program; `{}` is the server's address.
 PROGRAMS: dict[str, tuple[list[str], list[str]]] = {

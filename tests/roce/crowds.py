@@ -17,7 +17,7 @@ from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, SwitchedHosts
 
 HERE = Path(__file__).resolve().parent
 # How long the crowd works, and how long it and the hosts may take beside that.
-CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 15)
+CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
 # By night also so many kills, one a round.
 ROUNDS = int(os.environ.get("CROWD_ROUNDS") or 0)
 SECONDS = 400

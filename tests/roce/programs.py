@@ -12,7 +12,7 @@ from .hosts import Hosts
 
 ORACLE = build_tree.TARGET / "release" / "verbena-oracle"
 # Seconds of them; nights take longer, and others each time (an empty seed).
-SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "20"))
+SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "6"))
 SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")
 # For making a program smaller, and for the program that is running when the time is over.
 GRACE = 120

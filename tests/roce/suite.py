@@ -3,13 +3,12 @@ ordinary user, by packets on UDP port 4791."""
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from harness import c_program, counters
+from harness import c_program, counters, tiers
 from harness.build_tree import DEVICE
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
@@ -43,7 +42,7 @@ PINGPONGS = {
     "xsrq": [[], ["-e"]],
 }
 # By night everything; by day what differs most, for each case makes two hosts.
-WHOLE = bool(os.environ.get("ROCE_WHOLE"))
+WHOLE = tiers.by_night()
 SIZES = (1, 3, 33, 1023, 1024, 1025, 4097, 65537, 1 << 20) if WHOLE else (1, 1025, 65537)
 # Of every operation and transport that perftest has, those that differ most.
 PERFTEST = [("ib_send_bw", "RC"), ("ib_send_bw", "XRC"), ("ib_write_lat", "RC"), ("ib_write_bw", "XRC"),

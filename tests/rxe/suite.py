@@ -1,14 +1,14 @@
 """Linux' own Soft-RoCE at the other end: what two programs of the distribution do with each other when one of them runs on the
-kernel's adapter in a virtual machine, and the other on ours. Emulated, so it is for the night (ROCE_WHOLE=1)."""
+kernel's adapter in a virtual machine, and the other on ours. Emulated, so only `make nightly` runs it."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from functools import partial
 from typing import Callable
 
+from harness import tiers
 from harness.build_tree import DEVICE
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
@@ -77,7 +77,7 @@ PROGRAMS = {
 
 def cases() -> list[Case]:
     """By night each test in both directions, in a guest of its own for all sizes; by day nothing."""
-    if not os.environ.get("ROCE_WHOLE"):
+    if not tiers.by_night():
         return []
     found = [Case(name, direction, partial(with_guest, partial(sized, *test, direction)))
              for name, test in TESTS.items() for direction in DIRECTIONS]

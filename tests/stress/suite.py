@@ -16,7 +16,7 @@ REQUIRES = [COMPILER, VERBS_HEADERS]
 HERE = Path(__file__).resolve().parent
 SECONDS = 300
 # How long the crowd works beside what it may take to end.
-CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 15)
+CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
 # By night: in a round everybody has worked with everybody.
 BY_NIGHT = [] if os.environ.get("CROWD_ROUNDS") else ["crowd: one kill a round"]
 
