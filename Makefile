@@ -1,7 +1,7 @@
 # make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | test | bench | evaluate | nightly | clean
 #
-# Every target prepares the machine first (setup/machine): it installs the packages that are
-# missing if it may, and says which if it may not.
+# Every target prepares the machine first (setup/machine): it says which packages are missing and installs them, or
+# names the line that does where it may not. SETUP=no prevents all installing.
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -69,7 +69,7 @@ install: build
 
 # For every machine with glibc 2.17 or younger; what is built for this one alone: packaging/wheel/build.
 wheel:
-	@setup/machine build
+	@setup/machine build wheel
 	packaging/wheel/portable
 
 deb: build
@@ -81,8 +81,7 @@ sbom:
 	packaging/sbom/build
 
 bench: build
-	@setup/machine bench
-	@setup/machine test
+	@setup/machine bench test
 	benches/run
 	benches/rfio/measure
 
@@ -112,6 +111,5 @@ clean:
 
 # Sanitizers over the C interface, fuzzing, properties and models at length.
 nightly: build
-	@setup/machine nightly
-	@setup/machine test
+	@setup/machine nightly test
 	tests/nightly
