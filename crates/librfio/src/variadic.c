@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <sys/types.h>
 
-#include "../include/rfio_api.h"
+/* As in rfio_api.h, which as a whole is for glibc alone. */
+int rfio_open(const char *path, int flags, ...);
+int rfio_open64(const char *path, int flags, ...);
 
 /* In descriptor.rs. */
 int verbena_rfio_open(const char *path, int flags, mode_t mode);
