@@ -1,7 +1,7 @@
 # make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | check | test | nightly | bench | evaluate | clean
 #
-# Every target prepares the machine first (setup/machine): it installs the packages that are
-# missing if it may, and says which if it may not.
+# Every target prepares the machine first (setup/machine): it says which packages are missing and installs them, or
+# names the line that does where it may not. SETUP=no prevents all installing.
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -25,7 +25,8 @@ libraries:
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
 	crates/librfio/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
+	crates/shim/link.sh
+	install -C -m 755 $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
 	install -C -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev), and behind its
@@ -68,7 +69,7 @@ install: build
 
 # For every machine with glibc 2.17 or younger; what is built for this one alone: packaging/wheel/build.
 wheel:
-	@setup/machine build
+	@setup/machine build wheel
 	packaging/wheel/portable
 
 deb: build
@@ -80,8 +81,7 @@ sbom:
 	packaging/sbom/build
 
 bench: build
-	@setup/machine bench
-	@setup/machine test
+	@setup/machine bench test
 	benches/run
 	benches/rfio/measure
 
@@ -96,7 +96,7 @@ adapter:
 	$(CARGO) build --release -p verbena -p verbena-ibverbs -p verbena-shim
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
+	crates/shim/link.sh
 
 # The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
 site: build
@@ -116,6 +116,5 @@ clean:
 
 # Sanitizers over the C interface, fuzzing, properties and models at length.
 nightly: build
-	@setup/machine nightly
-	@setup/machine test
+	@setup/machine nightly test
 	tests/nightly

@@ -58,8 +58,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(from >= start + HEADER && to <= start + CELLS * CELL);
         // SAFETY: just checked; nobody else has the cells.
         let payload = unsafe { std::slice::from_raw_parts(record.payload, to - from) };
-        for bytes in payload.chunks_exact(Source::LENGTH) {
-            let bytes = bytes.try_into().expect("the chunks have this length");
+        for bytes in payload.as_chunks::<{ Source::LENGTH }>().0 {
             assert_eq!(&Source::parse(bytes).emit(), bytes);
         }
         consumer.advance(&record);

@@ -54,7 +54,7 @@ impl Eq for ibv_gid {}
 
 impl fmt::Debug for ibv_gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, pair) in self.bytes().chunks_exact(2).enumerate() {
+        for (i, pair) in self.bytes().as_chunks::<2>().0.iter().enumerate() {
             let separator = if i == 0 { "" } else { ":" };
             write!(f, "{separator}{:02x}{:02x}", pair[0], pair[1])?;
         }

@@ -48,18 +48,23 @@ impl Quota {
     /// # Errors
     /// ENOMEM when all are taken.
     pub fn take(&'static self) -> Result<Place> {
-        let one_more = |used: u32| (used < self.limit).then_some(used + 1);
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .map_err(|_| {
-                refused!(
-                    ENOMEM,
-                    "there are {} already, {} of ibv_query_device: destroy some first",
-                    self.limit,
-                    self.name
-                )
-            })?;
-        Ok(Place(self))
+        let mut used = self.used();
+        while used < self.limit {
+            let (relaxed, more) = (Ordering::Relaxed, used + 1);
+            match self
+                .used
+                .compare_exchange_weak(used, more, relaxed, relaxed)
+            {
+                Ok(_) => return Ok(Place(self)),
+                Err(now) => used = now,
+            }
+        }
+        Err(refused!(
+            ENOMEM,
+            "there are {} already, {} of ibv_query_device: destroy some first",
+            self.limit,
+            self.name
+        ))
     }
 
     /// How many there are.

@@ -25,10 +25,14 @@ pub fn own() -> u32 {
 
 #[cold]
 fn assign() -> u32 {
-    let next = |number: u32| (number < u32::MAX).then_some(number + 1);
-    let number = NEXT
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-        .unwrap_or(u32::MAX);
+    let mut number = NEXT.load(Ordering::Relaxed);
+    while number < u32::MAX {
+        let (relaxed, next) = (Ordering::Relaxed, number + 1);
+        match NEXT.compare_exchange_weak(number, next, relaxed, relaxed) {
+            Ok(_) => break,
+            Err(now) => number = now,
+        }
+    }
     storage::set(number);
     number
 }

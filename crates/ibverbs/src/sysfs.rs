@@ -131,7 +131,7 @@ fn loopback_is_up() -> bool {
 /// A GUID as sysfs prints it: four groups of four hexadecimal digits.
 fn colons(guid: u64) -> String {
     let mut text = String::new();
-    for (i, pair) in guid.to_be_bytes().chunks_exact(2).enumerate() {
+    for (i, pair) in guid.to_be_bytes().as_chunks::<2>().0.iter().enumerate() {
         let separator = if i == 0 { "" } else { ":" };
         let _ = write!(text, "{separator}{:02x}{:02x}", pair[0], pair[1]);
     }

@@ -103,8 +103,10 @@ impl Ipv4 {
         }
         .bytes();
         let words = bytes
-            .chunks_exact(2)
-            .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u32::from(u16::from_be_bytes(*word)));
         let mut sum: u32 = words.sum();
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);

@@ -117,8 +117,10 @@ pub fn pack(numbers: &[f64]) -> Vec<u8> {
 /// Numbers from a ballot; an odd tail is dropped.
 pub fn unpack(bytes: &[u8]) -> Vec<f64> {
     bytes
-        .chunks_exact(8)
-        .map(|chunk| f64::from_le_bytes(chunk.try_into().expect("chunks of eight")))
+        .as_chunks()
+        .0
+        .iter()
+        .map(|chunk| f64::from_le_bytes(*chunk))
         .collect()
 }
 

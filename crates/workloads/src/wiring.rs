@@ -256,7 +256,9 @@ pub async fn wire<F: Fabric>(
 fn nth_towards(told: &[u8], rank: usize, n: usize) -> Result<(Endpoint, Endpoint)> {
     const ENTRY: usize = 4 + 2 * Endpoint::BYTES;
     let found = told[RemoteRegion::BYTES..]
-        .chunks_exact(ENTRY)
+        .as_chunks::<ENTRY>()
+        .0
+        .iter()
         .filter(|entry| entry[..4] == (rank as u32).to_le_bytes())
         .nth(n);
     let entry = found.ok_or_else(|| {

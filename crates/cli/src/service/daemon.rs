@@ -176,8 +176,8 @@ fn fill(path: &Path) -> std::io::Result<()> {
     let mut random = verbena_measure::random::Random::new(1);
     let mut piece = vec![0u8; 1 << 20];
     let mut file = fs::File::create(path)?;
-    for bytes in piece.chunks_exact_mut(8) {
-        bytes.copy_from_slice(&random.next_u64().to_le_bytes());
+    for bytes in piece.as_chunks_mut().0 {
+        *bytes = random.next_u64().to_le_bytes();
     }
     for number in 0..FILE / piece.len() as u64 {
         // Each piece begins otherwise, so none is taken for another.

@@ -117,8 +117,8 @@ impl Message {
             u64::from(self.can_pull),
         ];
         let mut bytes = [0; Message::LENGTH];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
         }
         bytes
     }
@@ -130,8 +130,8 @@ impl Message {
     pub(super) fn parse(bytes: &[u8]) -> Result<Message> {
         let bytes: &[u8; Message::LENGTH] = bytes.try_into().map_err(|_| Errno::EPROTO)?;
         let mut words = [0u64; 9];
-        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_le_bytes(place.try_into().map_err(|_| Errno::EPROTO)?);
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*place);
         }
         let [
             magic,

@@ -31,11 +31,9 @@ impl Atomic {
             _ => Atomic::WRITE,
         };
         let mut bytes = [0; Atomic::LENGTH];
-        for (place, word) in bytes
-            .chunks_exact_mut(8)
-            .zip([self.compare_add, self.operand, code])
-        {
-            place.copy_from_slice(&word.to_le_bytes());
+        let words = [self.compare_add, self.operand, code];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
         }
         bytes
     }
@@ -43,8 +41,8 @@ impl Atomic {
     /// From bytes; None for an operation that there is not.
     pub fn parse(bytes: &[u8; Atomic::LENGTH]) -> Option<Atomic> {
         let mut words = [0u64; 3];
-        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_le_bytes(place.try_into().ok()?);
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*place);
         }
         let [compare_add, operand, code] = words;
         let opcode = match code {

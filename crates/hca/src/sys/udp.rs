@@ -407,7 +407,13 @@ impl Default for Inbox {
             messages: vec![message; BUFFERS],
             wanted: 1,
         };
-        for (index, buffer) in inbox.bytes.chunks_exact_mut(BUFFER).enumerate() {
+        for (index, buffer) in inbox
+            .bytes
+            .as_chunks_mut::<BUFFER>()
+            .0
+            .iter_mut()
+            .enumerate()
+        {
             inbox.vectors[index] = libc::iovec {
                 iov_base: buffer.as_mut_ptr().cast(),
                 iov_len: BUFFER,

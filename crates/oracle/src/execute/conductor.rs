@@ -331,8 +331,8 @@ impl<'a> Conductor<'a> {
     ) -> Result<(), Trouble> {
         let words = self.reply(worker).map_err(Trouble::Difference)?;
         let count = words[0] as usize;
-        for pair in words[1..1 + 2 * count].chunks_exact(2) {
-            let (index, code) = (pair[0] as usize, pair[1] as u32 as i32);
+        for &[index, code] in words[1..1 + 2 * count].as_chunks().0 {
+            let (index, code) = (index as usize, code as u32 as i32);
             let call = &step.calls[index];
             if code == NOT_MADE {
                 continue;
@@ -343,8 +343,8 @@ impl<'a> Conductor<'a> {
                 Trouble::Difference(format!("`{call}` returned {code} ({error}); {allowed}"))
             })?;
         }
-        for fact in words[1 + 2 * count..].chunks_exact(3) {
-            self.facts.push([fact[0], fact[1], fact[2]]);
+        for fact in words[1 + 2 * count..].as_chunks::<3>().0 {
+            self.facts.push(*fact);
             if fact[0] == message::Fact::QpNumber as u64 {
                 self.numbers
                     .insert((worker, fact[2] as u32), QpId(fact[1] as u16));
@@ -392,10 +392,10 @@ impl<'a> Conductor<'a> {
     fn take_observations(&mut self, worker: usize, coverage: &mut Coverage) -> Result<(), Trouble> {
         let words = self.reply(worker).map_err(Trouble::Difference)?;
         let count = words[0] as usize;
-        for entry in words[1..1 + 11 * count].chunks_exact(11) {
+        for entry in words[1..1 + 11 * count].as_chunks::<11>().0 {
             self.completed(worker, entry, coverage)?;
         }
-        for event in words[1 + 11 * count..].chunks_exact(3) {
+        for event in words[1 + 11 * count..].as_chunks::<3>().0 {
             if event[0] & NEW_FACT != 0 {
                 self.facts.push([event[0] & !NEW_FACT, event[1], event[2]]);
             } else {

@@ -83,7 +83,9 @@ pub fn receive(from: &mut impl Read) -> io::Result<Vec<u64>> {
     let mut bytes = vec![0; 8 * count as usize];
     from.read_exact(&mut bytes)?;
     Ok(bytes
-        .chunks_exact(8)
-        .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_le_bytes(*word))
         .collect())
 }

@@ -125,7 +125,7 @@ impl Worker<'_> {
     /// Makes the calls of a step. The reply: the number of codes, (index, code)..., new facts.
     fn step(&mut self, program: &Program, words: &[u64]) -> Vec<u64> {
         let step = &program.steps[words[0] as usize];
-        for fact in words[1..].chunks_exact(3) {
+        for fact in words[1..].as_chunks::<3>().0 {
             let kind = Fact::from_word(fact[0]).expect("a fact that there is");
             let of = (kind, fact[1] as u16);
             // What we said ourselves may be old.

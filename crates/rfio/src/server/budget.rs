@@ -54,13 +54,19 @@ pub struct SlotShare(Account);
 /// Adds to a counter unless that leaves the limit. What is larger than the limit gets through when nothing else is out,
 /// so it is slow and not impossible.
 fn add(counter: &AtomicUsize, bytes: usize, limit: usize) -> bool {
-    let fits = |used: usize| {
-        let sum = used.checked_add(bytes)?;
-        (sum <= limit || used == 0).then_some(sum)
-    };
-    counter
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
-        .is_ok()
+    let mut used = counter.load(Ordering::Acquire);
+    loop {
+        let Some(sum) = used.checked_add(bytes) else {
+            return false;
+        };
+        if sum > limit && used != 0 {
+            return false;
+        }
+        match counter.compare_exchange_weak(used, sum, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return true,
+            Err(now) => used = now,
+        }
+    }
 }
 
 impl Budget {

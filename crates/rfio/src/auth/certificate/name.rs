@@ -79,10 +79,8 @@ fn text(element: Element<'_>) -> Option<String> {
             std::str::from_utf8(bytes).ok()?.to_owned()
         }
         der::BMP if bytes.len().is_multiple_of(2) => {
-            let pairs = bytes.chunks_exact(2);
-            let units: Vec<_> = pairs
-                .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
-                .collect();
+            let pairs = bytes.as_chunks().0.iter();
+            let units: Vec<_> = pairs.map(|pair| u16::from_be_bytes(*pair)).collect();
             String::from_utf16(&units).ok()?
         }
         _ => return None,

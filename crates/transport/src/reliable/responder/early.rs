@@ -25,14 +25,7 @@ pub struct EarlyRequest {
 impl EarlyRequest {
     /// A copy of a packet; nothing when too much is kept already.
     fn of(packet: &Packet<'_>) -> Option<Self> {
-        let room = |bytes: usize| {
-            let more = bytes + weight(packet.payload);
-            (more <= MOST_BYTES).then_some(more)
-        };
-        BYTES
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
-            .ok()?;
-        Some(Self {
+        reserve(weight(packet.payload)).then(|| Self {
             headers: packet.headers,
             payload: packet.payload.into(),
         })
@@ -54,6 +47,21 @@ impl EarlyRequest {
 /// What a request takes: one without payload is not for nothing.
 fn weight(payload: &[u8]) -> usize {
     size_of::<EarlyRequest>() + payload.len()
+}
+
+/// Counts bytes of a request that is kept, unless that exceeds the limit.
+fn reserve(bytes: usize) -> bool {
+    let mut kept = BYTES.load(Ordering::Relaxed);
+    loop {
+        let more = kept + bytes;
+        if more > MOST_BYTES {
+            return false;
+        }
+        match BYTES.compare_exchange_weak(kept, more, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(now) => kept = now,
+        }
+    }
 }
 
 impl Drop for EarlyRequest {

@@ -32,8 +32,8 @@ fn bytes(text: &str) -> [u8; super::super::LENGTH] {
         .filter_map(|digit| Some(digit.to_digit(16)? as u8))
         .collect();
     let mut bytes = [0; super::super::LENGTH];
-    for (place, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *place = pair[0] << 4 | pair[1];
+    for (place, [high, low]) in bytes.iter_mut().zip(digits.as_chunks().0) {
+        *place = high << 4 | low;
     }
     bytes
 }
