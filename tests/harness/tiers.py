@@ -36,6 +36,7 @@ def by_night() -> bool:
 class Moved:
     """Cases that run only by night."""
 
+    what: str
     patterns: tuple[str, ...]
     why: str
     by_day: str
@@ -49,7 +50,7 @@ class Rules:
         # How long each command takes, as CONTRIBUTING.md says it, too.
         self.stated = {Tier(name): words for name, words in content["stated"].items()}
         self.check: tuple[str, ...] = tuple(content["check"]["cases"])
-        self.moved = [Moved(tuple(entry["cases"]), entry["why"], entry["by_day"]) for entry in content["night"]]
+        self.moved = [Moved(entry["what"], tuple(entry["cases"]), entry["why"], entry["by_day"]) for entry in content["night"]]
         self._check = _matcher(self.check)
         self._night = _matcher(pattern for moved in self.moved for pattern in moved.patterns)
 
@@ -67,8 +68,8 @@ class Rules:
 
     def table(self) -> str:
         """What runs only by night, as the table of CONTRIBUTING.md."""
-        rows = [f"| {', '.join(f'`{pattern}`' for pattern in moved.patterns)} | {moved.why} | {moved.by_day} |" for moved in self.moved]
-        return "\n".join(["| cases | why | protected by day by |", "|---|---|---|", *rows])
+        rows = [f"| {moved.what} | {moved.why} | {moved.by_day} |" for moved in self.moved]
+        return "\n".join(["| what | why | protected by day by |", "|---|---|---|", *rows])
 
     def unused(self, names: Iterable[str]) -> list[str]:
         """The patterns that match none of all cases: what they were for is gone or has another name."""
