@@ -122,9 +122,10 @@ fn write(
     };
     let beside = directory.join(target.directory());
     runs.extend(on(&target, &benchmarks(), &options, Some(&beside))?);
+    let section = section(closed);
     let computed = Computed {
         reproduction: None,
-        closed_loop: Some(&section(closed)),
+        closed_loop: Some(&section),
     };
     let report = report::write(directory, &runs, &computed)?;
     outln!(

@@ -108,6 +108,7 @@ pub fn path(attr: &ibv_ah_attr) -> String {
 
 /// What of a queue pair is changed or asked for, by its mask.
 pub fn qp_attributes(attr: &ibv_qp_attr, mask: libc::c_int) -> String {
+    let hexadecimal = |number: u32| format!("{number:#x}");
     let known: [(libc::c_int, &str, &dyn Display); 17] = [
         (IBV_QP_STATE, "state", &words::qp_state(attr.qp_state)),
         (
@@ -122,15 +123,11 @@ pub fn qp_attributes(attr: &ibv_qp_attr, mask: libc::c_int) -> String {
             "access",
             &words::access(attr.qp_access_flags),
         ),
-        (IBV_QP_QKEY, "qkey", &format_args!("{:#x}", attr.qkey)),
+        (IBV_QP_QKEY, "qkey", &hexadecimal(attr.qkey)),
         (IBV_QP_PATH_MTU, "mtu", &words::mtu(attr.path_mtu)),
-        (
-            IBV_QP_DEST_QPN,
-            "dest_qp",
-            &format_args!("{:#x}", attr.dest_qp_num),
-        ),
-        (IBV_QP_RQ_PSN, "rq_psn", &format_args!("{:#x}", attr.rq_psn)),
-        (IBV_QP_SQ_PSN, "sq_psn", &format_args!("{:#x}", attr.sq_psn)),
+        (IBV_QP_DEST_QPN, "dest_qp", &hexadecimal(attr.dest_qp_num)),
+        (IBV_QP_RQ_PSN, "rq_psn", &hexadecimal(attr.rq_psn)),
+        (IBV_QP_SQ_PSN, "sq_psn", &hexadecimal(attr.sq_psn)),
         (IBV_QP_MAX_QP_RD_ATOMIC, "rd_atomic", &attr.max_rd_atomic),
         (
             IBV_QP_MAX_DEST_RD_ATOMIC,

@@ -197,9 +197,9 @@ impl Blocks {
         let conduct = Conduct {
             warmup,
             batch: 1,
-            start_skew: Some(self.skew).filter(|_| is_known),
+            start_skew: is_known.then_some(self.skew),
             start_error: Some(self.start_error).filter(|error| *error > 0.0 && is_known),
-            overlap: Some(self.overlap).filter(|_| is_known),
+            overlap: is_known.then_some(self.overlap),
             mode: Some("free".to_owned()),
             disturbed: self.looks.share(),
             ..Conduct::default()

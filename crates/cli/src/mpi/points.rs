@@ -116,7 +116,7 @@ impl Job<'_> {
             warmup: told.warmup,
             first: told.first.map(|first| first * scale),
             batch: told.batch,
-            start_skew: Some(told.skew).filter(|_| self.processes > 1),
+            start_skew: (self.processes > 1).then_some(told.skew),
             mode: Some(match quantity {
                 Quantity::Collective => "lockstep".to_owned(),
                 _ => "free".to_owned(),

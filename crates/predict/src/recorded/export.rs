@@ -176,13 +176,17 @@ impl<W: Write> Schedule<'_, W> {
             for round in together {
                 if let Some((to, bytes)) = round.send {
                     let to = members[to];
-                    let send = format_args!("send {bytes}b to {to} tag {mark}");
-                    last.push(self.operation(send, &before)?);
+                    let number =
+                        self.operation(format_args!("send {bytes}b to {to} tag {mark}"), &before)?;
+                    last.push(number);
                 }
                 if let Some((from, bytes)) = round.receive {
                     let from = members[from];
-                    let receive = format_args!("recv {bytes}b from {from} tag {mark}");
-                    last.push(self.operation(receive, &before)?);
+                    let number = self.operation(
+                        format_args!("recv {bytes}b from {from} tag {mark}"),
+                        &before,
+                    )?;
+                    last.push(number);
                 }
             }
             before = last.iter().copied().map(Before::Ended).collect();

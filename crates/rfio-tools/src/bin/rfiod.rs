@@ -27,8 +27,10 @@ fn main() -> ExitCode {
 
 fn serve(arguments: &Daemon) -> Result<(), String> {
     let files = plan::raise_file_limit().unwrap_or_else(|error| {
-        let what = format_args!("limit of open files stays as it is: {error}");
-        exit::report("rfiod", what);
+        exit::report(
+            "rfiod",
+            format_args!("limit of open files stays as it is: {error}"),
+        );
         plan::file_limit()
     });
     let plan = plan::prepare(arguments, files)?;

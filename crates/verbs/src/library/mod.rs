@@ -122,7 +122,7 @@ impl Library {
         // The handle is never closed: providers keep threads and exit handlers in it.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let handle = NonNull::new(handle).ok_or_else(|| fail(loader_error()))?;
-        let functions = Functions::load(handle).map_err(&fail)?;
+        let functions = Functions::load(handle).map_err(fail)?;
         Ok(Arc::new(Library { name, functions }))
     }
 
