@@ -10,23 +10,16 @@ CARGO   ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO
 
-RELEASE   := target/release
+RELEASE   := $(or $(CARGO_TARGET_DIR),target)/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: adapter build xrootd install wheel deb sbom site test bench evaluate nightly clean libraries
+.PHONY: build xrootd install wheel deb sbom site test bench evaluate nightly clean
 
-build: libraries
-
-# A library that is the same stays in its place (-C), for programs that start meanwhile.
-libraries:
+# The products, and what only tests run.
+build:
 	@setup/machine build
-	$(CARGO) build --release
-	@mkdir -p $(LIBRARIES)
-	crates/ibverbs/link.sh
-	crates/librfio/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
-	install -C -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
+	packaging/products/build -p verbena-oracle
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev), and behind its
 # server (libxrootd-server-dev).
@@ -86,17 +79,9 @@ bench: build
 	benches/rfio/measure
 
 # QUICK=1 for an evaluation of 90 seconds, ON='hardware:mlx5_0' for another adapter.
-evaluate: adapter
+evaluate: build
 	$(RELEASE)/verbena evaluate $(if $(QUICK),--quick) $(foreach target,$(ON),--on $(target)) \
 		$(if $(OUT),--out $(OUT))
-
-# What an evaluation needs, and no more: it is what somebody new waits for.
-adapter:
-	@setup/machine build
-	$(CARGO) build --release -p verbena -p verbena-ibverbs -p verbena-shim
-	@mkdir -p $(LIBRARIES)
-	crates/ibverbs/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
 
 # The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
 site: build
