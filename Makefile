@@ -83,7 +83,7 @@ evaluate: build
 	$(RELEASE)/verbena evaluate $(if $(QUICK),--quick) $(foreach target,$(ON),--on $(target)) \
 		$(if $(OUT),--out $(OUT))
 
-# The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
+# The documents as a site, below target/site/html, by mdBook: packaging/site/versions.
 site: build
 	packaging/site/build
 
