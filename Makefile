@@ -1,4 +1,4 @@
-# make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | test | bench | evaluate | nightly | clean
+# make build | xrootd | install PREFIX=/usr/local | wheel | deb | rpm | dist | sbom | site | test | bench | evaluate | nightly | clean
 #
 # Every target prepares the machine first (setup/machine): it installs the packages that are
 # missing if it may, and says which if it may not.
@@ -14,7 +14,7 @@ RELEASE   := $(or $(CARGO_TARGET_DIR),target)/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: build xrootd install wheel deb sbom site test bench evaluate nightly clean
+.PHONY: build xrootd install wheel deb rpm dist sbom site test bench evaluate nightly clean
 
 # The products, and what only tests run.
 build:
@@ -66,6 +66,16 @@ wheel:
 
 deb: build
 	packaging/debian/build
+
+rpm: build
+	@setup/machine release
+	packaging/rpm/build
+
+# All that a release consists of, as far as this machine can make it: packaging/release, in target/dist.
+dist:
+	@setup/machine build
+	@setup/machine release
+	packaging/release
 
 # What is installed is made of, as CycloneDX: target/verbena.cdx.json.
 sbom:
