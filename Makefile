@@ -1,4 +1,4 @@
-# make build | xrootd | install PREFIX=/usr/local | wheel | deb | sbom | site | check | test | nightly | bench | evaluate | clean
+# make build | xrootd | install PREFIX=/usr/local | wheel | deb | rpm | dist | sbom | site | check | test | nightly | bench | evaluate | clean
 #
 # Every target prepares the machine first (setup/machine): it says which packages are missing and installs them, or
 # names the line that does where it may not. SETUP=no prevents all installing.
@@ -10,24 +10,15 @@ CARGO   ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO
 
-RELEASE   := target/release
+RELEASE   := $(or $(CARGO_TARGET_DIR),target)/release
 LIBRARIES := $(RELEASE)/lib
 RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
 
-.PHONY: adapter build xrootd install wheel deb sbom site check test bench evaluate nightly clean libraries
+.PHONY: build testable xrootd install wheel deb rpm dist sbom site check test bench evaluate nightly clean
 
-build: libraries
-
-# A library that is the same stays in its place (-C), for programs that start meanwhile.
-libraries:
+build:
 	@setup/machine build
-	$(CARGO) build --release
-	@mkdir -p $(LIBRARIES)
-	crates/ibverbs/link.sh
-	crates/librfio/link.sh
-	crates/shim/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
-	install -C -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
+	packaging/products/build
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev), and behind its
 # server (libxrootd-server-dev).
@@ -75,6 +66,15 @@ wheel:
 deb: build
 	packaging/debian/build
 
+rpm: build
+	@setup/machine build release
+	packaging/rpm/build
+
+# All that a release consists of, as far as this machine can make it: packaging/release, in target/dist.
+dist:
+	@setup/machine build release
+	packaging/release
+
 # What is installed is made of, as CycloneDX: target/verbena.cdx.json.
 sbom:
 	@setup/machine build
@@ -86,35 +86,32 @@ bench: build
 	benches/rfio/measure
 
 # QUICK=1 for an evaluation of 90 seconds, ON='hardware:mlx5_0' for another adapter.
-evaluate: adapter
+evaluate: build
 	$(RELEASE)/verbena evaluate $(if $(QUICK),--quick) $(foreach target,$(ON),--on $(target)) \
 		$(if $(OUT),--out $(OUT))
 
-# What an evaluation needs, and no more: it is what somebody new waits for.
-adapter:
-	@setup/machine build
-	$(CARGO) build --release -p verbena -p verbena-ibverbs -p verbena-shim
-	@mkdir -p $(LIBRARIES)
-	crates/ibverbs/link.sh
-	crates/shim/link.sh
-
-# The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
+# The documents as a site, below target/site/html, by mdBook: packaging/site/versions.
 site: build
 	packaging/site/build
 
 # The tiers of tests: CONTRIBUTING.md says what belongs to which, and how long each takes.
-check: build
+check: testable
 	@setup/machine check
 	tests/everything check
 
-test: build
+test: testable
 	@setup/machine test
 	tests/everything test
+
+# The products and the programs that only tests run.
+testable:
+	@setup/machine build
+	packaging/products/build -p verbena-oracle
 
 clean:
 	$(CARGO) clean
 
 # Sanitizers over the C interface, fuzzing, properties and models at length.
-nightly: build
+nightly: testable
 	@setup/machine nightly test
 	tests/nightly

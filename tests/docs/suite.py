@@ -29,6 +29,7 @@ PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rf
 INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN", "VERBENA_SOFTWARE"}
 VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
 SITE = ROOT / "packaging" / "site"
+VERSIONS = [line for line in (SITE / "versions").read_text().splitlines() if not line.startswith("#")]
 RELEASE = VERBENA.parent
 HEADER = Path("/usr/include/infiniband/verbs.h")
 SECONDS = 120
@@ -45,7 +46,7 @@ def cases() -> list[Case]:
             Case("verbs calls", "none of the header is missing", verbs_of_header),
             Case("bill of materials", "", bill_of_materials),
             Case("tiers of tests", "CONTRIBUTING.md", tiers.documented),
-            Case("the site", "", site)]
+            *(Case("the site", f"mdBook {version}", partial(site, version)) for version in ("in the path", *VERSIONS))]
 
 
 def links(path: Path, _place: Place) -> Outcome:
@@ -211,12 +212,15 @@ def bill_of_materials(place: Place) -> Outcome:
     return failed("; ".join(wrong)) if wrong else passed(f"{len(components)} components")
 
 
-def site(place: Place) -> Outcome:
+def site(version: str, place: Place) -> Outcome:
     """It builds, and none of its links leads nowhere."""
+    mdbook = ROOT / f"target/tools/mdbook-{version}/bin/mdbook" if version in VERSIONS else Path("mdbook")
+    if version in VERSIONS and not mdbook.is_file():
+        return skipped(f"mdBook {version} is not in target/tools (`make nightly` installs it)")
     out = place.directory / "site"
-    ended = place.run("site", [str(SITE / "build"), "--out", str(out)], SECONDS)
+    ended = place.run("site", [str(SITE / "build"), "--out", str(out), "--mdbook", str(mdbook)], SECONDS)
     if ended.status == 3:
-        return skipped("mdbook is not installed (`cargo install mdbook`)")
+        return skipped(ended.output.strip())
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
     return passed(ended.output.strip().splitlines()[-1])

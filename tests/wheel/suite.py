@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and that a bare virtual environment needs nothing else to use it."""
+"""The wheel: what it holds, that a bare virtual environment needs nothing else to use it, and its making from source."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.pair import exchange, free_port
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import contents, python_package
+from . import contents, from_source, lifetime, python_package
 from .installation import NotInstalled, installation, ours
 
 TITLE = "the wheel in a bare virtual environment"
-REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("strip", "binutils")]
+REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("strip", "binutils"), Tool("make", "make")]
 
 SECONDS = 60
 # What is followed step by step; the first page with its evaluation by night.
@@ -36,6 +36,11 @@ def cases() -> list[Case]:
         "verbena.load": python_package.results,
         **{call: partial(python_package.pytest, call) for call in python_package.CALLS},
         **{name: partial(python_package.guide, name) for name in CHAPTERS},
+        "pip install . after make build": from_source.clone,
+        "from an archive, by pip and by make": from_source.archive,
+        "from source, what is refused": from_source.refusals,
+        "upgraded and uninstalled": lifetime.upgrade,
+        **({"from archives, compiled from nothing": from_source.cold} if "WHEEL_WHOLE" in os.environ else {}),
     }
     return [Case(name, "wheel", partial(installed, case)) for name, case in found.items()]
 
