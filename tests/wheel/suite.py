@@ -35,6 +35,9 @@ def cases() -> list[Case]:
         "import verbena": python_package.environments,
         "verbena.load": python_package.results,
         **{call: partial(python_package.pytest, call) for call in python_package.CALLS},
+        "pytest --rdma shows refusals": partial(python_package.refusals, 0),
+        "pytest --rdma -n 2 shows refusals": partial(python_package.refusals, 2),
+        "pytest --rdma with VERBENA_LOG": python_package.refusals_off,
         **{name: partial(python_package.guide, name) for name in CHAPTERS},
     }
     return [Case(name, "wheel", partial(installed, case)) for name, case in found.items()]
