@@ -7,6 +7,9 @@
 
 Without `--rdma` the fixture names an adapter of the machine, and skips the test where there is none: the same tests run
 on hardware and without it.
+
+On the adapter, the report of a failing test has a section with the calls that the adapter refused during the test, and
+why. Set VERBENA_LOG to decide yourself: `off` for no section, `info` for lines on standard error.
 """
 
 from __future__ import annotations
@@ -14,14 +17,22 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Generator
 
 import pytest
 
 from .launch import environment
+from .refusals import Refusals
+
+if TYPE_CHECKING:
+    import pluggy
 
 # What a process on the software adapter has preloaded.
 SHIM = "libverbena_shim.so"
 DEVICES = Path("/sys/class/infiniband")
+# The heading of what was refused, in the report of a test.
+SECTION = "refusals of the adapter"
+REFUSALS = pytest.StashKey[Refusals]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +64,37 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     return "rdma: Verbena's software adapter" if on_the_adapter() else None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Collects the refusals of this process and of all that its tests start. Of a session of pytest-xdist every worker
+    comes here too, with a file of its own; the controller runs no test."""
+    if on_the_adapter() and not session.config.pluginmanager.hasplugin("dsession"):
+        if refusals := Refusals.collect():
+            session.config.stash[REFUSALS] = refusals
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, None, None]:
+    """What was refused before a test is not its own."""
+    if refusals := item.config.stash.get(REFUSALS, None):
+        refusals.forget()
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, "pluggy.Result[pytest.TestReport]", None]:
+    """Shows what was refused during a test that failed."""
+    outcome = yield
+    report = outcome.get_result()
+    refusals = item.config.stash.get(REFUSALS, None)
+    if report.failed and refusals and (text := refusals.text()):
+        report.sections.append((SECTION, text))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if refusals := config.stash.get(REFUSALS, None):
+        refusals.close()
 
 
 @pytest.fixture(scope="session")

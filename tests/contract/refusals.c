@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 
 #include "contract.h"
 
@@ -232,6 +233,78 @@ static void changing_states(void)
 	EXPECT_LINE("ibv_attach_mcast: EINVAL: ", "IBV_QPT_UD");
 	endpoint_close(&endpoint);
 	EXPECT_NOTHING();
+}
+
+/* What a program does that was written for RoCE: it is told how to get a RoCE port. */
+static void a_roce_address(void)
+{
+	listen_at("info");
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	struct ibv_port_attr port;
+	CHECK_CALL(ibv_query_port(endpoint.context, 1, &port));
+	if (port.link_layer == IBV_LINK_LAYER_ETHERNET) {
+		endpoint_close(&endpoint);
+		return;
+	}
+	struct ibv_qp_attr attributes = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = endpoint.qp->qp_num, .min_rnr_timer = 12,
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = 1, .hop_limit = 64 } },
+	};
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	CHECK_EQUAL(ibv_modify_qp(endpoint.qp, &attributes, mask), EINVAL);
+	EXPECT_LINE("ibv_modify_qp: EINVAL: ", "sgid_index is 1", "`verbena run --link roce`");
+	CHECK(ibv_create_ah(endpoint.pd, &attributes.ah_attr) == NULL);
+	EXPECT_LINE("ibv_create_ah: EINVAL: ", "sgid_index is 1", "`verbena run --link roce`");
+
+	/* The GID of the port: nothing to tell. */
+	attributes.ah_attr.grh.sgid_index = 0;
+	CHECK_CALL(ibv_query_gid(endpoint.context, 1, 0, &attributes.ah_attr.grh.dgid));
+	struct ibv_ah *own = ibv_create_ah(endpoint.pd, &attributes.ah_attr);
+	CHECK(own != NULL);
+	CHECK_CALL(ibv_destroy_ah(own));
+	EXPECT_NOTHING();
+
+	/* ::ffff:192.0.2.1 is no refusal, and is told once in a process. */
+	attributes.ah_attr.grh.dgid = (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 192, 0, 2, 1 } };
+	CHECK_CALL(ibv_modify_qp(endpoint.qp, &attributes, mask));
+	EXPECT_LINE("ah_attr.grh.dgid is ::ffff:192.0.2.1", "`verbena run --link roce`");
+	struct ibv_ah *other = ibv_create_ah(endpoint.pd, &attributes.ah_attr);
+	CHECK(other != NULL);
+	CHECK_CALL(ibv_destroy_ah(other));
+	EXPECT_NOTHING();
+	endpoint_close(&endpoint);
+}
+
+/* Lines go to VERBENA_LOG_FILE, at its end, wherever that is; and none of them to standard error. */
+static void a_file(void)
+{
+	char name[] = "/tmp/verbena-refusals-XXXXXX";
+	int file = mkstemp(name);
+	CHECK(file >= 0);
+	CHECK_CALL(setenv("VERBENA_LOG_FILE", name, 1));
+	listen_at("info");
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	char text[2][512] = { "" };
+	for (int round = 0; round < 2; round++) {
+		CHECK(ibv_create_cq(endpoint.context, 0, NULL, NULL, 0) == NULL);
+		EXPECT_NOTHING();
+		CHECK(pread(file, text[round], sizeof text[round] - 1, 0) > 0);
+		CHECK_EQUAL(lines_with(text[round], WORDS("ibv_create_cq: EINVAL: ")), 1);
+		CHECK_EQUAL(lines_of(text[round]), 1);
+		CHECK_CALL(ftruncate(file, 0));
+	}
+	/* Where the name is a directory, lines go to standard error, after one that says so. */
+	CHECK_CALL(unlink(name));
+	CHECK_CALL(mkdir(name, 0700));
+	CHECK(ibv_create_cq(endpoint.context, 0, NULL, NULL, 0) == NULL);
+	CHECK(ibv_create_cq(endpoint.context, 0, NULL, NULL, 0) == NULL);
+	char *written = lines_since();
+	EXPECT_AMONG(written, "cannot write to /tmp/verbena-refusals-");
+	CHECK_EQUAL(lines_with(written, WORDS("ibv_create_cq: EINVAL: ")), 2);
+	CHECK_CALL(rmdir(name));
+	close(file);
+	endpoint_close(&endpoint);
 }
 
 static int send_of(struct endpoint *endpoint, struct ibv_sge *list, int count,
@@ -479,6 +552,8 @@ const struct test tests[] = {
 	{ "making_objects", making_objects },
 	{ "registering", registering },
 	{ "changing_states", changing_states },
+	{ "a_roce_address", a_roce_address },
+	{ "a_file", a_file },
 	{ "posting", posting },
 	{ "a_full_send_queue", a_full_send_queue },
 	{ "a_wrong_key", a_wrong_key },

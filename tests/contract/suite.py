@@ -51,7 +51,7 @@ names           a name, a rate or a file of sysfs that rdma-core's own library a
 kernel_structures  a field that rdma-core's own library copies otherwise, or leaves alone
 tables          the table of GIDs is not what its entries are; a clock goes back
 refusals        a refusal without its line, or with two, or one that names neither call nor attribute; a line
-                without VERBENA_LOG
+                without VERBENA_LOG, or beside VERBENA_LOG_FILE; no hint at --link roce for a RoCE address
 """
 
 from __future__ import annotations

@@ -25,8 +25,10 @@ REQUIRES: list = []
 
 DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
-# Variables by which parts of the project tell each other something, and which nobody else sets.
-INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN", "VERBENA_SOFTWARE"}
+# Variables that `verbena` sets for its own processes, and that only `verbena help environment` names.
+INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN"}
+# What looks like a variable and is none: the adapter's board identifier.
+BOARD = "VERBENA_SOFTWARE"
 VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
 SITE = ROOT / "packaging" / "site"
 VERSIONS = [line for line in (SITE / "versions").read_text().splitlines() if not line.startswith("#")]
@@ -40,6 +42,7 @@ def cases() -> list[Case]:
     return [*(Case(str(path.relative_to(ROOT)), what, partial(look, path))
               for path in DOCUMENTS for what, look in (("links", links), ("options", options))),
             Case("variables", "", variables),
+            Case("variables", "help", variables_of_help),
             Case("chapters", "", chapters),
             Case("commands", "", followed),
             Case("verbs calls", "the page is what would be written", verbs_page),
@@ -107,18 +110,45 @@ def short(option: str, taken: frozenset[str]) -> bool:
     return not option.startswith("--") and f"-{option[1]}" in taken
 
 
-def variables(_place: Place) -> Outcome:
-    """Each variable that the documents name is read somewhere, and each that is read is documented."""
-    documented = {name for path in DOCUMENTS for name in VARIABLE.findall(path.read_text())}
-    sources = [path for folder in ("crates", "python", "xrootd") for path in (ROOT / folder).rglob("*")
-               if path.suffix in (".rs", ".py", ".cc", ".hh", ".c", ".h") and "tests" not in path.parts]
+def sources() -> list[Path]:
+    """The files in which variables are read."""
+    return [path for folder in ("crates", "python", "xrootd") for path in (ROOT / folder).rglob("*")
+            if path.suffix in (".rs", ".py", ".cc", ".hh", ".c", ".h") and "tests" not in path.parts]
+
+
+def variables_read() -> set[str]:
+    """Those that the code reads."""
     read = set()
-    for path in sources:
+    for path in sources():
         for line in path.read_text().splitlines():
             if re.search(r"\b(var|var_os|getenv|environ|get)\b|const \w+: &(?:'static )?(?:str|CStr|OsStr)", line):
                 read.update(re.findall(r"[\"'](?:b\")?((?:VERBENA|RFIO)_[A-Z_]*[A-Z])[\"']", line))
+    return read - {BOARD}
+
+
+def variables_of_help(place: Place) -> Outcome:
+    """Each variable that the code reads is named by the help of a program that reads it, and no other; and the manual page
+    has them too."""
+    asked = place.run("help", [str(VERBENA), "help", "environment"], SECONDS)
+    share = place.directory / "share"
+    made = place.run("manual", [str(VERBENA), "__manual", str(share)], SECONDS)
+    if not asked.succeeded or not made.succeeded:
+        return failed("no help on the environment, or no manual page", asked.evidence() + made.evidence())
+    helped = set(VARIABLE.findall(asked.output))
+    paged = set(VARIABLE.findall((share / "man/man1/verbena.1").read_text()))
+    read = {name for name in variables_read() if name.startswith("VERBENA_")}
+    wrong = [f"{name}: read, and no help names it" for name in sorted(read - helped)]
+    wrong += [f"{name}: in the help, and nobody reads it" for name in sorted(helped - read)]
+    wrong += [f"{name}: not in the manual page" for name in sorted(helped - paged)]
+    return failed("; ".join(wrong)) if wrong or not read else passed(f"{len(read)} variables")
+
+
+def variables(_place: Place) -> Outcome:
+    """Each variable that the documents name is read somewhere, and each that is read is documented."""
+    documented = {name for path in DOCUMENTS for name in VARIABLE.findall(path.read_text())}
+    read = variables_read()
     folders = ("benches", "tests", "packaging")
-    everywhere = {name for path in [*sources, *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+    everywhere = {name for path in [*sources(), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
                   if path.is_file() and path.suffix in (".rs", ".py", ".cc", ".hh", ".c", ".h", ".sh", ".yml", "")
                   for name in VARIABLE.findall(path.read_text(errors="replace"))}
     unread = documented - everywhere

@@ -1,12 +1,13 @@
 """A chapter of the guide as a reader works through it: files to write, commands to run, and what they should say.
 
 A block ```` ```console ```` has commands after `$ `, each followed by lines that its output has, in this order; `exit=N` after the word says
-how the last of them ends. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
+how the last of them ends, and `needs=PROGRAM` that the block is for those who have that program. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
 stands for anything; what is not shown is not asked for."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,12 @@ class Step:
     command: str
     status: int = 0
     says: list[str] = field(default_factory=list)
+    # A program that the machine may lack, if there is one.
+    needs: str = ""
+
+    def is_possible(self) -> bool:
+        """Whether the program is there that it needs."""
+        return not self.needs or shutil.which(self.needs) is not None
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,9 @@ def chapter(path: Path) -> list[Step | File]:
             steps = commands(text)
             if wanted := re.search(r"exit=(\d+)", words):
                 steps[-1].status = int(wanted[1])
+            if needed := re.search(r"needs=(\S+)", words):
+                for step in steps:
+                    step.needs = needed[1]
             found += steps
         elif words.strip():
             found.append(File(words.strip(), text))

@@ -64,7 +64,7 @@ class Reader:
     def write(self, file: File) -> None:
         """A file that the chapter tells to write."""
         to = self.directory / file.name
-        to.parent.mkdir(exist_ok=True)
+        to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(file.text)
 
     def run(self, step: Step) -> Outcome | None:
@@ -96,6 +96,8 @@ def followed(name: str, place: Place) -> Outcome:
     for one in chapter(ROOT / "docs" / f"{name}.md"):
         if isinstance(one, File):
             reader.write(one)
+            continue
+        if not one.is_possible():
             continue
         steps += 1
         if problem := reader.run(one):

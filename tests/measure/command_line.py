@@ -97,7 +97,7 @@ def documented(place: Place) -> Outcome:
     ended = place.run("manual", [str(VERBENA), "__manual", str(share)], 20)
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
-    commands = re.findall(r"^  ([a-z]+) ", os.popen(f"'{VERBENA}' --help").read(), re.M)
+    commands = re.findall(r"^  ([a-z-]+) {2,}", os.popen(f"'{VERBENA}' --help").read(), re.M)
     for command in [name for name in commands if name != "help"]:
         page = share / "man/man1" / f"verbena-{command}.1"
         if not page.exists() or "EXIT STATUS" not in page.read_text():

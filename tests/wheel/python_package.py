@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tempfile
 from pathlib import Path
 
 from guide.chapter import File, chapter, missing
@@ -11,6 +12,7 @@ from harness import c_program
 from harness.build_tree import DEVICE, ROOT
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
+from harness.process import Ended
 
 from .installation import installation, packages
 
@@ -149,20 +151,111 @@ def pytest(call: str, place: Place) -> Outcome:
     return passed()
 
 
+ASKED = """
+import ctypes, subprocess, sys
+
+# Asks for a GID of a port that there is not, by this process itself.
+ASK = '''
+import ctypes, sys
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+verbs.ibv_open_device.argtypes = [ctypes.c_void_p]
+verbs.ibv_query_gid.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int, ctypes.c_void_p]
+device = verbs.ibv_open_device(verbs.ibv_get_device_list(None)[0])
+refused = lambda port: verbs.ibv_query_gid(device, port, 0, ctypes.create_string_buffer(16))
+'''
+exec(ASK)
+
+def in_a_child(port):
+    done = subprocess.run([sys.executable, "-c", ASK + f"assert refused({port})"], capture_output=True, text=True)
+    return done.returncode == 0, done.stderr
+
+def test_refused_and_passes():
+    assert refused(71) and in_a_child(72)[0]
+
+def test_refused_here_and_fails():
+    assert not refused(81)
+
+def test_refused_in_a_child_and_fails():
+    assert in_a_child(82) == (True, "expected by nobody")
+
+def test_many_refusals_and_fails():
+    assert [refused(90) for _ in range(1000)] == []
+
+def test_fails_for_another_reason():
+    assert refused is None
+"""
+# Refusals are told by a port's number; those of tests that pass are not shown, nor one test's with another.
+SHOWN, HIDDEN = ("port is 81,", "port is 82,", "port is 90,"), ("port is 71,", "port is 72,")
+SECTION = "refusals of the adapter"
+
+
+def refusals(workers: int, place: Place) -> Outcome:
+    """The report of a failing test has the refusals of that test, from every process; that of a passing test has none."""
+    ended = refused_tests(place, ["-n", str(workers)] if workers else [])
+    if ended is None:
+        return skipped(NO_PACKAGES)
+    sections = [part.partition("\n____")[0] for part in ended.output.split(f"- {SECTION} -")[1:]]
+    if ended.status != 1 or "4 failed, 1 passed" not in ended.output.splitlines()[-1] or len(sections) != 3:
+        return failed(f"{len(sections)} sections, expected 3 of 4 failures", ended.evidence())
+    for words in SHOWN:
+        if sum(words in section for section in sections) != 1:
+            return failed(f"{words!r} is not in one section", ended.evidence())
+    if wrong := [words for words in HIDDEN if words in ended.output]:
+        return failed(f"a passing test shows {wrong}", ended.evidence())
+    (many,) = [section for section in sections if SHOWN[2] in section]
+    if many.count(SHOWN[2]) > 100 or " more" not in many:
+        return failed("a thousand refusals are not cut short", ended.evidence())
+    return passed(f"{len(sections)} sections")
+
+
+def refusals_off(place: Place) -> Outcome:
+    """A user's own VERBENA_LOG holds: `off` shows nothing, `info` writes to standard error as everywhere."""
+    for level, in_stderr in (("off", False), ("info", True)):
+        ended = refused_tests(place, [], VERBENA_LOG=level)
+        if ended is None:
+            return skipped(NO_PACKAGES)
+        if SECTION in ended.output or ("port is 81," in ended.output) != in_stderr:
+            return failed(f"VERBENA_LOG={level} does not hold", ended.evidence())
+    return passed()
+
+
+def refused_tests(place: Place, options: list[str], **more: str) -> Ended | None:
+    """The tests above, run on the adapter; None without pytest."""
+    there = packages()
+    if there is None:
+        return None
+    tests = place.directory / "test_refused.py"
+    tests.write_text(ASKED)
+    command = [str(installation().python), "-m", "pytest", "--rdma", "-p", "no:cacheprovider", *options, str(tests)]
+    return place.run("pytest", command, SECONDS, PYTHONPATH=there, **installation().variables(), **more)
+
+
 def guide(name: str, place: Place) -> Outcome:
     """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is in."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)
-    directory = place.directory / "reader"
-    directory.mkdir()
+    # Not below ours, whose workspace would claim a crate of the reader's.
+    with tempfile.TemporaryDirectory(prefix="verbena-reader-") as directory:
+        return followed(name, Path(directory), there, place)
+
+
+def followed(name: str, directory: Path, there: str, place: Place) -> Outcome:
+    """A chapter from its beginning to its end."""
     for wheels in (directory, directory / "target/wheels"):
         wheels.mkdir(parents=True, exist_ok=True)
         (wheels / installation().wheel.name).symlink_to(installation().wheel)
-    steps = 0
+    steps, left_out = 0, set()
     for one in chapter(ROOT / name):
         if isinstance(one, File):
-            (directory / one.name).write_text(one.text)
+            file = directory / one.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(one.text)
+            continue
+        if not one.is_possible():
+            left_out.add(one.needs)
             continue
         steps += 1
         # With `-m`, for the command of a package that is beside the environment and not in it.
@@ -173,4 +266,7 @@ def guide(name: str, place: Place) -> Outcome:
             return failed(f"`{one.command}`: {ended.describe()}", ended.evidence())
         if line := missing(one, ended.output):
             return failed(f"`{one.command}` does not say {line!r}", ended.evidence())
-    return passed(f"{steps} commands") if steps >= 5 else failed(f"only {steps} commands were found in the chapter")
+    if steps < 5:
+        return failed(f"only {steps} commands were found in the chapter")
+    lacking = f", without those for {', '.join(sorted(left_out))}" if left_out else ""
+    return passed(f"{steps} commands{lacking}")

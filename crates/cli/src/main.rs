@@ -10,6 +10,8 @@ mod app;
 mod capture;
 mod closed_loop;
 mod command;
+mod command_line;
+mod demo;
 mod doctor;
 mod exit;
 mod failure;
@@ -30,26 +32,30 @@ mod suggestion;
 mod suite;
 mod sweep;
 mod trace;
+mod variables;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{FromArgMatches, Parser};
 
 /// InfiniBand in software: run, measure, predict, serve.
 #[derive(Debug, Parser)]
-#[command(name = "verbena", version, about, after_help = exit::TABLE)]
+#[command(name = "verbena", version, about, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: command::Command,
 }
 
-/// The command line, for what describes it.
-fn command_line() -> clap::Command {
-    Arguments::command()
+impl Arguments {
+    fn parse_all() -> Result<Arguments, clap::Error> {
+        let mut line = command_line::complete();
+        let matches = line.try_get_matches_from_mut(std::env::args_os())?;
+        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut line))
+    }
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::parse_all() {
         Ok(arguments) => arguments,
         Err(message) => return exit::of_arguments(&message),
     };
@@ -67,6 +73,6 @@ fn main() -> ExitCode {
 mod tests {
     #[test]
     fn the_argument_table_is_consistent() {
-        super::command_line().debug_assert();
+        super::command_line::complete().debug_assert();
     }
 }

@@ -7,11 +7,15 @@ use verbena_model::profile::{Library, Overrides};
 /// Options about profiles, the same in every command that uses models.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ProfileOptions {
-    /// Another value in a profile, e.g. connectx.send.blueflame=1; may be repeated
+    /// Set a value in a profile; may be repeated
+    ///
+    /// For example `--set connectx.send.blueflame=1`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
 
-    /// A directory of profiles that replace shipped ones or come beside them; may be repeated
+    /// Read more profiles from this directory; may be repeated
+    ///
+    /// They replace shipped profiles of the same name, or come beside them.
     #[arg(long, value_name = "DIR")]
     pub profiles: Vec<PathBuf>,
 }

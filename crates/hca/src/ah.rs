@@ -5,9 +5,11 @@ use crate::device::gid_at;
 use crate::errno::Result;
 use crate::link;
 use crate::quota::{self, Place};
+use crate::refusal;
 use crate::refused;
 use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_wire::Qpn;
@@ -94,6 +96,11 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
         }
     }
     match gid_at(port, index.into()) {
+        None if !link::is_ethernet() => Err(refused!(
+            EINVAL,
+            "ah_attr.grh.sgid_index is {index}, and port {port} has one GID, at index 0: {}",
+            link::ROCE_HINT
+        )),
         None => Err(refused!(
             EINVAL,
             "ah_attr.grh.sgid_index is {index}, and no GID stands there in the table of port {port}: look with \
@@ -104,7 +111,27 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
             "ah_attr.grh.sgid_index {index} is of another family (IPv4, IPv6) than the group in dgid: take a GID of the \
              group's family"
         )),
-        Some(_) => Ok(()),
+        Some(_) => {
+            notice_roce_address(attributes);
+            Ok(())
+        }
+    }
+}
+
+/// Tells, once in a process, of a destination that is the address of a RoCE port while ours are InfiniBand. No GID of
+/// an InfiniBand port looks like that, so only a program that made it of an IP address comes here. InfiniBand reaches
+/// the queue pair by its number whatever the GID, so this is no refusal.
+fn notice_roce_address(attributes: &ibv_ah_attr) {
+    static WAS_TOLD: AtomicBool = AtomicBool::new(false);
+    let address = Ipv6Addr::from(attributes.grh.dgid.bytes());
+    if link::is_ethernet() || address.to_ipv4_mapped().is_none() {
+        return;
+    }
+    if !WAS_TOLD.swap(true, Ordering::Relaxed) {
+        refusal::tell(format_args!(
+            "ah_attr.grh.dgid is {address}, the GID of a RoCE port: {}",
+            link::ROCE_HINT
+        ));
     }
 }
 

@@ -1,4 +1,5 @@
-//! Why a call was refused or a work request failed: one line on standard error each, with `VERBENA_LOG=info`.
+//! Why a call was refused or a work request failed: one line each, with `VERBENA_LOG=info`, on standard error or in the
+//! file that `VERBENA_LOG_FILE` names ([`sink`]).
 //!
 //! C carries an error number or a status, and both are coarse: EINVAL of ibv_modify_qp(3) has some forty causes. Whoever
 //! refuses says why where it is found ([`because`], by the macro [`refused`](crate::refused)); whoever answers the program
@@ -8,7 +9,8 @@
 //! - A refusal is one line, written at once and by one write(2), so that those of several processes do not mix.
 //! - What is no refusal has none: EAGAIN of a descriptor that does not block, ENODATA of an empty table entry, and what
 //!   is flushed behind a request that failed.
-//! - Nothing that succeeds comes here. All that is here is cold, and does not even make the text while it is off.
+//! - Nothing that succeeds comes here, but for one notice: an address that belongs to a RoCE port
+//!   ([`crate::ah`]). All that is here is cold, and does not even make the text while it is off.
 //! - The level is read once in a process ([`prepare`]); what is not understood is said then, once.
 //!
 //! **Why not `tracing`.** There is one kind of event and it is either wanted or not. A subscriber would have to be set up
@@ -18,9 +20,10 @@
 use crate::errno::Errno;
 use std::cell::RefCell;
 use std::fmt;
-use std::io::Write;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+
+mod sink;
 
 const VARIABLE: &str = "VERBENA_LOG";
 
@@ -60,14 +63,17 @@ pub fn prepare() {
         Ok(Level::Info) => INFO,
         Ok(Level::Off) | Err(()) => OFF,
     };
+    if word == INFO {
+        sink::prepare();
+    }
     // Of several threads that come here at once one reads it.
     let is_first = LEVEL
         .compare_exchange(UNREAD, word, Relaxed, Relaxed)
         .is_ok();
     if is_first && level.is_err() {
-        write(format_args!(
+        sink::to_standard_error(&line(format_args!(
             "{VARIABLE} is {value:?}, which is no level: set it to \"info\" for the reason of each refusal, or to \"off\""
-        ));
+        )));
     }
 }
 
@@ -143,10 +149,13 @@ pub fn tell(what: fmt::Arguments<'_>) {
     }
 }
 
-/// One line, whole. That standard error is closed is nobody's fault here.
+/// Writes one line, whole.
 fn write(what: fmt::Arguments<'_>) {
-    let line = format!("verbena[{}]: {what}\n", std::process::id());
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    sink::write(&line(what));
+}
+
+fn line(what: fmt::Arguments<'_>) -> String {
+    format!("verbena[{}]: {what}\n", std::process::id())
 }
 
 #[cfg(test)]

@@ -22,18 +22,22 @@ use verbena_workloads::Benchmark;
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Benchmarks, or the beginnings of their names (`latency.`); `verbena list` shows all
+    /// Benchmarks, or beginnings of their names, e.g. `latency.`
+    ///
+    /// `verbena list` shows all.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 
     #[command(flatten)]
     options: MeasureOptions,
 
-    /// Print one JSON object instead of a table, when all has ended
+    /// Print one JSON object instead of a table, at the end
     #[arg(long)]
     json: bool,
 
-    /// Write results.jsonl, points.csv and report.html into this directory
+    /// Write results and report to this directory
+    ///
+    /// results.jsonl, points.csv and report.html.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

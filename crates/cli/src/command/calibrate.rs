@@ -17,33 +17,42 @@ use verbena_predict::calibrate::{Observation, Overlay, Task, calibrate, overlay,
 /// Which measurements, which model.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Run directories, results files, or output of perftest or OSU, all of one machine; without any the software adapter is
-    /// measured
+    /// Measurements of one machine to fit to
+    ///
+    /// Run directories, results files, or output of perftest or OSU. Without any, the software
+    /// adapter is measured.
     #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
 
-    /// The model to begin with, model:PROFILE; or software: its profile is fitted to some benchmarks and predicts the others
+    /// Choose the model to begin with, or `software`
+    ///
+    /// `model:PROFILE`. With `software` the profile of the software adapter is fitted to some
+    /// benchmarks and predicts the others.
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
-    /// A value to fit, e.g. bensley.cpu.post; may be repeated [default: all of the model that are tagged as fitted]
+    /// Fit this value, e.g. bensley.cpu.post; may be repeated
+    ///
+    /// By default all values of the model that are tagged as fitted.
     #[arg(long, value_name = "KEY")]
     fit: Vec<String>,
 
-    /// Launches of each benchmark, where the software adapter is measured
+    /// Launch each benchmark N times, on the software adapter
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
     launches: u32,
 
-    /// Relative noise that is expected of a measurement
+    /// Expect this relative noise of measurements
     #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = noise)]
     noise: f64,
 
-    /// Directory for profiles with the fitted values, to be read with --profiles; of the software adapter also for what was
-    /// measured and a report
+    /// Write profiles with the fitted values to this directory
+    ///
+    /// They are read with --profiles. Of the software adapter, measurements and a report are
+    /// written, too.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Threads; the results do not depend on them
+    /// Compute on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
     threads: u32,
 

@@ -23,17 +23,17 @@ use verbena_hca::shm::registry;
 
 /// The arguments of `verbena capture`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = options::ENVIRONMENT)]
 pub struct Arguments {
-    /// The file, in the pcapng format; `-` for standard output
+    /// Write to this pcapng file; `-` for standard output
     #[arg(long, value_name = "FILE", default_value = "verbena.pcapng")]
     out: PathBuf,
 
     #[command(flatten)]
     options: Options,
 
-    /// The program to run and to capture, with its arguments; without it, all processes on the
-    /// adapter are captured until Ctrl-C
+    /// Command to run and capture, with its arguments
+    ///
+    /// Without a command, all processes on the adapter are captured until Ctrl-C.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -13,27 +13,29 @@ use std::path::PathBuf;
 /// What, over what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Applications (app.NAME; `verbena list` names them) and MPI programs of one's own, as files
+    /// Applications (app.NAME), or MPI programs as files
+    ///
+    /// `verbena list` names the applications.
     #[arg(value_name = "NAME|PROGRAM", required_unless_present = "command")]
     names: Vec<String>,
 
-    /// Over what they are recorded
+    /// Record over this transport
     #[arg(long, value_name = "TARGET", default_value = "shm")]
     record_on: Target,
 
-    /// Over what they are predicted and measured: shm, software, tcp
+    /// Predict and measure over these: shm, software, tcp
     #[arg(long = "on", value_name = "TARGET", default_values = ["shm", "software", "tcp"])]
     targets: Vec<Target>,
 
-    /// Numbers of processes
+    /// Use these numbers of processes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"], value_parser = clap::value_parser!(u16).range(1..=1024))]
     processes: Vec<u16>,
 
-    /// Runs of each that are timed; the middle one counts
+    /// Time N runs of each; the median counts
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
     launches: u16,
 
-    /// Message-passing library, by its mpicc and mpirun [default: the one that `mpicc` is of]
+    /// Use this MPI library [default: that of `mpicc`]
     #[arg(long, value_enum, value_name = "LIBRARY")]
     mpi: Option<Kind>,
 
@@ -41,11 +43,11 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Write the JSON object into this file, too
+    /// Write the JSON object to this file, too
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// One more program, with its arguments
+    /// One more command, with its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }

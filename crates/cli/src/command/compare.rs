@@ -12,13 +12,15 @@ use verbena_report::comparison::{Thresholds, between};
 /// Which runs.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The run to compare with
+    /// Run to compare with
     a: PathBuf,
 
-    /// The run in question
+    /// Run to judge
     b: PathBuf,
 
-    /// TOML with `default = 0.05` and, under [benchmarks], exceptions by the beginning of a name
+    /// Read thresholds from this TOML file
+    ///
+    /// `default = 0.05` and, under [benchmarks], exceptions by the beginning of a name.
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
 
@@ -26,7 +28,7 @@ pub struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Print JSON
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }

@@ -9,14 +9,14 @@ use crate::output::out;
 /// For which shell.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The shell
+    /// Shell to complete in
     shell: Shell,
 }
 
 /// Prints the script.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut text = Vec::new();
-    let mut command = crate::command_line();
+    let mut command = crate::command_line::complete();
     clap_complete::generate(arguments.shell, &mut command, "verbena", &mut text);
     out!("{}", String::from_utf8_lossy(&text));
     Ok(Exit::Success)

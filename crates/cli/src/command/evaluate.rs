@@ -26,16 +26,22 @@ pub struct Arguments {
     #[command(flatten)]
     options: MeasureOptions,
 
-    /// Models to lay beside what is measured, in quick form; `none` for none
+    /// Lay these models beside what is measured; `none` for none
+    ///
+    /// In quick form.
     #[arg(long, value_name = "PROFILES", value_delimiter = ',', default_values = BESIDE)]
     beside: Vec<String>,
 
-    /// What else to evaluate: mpi is a choice of mpi.*, apps are the applications that are installed, both with TCP and the
-    /// library's own shared memory beside them in quick form
+    /// Evaluate these, too: mpi or apps
+    ///
+    /// mpi is a choice of mpi.*, apps are the applications that are installed; both with TCP and
+    /// the library's own shared memory beside them, in quick form.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     with: Vec<Extra>,
 
-    /// Where results and report go [default: out/evaluate-SECONDS]
+    /// Write results and report to this directory
+    ///
+    /// [default: out/evaluate-SECONDS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -18,33 +18,35 @@ use verbena_workloads::{Mode, Options, find};
 /// What to explain.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The benchmark, e.g. latency.write; `verbena list` shows all
+    /// Benchmark, e.g. latency.write; `verbena list` shows all
     benchmark: String,
 
-    /// On which model: model:PROFILE[:message]
+    /// Choose the model: model:PROFILE[:message]
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
-    /// Message sizes in bytes
+    /// Use these message sizes, in bytes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8")]
     sizes: Vec<usize>,
 
-    /// Numbers of pairs for multi-pair benchmarks, which then run in lockstep
+    /// Use these numbers of pairs in multi-pair benchmarks
+    ///
+    /// The pairs run in lockstep.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     pairs: Vec<usize>,
 
-    /// Transports: rc, uc, ud, xrc
+    /// Use these transports: rc, uc, ud, xrc
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "rc", value_parser = ["rc", "uc", "ud", "xrc"])]
     transports: Vec<String>,
 
-    /// Largest message posted inline
+    /// Post messages up to this size inline
     #[arg(long, value_name = "BYTES")]
     inline: Option<u32>,
 
     #[command(flatten)]
     profiles: ProfileOptions,
 
-    /// Write the timelines as an HTML page
+    /// Write the timelines to this HTML file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -14,15 +14,19 @@ use verbena_report::history::{Moved, moves};
 /// Which runs.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Run directories or results files, in any order; they are put in the order of their start
+    /// Run directories or results files, in any order
+    ///
+    /// They are sorted by the time of their start.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
 
-    /// TOML with `default = 0.05` and, under [benchmarks], exceptions by the beginning of a name
+    /// Read thresholds from this TOML file
+    ///
+    /// `default = 0.05` and, under [benchmarks], exceptions by the beginning of a name.
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
 
-    /// Print JSON
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }

@@ -13,11 +13,13 @@ use verbena_trace::Trace;
 /// The arguments of `verbena import`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// An archive in OTF2, e.g. of Score-P: its anchor file traces.otf2, or the directory that holds it
+    /// OTF2 archive: traces.otf2, or the directory that holds it
+    ///
+    /// For example of Score-P.
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
 
-    /// A new or empty directory, which gets a file a rank
+    /// Write a file for each rank to this new or empty directory
     #[arg(long, value_name = "TRACE")]
     out: PathBuf,
 }

@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 use crate::exit::{Exit, TABLE};
 use crate::failure::Failure;
+use crate::{command_line, variables};
 
 /// Where to.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 fn write(directory: &Path) -> std::io::Result<()> {
-    let mut command = crate::command_line();
+    let mut command = command_line::complete();
     for (place, shell) in SHELLS {
         let place = directory.join(place);
         std::fs::create_dir_all(&place)?;
@@ -40,25 +41,32 @@ fn write(directory: &Path) -> std::io::Result<()> {
     }
     let place = directory.join("man/man1");
     std::fs::create_dir_all(&place)?;
-    // The table of exit codes is for `--help` laid out in columns; here it is a section.
-    let documented = crate::command_line()
-        .after_help("")
-        .disable_help_subcommand(true);
+    // Examples, variables and exit codes are laid out in columns for `--help`; here each is a section.
+    let documented = command_line::bare();
     clap_mangen::generate_to(documented, &place)?;
     for entry in std::fs::read_dir(&place)? {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name == "verbena.1" || name.starts_with("verbena-") {
-            let mut text = std::fs::read_to_string(&path)?;
-            text += &exit_status();
-            std::fs::write(&path, text)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let subcommand = match name.strip_prefix("verbena") {
+            Some("") => "",
+            Some(rest) if rest.starts_with('-') => &rest[1..],
+            _ => continue,
+        };
+        let mut text = std::fs::read_to_string(&path)?;
+        let examples = command_line::examples(subcommand);
+        if !examples.is_empty() {
+            text += &section("EXAMPLES", examples.iter().copied());
         }
+        text += &section("ENVIRONMENT", variables::all().lines());
+        text += &section("EXIT STATUS", TABLE.lines().skip(1).map(str::trim_start));
+        std::fs::write(&path, text)?;
     }
     Ok(())
 }
 
-/// The exit codes as a section, a line each.
-fn exit_status() -> String {
-    let codes: Vec<&str> = TABLE.lines().skip(1).map(str::trim_start).collect();
-    format!(".SH \"EXIT STATUS\"\n.nf\n{}\n.fi\n", codes.join("\n"))
+/// A section whose lines stay as they are.
+fn section<'a>(title: &str, lines: impl Iterator<Item = &'a str>) -> String {
+    let escaped = |line: &str| line.replace('\\', "\\e").replace('-', "\\-");
+    let lines: Vec<String> = lines.map(escaped).collect();
+    format!(".SH \"{title}\"\n.nf\n{}\n.fi\n", lines.join("\n"))
 }

@@ -7,9 +7,11 @@ mod capture;
 mod closed_loop;
 mod compare;
 mod completions;
+mod demo;
 mod doctor;
 mod evaluate;
 mod explain;
+mod help;
 mod history;
 mod import;
 mod info;
@@ -32,55 +34,65 @@ use crate::failure::Failure;
 pub enum Command {
     /// Run benchmarks by name
     Bench(bench::Arguments),
-    /// Fit a timing model's values to measurements
+    /// Fit a timing model to measurements
     Calibrate(calibrate::Arguments),
-    /// Write what goes through the adapter into a file, as RoCEv2 packets
+    /// Capture the adapter's traffic as RoCEv2 packets
     Capture(capture::Arguments),
-    /// Say how far predictions can be trusted here: record programs, predict them over other ways of messages, measure that
+    /// Validate predictions on this machine
+    ///
+    /// Records MPI programs, predicts them over other transports, measures them there, and compares.
     ClosedLoop(closed_loop::Arguments),
-    /// Say what changed between two runs
+    /// Compare two runs
     Compare(compare::Arguments),
-    /// Print what a shell needs to complete this command line
+    /// Print a completion script for a shell
     Completions(completions::Arguments),
-    /// Say what this machine lets the adapter do
+    /// Show the adapter at work in ten seconds
+    ///
+    /// Two processes exchange data on the adapter, a mistake is refused and explained, and the measured latency is
+    /// compared with a model of a ConnectX-6. Nothing but this package is needed. The exit code is 3 where the adapter
+    /// does not work; `verbena doctor` then says why.
+    Demo(demo::Arguments),
+    /// Check this machine's support
     Doctor(doctor::Arguments),
-    /// Something that `doctor` tries in a process of its own
+    /// Try one thing for `doctor`, in a process of its own
     #[command(hide = true, name = "__doctor")]
     DoctorProbe(doctor::ProbeArguments),
-    /// Evaluate an adapter: all benchmarks, one report
+    /// Run all benchmarks and write one report
     Evaluate(evaluate::Arguments),
-    /// Say where the time of an operation goes on a timing model
+    /// Show where the time of an operation goes in a model
     Explain(explain::Arguments),
-    /// Say where figures changed their level over many runs
+    /// Show help on a command or on the environment
+    Help(help::Arguments),
+    /// Detect step changes across runs
     History(history::Arguments),
-    /// Make a trace for `replay` of one that another tracer has written (OTF2, Score-P)
+    /// Convert a trace in OTF2 (Score-P) for `replay`
     Import(import::Arguments),
-    /// Show the adapter, its limits, and who is on it
+    /// Show the adapter, its limits and its processes
     Info(info::Arguments),
-    /// List the benchmarks
+    /// List benchmarks and models
     List(list::Arguments),
-    /// Write manual pages and completions below a directory; called by `make install`
+    /// Write manual pages and completions for `make install`
     #[command(hide = true, name = "__manual")]
     Manual(manual::Arguments),
-    /// One process of a benchmark; started by `bench` and `evaluate`
+    /// Run one process of a benchmark, for `bench` and `evaluate`
     #[command(hide = true, name = "__process")]
     Process,
-    /// Record the calls of an MPI program
+    /// Record the MPI calls of a program
     Record(record::Arguments),
-    /// Run a recorded MPI program, or a schedule of messages, on a timing model
+    /// Replay an MPI program or a schedule on a timing model
     Replay(replay::Arguments),
-    /// Draw the report of one or several runs
+    /// Write a report of one or several runs
     Report(report::Arguments),
-    /// Compute the published claims from the timing models
+    /// Compute the published claims from the models
     Reproduce(reproduce::Arguments),
-    /// One client of the file service; started by `bench rfio.*`
+    /// Run one client of the file service, for `bench rfio.*`
     #[command(hide = true, name = "__rfio-client")]
     ServiceClient,
-    /// Run a program on the software adapter
+    /// Run a command on the software adapter
     Run(run::Arguments),
-    /// Compute a parameter study on the timing models
+    /// Compute a parameter study on the models
     Sweep(sweep::Arguments),
-    /// Run a program and print its verbs calls
+    /// Run a command and print its verbs calls
     Trace(trace::Arguments),
 }
 
@@ -94,11 +106,13 @@ impl Command {
             Command::ClosedLoop(arguments) => closed_loop::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Completions(arguments) => completions::run(arguments),
+            Command::Demo(arguments) => demo::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),
             Command::DoctorProbe(arguments) => doctor::probe(arguments),
             Command::Manual(arguments) => manual::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),
+            Command::Help(arguments) => help::run(arguments),
             Command::Explain(arguments) => explain::run(arguments),
             Command::Import(arguments) => import::run(arguments),
             Command::Info(arguments) => info::run(arguments),

@@ -18,16 +18,18 @@ use verbena_trace::{Trace, recorder};
 /// The arguments of `verbena record`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A new or empty directory, which gets a file a rank
+    /// Write a file for each rank to this new or empty directory
     #[arg(long, value_name = "TRACE")]
     out: PathBuf,
 
-    /// The compiler of the program's MPI library, which makes the recorder at its first use [default: what goes with CMD: mpicc, or
-    /// mpicc.mpich for mpirun.mpich]
+    /// Build the recorder with this compiler of the MPI library
+    ///
+    /// The recorder is built at its first use [default: the compiler that goes with CMD: mpicc, or
+    /// mpicc.mpich for mpirun.mpich].
     #[arg(long, value_name = "MPICC")]
     mpicc: Option<OsString>,
 
-    /// The program to record, with its launcher and arguments
+    /// Command to record, with its launcher and arguments
     #[arg(
         required = true,
         trailing_var_arg = true,

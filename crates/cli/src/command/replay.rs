@@ -16,24 +16,30 @@ const NO_MODEL: &str =
 /// What, on what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A trace of `verbena record`, which is a directory, or one of all ranks in a file, or several, e.g. of the same program on more ranks;
-    /// or a schedule, e.g. of LogGOPSim's schedgen
+    /// Traces of `verbena record`, or schedules
+    ///
+    /// A trace is a directory, or a file with all ranks. Several are replayed one after the other,
+    /// e.g. of the same program on more ranks. A schedule is one in GOAL's format, e.g. of
+    /// LogGOPSim's schedgen.
     #[arg(value_name = "TRACE|FILE", required = true)]
     sources: Vec<PathBuf>,
 
-    /// On which model: model:PROFILE[:message]; several times for what it would take on each, the first being what the others are held
-    /// against
+    /// Choose the model: model:PROFILE[:message]; may be repeated
+    ///
+    /// Of several models, the first is what the others are compared with.
     #[arg(long = "on", value_name = "TARGET", required = true)]
     targets: Vec<Target>,
 
-    /// Nodes that the ranks are dealt out over in turn [default: one for each rank]
+    /// Deal the ranks out over N nodes [default: one node a rank]
     #[arg(long, value_name = "N", conflicts_with = "ranks_per_node")]
     nodes: Option<usize>,
 
     #[command(flatten)]
     of_trace: recorded::Options,
 
-    /// Print a JSON object with every rank's end; of several models or traces a list of them
+    /// Print a JSON object with every rank's end
+    ///
+    /// Of several models or traces, a list of objects.
     #[arg(long)]
     json: bool,
 

@@ -14,11 +14,14 @@ use verbena_report::{Error, import};
 /// Which runs.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Run directories (or directories of several), results files, or output of perftest, OSU or iperf3
+    /// Runs: directories, results files, or output of other tools
+    ///
+    /// A directory of several runs counts as all of them. The other tools are perftest, OSU and
+    /// iperf3.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
 
-    /// Where the report goes [default: report.html in the first directory]
+    /// Write to this file [default: report.html in the first run]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

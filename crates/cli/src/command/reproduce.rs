@@ -18,17 +18,19 @@ use verbena_report::run_directory::REPORT;
 /// Which claims, and where the results go.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// One paper's claims alone, e.g. memfree
+    /// Compute one paper's claims only, e.g. memfree
     paper: Option<String>,
-    /// Directory for claims.json and report.html, which has the papers' figures
+    /// Write claims.json and report.html to this directory
+    ///
+    /// The report has the papers' figures.
     #[arg(long)]
     out: Option<PathBuf>,
     #[command(flatten)]
     profiles: ProfileOptions,
-    /// Also say which claims each fitted value moves; takes minutes
+    /// Show which claims each fitted value moves; takes minutes
     #[arg(long)]
     sensitivity: bool,
-    /// Threads; the results do not depend on them
+    /// Compute on N threads; results do not depend on N
     #[arg(long, default_value_t = 2)]
     threads: usize,
 }

@@ -21,16 +21,17 @@ use crate::stats;
 
 /// The arguments of `verbena run`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = options::ENVIRONMENT)]
 pub struct Arguments {
-    /// Print what the adapter counted, by operation and by path, when the program has ended
+    /// Print the adapter's counters when the command has ended
+    ///
+    /// By operation and by path, on standard error.
     #[arg(long)]
     stats: bool,
 
     #[command(flatten)]
     options: Options,
 
-    /// The program to run, with its arguments
+    /// Command to run, with its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,

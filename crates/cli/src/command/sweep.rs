@@ -14,23 +14,31 @@ use verbena_predict::sweep::{Part, Store, Study, run as compute};
 /// Which study, and how.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The study: TOML with benchmark, system, parameters and, under [profile], values; each one or a list
+    /// Study: a TOML file
+    ///
+    /// With benchmark, system, parameters and, under [profile], values; each one or a list.
     file: PathBuf,
 
-    /// Directory for results; what is there is not computed again [default: FILE's name with -results]
+    /// Write results to this directory [default: FILE-results]
+    ///
+    /// What is there already is not computed again.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Threads; the results do not depend on them
+    /// Compute on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
     threads: u32,
 
-    /// Compute nothing; print the script of a Slurm array, of 16 tasks or as many as given
+    /// Print the script of a Slurm array, and compute nothing
+    ///
+    /// Of 16 tasks, or as many as given.
     #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true, default_missing_value = "16",
           value_parser = value_parser!(u32).range(1..=100_000), conflicts_with = "part")]
     slurm: Option<u32>,
 
-    /// Compute one share of the points and leave merging to the last: NUMBER/TASKS, from 0
+    /// Compute one share of the points: NUMBER/TASKS, from 0
+    ///
+    /// Leaves merging to the last share.
     #[arg(long, value_name = "NUMBER/TASKS")]
     part: Option<Part>,
 

@@ -22,32 +22,35 @@ use crate::trace::listener::{Lines, Listener};
 
 /// The arguments of `verbena trace`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = options::ENVIRONMENT)]
 pub struct Arguments {
-    /// Write the calls into a file, instead of the error stream
+    /// Write the calls to this file, not to standard error
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Print the table alone, without the calls
+    /// Print only the table, without the calls
     #[arg(long, conflicts_with_all = ["out", "times", "only"])]
     summary: bool,
 
-    /// With each call, seconds since the first one and the seconds that it took
+    /// Print when each call began and how long it took
+    ///
+    /// In seconds, from the first call.
     #[arg(long)]
     times: bool,
 
-    /// Only calls whose name has this in it, such as `post_send`; may be given several times. The table has all
+    /// Print only calls with this word in their name
+    ///
+    /// Such as `post_send`; may be repeated. The table has all calls.
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
 
-    /// Leave the program on the system's libibverbs and its adapters
+    /// Use the system's libibverbs and its adapters
     #[arg(long, conflicts_with_all = ["path", "link", "interface", "allow", "tunnels"])]
     system: bool,
 
     #[command(flatten)]
     options: Options,
 
-    /// The program to run, with its arguments
+    /// Command to run, with its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,

@@ -57,14 +57,21 @@ pub struct Address {
     pair: u32,
     memory: u64,
     key: u32,
+    /// Memory that was registered without the right of remote writes.
+    unwritable: u64,
+    unwritable_key: u32,
 }
 
 /// The answer to each operation.
 pub const DONE: &str = "done";
+/// The order, with an operation behind it, to compare every byte that came with what the peer has.
+pub const CHECK: &str = "check ";
+/// The order to write to memory of the peer that is not registered for it. The answer is the completion's status.
+pub const MISTAKE: &str = "mistake";
 
 const PORT: u8 = 1;
 /// Bytes of each operation: more than goes inline, and whole pages.
-const LENGTH: usize = 64 << 10;
+pub const LENGTH: usize = 64 << 10;
 /// The parts of the memory: what is sent, where the peer writes, where what was read goes, where messages arrive, and the word
 /// of the atomics.
 const OWN: usize = 0;
@@ -72,7 +79,8 @@ const WRITTEN: usize = LENGTH;
 const READ: usize = 2 * LENGTH;
 const MESSAGE: usize = 3 * LENGTH;
 const WORD: usize = 4 * LENGTH;
-const WHOLE: usize = WORD + 4096;
+const PAGE: usize = 4096;
+const WHOLE: usize = WORD + PAGE;
 
 /// Nothing here takes longer on a machine that works.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -97,13 +105,16 @@ pub fn play() -> Result<(), Failure> {
     end.connect(&peer).map_err(failed)?;
     say(DONE);
     for line in lines.map_while(Result::ok) {
-        let operation = Operation::ALL.into_iter().find(|one| one.name() == line);
-        let operation =
-            operation.ok_or_else(|| Failure::Input(format!("no operation {line:?}")))?;
-        end.perform(operation, &peer).map_err(Failure::Suite)?;
-        say(DONE);
+        let answer = end.obey(&line, &peer).map_err(Failure::Suite)?;
+        say(&answer);
     }
     Ok(())
+}
+
+/// The operation of this name.
+fn operation(name: &str) -> Result<Operation, String> {
+    let known = Operation::ALL.into_iter().find(|one| one.name() == name);
+    known.ok_or_else(|| format!("no operation {name:?}"))
 }
 
 /// Who listens may have gone away; then standard input has ended, too.
@@ -117,6 +128,7 @@ struct End {
     pair: QueuePair,
     completions: std::sync::Arc<CompletionQueue>,
     region: Region,
+    unwritable: Region,
     context: std::sync::Arc<verbena_verbs::Context>,
     scratch: Scratch,
     arrived: bool,
@@ -133,6 +145,7 @@ impl End {
             .remote_atomic();
         let region = domain.register(Buffer::allocate(WHOLE)?, access)?;
         region.write(OWN, &pattern(std::process::id()))?;
+        let unwritable = domain.register(Buffer::allocate(PAGE)?, AccessFlags::LOCAL)?;
         let pair = PairOptions::new(&domain, PairType::Rc, &completions).create()?;
         pair.modify(&Change::to_init(PairType::Rc, PORT, access, 0))?;
         pair.post_receive_one(ARRIVAL, region.segment(MESSAGE, LENGTH)?)
@@ -141,6 +154,7 @@ impl End {
             pair,
             completions,
             region,
+            unwritable,
             context,
             scratch: Scratch::new(),
             arrived: false,
@@ -155,6 +169,8 @@ impl End {
             pair: self.pair.number(),
             memory: self.region.address(),
             key: self.region.remote_key(),
+            unwritable: self.unwritable.address(),
+            unwritable_key: self.unwritable.remote_key(),
         })
     }
 
@@ -184,6 +200,40 @@ impl End {
         self.pair.modify(&Change::to_rts(PairType::Rc, &connection))
     }
 
+    /// Does what a line orders. The answer.
+    fn obey(&mut self, line: &str, peer: &Address) -> Result<String, String> {
+        if line == MISTAKE {
+            return self.mistake(peer);
+        }
+        match line.strip_prefix(CHECK) {
+            Some(name) => self.verify(operation(name)?)?,
+            None => self.perform(operation(line)?, peer)?,
+        }
+        Ok(DONE.to_owned())
+    }
+
+    /// Writes to memory of the peer that it did not register for remote writes. The status of the completion.
+    fn mistake(&mut self, peer: &Address) -> Result<String, String> {
+        let opcode = Opcode::Write(peer.unwritable, peer.unwritable_key);
+        let segment = self.region.segment(OWN, PAGE);
+        let segment = segment.map_err(|error| error.to_string())?;
+        let work = (WORK, opcode, SendFlags::SIGNALED);
+        self.pair
+            .post_one(&mut self.scratch, work, segment, SendTarget::Connected)
+            .map_err(|error| error.to_string())?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let completion = self.poll(until)?;
+            // The receive that was posted is flushed with the queue pair.
+            if completion.id == WORK {
+                return match completion.status.is_success() {
+                    true => Err("the adapter carried out a write that it had to refuse".to_owned()),
+                    false => Ok(completion.status.to_string()),
+                };
+            }
+        }
+    }
+
     fn perform(&mut self, operation: Operation, peer: &Address) -> Result<(), String> {
         let at = |offset: usize| peer.memory + offset as u64;
         let (opcode, local, length) = match operation {
@@ -201,8 +251,7 @@ impl End {
         self.pair
             .post_one(&mut self.scratch, work, segment, SendTarget::Connected)
             .map_err(|error| words(&error))?;
-        self.complete(operation).map_err(|error| words(&error))?;
-        self.verify(operation).map_err(|error| words(&error))
+        self.complete(operation).map_err(|error| words(&error))
     }
 
     /// Waits for what was posted, and for the peer's message if it is a message.
@@ -210,18 +259,7 @@ impl End {
         let until = Instant::now() + PATIENCE;
         let (mut done, mut arrived) = (false, operation != Operation::Send || self.arrived);
         while !(done && arrived) {
-            let mut found = [WorkCompletion::default()];
-            let count = self
-                .completions
-                .poll(&mut found, |completion| *completion)
-                .map_err(|error| error.to_string())?;
-            let Some(completion) = found.first().filter(|_| count > 0) else {
-                if Instant::now() > until {
-                    return Err(format!("did not complete within {PATIENCE:?}"));
-                }
-                std::thread::sleep(PAUSE);
-                continue;
-            };
+            let completion = self.poll(until)?;
             if !completion.status.is_success() {
                 return Err(completion.status.to_string());
             }
@@ -233,12 +271,34 @@ impl End {
         Ok(())
     }
 
-    /// Whether what came is what the peer has. What it wrote here is complete with its own answer, not with ours.
+    /// The next completion.
+    fn poll(&self, until: Instant) -> Result<WorkCompletion, String> {
+        loop {
+            let mut found = [WorkCompletion::default()];
+            let count = self
+                .completions
+                .poll(&mut found, |completion| *completion)
+                .map_err(|error| error.to_string())?;
+            match found.first().filter(|_| count > 0) {
+                Some(completion) => return Ok(*completion),
+                None if Instant::now() > until => {
+                    return Err(format!("did not complete within {PATIENCE:?}"));
+                }
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Whether what came is what the peer has. Asked when both ends have completed the operation.
     fn verify(&self, operation: Operation) -> Result<(), String> {
+        let wrong = |what: &str| Err(format!("{}: {what}", operation.name()));
         let place = match operation {
             Operation::Send => MESSAGE,
             Operation::Read => READ,
-            Operation::Write | Operation::Atomic => return Ok(()),
+            Operation::Write => WRITTEN,
+            // The peer added 1 to 0.
+            Operation::Atomic if self.region.load_word(WORD) == 1 => return Ok(()),
+            Operation::Atomic => return wrong("the word was not counted up"),
         };
         let mut bytes = vec![0; LENGTH];
         self.region
@@ -248,7 +308,7 @@ impl End {
         first.copy_from_slice(&bytes[..4]);
         match bytes == pattern(u32::from_le_bytes(first)) && first != [0; 4] {
             true => Ok(()),
-            false => Err("other bytes arrived than were sent".to_owned()),
+            false => wrong("other bytes arrived than were sent"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What can be tried is tried with the adapter itself and not guessed: two processes exchange data on it ([`trial`]), once as
 //! any program would and once for each path. Single system calls are asked for by the adapter's own functions, to say why.
 
-mod end;
+pub(crate) mod end;
 mod finding;
 mod installed;
 mod kernel;
@@ -12,7 +12,7 @@ mod network;
 mod paths;
 mod probe;
 mod runtime_directory;
-mod trial;
+pub(crate) mod trial;
 
 pub use finding::Examination;
 pub use probe::Probe;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use verbena_hca::describe;
 use verbena_hca::shm::registry;
 
-use super::end::{DONE, Operation};
+use super::end::{CHECK, DONE, MISTAKE, Operation};
 use super::probe::Probe;
 use crate::info::description::Answer;
 use crate::launch::environment::Path;
@@ -23,46 +23,105 @@ pub type Taken = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// Runs one between two such ends, by this path alone or as the adapter chooses. The paths taken, or in words what failed.
 pub fn run(end: Probe, path: Option<Path>) -> Result<Taken, String> {
-    let start = || {
-        let mut command = end.command().map_err(|error| error.to_string())?;
-        if let Some(path) = path {
-            command.env("VERBENA_PATH", path.to_string());
-        }
-        Side::start(command, PATIENCE)
-    };
-    let mut ends = [start()?, start()?];
-    let outcome = exchange(&mut ends);
-    if ends.iter().any(|end| end.given_up) {
-        // Whoever waits for one that hangs may hang too.
-        ends.iter_mut().for_each(Side::give_up);
-    }
-    let words = ends.map(Side::end);
-    outcome.map_err(|reason| {
-        // What a process said itself tells more than that it is gone.
-        let said = words.into_iter().find(|words| !words.is_empty());
-        said.unwrap_or(reason)
-    })
+    let path = path.map(|path| ("VERBENA_PATH", path.to_string()));
+    let mut trial = Trial::start(end, path.as_slice(), PATIENCE)?;
+    let outcome = trial.exchange();
+    let said = trial.end();
+    outcome.map_err(|reason| told(said, reason))
 }
 
-fn exchange(ends: &mut [Side; 2]) -> Result<Taken, String> {
-    let [first, second] = ends;
-    let (one, other) = (first.hear()?, second.hear()?);
-    first.tell(&other)?;
-    second.tell(&one)?;
-    let mut taken = Taken::new();
-    done([first, second])?;
-    for operation in Operation::ALL {
-        let before = counted([first, second])?;
-        first.tell(operation.name())?;
-        second.tell(operation.name())?;
-        done([first, second])?;
-        let after = counted([first, second])?;
-        let grown = after
-            .into_iter()
-            .filter(|(name, value)| before.get(name).is_none_or(|old| value > old));
-        taken.insert(operation.name(), grown.map(|(name, _)| name).collect());
+/// What a process said itself, which tells more than that it is gone; else the reason.
+pub fn told(said: [String; 2], reason: String) -> String {
+    let said = said.into_iter().find(|words| !words.is_empty());
+    said.unwrap_or(reason)
+}
+
+/// Two processes on the adapter, connected with each other.
+pub struct Trial {
+    ends: [Side; 2],
+    are_connected: bool,
+}
+
+impl Trial {
+    /// Starts both, with these variables beside those of this process. One that says nothing for `patience` hangs.
+    pub fn start(
+        end: Probe,
+        variables: &[(&str, String)],
+        patience: Duration,
+    ) -> Result<Trial, String> {
+        let start = || {
+            let mut command = end.command().map_err(|error| error.to_string())?;
+            for (name, value) in variables {
+                command.env(name, value);
+            }
+            Side::start(command, patience)
+        };
+        Ok(Trial {
+            ends: [start()?, start()?],
+            are_connected: false,
+        })
     }
-    Ok(taken)
+
+    /// Their process ids.
+    pub fn pids(&self) -> [u32; 2] {
+        self.ends.each_ref().map(|end| end.child.id())
+    }
+
+    /// Both do each operation to each other, and compare every byte that came. The paths taken.
+    pub fn exchange(&mut self) -> Result<Taken, String> {
+        self.connect()?;
+        let [first, second] = &mut self.ends;
+        let mut taken = Taken::new();
+        for operation in Operation::ALL {
+            let name = operation.name();
+            let before = counted([first, second])?;
+            order([first, second], name)?;
+            order([first, second], &format!("{CHECK}{name}"))?;
+            let after = counted([first, second])?;
+            let grown = after
+                .into_iter()
+                .filter(|(name, value)| before.get(name).is_none_or(|old| value > old));
+            taken.insert(name, grown.map(|(name, _)| name).collect());
+        }
+        Ok(taken)
+    }
+
+    /// The first writes to memory of the second that is not registered for it. The status of the completion.
+    pub fn mistake(&mut self) -> Result<String, String> {
+        self.connect()?;
+        self.ends[0].tell(MISTAKE)?;
+        self.ends[0].hear()
+    }
+
+    fn connect(&mut self) -> Result<(), String> {
+        if self.are_connected {
+            return Ok(());
+        }
+        let [first, second] = &mut self.ends;
+        let (one, other) = (first.hear()?, second.hear()?);
+        first.tell(&other)?;
+        second.tell(&one)?;
+        done([first, second])?;
+        self.are_connected = true;
+        Ok(())
+    }
+
+    /// Ends both. What each said on standard error.
+    pub fn end(mut self) -> [String; 2] {
+        if self.ends.iter().any(|end| end.given_up) {
+            // Whoever waits for one that hangs may hang too.
+            self.ends.iter_mut().for_each(Side::give_up);
+        }
+        self.ends.map(Side::end)
+    }
+}
+
+/// Orders both to do something at the same time.
+fn order(ends: [&mut Side; 2], line: &str) -> Result<(), String> {
+    let [first, second] = ends;
+    first.tell(line)?;
+    second.tell(line)?;
+    done([first, second])
 }
 
 fn done(ends: [&mut Side; 2]) -> Result<(), String> {

@@ -15,7 +15,7 @@ pub enum Path {
     Mapped,
     /// The kernel copies between the two processes
     Cma,
-    /// Copies through shared memory, drained by a thread of the target
+    /// Copies go through shared memory, served by a thread of the target
     Ring,
 }
 
@@ -32,9 +32,9 @@ impl fmt::Display for Path {
 /// What the adapter's ports are attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Link {
-    /// A subnet of this host alone, which shared memory is
+    /// A subnet of this host alone, in shared memory
     Infiniband,
-    /// Ethernet interfaces, each a port: other hosts are reached by RoCEv2 packets
+    /// Ethernet interfaces, each a port; RoCEv2 packets reach other hosts
     Roce,
 }
 
@@ -47,12 +47,12 @@ impl fmt::Display for Link {
     }
 }
 
-/// Whether packets go over TCP where UDP does not pass.
+/// Whether packets go over TCP where UDP fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tunnels {
-    /// Where it is found that they must
+    /// Where UDP packets do not arrive as they were sent
     On,
-    /// Never, and no other host may begin that
+    /// Never; peers that begin it are refused
     Off,
 }
 

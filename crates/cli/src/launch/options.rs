@@ -8,37 +8,35 @@ use crate::launch::environment::{Environment, Link, Path, Tunnels};
 use crate::launch::libraries::Libraries;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
-/// What is passed on to the program in its environment.
-pub const ENVIRONMENT: &str = "The environment variables VERBENA_PATH (as --path), VERBENA_LINK (as --link), \
-    VERBENA_INTERFACE (as --interface), VERBENA_ALLOW (as --allow, separated by commas), VERBENA_TUNNELS (as --tunnels) and \
-    VERBENA_RUNTIME_DIR \
-    (the directory through which processes find each other, by default /dev/shm/verbena-UID) are \
-    passed on to the program.";
-
 /// Options of the adapter.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Use only this path to peers, instead of the best one that works
+    /// Use only this path to peers, not the best that works
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
 
-    /// What the adapter's ports are attached to: this host alone, or Ethernet interfaces
+    /// Attach the ports to this host alone, or to Ethernet
     #[arg(long, value_enum, value_name = "LINK")]
     link: Option<Link>,
 
-    /// An interface of `--link roce`, by its name or by one of its addresses; several, separated by
-    /// commas or each by an option of its own, are the adapter's ports 1, 2 and so on. By default the
-    /// first that is up and leads to other hosts
+    /// Use this interface for `--link roce`; may be repeated
+    ///
+    /// Its name, or one of its addresses. Several interfaces, separated by commas or each by an
+    /// option of its own, are the adapter's ports 1, 2 and so on. By default the first that is up
+    /// and leads to other hosts.
     #[arg(long, value_name = "INTERFACE", requires = "link")]
     interface: Vec<OsString>,
 
-    /// A network whose packets are heard with `--link roce`, such as 10.0.0.0/8 or fd00::/8; may be
-    /// given several times. By default everybody's are
+    /// Accept packets only from this network; may be repeated
+    ///
+    /// With `--link roce`; such as 10.0.0.0/8 or fd00::/8. By default packets of all networks are
+    /// accepted.
     #[arg(long, value_name = "NETWORK", requires = "link", value_parser = network)]
     allow: Vec<String>,
 
-    /// Whether packets go over TCP with `--link roce` where UDP does not get there as it is sent. By
-    /// default they do
+    /// Fall back to TCP where UDP packets do not arrive intact
+    ///
+    /// With `--link roce`; `on` by default.
     #[arg(long, value_enum, value_name = "WHETHER", requires = "link")]
     tunnels: Option<Tunnels>,
 }

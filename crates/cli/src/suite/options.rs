@@ -12,84 +12,102 @@ use verbena_workloads::{Mode, Options};
 /// Options of a measurement.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MeasureOptions {
-    /// Fewer points, shorter, one launch
+    /// Measure fewer points, shorter, in one launch
     #[arg(long)]
     pub quick: bool,
 
-    /// What to measure: software, hardware[:DEVICE[:PORT]], model:PROFILE[:message], for mpi.* also tcp and shm; may be given
-    /// several times
+    /// Choose what to measure; may be repeated
+    ///
+    /// `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; for mpi.* also `tcp` and
+    /// `shm`.
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
-    /// What reports and comparisons call the run; of several targets each is named after it [default: the target]
+    /// Name the run in reports and comparisons [default: the target]
+    ///
+    /// Of several targets each is named after it.
     #[arg(long, value_name = "WORDS")]
     pub label: Option<String>,
 
-    /// Index of the port's identifier that goes into global routes: on RoCE, which version and address [default: 0; on
-    /// Ethernet the first of an IPv4 address]
+    /// Use the GID at this index in global routes
+    ///
+    /// On RoCE it selects version and address [default: 0; on Ethernet the first GID of an IPv4
+    /// address].
     #[arg(long, value_name = "N")]
     pub gid_index: Option<u8>,
 
     #[command(flatten)]
     pub route: RouteOptions,
 
-    /// Ports that pairs take in turn, of one adapter or several, such as 1,2 or mlx5_0:1,mlx5_1:1 [default: the target's one]
+    /// Let pairs take these ports in turn [default: the target's]
+    ///
+    /// Ports of one adapter or several, such as `1,2` or `mlx5_0:1,mlx5_1:1`.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub ports: Option<Vec<PortName>>,
 
-    /// Let what peers write reach memory in another order than it was sent in, as adapters and buses may that know how
+    /// Allow relaxed ordering of PCI Express for peers' writes
+    ///
+    /// Regions are registered with IBV_ACCESS_RELAXED_ORDERING.
     #[arg(long)]
     pub relaxed_ordering: bool,
 
-    /// Launches of each benchmark: new processes, queue pairs and buffers [default: 5; 1 with --quick]
+    /// Launch each benchmark N times [default: 5; 1 with --quick]
+    ///
+    /// Each launch has new processes, queue pairs and buffers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub launches: Option<u32>,
 
-    /// Begin no launch that would end later, such as 11 or 0.5 [default: none for `bench`, 11 for `evaluate`]
+    /// Begin no launch that would end after N minutes
+    ///
+    /// A number such as `11` or `0.5` [default: none for `bench`, 11 for `evaluate`].
     #[arg(long, value_name = "N", value_parser = minutes)]
     pub minutes: Option<Duration>,
 
-    /// Message sizes in bytes, KiB (4K) or MiB (1M)
+    /// Use these message sizes, in bytes, KiB (4K) or MiB (1M)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
     pub sizes: Option<Vec<usize>>,
 
-    /// Numbers of pairs for multi-pair benchmarks
+    /// Use these numbers of pairs in multi-pair benchmarks
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub pairs: Option<Vec<usize>>,
 
-    /// Processes for patterns [default: 4]
+    /// Use N processes in patterns [default: 4]
     #[arg(long, value_name = "N")]
     pub processes: Option<usize>,
 
-    /// Message-passing library of mpi.*, by its mpicc and mpirun [default: the one that `mpicc` is of]
+    /// Use this MPI library for mpi.* [default: that of `mpicc`]
     #[arg(long, value_enum, value_name = "LIBRARY")]
     pub mpi: Option<Kind>,
 
-    /// How several pairs run: free or lockstep [default: both]
+    /// Run several pairs `free` or in `lockstep` [default: both]
     #[arg(long, value_name = "MODE", value_parser = ["free", "lockstep"])]
     pub mode: Option<String>,
 
-    /// Transports: rc, uc, ud, xrc
+    /// Use these transports: rc, uc, ud, xrc
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["rc", "uc", "ud", "xrc"])]
     pub transports: Option<Vec<String>>,
 
-    /// Largest message posted inline, as far as the adapter can; 0 for none [default: 220; 400 in multi-pair latency]
+    /// Post messages up to this size inline; 0 for none
+    ///
+    /// As far as the adapter can [default: 220; 400 in multi-pair latency].
     #[arg(long, value_name = "BYTES")]
     pub inline: Option<u32>,
 
-    /// Seed of patterns and orders
+    /// Set the seed of patterns and orders
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
     #[command(flatten)]
     pub profiles: ProfileOptions,
 
-    /// Threads for models; results do not depend on them
+    /// Compute models on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub threads: usize,
 
-    /// Under mpirun or srun over several hosts: where process 0 listens, HOST:PORT [default: found by what the launcher
-    /// tells of the hosts]
+    /// Set where process 0 listens, in a job over several hosts
+    ///
+    /// For jobs that mpirun or srun started [default: found from what the launcher says of the
+    /// hosts].
     #[arg(long, value_name = "HOST:PORT")]
     pub exchange: Option<String>,
 }

@@ -12,15 +12,17 @@ use verbena_verbs::Library;
 /// The options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct RouteOptions {
-    /// Traffic class of the packets, in the global route; on RoCE the IP header's byte for DSCP and ECN (104 is DSCP 26)
+    /// Set the traffic class of the packets
+    ///
+    /// In the global route; on RoCE the IP header's byte for DSCP and ECN (104 is DSCP 26).
     #[arg(long, value_name = "0-255")]
     pub traffic_class: Option<u8>,
 
-    /// Service level; on Ethernet with priorities, the priority
+    /// Set the service level; on Ethernet the priority
     #[arg(long, value_name = "0-15", value_parser = clap::value_parser!(u8).range(0..16))]
     pub service_level: Option<u8>,
 
-    /// Partition, as its P_Key, e.g. 0x8001 [default: the first of the port's table]
+    /// Use this partition, e.g. 0x8001 [default: the first P_Key]
     #[arg(long, value_name = "KEY", value_parser = key)]
     pub pkey: Option<u16>,
 }

@@ -113,9 +113,15 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             Event::plain(Kind::AddrResolved, 0)
         }
         Err(error) => {
+            let (rule, advice) = match link::is_ethernet() {
+                true => (
+                    "it must be reached through",
+                    "one of the interfaces of --interface",
+                ),
+                false => ("it must be this host's, for", link::ROCE_HINT),
+            };
             refusal::tell(format_args!(
-                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the device: {error}; over RoCE it must \
-                 be reached through one of the interfaces of --interface, else it must be this host's",
+                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the device: {error}; {rule} {advice}",
                 destination.ip()
             ));
             Event::plain(Kind::AddrError, -error.0)

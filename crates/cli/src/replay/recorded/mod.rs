@@ -24,27 +24,37 @@ use verbena_trace::{Summary, Trace};
 /// How a trace is replayed.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Of a trace: so many ranks in a row share a node
+    /// Put N consecutive ranks of a trace on each node
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks_per_node: Option<u64>,
 
-    /// Of a trace: what computing takes, of what it took where the program was recorded
+    /// Multiply the computing time of a trace by X
+    ///
+    /// 1 is the time that it took where the program was recorded.
     #[arg(long, value_name = "X", value_parser = scale)]
     compute_scale: Option<f64>,
 
-    /// Of a trace: computing asks for so much of its node's memory, e.g. 1.5GB/s (each rank; MB/s or GB/s), which the ranks of a node share
+    /// Charge computing with this memory bandwidth, a rank
+    ///
+    /// With its unit, e.g. 1.5GB/s or 800MB/s. The ranks of a node share its memory.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     memory_traffic: Option<Rate>,
 
-    /// Of traces: write an HTML page of what they would take on each model, and where ranks spend it
+    /// Write an HTML page of the replay of traces
+    ///
+    /// What they would take on each model, and where ranks spend it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Of a trace: write it as a schedule in GOAL's text format, too, with the collective operations of the model's library
+    /// Write a trace as a schedule in GOAL's text format, too
+    ///
+    /// With the collective operations of the model's library.
     #[arg(long, value_name = "FILE")]
     write_goal: Option<PathBuf>,
 
-    /// Of a trace: write what each rank does when, as a timeline for Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing)
+    /// Write a timeline of a trace for Perfetto or Chrome
+    ///
+    /// What each rank does when; open it in ui.perfetto.dev or chrome://tracing.
     #[arg(long, value_name = "FILE")]
     write_timeline: Option<PathBuf>,
 }

@@ -1,0 +1,270 @@
+//! The command line as its users see it: the subcommands in groups, an example for each, the environment variables, the
+//! exit codes. What the subcommands take is in `command`, a file each.
+
+use clap::CommandFactory;
+use clap::builder::StyledStr;
+use std::fmt::Write;
+
+use crate::{Arguments, exit, variables};
+
+/// Subcommands that belong together.
+struct Group {
+    title: &'static str,
+    commands: &'static [&'static str],
+}
+
+/// All that `verbena --help` lists. A test holds it against the subcommands that there are.
+const GROUPS: [Group; 5] = [
+    Group {
+        title: "Run",
+        commands: &["demo", "run", "trace", "capture", "info"],
+    },
+    Group {
+        title: "Measure",
+        commands: &["list", "bench", "evaluate", "compare", "history", "report"],
+    },
+    Group {
+        title: "Predict",
+        commands: &[
+            "explain",
+            "sweep",
+            "calibrate",
+            "reproduce",
+            "record",
+            "import",
+            "replay",
+            "closed-loop",
+        ],
+    },
+    Group {
+        title: "Serve",
+        commands: &[],
+    },
+    Group {
+        title: "Help",
+        commands: &["doctor", "completions", "help"],
+    },
+];
+
+/// The file service has programs of its own.
+const SERVE: &str = "  rfiod, rfcp, rfdir, rfcat, ...: serve and copy files; see `rfiod --help`";
+
+/// Examples of each subcommand. A test parses them.
+#[rustfmt::skip]
+pub const EXAMPLES: &[(&str, &[&str])] = &[
+    ("demo", &["verbena demo"]),
+    ("run", &[
+        "verbena run -- ./my_program",
+        "VERBENA_LOG=info verbena run -- ./my_program     # explain refusals",
+        "verbena run --link roce -- ./my_roce_program",
+        "verbena run --stats -- mpirun -n 4 ./my_mpi_program",
+    ]),
+    ("trace", &[
+        "verbena trace -- ./my_program",
+        "verbena trace --summary -- ./my_program",
+    ]),
+    ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
+    ("info", &["verbena info", "verbena info --json"]),
+    ("list", &["verbena list"]),
+    ("bench", &[
+        "verbena bench latency.write --quick",
+        "verbena bench bandwidth. --on software --on model:connectx6-hdr",
+    ]),
+    ("evaluate", &[
+        "verbena evaluate --quick",
+        "verbena evaluate --on hardware:mlx5_0 --out out/mlx5",
+    ]),
+    ("compare", &["verbena compare out/before out/after"]),
+    ("history", &["verbena history out/monday out/tuesday out/wednesday"]),
+    ("report", &["verbena report out/before out/after --out both.html"]),
+    ("explain", &["verbena explain latency.write --on model:connectx6-hdr"]),
+    ("sweep", &["verbena sweep study.toml"]),
+    ("calibrate", &["verbena calibrate out/mlx5 --on model:connectx6-hdr --out fitted"]),
+    ("reproduce", &["verbena reproduce", "verbena reproduce memfree --out claims"]),
+    ("record", &["verbena record --out trace -- mpirun -n 4 ./my_mpi_program"]),
+    ("import", &["verbena import --out trace scorep/traces.otf2"]),
+    ("replay", &["verbena replay trace --on model:connectx6-hdr"]),
+    ("closed-loop", &["verbena closed-loop app.nas-is --processes 2"]),
+    ("doctor", &["verbena doctor", "verbena doctor --json"]),
+    ("completions", &["verbena completions bash > ~/.bash_completion"]),
+    ("help", &["verbena help run", "verbena help environment"]),
+];
+
+/// Examples of the whole.
+const FIRST: &str = "  verbena demo\n  verbena run -- ./my_program\n  verbena evaluate --quick";
+
+/// Subcommands that start programs, which then read the adapter's variables.
+const STARTERS: [&str; 3] = ["run", "trace", "capture"];
+
+/// The command line with all of its help.
+pub fn complete() -> clap::Command {
+    let all = bare().mut_subcommands(|command| {
+        let mut help = command
+            .get_after_help()
+            .map_or(String::new(), |text| format!("{text}\n\n"));
+        if STARTERS.contains(&command.get_name()) {
+            let variables = variables::of_programs();
+            help += &format!("Environment, passed on to the program:\n{variables}\n");
+        }
+        let examples = examples(command.get_name());
+        match examples.is_empty() {
+            true => command,
+            false => command.after_help(format!("{help}Examples:\n{}", indented(examples))),
+        }
+    });
+    let template = template(&all);
+    all.help_template(template).after_help(format!(
+        "Examples:\n{FIRST}\n\nEnvironment (all variables: `verbena help environment`):\n{}\n{}",
+        variables::of_programs(),
+        exit::TABLE
+    ))
+}
+
+/// The command line without what is about it as a whole: for manual pages, which have sections for that.
+pub fn bare() -> clap::Command {
+    Arguments::command()
+}
+
+/// The examples of a subcommand.
+pub fn examples(command: &str) -> &'static [&'static str] {
+    let found = EXAMPLES.iter().find(|(name, _)| *name == command);
+    found.map_or(&[], |(_, examples)| examples)
+}
+
+fn indented(lines: &[&str]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| format!("  {line}")).collect();
+    lines.join("\n")
+}
+
+/// The page of the whole, with the subcommands by group.
+fn template(all: &clap::Command) -> StyledStr {
+    let header = *all.get_styles().get_header();
+    let mut text = StyledStr::new();
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n"
+    );
+    for group in &GROUPS {
+        let _ = write!(text, "\n{header}{}:{header:#}\n", group.title);
+        for name in group.commands {
+            let about = all
+                .find_subcommand(name)
+                .and_then(|command| command.get_about());
+            let about = about.map_or(String::new(), ToString::to_string);
+            let _ = writeln!(text, "  {name:<12} {about}");
+        }
+        if group.commands.is_empty() {
+            let _ = writeln!(text, "{SERVE}");
+        }
+    }
+    let _ = write!(
+        text,
+        "\n{header}Options:{header:#}\n{{options}}{{after-help}}"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+    use std::collections::BTreeSet;
+
+    fn visible() -> Vec<clap::Command> {
+        let all = complete();
+        all.get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .cloned()
+            .collect()
+    }
+
+    #[test]
+    fn every_subcommand_is_in_one_group_and_has_an_example() {
+        let listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|group| group.commands)
+            .copied()
+            .collect();
+        let names: BTreeSet<String> = visible()
+            .iter()
+            .map(|one| one.get_name().to_owned())
+            .collect();
+        assert_eq!(listed.len(), names.len());
+        assert_eq!(
+            listed
+                .iter()
+                .map(|name| name.to_string())
+                .collect::<BTreeSet<_>>(),
+            names
+        );
+        for name in &names {
+            assert!(!examples(name).is_empty(), "{name} has no example");
+        }
+        assert_eq!(EXAMPLES.len(), names.len());
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_that_is_taken() {
+        let first = FIRST.lines();
+        let next = demo::NEXT.iter().map(|(command, _)| *command);
+        let all = EXAMPLES.iter().flat_map(|(_, examples)| *examples).copied();
+        for example in all.chain(first).chain(next) {
+            let command = example.split(['#', '>']).next().unwrap();
+            let words = command
+                .split_whitespace()
+                .skip_while(|word| *word != "verbena");
+            if let Err(error) = complete().try_get_matches_from(words) {
+                panic!("{example}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_is_one_line_of_less_than_70_columns_and_no_sentence() {
+        let check = |of: &str, text: Option<&StyledStr>| {
+            let text = text.map_or(String::new(), ToString::to_string);
+            assert!(!text.is_empty(), "{of} has no help");
+            assert!(
+                text.len() < 70 && !text.contains('\n'),
+                "{of}: {} columns: {text}",
+                text.len()
+            );
+            assert!(!text.ends_with('.'), "{of}: {text}");
+            assert!(text.starts_with(char::is_uppercase), "{of}: {text}");
+        };
+        for command in visible() {
+            check(command.get_name(), command.get_about());
+            for argument in command
+                .get_arguments()
+                .filter(|argument| !argument.is_hide_set())
+            {
+                let of = format!("{} {}", command.get_name(), argument.get_id());
+                check(&of, argument.get_help());
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_names_groups_variables_and_exit_codes() {
+        let page = complete().render_help().to_string();
+        for words in [
+            "Run:",
+            "Serve:",
+            "Run a command on",
+            "VERBENA_LOG ",
+            "Exit codes:",
+        ] {
+            assert!(page.contains(words), "{words:?} is missing:\n{page}");
+        }
+        let run = complete()
+            .find_subcommand_mut("run")
+            .unwrap()
+            .render_help()
+            .to_string();
+        assert!(
+            run.contains("VERBENA_LOG_FILE") && run.contains("Examples:"),
+            "{run}"
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The figures of the demonstration: measured by the suite's own benchmarks, in two processes, and computed by a model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Instant;
+
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use crate::suite::local::{Ended, launch};
+use crate::suite::options::MeasureOptions;
+use crate::suite::plan::{Floors, Task};
+use crate::suite::target::{Found, Resolved, Target};
+use crate::suite::virtual_session::VirtualSession;
+use verbena_fabric::model::Fidelity;
+use verbena_measure::clock::Clock;
+use verbena_measure::result::{Metric, Point};
+use verbena_report::schema::Line;
+use verbena_workloads::find;
+
+/// The adapter to compare with.
+const PROFILE: &str = "connectx6-hdr";
+const LATENCY: &str = "latency.write";
+const BANDWIDTH: &str = "bandwidth.write";
+/// Bytes of a write whose latency is measured.
+const SMALL: usize = 8;
+/// Bytes of a write whose bandwidth is measured.
+const LARGE: usize = 64 << 10;
+
+/// What was measured.
+pub struct Figures {
+    /// Nanoseconds of a small write, one way; the median.
+    pub latency: f64,
+    /// Nanoseconds that 99 of 100 small writes take at most, where enough were timed.
+    pub slow: Option<f64>,
+    /// How many were timed.
+    pub operations: f64,
+    /// Bytes a second of large writes.
+    pub bandwidth: f64,
+    /// Bytes of each of them.
+    pub size: usize,
+}
+
+impl Figures {
+    /// Measures, and ends unfinished at `deadline` or when `stop` is set.
+    ///
+    /// # Errors
+    /// The benchmarks do not run here, or not in time.
+    pub fn measure(stop: &Arc<AtomicBool>, deadline: Instant) -> Result<Figures, Failure> {
+        let profiles = ProfileOptions::default();
+        let Found::Adapter(target) = Target::Software.find(&profiles)? else {
+            unreachable!("the software adapter is no model");
+        };
+        let clock = Clock::best();
+        let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
+        let latency = measured(&target, nanos, (LATENCY, SMALL), stop, deadline)?;
+        let bandwidth = measured(&target, nanos, (BANDWIDTH, LARGE), stop, deadline)?;
+        let summary = latency.summary.as_ref();
+        Ok(Figures {
+            latency: latency.value,
+            slow: summary.and_then(|summary| summary.p99),
+            operations: summary.map_or(1.0, |summary| summary.n as f64),
+            bandwidth: bandwidth.value,
+            size: LARGE,
+        })
+    }
+}
+
+/// What a model computes.
+pub struct Model {
+    /// Nanoseconds of the same small write, one way.
+    pub latency: f64,
+    /// The adapter's name.
+    pub name: String,
+}
+
+impl Model {
+    /// Computes it.
+    ///
+    /// # Errors
+    /// The profiles that are shipped do not have it.
+    pub fn compute() -> Result<Model, Failure> {
+        let target = Target::Model {
+            profile: PROFILE.to_owned(),
+            fidelity: Fidelity::Packet,
+        };
+        let Found::Model(found) = target.find(&ProfileOptions::default())? else {
+            unreachable!("a model is no adapter");
+        };
+        let run = VirtualSession {
+            benchmarks: find(LATENCY).into_iter().collect(),
+            target: &found,
+            options: &options(target, SMALL),
+            directory: None,
+            command: String::new(),
+        }
+        .run()?;
+        let failure = run.failures.first().map(|failure| failure.reason.clone());
+        // Behind the comma is what it is attached to.
+        let name = found.machine.about().split(',').next().unwrap_or(PROFILE);
+        Ok(Model {
+            latency: headline(run.points.first(), LATENCY, failure)?.value,
+            name: name.trim().to_owned(),
+        })
+    }
+}
+
+/// One point of a benchmark: reliable connections, one size.
+fn options(target: Target, size: usize) -> MeasureOptions {
+    MeasureOptions {
+        sizes: Some(vec![size]),
+        transports: Some(vec!["rc".to_owned()]),
+        ..MeasureOptions::quick_on(target)
+    }
+}
+
+/// The headline of a benchmark at a size, measured by processes of their own.
+fn measured(
+    target: &Resolved,
+    nanos: Option<f64>,
+    (name, size): (&'static str, usize),
+    stop: &Arc<AtomicBool>,
+    deadline: Instant,
+) -> Result<Metric, Failure> {
+    let options = options(Target::Software, size);
+    let task = Task::new(target.clone(), &options, nanos, Floors::default());
+    let mut point: Option<Box<Point>> = None;
+    let mut failure = None;
+    let is_late = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        // Dropped when the launch has ended, which ends the watch.
+        let (running, watched) = channel::<()>();
+        let is_late = &is_late;
+        scope.spawn(move || {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if watched.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                is_late.store(true, Ordering::Relaxed);
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        let ended = launch(&task, name, 0, 2, stop, |line| {
+            match line {
+                Line::Point(found) => point = point.take().or(Some(found)),
+                Line::Failure(found) => failure = Some(found.reason),
+                _ => {}
+            }
+            Ok(())
+        });
+        drop(running);
+        ended
+    })?;
+    if is_late.load(Ordering::Relaxed) {
+        // It was not the user who stopped it.
+        stop.store(false, Ordering::Relaxed);
+        return Err(Failure::Suite(format!("{name} took too long")));
+    }
+    match ended {
+        Ended::Well => headline(point.as_deref(), name, failure),
+        Ended::Interrupted => Err(Failure::Suite(format!("{name} was interrupted"))),
+        Ended::Failed(reason) => Err(Failure::Suite(format!("{name}: {reason}"))),
+    }
+}
+
+/// The first metric of a point, or why there is none.
+fn headline(point: Option<&Point>, name: &str, failure: Option<String>) -> Result<Metric, Failure> {
+    let found = point.and_then(|point| point.metrics.first());
+    found.cloned().ok_or_else(|| {
+        let reason = failure.unwrap_or_else(|| "nothing was measured".to_owned());
+        Failure::Suite(format!("{name}: {reason}"))
+    })
+}

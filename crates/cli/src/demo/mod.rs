@@ -1,0 +1,207 @@
+//! The demonstration of `verbena demo`. It needs nothing but this package: two processes of this executable reach the
+//! adapter through the C ABI, as any verbs program does. What is printed was done and measured just now, or computed by
+//! the model just now.
+//!
+//! The text is plain: no colour, no terminal control, lines that are written as soon as they are known.
+
+mod figures;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::doctor::Probe;
+use crate::doctor::end::{LENGTH, Operation};
+use crate::doctor::trial::{Taken, Trial, told};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::environment::Path;
+use crate::output::outln;
+use figures::{Figures, Model};
+use verbena_measure::unit;
+
+/// The commands to try next. Each needs nothing but this package.
+pub const NEXT: [(&str, &str); 3] = [
+    ("verbena doctor", "Check this machine's support"),
+    (
+        "verbena explain latency.write --on model:connectx6-hdr",
+        "Show where the time of a write goes",
+    ),
+    (
+        "verbena bench bandwidth.write --quick --on software --on model:connectx6-hdr",
+        "Measure, and lay a model beside it",
+    ),
+];
+
+/// The whole demonstration takes no longer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// A process that does not answer for so long hangs. What it is asked for takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Shows everything.
+///
+/// # Errors
+/// The adapter does not work here.
+pub fn show() -> Result<Exit, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
+            Failure::System {
+                doing: "catch signals",
+                source,
+            }
+        })?;
+    }
+    let shown = all(&stop);
+    match shown {
+        Ok(()) => Ok(Exit::Success),
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(Exit::Interrupted),
+        Err(reason) => Err(Failure::Suite(format!(
+            "the demo cannot run here: {}; run `verbena doctor` to see what is missing",
+            reason.split_whitespace().collect::<Vec<_>>().join(" ")
+        ))),
+    }
+}
+
+fn all(stop: &Arc<AtomicBool>) -> Result<(), String> {
+    let deadline = Instant::now() + LIMIT;
+    outln!("Verbena is an RDMA adapter in software. This demo uses no RDMA hardware, no root");
+    outln!("and no program but its own: two processes call libibverbs, as yours would.");
+    exchange()?;
+    let figures = Figures::measure(stop, deadline).map_err(|failure| failure.to_string())?;
+    print_figures(&figures);
+    mistake()?;
+    let model = Model::compute().map_err(|failure| failure.to_string())?;
+    print_comparison(&figures, &model);
+    outln!("\nRun a program of yours with `verbena run -- PROGRAM`. Or try next:");
+    for (command, what) in NEXT {
+        outln!("  {command}\n      {what}");
+    }
+    Ok(())
+}
+
+/// Two processes do every operation to each other.
+fn exchange() -> Result<(), String> {
+    let mut trial = Trial::start(Probe::End, &[], PATIENCE)?;
+    let [one, other] = trial.pids();
+    let outcome = trial.exchange();
+    let said = trial.end();
+    let taken = outcome.map_err(|reason| told(said, reason))?;
+    let size = unit::size(LENGTH as f64);
+    outln!("\nExchange: processes {one} and {other}, {size} each way, every byte compared");
+    for operation in Operation::ALL {
+        let paths = taken.get(operation.name());
+        let words: Vec<String> = paths
+            .into_iter()
+            .flatten()
+            .map(|path| words(path))
+            .collect();
+        outln!("  {:<14}arrived; {}", call(operation), words.join(", "));
+    }
+    if let Some(note) = note(&taken) {
+        outln!("  {note}");
+    }
+    Ok(())
+}
+
+/// What the verbs call an operation.
+fn call(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Send => "send",
+        Operation::Write => "RDMA write",
+        Operation::Read => "RDMA read",
+        Operation::Atomic => "fetch-and-add",
+    }
+}
+
+/// A path in words.
+fn words(path: &str) -> String {
+    let means = match path {
+        "mapped" => "a copy in shared memory",
+        "cma" => "a copy by the kernel",
+        "ring" => "a copy through a ring in shared memory",
+        _ => "packets",
+    };
+    format!("path {path}: {means}")
+}
+
+/// What to know where RDMA writes take another path than the fastest.
+fn note(taken: &Taken) -> Option<String> {
+    let fastest = Path::Mapped.to_string();
+    let writes: &BTreeSet<String> = taken.get(Operation::Write.name())?;
+    (!writes.contains(&fastest)).then(|| {
+        format!("Writes do not take the fastest path, {fastest}, here: `verbena doctor` says why.")
+    })
+}
+
+fn print_figures(figures: &Figures) {
+    outln!("\nMeasure: by the benchmarks of `verbena bench`, in brief");
+    let Figures {
+        latency,
+        bandwidth,
+        size,
+        operations,
+        slow,
+    } = figures;
+    let slow = slow.map_or(String::new(), |slow| {
+        format!(" (99 % take at most {})", unit::time(slow))
+    });
+    outln!(
+        "  8-byte RDMA write, one way: {}, median of {operations:.0}{slow}",
+        unit::time(*latency)
+    );
+    outln!(
+        "  RDMA writes of {}: {}",
+        unit::size(*size as f64),
+        unit::rate(*bandwidth)
+    );
+}
+
+/// One process writes where it has no right to.
+fn mistake() -> Result<(), String> {
+    let variables = [
+        ("VERBENA_LOG", "info".to_owned()),
+        ("VERBENA_LOG_FILE", String::new()),
+    ];
+    let mut trial = Trial::start(Probe::End, &variables, PATIENCE)?;
+    let outcome = trial.mistake();
+    let [writer, owner] = trial.end();
+    let status = outcome.map_err(|reason| told([writer.clone(), owner], reason))?;
+    outln!("\nMistake: a write to memory that was registered without IBV_ACCESS_REMOTE_WRITE");
+    outln!("  The program sees a completion with this status: {status}");
+    if writer.is_empty() {
+        return Err("the adapter refused a write and did not say why".to_owned());
+    }
+    outln!("  With VERBENA_LOG=info the adapter adds the reason:");
+    for line in writer.lines() {
+        outln!("    {line}");
+    }
+    Ok(())
+}
+
+fn print_comparison(figures: &Figures, model: &Model) {
+    let [here, there] = [figures.latency, model.latency].map(unit::time);
+    outln!("\nCompare: an 8-byte RDMA write, one way");
+    outln!(
+        "  {here} here (software, one host, measured); {there} on a {} (over a wire, modelled)",
+        model.name
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(writes: &str) -> Taken {
+        Taken::from([("write", BTreeSet::from([writes.to_owned()]))])
+    }
+
+    #[test]
+    fn a_slower_path_is_noted() {
+        assert_eq!(note(&taken("mapped")), None);
+        let note = note(&taken("ring")).unwrap();
+        assert!(note.contains("verbena doctor"), "{note}");
+        assert!(words("ring").starts_with("path ring"));
+    }
+}

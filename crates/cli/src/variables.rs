@@ -1,0 +1,96 @@
+//! The environment variables that anything of this project reads, all in one table. `verbena help environment`, the help
+//! of commands that start programs and the manual pages print it; `tests/docs` compares it with what the code reads.
+
+use std::fmt::Write;
+
+/// Who sets a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// The user, for the adapter: each program on it reads the variable.
+    Adapter,
+    /// The user, for `verbena` itself.
+    Command,
+    /// `verbena`, for the processes that it starts.
+    Internal,
+}
+
+/// A variable.
+struct Variable {
+    name: &'static str,
+    scope: Scope,
+    /// In the imperative.
+    means: &'static str,
+}
+
+const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Variable {
+    Variable { name, scope, means }
+}
+
+#[rustfmt::skip]
+const ALL: [Variable; 19] = [
+    variable(Scope::Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
+    variable(Scope::Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
+    variable(Scope::Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
+    variable(Scope::Adapter, "VERBENA_LINK", "Make the ports infiniband or roce (--link)"),
+    variable(Scope::Adapter, "VERBENA_INTERFACE", "Use these interfaces for roce, A,B... (--interface)"),
+    variable(Scope::Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),
+    variable(Scope::Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),
+    variable(Scope::Adapter, "VERBENA_RUNTIME_DIR", "Find other processes here, not in /dev/shm/verbena-UID"),
+    variable(Scope::Adapter, "VERBENA_STATS_DIR", "Write each process's counters to this directory"),
+    variable(Scope::Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
+    variable(Scope::Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),
+    variable(Scope::Command, "VERBENA_EXCHANGE_SECRET", "Authenticate processes of a job on several hosts"),
+    variable(Scope::Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
+    variable(Scope::Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
+    variable(Scope::Internal, "VERBENA_RECORD", "Directory of `verbena record`"),
+    variable(Scope::Internal, "VERBENA_STOPWATCH", "Directory for run times, of `verbena closed-loop`"),
+    variable(Scope::Internal, "VERBENA_SEATS", "Processors of the ranks, of `verbena closed-loop`"),
+    variable(Scope::Internal, "VERBENA_PROCESS_PLAN", "Task of a process of `verbena bench`"),
+    variable(Scope::Internal, "VERBENA_PLANTED", "Fault to inject, in builds for tests"),
+];
+
+/// The sections of the whole table.
+const SECTIONS: [(&str, Scope); 3] = [
+    ("Read by every program on the adapter", Scope::Adapter),
+    ("Read by `verbena`", Scope::Command),
+    ("Set by `verbena` for its own processes", Scope::Internal),
+];
+
+/// Those that a program on the adapter reads, a line each.
+pub fn of_programs() -> String {
+    lines(Scope::Adapter)
+}
+
+/// All of them, by section.
+pub fn all() -> String {
+    let section = |(title, scope)| format!("{title}:\n{}", lines(scope));
+    SECTIONS.map(section).join("\n")
+}
+
+fn lines(scope: Scope) -> String {
+    let of_scope = ALL.iter().filter(|one| one.scope == scope);
+    of_scope.fold(String::new(), |mut text, one| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {:<24} {}", one.name, one.means);
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_has_one_line_that_fits() {
+        let text = all();
+        for one in &ALL {
+            let lines = text
+                .lines()
+                .filter(|line| line.contains(&format!("{} ", one.name)));
+            assert_eq!(lines.count(), 1, "{}", one.name);
+            assert!(one.means.len() < 70, "{}", one.means);
+        }
+        assert!(text.lines().all(|line| line.len() <= 100));
+        assert!(!of_programs().contains("VERBENA_PROCESS_PLAN"));
+    }
+}
