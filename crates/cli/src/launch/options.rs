@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use crate::failure::Failure;
-use crate::launch::environment::{Environment, Link, Path, Tunnels};
+use crate::launch::environment::{Environment, Link, Pages, Path, Tunnels};
 use crate::launch::libraries::Libraries;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
 /// What is passed on to the program in its environment.
-pub const ENVIRONMENT: &str = "The environment variables VERBENA_PATH (as --path), VERBENA_LINK (as --link), \
+pub const ENVIRONMENT: &str = "The environment variables VERBENA_PATH (as --path), VERBENA_PAGES (as --pages), VERBENA_LINK (as --link), \
     VERBENA_INTERFACE (as --interface), VERBENA_ALLOW (as --allow, separated by commas), VERBENA_TUNNELS (as --tunnels) and \
     VERBENA_RUNTIME_DIR \
     (the directory through which processes find each other, by default /dev/shm/verbena-UID) are \
@@ -21,6 +21,10 @@ pub struct Options {
     /// Use only this path to peers, instead of the best one that works
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
+
+    /// Whether the pages of registered memory move into shared memory
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    pages: Option<Pages>,
 
     /// What the adapter's ports are attached to: this host alone, or Ethernet interfaces
     #[arg(long, value_enum, value_name = "LINK")]
@@ -53,6 +57,7 @@ impl Options {
     pub fn environment(&self) -> Result<Environment, Failure> {
         let libraries = Libraries::beside_this_executable()?;
         Ok(Environment::new(&libraries, self.path)
+            .with_pages(self.pages)
             .with_link(self.link, &self.interface)
             .with_allowed(&self.allow)
             .with_tunnels(self.tunnels))

@@ -93,6 +93,17 @@ impl Maps {
         }
     }
 
+    /// Whether a mapping has this name, which is that of no file.
+    pub fn has_name(&self, name: &str) -> Result<bool> {
+        for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
+            let line = line?;
+            if line.split_ascii_whitespace().nth(5) == Some(name) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn query_all(&self, start: u64, end: u64, flags: u64) -> Result<Vec<Vma>> {
         let mut found = Vec::new();
         let mut at = start;
