@@ -16,6 +16,7 @@ mod packets;
 mod requester;
 pub mod responder;
 mod send;
+mod settle;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
@@ -214,6 +215,9 @@ impl Qp {
     /// # Errors
     /// EINVAL as ibv_modify_qp(3) says.
     pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
+        if mask & IBV_QP_STATE != 0 {
+            self.settle_before(new.qp_state);
+        }
         {
             let mut attributes = self.lock_attributes();
             let from = self.state();

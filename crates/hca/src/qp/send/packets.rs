@@ -148,6 +148,14 @@ impl Packets {
         }
     }
 
+    /// Whether a peer that was heard of has something to acknowledge.
+    pub(in crate::qp) fn awaits_acknowledgement(&self) -> bool {
+        match &self.machine {
+            Machine::Reliable(requester) => self.is_heard && requester.awaits_acknowledgement(),
+            Machine::Unreliable(_) => false,
+        }
+    }
+
     /// Whether what was sent first was not answered in time, so that it may be that nothing arrives.
     fn is_unanswered(&self) -> bool {
         !self.is_heard && self.next_timeout().is_some_and(|at| at <= clock::now())

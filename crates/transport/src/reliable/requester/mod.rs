@@ -258,6 +258,11 @@ impl Requester {
         self.next_psn
     }
 
+    /// Whether something has been sent that the peer has neither acknowledged nor refused yet.
+    pub fn awaits_acknowledgement(&self) -> bool {
+        self.started > 0 && !matches!(self.timer, Timer::ReceiverNotReady(_))
+    }
+
     /// To send queue drain: what has started ends, nothing starts (specification 10.3.1.5).
     pub fn drain(&mut self) {
         if self.mode == Mode::Sending {
