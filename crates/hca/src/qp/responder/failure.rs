@@ -49,22 +49,17 @@ impl Failure {
         }
     }
 
-    /// A receive was taken and ends with it (class A): the queue pair goes to the error state.
+    /// A receive was taken and ends with it (classes A and C): the queue pair goes to the error state.
     pub(super) fn of_receive(nak: Nak, wr_id: u64, status: ibv_wc_status) -> Failure {
-        Failure {
-            receive: Some((wr_id, status)),
-            event: Some(IBV_EVENT_QP_FATAL),
-            ..Failure::answered(nak)
-        }
+        Failure::fatal(nak).with_receive(wr_id, status)
     }
 
-    /// The request was received and acknowledged before its fault was found (class J): only the responder fails.
+    /// The key that was to be invalidated cannot be (class J): the responder fails, and tells the requester nothing.
     pub(super) fn unanswered(wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure {
-            nak: None,
             receive: Some((wr_id, status)),
-            shared: None,
-            event: Some(IBV_EVENT_QP_FATAL),
+            event: Some(IBV_EVENT_QP_REQ_ERR),
+            ..Failure::answered(Nak::Lost)
         }
     }
 
