@@ -86,7 +86,7 @@ static void peer_writes(struct bench *bench, struct ibv_mr *mr, uint64_t seed)
 static void ring_works(struct bench *bench, struct ring *ring, uint8_t *memory, struct ibv_mr *mr, uint64_t seed)
 {
 	int file = file_of_pattern(LENGTH, seed, 0);
-	ring_transfer(ring, IORING_OP_READ_FIXED, file, memory, LENGTH);
+	ring_transfer(ring, IORING_OP_READ_FIXED, file, memory, LENGTH, 0);
 	close(file);
 	pattern_check(memory, LENGTH, seed);
 	if (mr == NULL)
@@ -95,7 +95,7 @@ static void ring_works(struct bench *bench, struct ring *ring, uint8_t *memory, 
 	peer_writes(bench, mr, seed + 1);
 	int back = memfd_create("back", 0);
 	CHECK(back >= 0);
-	ring_transfer(ring, IORING_OP_WRITE_FIXED, back, memory, LENGTH);
+	ring_transfer(ring, IORING_OP_WRITE_FIXED, back, memory, LENGTH, 0);
 	uint8_t *content = mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, back, 0);
 	CHECK(content != MAP_FAILED);
 	pattern_check(content, LENGTH, seed + 1);
@@ -332,6 +332,56 @@ static void memory_that_is_in_a_pipe(void)
 	bench_close(&bench);
 }
 
+/* What becomes of pages by VERBENA_PAGES, in a process with a ring that has a buffer or without; peers reach them always. */
+static void pages_by(const char *word, bool has_ring, bool stay)
+{
+	CHECK_CALL(setenv("VERBENA_PAGES", word, 1));
+	struct bench bench = bench_open();
+	uint8_t *elsewhere = private_pages(PAGE);
+	*elsewhere = 1;
+	if (has_ring) {
+		struct ring ring = ring_open();
+		ring_register(&ring, elsewhere, PAGE);
+	}
+	uint8_t *memory = private_pages(LENGTH);
+	pattern_fill(memory, LENGTH, 4);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	CHECK_EQUAL(is_private_anonymous(memory), stay);
+	peer_sees(&bench, mr, 4);
+	peer_writes(&bench, mr, 5);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	CHECK(is_private_anonymous(memory));
+	pattern_check(memory, LENGTH, 5);
+	bench_close(&bench);
+}
+
+static void pages_move_where_nothing_holds_them(void)
+{
+	pages_by("auto", false, false);
+}
+
+static void pages_stay_where_a_ring_may_hold_them(void)
+{
+	pages_by("auto", true, true);
+}
+
+static void pages_stay_if_told_so(void)
+{
+	pages_by("in-place", false, true);
+}
+
+static void pages_move_if_told_so(void)
+{
+	pages_by("shared", true, false);
+}
+
+static void an_unknown_word_for_pages_is_refused(void)
+{
+	CHECK_CALL(setenv("VERBENA_PAGES", "sometimes", 1));
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	CHECK(list == NULL || list[0] == NULL || ibv_open_device(list[0]) == NULL);
+}
+
 const struct test tests[] = {
 	{ "a_ring_before_registration", a_ring_before_registration },
 	{ "a_ring_after_registration", a_ring_after_registration },
@@ -342,5 +392,10 @@ const struct test tests[] = {
 	{ "direct_reads_of_a_closed_file", direct_reads_of_a_closed_file },
 	{ "direct_reads_of_another_thread", direct_reads_of_another_thread },
 	{ "memory_that_is_in_a_pipe", memory_that_is_in_a_pipe },
+	{ "pages_move_where_nothing_holds_them", pages_move_where_nothing_holds_them },
+	{ "pages_stay_where_a_ring_may_hold_them", pages_stay_where_a_ring_may_hold_them },
+	{ "pages_stay_if_told_so", pages_stay_if_told_so },
+	{ "pages_move_if_told_so", pages_move_if_told_so },
+	{ "an_unknown_word_for_pages_is_refused", an_unknown_word_for_pages_is_refused },
 	{ 0 },
 };

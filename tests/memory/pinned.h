@@ -15,6 +15,8 @@
 /* A ring of one entry at a time. */
 struct ring {
 	int descriptor;
+	uint8_t *base;
+	size_t length, entries_length;
 	unsigned *head, *tail, *mask, *array;
 	unsigned *done_head, *done_tail, *done_mask;
 	struct io_uring_sqe *entries;
@@ -30,11 +32,14 @@ static inline struct ring ring_open(void)
 	CHECK(params.features & IORING_FEAT_SINGLE_MMAP);
 	size_t length = params.sq_off.array + params.sq_entries * sizeof(unsigned);
 	size_t done = params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe);
-	uint8_t *base = mmap(NULL, length > done ? length : done, PROT_READ | PROT_WRITE, MAP_SHARED,
-			     ring.descriptor, IORING_OFF_SQ_RING);
+	ring.length = length > done ? length : done;
+	ring.entries_length = params.sq_entries * sizeof(struct io_uring_sqe);
+	uint8_t *base = mmap(NULL, ring.length, PROT_READ | PROT_WRITE, MAP_SHARED, ring.descriptor,
+			     IORING_OFF_SQ_RING);
+	ring.base = base;
 	CHECK(base != MAP_FAILED);
-	ring.entries = mmap(NULL, params.sq_entries * sizeof(struct io_uring_sqe),
-			    PROT_READ | PROT_WRITE, MAP_SHARED, ring.descriptor, IORING_OFF_SQES);
+	ring.entries = mmap(NULL, ring.entries_length, PROT_READ | PROT_WRITE, MAP_SHARED, ring.descriptor,
+			    IORING_OFF_SQES);
 	CHECK(ring.entries != MAP_FAILED);
 	ring.head = (unsigned *)(base + params.sq_off.head);
 	ring.tail = (unsigned *)(base + params.sq_off.tail);
@@ -47,6 +52,13 @@ static inline struct ring ring_open(void)
 	return ring;
 }
 
+static inline void ring_close(struct ring *ring)
+{
+	CHECK_CALL(munmap(ring->base, ring->length));
+	CHECK_CALL(munmap(ring->entries, ring->entries_length));
+	close(ring->descriptor);
+}
+
 static inline void ring_register(struct ring *ring, void *memory, size_t length)
 {
 	struct iovec buffer = { memory, length };
@@ -54,8 +66,9 @@ static inline void ring_register(struct ring *ring, void *memory, size_t length)
 		check_skip("io_uring registers no buffer here: %s", strerror(errno));
 }
 
-/* One READ_FIXED or WRITE_FIXED of the registered buffer, to its end. */
-static inline void ring_transfer(struct ring *ring, uint8_t opcode, int file, void *memory, size_t length)
+/* One READ_FIXED or WRITE_FIXED of a registered buffer, to its end. */
+static inline void ring_transfer(struct ring *ring, uint8_t opcode, int file, void *memory, size_t length,
+				 uint16_t buffer)
 {
 	unsigned tail = *ring->tail;
 	unsigned index = tail & *ring->mask;
@@ -64,6 +77,7 @@ static inline void ring_transfer(struct ring *ring, uint8_t opcode, int file, vo
 		.fd = file,
 		.addr = (uintptr_t)memory,
 		.len = (uint32_t)length,
+		.buf_index = buffer,
 	};
 	ring->array[index] = index;
 	__atomic_store_n(ring->tail, tail + 1, __ATOMIC_RELEASE);

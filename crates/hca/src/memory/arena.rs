@@ -62,7 +62,7 @@ impl Arena {
         let memfd = Memfd::create(c"verbena-arena", length as usize)?;
         let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
         let inode = memfd.identity()?.1;
-        Ok(Arena {
+        let arena = Arena {
             memfd,
             mapping,
             inode,
@@ -78,7 +78,15 @@ impl Arena {
             pinning: Pinning::open()?,
             was_pinned: AtomicBool::new(false),
             userfault: OnceLock::new(),
-        })
+        };
+        for own in [
+            arena.memfd.as_fd(),
+            arena.maps.as_fd(),
+            arena.threads.as_fd(),
+        ] {
+            arena.pinning.is_harmless(own);
+        }
+        Ok(arena)
     }
 
     /// The file, to hand to peers or to map over a range.
@@ -253,7 +261,7 @@ impl Arena {
         self.userfault
             .get_or_init(|| {
                 let fault = UserFault::open().ok()?;
-                self.pinning.is_harmless(fault.as_fd().as_raw_fd());
+                self.pinning.is_harmless(fault.as_fd());
                 Some(fault)
             })
             .as_ref()

@@ -4,6 +4,7 @@ use crate::errno::Result;
 use std::fs::{File, Metadata};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 const TASKS: &str = "/proc/self/task";
@@ -16,6 +17,12 @@ pub fn is_alone() -> bool {
 /// The threads of the process that opened it, for who asks often; a forked child opens its own.
 #[derive(Debug)]
 pub struct Threads(File);
+
+impl AsFd for Threads {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Threads {
     /// Opens the directory of them.

@@ -4,7 +4,7 @@
 use crate::errno::{Errno, Result};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 const MAPS: &str = "/proc/self/maps";
 
@@ -63,6 +63,12 @@ fn unknown(error: Errno) -> bool {
         error.0,
         libc::ENOTTY | libc::EINVAL | libc::EBADF | libc::ENOSYS
     )
+}
+
+impl AsFd for Maps {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl Maps {

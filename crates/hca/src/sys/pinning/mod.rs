@@ -17,24 +17,23 @@
 //! thread that has one of its own (unshare(2) with CLONE_FILES).
 
 mod descriptor;
+mod list;
 mod ring;
 mod spliced;
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::sys::vma::Maps;
 use descriptor::Verdict;
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 const CONTEXTS: &str = "/proc/sys/fs/aio-nr";
 
-/// Descriptors are looked for by number as long as fewer numbers than this are unused; else the kernel is asked for a list.
-const GAPS: usize = 64;
-
-/// The descriptors of the process that opened it; a forked child opens its own.
+/// The descriptors of the process that opened it; a forked child opens its own. Asked by one thread at a time.
 #[derive(Debug)]
 pub struct Pinning {
     descriptors: File,
@@ -44,25 +43,43 @@ pub struct Pinning {
     without_context: AtomicU64,
     /// Inode of descriptors that the kernel makes without an inode of their own: event queues, counters, timers. No ring.
     nameless: u64,
-    /// A descriptor that is known, and costs a look at its name.
-    known: AtomicU32,
+    numbers: Mutex<Numbers>,
+}
+
+/// The numbers of descriptors.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Those that were open at the last look.
+    open: Vec<RawFd>,
+    /// Those of them that are ours for as long as this process lives, and hold no pages.
+    known: Vec<RawFd>,
 }
 
 impl Pinning {
     /// Opens the list of this process's descriptors.
     pub fn open() -> Result<Pinning> {
-        Ok(Pinning {
-            descriptors: File::open(DESCRIPTORS)?,
-            contexts: File::open(CONTEXTS).ok(),
-            without_context: AtomicU64::new(0),
+        let descriptors = File::open(DESCRIPTORS)?;
+        let contexts = File::open(CONTEXTS).ok();
+        let pinning = Pinning {
             nameless: descriptor::nameless_inode(),
-            known: AtomicU32::new(u32::MAX),
-        })
+            without_context: AtomicU64::new(0),
+            numbers: Mutex::default(),
+            descriptors,
+            contexts,
+        };
+        pinning.is_harmless(pinning.descriptors.as_fd());
+        if let Some(contexts) = &pinning.contexts {
+            pinning.is_harmless(contexts.as_fd());
+        }
+        Ok(pinning)
     }
 
-    /// A descriptor of ours that holds no pages.
-    pub fn is_harmless(&self, descriptor: RawFd) {
-        self.known.store(descriptor as u32, Ordering::Relaxed);
+    /// A descriptor that holds no pages and is not closed before the process ends: no look at it is needed.
+    pub fn is_harmless(&self, descriptor: BorrowedFd<'_>) {
+        let number = descriptor.as_raw_fd();
+        let mut numbers = self.numbers();
+        numbers.known.push(number);
+        numbers.open.clear();
     }
 
     /// Whether pages of this process may be held now. What cannot be found out counts as held.
@@ -72,45 +89,43 @@ impl Pinning {
 
     fn by_descriptor(&self) -> bool {
         // Linux 6.2 tells how many there are; before, it is 0.
-        let count = self.descriptors.metadata().map_or(0, |all| all.size());
-        match self.by_number(count as usize) {
-            Some(is_held) => is_held,
-            None => self.by_list().unwrap_or(true),
+        let count = descriptor::status(self.descriptors.as_raw_fd()).map_or(0, |all| all.st_size);
+        let mut numbers = self.numbers();
+        // As many as there are, and all of them open: there is no other.
+        if count > 0
+            && numbers.open.len() + numbers.known.len() == count as usize
+            && let Some(is_held) = self.any_holds(&numbers.open)
+        {
+            return is_held;
         }
+        if list::read(self.descriptors.as_fd(), &mut numbers.open).is_err() {
+            numbers.open.clear();
+            return true;
+        }
+        let Numbers { open, known } = &mut *numbers;
+        open.retain(|number| !known.contains(number));
+        open.iter()
+            .any(|number| self.verdict(*number) == Verdict::Holds)
     }
 
-    /// Looks at the lowest numbers until as many descriptors are found as there are. None if they are far apart.
-    fn by_number(&self, count: usize) -> Option<bool> {
-        let mut found = 0;
-        for number in 0..count + GAPS {
-            if found == count {
-                return (count > 0).then_some(false);
-            }
-            match self.verdict(number as RawFd) {
-                Verdict::Closed => (),
+    /// None if one of them is not open any more.
+    fn any_holds(&self, numbers: &[RawFd]) -> Option<bool> {
+        for number in numbers {
+            match self.verdict(*number) {
+                Verdict::Closed => return None,
                 Verdict::Holds => return Some(true),
-                Verdict::Harmless => found += 1,
+                Verdict::Harmless => (),
             }
         }
-        None
-    }
-
-    fn by_list(&self) -> Result<bool> {
-        for entry in std::fs::read_dir(DESCRIPTORS)? {
-            let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.parse().ok());
-            if self.verdict(number.ok_or(Errno::EIO)?) == Verdict::Holds {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Some(false)
     }
 
     fn verdict(&self, number: RawFd) -> Verdict {
-        if number as u32 == self.known.load(Ordering::Relaxed) {
-            return Verdict::Harmless;
-        }
         descriptor::verdict(number, self.descriptors.as_raw_fd(), self.nameless)
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Whether this process has a context of io_setup(2): one is a mapping. They are looked for only when the number of
