@@ -446,15 +446,17 @@ impl Qp {
         }
     }
 
-    /// The responder found that the queue pair cannot go on.
+    /// The responder found that the queue pair cannot go on; `event` is what no completion tells.
     /// Returns whether it still went on until now.
-    pub(crate) fn fail_as_responder(&self, event: ibv_event_type) -> bool {
+    pub(crate) fn fail_as_responder(&self, event: Option<ibv_event_type>) -> bool {
         let mut send = self.lock_send();
         if !self.receives() {
             return false;
         }
         self.enter_error(&mut send);
-        self.raise(event);
+        if let Some(event) = event {
+            self.raise(event);
+        }
         true
     }
 

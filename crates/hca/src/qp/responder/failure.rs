@@ -93,14 +93,17 @@ impl Call<'_> {
         let ends = is_reliable || failure.receive.is_some();
         self.tell_refused(&failure, ends);
         let own = || queue_pair.and_then(|queue_pair| queue_pair.recv_cq.as_ref());
+        let mut is_completed = false;
         if let Some((wr_id, status)) = failure.receive
             && let Some(cq) = failure.shared.as_ref().or_else(own)
         {
             self.complete(cq, wr_id, status);
+            is_completed = true;
         }
         let mut nak = failure.nak;
         if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends))
-            && !queue_pair.fail_as_responder(event)
+            // A completion tells what an event would.
+            && !queue_pair.fail_as_responder((!is_completed).then_some(event))
         {
             // It failed for another reason since we looked, or was reset: nobody is there to refuse.
             nak = nak.map(|_| Nak::Lost);

@@ -148,10 +148,18 @@ impl Packets {
         }
     }
 
-    /// Whether a peer that was heard of has something to acknowledge.
-    pub(in crate::qp) fn awaits_acknowledgement(&self) -> bool {
+    /// The PSN after what has been sent, if a peer that was heard of is to acknowledge it.
+    pub(in crate::qp) fn sent_until(&self) -> Option<Psn> {
         match &self.machine {
-            Machine::Reliable(requester) => self.is_heard && requester.awaits_acknowledgement(),
+            Machine::Reliable(requester) => self.is_heard.then(|| requester.sent_until()),
+            Machine::Unreliable(_) => None,
+        }
+    }
+
+    /// Whether the peer has something before this PSN to acknowledge.
+    pub(in crate::qp) fn awaits_acknowledgement(&self, until: Psn) -> bool {
+        match &self.machine {
+            Machine::Reliable(requester) => requester.awaits_acknowledgement(until),
             Machine::Unreliable(_) => false,
         }
     }
