@@ -46,6 +46,25 @@ static inline uint8_t *shared_pages(size_t length)
 	return memory;
 }
 
+/* Whether the mapping that holds an address is private and of no file. */
+static inline bool is_private_anonymous(const void *address)
+{
+	char line[1024];
+	FILE *maps = fopen("/proc/self/maps", "r");
+	CHECK_POINTER(maps);
+	bool found = false, plain = false;
+	while (!found && fgets(line, sizeof line, maps) != NULL) {
+		unsigned long start, end, inode;
+		char rights[5];
+		CHECK_EQUAL(sscanf(line, "%lx-%lx %4s %*x %*s %lu", &start, &end, rights, &inode), 4);
+		found = start <= (uintptr_t)address && (uintptr_t)address < end;
+		plain = rights[3] == 'p' && inode == 0;
+	}
+	fclose(maps);
+	CHECK(found);
+	return plain;
+}
+
 /* One end of a connection, with the numbers that endpoint_connect chooses by itself. */
 struct link {
 	uint32_t destination;

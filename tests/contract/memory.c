@@ -17,25 +17,6 @@ static void begin(void)
 	endpoint = endpoint_open(endpoint_defaults());
 }
 
-/* Whether the mapping that holds an address is private and of no file. */
-static bool is_private_anonymous(const void *address)
-{
-	char line[1024];
-	FILE *maps = fopen("/proc/self/maps", "r");
-	CHECK_POINTER(maps);
-	bool found = false, plain = false;
-	while (!found && fgets(line, sizeof line, maps) != NULL) {
-		unsigned long start, end, inode;
-		char rights[5];
-		CHECK_EQUAL(sscanf(line, "%lx-%lx %4s %*x %*s %lu", &start, &end, rights, &inode), 4);
-		found = start <= (uintptr_t)address && (uintptr_t)address < end;
-		plain = rights[3] == 'p' && inode == 0;
-	}
-	fclose(maps);
-	CHECK(found);
-	return plain;
-}
-
 /* realloc(3) of a large block is mremap: what it adds is new and reads as zeros, and is nobody else's.
  * The block is one mapping, as it was (mremap(2) moves no range over several): all of it was registered,
  * or all but its first `apart` bytes, as where an allocator keeps its own there. */

@@ -6,7 +6,8 @@ What each program would find:
 windows         a write through the window of a region that was registered anew for other pages reaches
                 memory without remote rights; registering anew and a peer's invalidation wait for each
                 other for ever; the key of a bind is wanted whole, or not given back; a type 2 window is
-                bound to nothing, or unbound that way; a type 1 window is bound by a posted request
+                bound to nothing, or unbound that way; a type 1 window is bound by a posted request; the rkey of a
+                window is taken for an lkey; a bind has access flags that mean nothing
 memory          mremap of what was deregistered grows into another region; pages stay shared after the
                 last deregistration, or after registering anew for others; MADV_DONTNEED does not zero
                 them, MADV_FREE is refused; each registration reads the whole list of mappings; a region
@@ -39,6 +40,8 @@ faults          a requester has its NAK while the responder is well, and a respo
 peers           a peer's doorbell is a pipe or a descriptor that blocks or kills who rings; a peer whose
                 memory holds one value hangs who posts to it
 ends            what a peer had acknowledged when it ended fails
+settled         what a peer has served is flushed by a transition to the error state
+fault_rows      a fault of the responder has other consequences on one path than on another
 rings           a reader goes on for as long as its peer writes
 flush           a FLUSH is asked of no bytes whatever its arguments are, needs a right of the queue pair, or is refused
                 for a range where the whole region is meant
@@ -71,7 +74,7 @@ HERE = Path(__file__).resolve().parent
 SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking", "armed",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
-            "sizes", "registration", "batches")
+            "sizes", "registration", "batches", "settled", "fault_rows")
 # What asks the library and no other process: one path is as good as another.
 ALONE = ("names", "kernel_structures", "tables")
 

@@ -237,6 +237,59 @@ static void a_type_1_window_is_not_bound_by_post_send(void)
 	target_close(&target);
 }
 
+/* A window of type 1, bound to the whole region with these flags; whatever ibv_bind_mw answers or completes with. */
+static bool binds_type_1(struct target *target, unsigned access)
+{
+	struct ibv_mw_bind bind = {
+		.wr_id = 78,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = {
+			.mr = target->mr,
+			.addr = (uint64_t)(uintptr_t)target->memory,
+			.length = LENGTH,
+			.mw_access_flags = access,
+		},
+	};
+	if (ibv_bind_mw(target->one.qp, target->mw, &bind) != 0)
+		return false;
+	struct ibv_wc wc = completion(&target->one);
+	CHECK_EQUAL(wc.wr_id, 78);
+	return wc.status == IBV_WC_SUCCESS;
+}
+
+/* A window has an R_Key and no L_Key (10.6.7): it names no local buffer, neither of a send nor of a receive. */
+static void the_key_of_a_window_names_no_buffer(void)
+{
+	struct target target = target_open(IBV_MW_TYPE_1);
+	CHECK(binds_type_1(&target, WINDOW_ACCESS));
+	CHECK_EQUAL(write_through(&target, (uint64_t)(uintptr_t)target.memory, target.mw->rkey), IBV_WC_SUCCESS);
+	struct piece piece = { .address = target.memory, .length = 64, .lkey = target.mw->rkey };
+	post_send(&target.other, 5, piece);
+	expect(&target.other, 5, IBV_WC_LOC_PROT_ERR);
+	post_receive(&target.one, 6, piece);
+	enum ibv_wc_status status = ask(&target.requester, (struct order){ .opcode = IBV_WR_SEND, .length = 64 });
+	CHECK_EQUAL(status, IBV_WC_REM_OP_ERR);
+	struct ibv_wc wc = completion(&target.one);
+	CHECK_EQUAL(wc.wr_id, 6);
+	CHECK_EQUAL(wc.status, IBV_WC_LOC_PROT_ERR);
+	target_close(&target);
+}
+
+/* ibv_bind_mw(3) knows remote rights and IBV_ACCESS_ZERO_BASED. */
+static void a_bind_with_unknown_access_is_refused(void)
+{
+	for (unsigned bit = 0; bit < 32; bit++) {
+		unsigned flag = 1u << bit;
+		/* Rights of windows, rights of regions that mean nothing to one, and the optional ones. */
+		if (bit <= 5 || bit == 8 || (flag & IBV_ACCESS_OPTIONAL_RANGE))
+			continue;
+		struct target target = target_open(IBV_MW_TYPE_1);
+		if (binds_type_1(&target, WINDOW_ACCESS | flag))
+			check_failed(__FILE__, __LINE__, "a bind with access flag %#x is accepted", flag);
+		target_close(&target);
+	}
+}
+
 const struct test tests[] = {
 	{ "reregistration_under_a_window", reregistration_under_a_window },
 	{ "reregistration_while_peers_invalidate", reregistration_while_peers_invalidate },
@@ -246,5 +299,7 @@ const struct test tests[] = {
 	{ "a_bind_of_nothing_does_not_unbind", a_bind_of_nothing_does_not_unbind },
 	{ "a_type_1_window_is_not_bound_by_post_send",
 	  a_type_1_window_is_not_bound_by_post_send },
+	{ "the_key_of_a_window_names_no_buffer", the_key_of_a_window_names_no_buffer },
+	{ "a_bind_with_unknown_access_is_refused", a_bind_with_unknown_access_is_refused },
 	{ 0 },
 };

@@ -1,5 +1,5 @@
 """Registered memory: one-sided operations on a target that does nothing, memory of every kind, and
-memory over the events of a process's life."""
+memory over the events of a process's life, and memory that io_uring or direct I/O uses at the same time."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def cases() -> list[Case]:
     """Each program, each test, each path; and that each path is what is taken."""
     chosen = [Case("the path taken", path or "default", partial(paths.taken, path))
               for path in (*PATHS, None)]
-    return chosen + [case for source in ("one_sided.c", "kinds.c", "lifetime.c")
+    return chosen + [case for source in ("one_sided.c", "kinds.c", "lifetime.c", "pinned.c", "pinned_random.c")
             for case in c_program.table(HERE / source, PATHS, SECONDS)]

@@ -111,6 +111,8 @@ def cases() -> list[Case]:
         # A death is noticed by retries alone, nine seconds of them.
         *([Case("16 hosts, one kill a round", "", partial(crowds.crowd, "one kill a round"))] if crowds.ROUNDS else []),
         Case("a host that vanishes", "", on_hosts(vanished)),
+        Case("rows of faults", "", on_hosts(partial(rows, "faults"))),
+        Case("served requests before the error state", "", on_hosts(partial(rows, "settled"))),
         Case("packets from strangers", "", on_hosts(strangers)),
         *[Case("packets of a hostile host", f"IPv{version}", on_hosts(partial(hostile, version))) for version in (4, 6)],
         # Who is not heard is waited for.
@@ -209,6 +211,13 @@ def many(kind: str, hosts: Hosts) -> Outcome:
     program = c_program.compile_program(HERE / "many.c", more=[HERE / "kinds.c", HERE / "between.c"])
     settings = ["env", f"KIND={kind}", f"COUNT={MANY}", f"PEER={hosts.members[0].address}", program]
     return hosts.exchange([*settings, "answers"], [*settings, "asks"], MANY_SECONDS).outcome()
+
+
+def rows(what: str, hosts: Hosts) -> Outcome:
+    """The same as on every path of one host (`tests/contract`)."""
+    program = c_program.compile_program(HERE / "rows.c")
+    settings = ["env", f"PEER={hosts.members[0].address}", program]
+    return hosts.exchange([*settings, f"answers_{what}"], [*settings, f"asks_{what}"], SECONDS).outcome()
 
 
 def answered_in_order(hosts: Hosts) -> Outcome:

@@ -27,10 +27,11 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 19] = [
+const ALL: [Variable; 20] = [
     variable(Scope::Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Scope::Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Scope::Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
+    variable(Scope::Adapter, "VERBENA_PAGES", "Move registered pages: auto, in-place, shared (--pages)"),
     variable(Scope::Adapter, "VERBENA_LINK", "Make the ports infiniband or roce (--link)"),
     variable(Scope::Adapter, "VERBENA_INTERFACE", "Use these interfaces for roce, A,B... (--interface)"),
     variable(Scope::Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),

@@ -14,7 +14,7 @@
 //! **Exported functions**, one family a file: [`status`] (`stat` and kin, with the `__xstat` names
 //! that programs built before glibc 2.33 use), [`permission`] (`access` and kin), [`opening`]
 //! (`open`, `fopen` and kin), [`listing`] (`opendir` and kin), [`channel`] (`write`, `close` and
-//! `fstat` of the connection manager's descriptors).
+//! `fstat` of the connection manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with `variadic.c` and the
 //! list of exported names.
@@ -28,5 +28,6 @@ mod next;
 pub mod opening;
 pub mod permission;
 pub mod place;
+pub mod splicing;
 pub mod status;
 mod sysfs;

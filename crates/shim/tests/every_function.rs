@@ -120,6 +120,8 @@ functions! {
     rewinddir: "rewinddir"
     write: "write"
     close: "close"
+    vmsplice: "vmsplice"
+    has_spliced: "verbena_has_spliced"
     fstat: "fstat"
     fstat64: "fstat64"
     fxstat: "__fxstat"

@@ -29,6 +29,27 @@ impl fmt::Display for Path {
     }
 }
 
+/// Whether the pages of registered memory move into shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pages {
+    /// They do unless the kernel or a device may hold them (io_uring, O_DIRECT, GPU, vfio)
+    Auto,
+    /// They never do; peers reach them by `cma` or `ring`
+    InPlace,
+    /// They always do; for programs of which nothing else holds registered memory
+    Shared,
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pages::Auto => "auto",
+            Pages::InPlace => "in-place",
+            Pages::Shared => "shared",
+        })
+    }
+}
+
 /// What the adapter's ports are attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Link {
@@ -109,6 +130,14 @@ impl Environment {
         let all = in_front(tracer.as_os_str(), others, b": \t\n");
         self.0.insert("LD_PRELOAD", all);
         self.0.insert("VERBENA_TRACE", socket.into());
+        self
+    }
+
+    /// The same, with registered pages treated so, if it is said.
+    pub fn with_pages(mut self, pages: Option<Pages>) -> Self {
+        if let Some(pages) = pages {
+            self.0.insert("VERBENA_PAGES", pages.to_string().into());
+        }
         self
     }
 
@@ -207,6 +236,12 @@ mod tests {
             assert_eq!(
                 path.to_possible_value().unwrap().get_name(),
                 path.to_string()
+            );
+        }
+        for pages in Pages::value_variants() {
+            assert_eq!(
+                pages.to_possible_value().unwrap().get_name(),
+                pages.to_string()
             );
         }
     }

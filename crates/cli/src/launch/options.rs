@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use crate::failure::Failure;
-use crate::launch::environment::{Environment, Link, Path, Tunnels};
+use crate::launch::environment::{Environment, Link, Pages, Path, Tunnels};
 use crate::launch::libraries::Libraries;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
@@ -14,6 +14,10 @@ pub struct Options {
     /// Use only this path to peers, not the best that works
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
+
+    /// Choose whether pages of registered memory move into shared memory
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    pages: Option<Pages>,
 
     /// Attach the ports to this host alone, or to Ethernet
     #[arg(long, value_enum, value_name = "LINK")]
@@ -51,6 +55,7 @@ impl Options {
     pub fn environment(&self) -> Result<Environment, Failure> {
         let libraries = Libraries::beside_this_executable()?;
         Ok(Environment::new(&libraries, self.path)
+            .with_pages(self.pages)
             .with_link(self.link, &self.interface)
             .with_allowed(&self.allow)
             .with_tunnels(self.tunnels))

@@ -252,7 +252,7 @@ impl Cq {
     pub(crate) fn wake(&self) {
         if self.failing.swap(false, Ordering::AcqRel) {
             for queue_pair in self.members.queue_pairs() {
-                queue_pair.fail_as_responder(IBV_EVENT_QP_FATAL);
+                queue_pair.fail_as_responder(Some(IBV_EVENT_QP_FATAL));
             }
         }
         let mut filling = self.push.lock();

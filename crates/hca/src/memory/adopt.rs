@@ -6,9 +6,9 @@
 //! when the pages are given back, it is what the application had, with its place in the kernel's order and all that
 //! madvise(2) said about it. Where holding other threads does not hold what the kernel does for them, pages may not be
 //! missing even for a moment: then the piece is write-protected, copied, and replaced without a shadow. Where other threads cannot be held the process keeps its pages, and peers reach them by
-//! `process_vm_readv` or through it.
+//! `process_vm_readv` or through it. The same where something holds pages besides ([`crate::memory::pages`]).
 
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::memory::arena::{Arena, PAGE};
 use crate::memory::pins::{HoldId, Segment, join};
 use crate::memory::quiet::Quiet;
@@ -33,7 +33,7 @@ pub fn adopt(arena: &Arena, mappings: &[Vma], start: u64, end: u64, limit: usize
         let to = vma.end.min(last);
         let found = if arena.is_behind(vma) {
             named(arena, vma, from, to)
-        } else if vma.is_private_anonymous() && segments.len() < limit {
+        } else if vma.is_private_anonymous() && segments.len() < limit && arena.might_move() {
             move_range(arena, from, to).into_iter().collect()
         } else {
             Vec::new()
@@ -117,6 +117,7 @@ fn replace_piece(
 ) -> Result<()> {
     populate(at, length, Use::Read)?;
     let held = quiet.hold_writes(at, length)?;
+    check_free(arena)?;
     arena.fill(offset, at, length)?;
     remap::map_over(
         arena.fd(),
@@ -131,6 +132,17 @@ fn replace_piece(
     Ok(())
 }
 
+/// That nothing holds pages which would go on using them where they were ([`crate::memory::pages`]).
+///
+/// # Errors
+/// EBUSY when something may.
+fn check_free(arena: &Arena) -> Result<()> {
+    match arena.may_move() {
+        true => Ok(()),
+        false => Err(Errno::EBUSY),
+    }
+}
+
 /// Returns where the shadow is.
 fn move_piece(
     arena: &Arena,
@@ -142,10 +154,13 @@ fn move_piece(
 ) -> Result<u64> {
     let held = quiet.hold_missing(at, length)?;
     let shadow = remap::move_pages_out(at, length, aside)?;
-    let moved = arena.fill(offset, shadow, length).and_then(|()| {
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        remap::map_over(arena.fd(), offset, at, length, rights)
-    });
+    // From here on nobody can begin to hold them: they are where nobody looks for them.
+    let moved = check_free(arena)
+        .and_then(|()| arena.fill(offset, shadow, length))
+        .and_then(|()| {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            remap::map_over(arena.fd(), offset, at, length, rights)
+        });
     if let Err(error) = moved {
         // The pages go back where they were.
         remap::move_over(shadow, length, at)?;

@@ -43,12 +43,7 @@ impl Pd {
     /// Where the range is, if it may be advised about.
     fn demanded(&self, range: &ibv_sge, intent: Option<Use>) -> Result<u64> {
         let record = self.process().keys.record(range.lkey);
-        let claim = Claim {
-            key: range.lkey,
-            pd: self.number(),
-            queue_pair: 0,
-            access: 0,
-        };
+        let claim = Claim::to_buffer(range.lkey, self.number(), 0);
         let length = u64::from(range.length);
         let section = self.process().own_marks.enter(range.lkey);
         let place = match grant(&section, record, claim, range.addr, length) {
@@ -65,6 +60,7 @@ impl Pd {
             }
         };
         let allows = |access| {
+            let access = claim.access | access;
             let claim = Claim { access, ..claim };
             check(record, claim, range.addr, length).is_ok()
         };

@@ -2,14 +2,18 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::extents::Extents;
+use crate::memory::pages::Pages;
 use crate::memory::pins::Pins;
 use crate::memory::quarantine::{Quarantine, Release};
 use crate::sys::mapping::{Mapping, Rights};
 use crate::sys::memfd::Memfd;
+use crate::sys::pinning::Pinning;
+use crate::sys::threads::Threads;
 use crate::sys::userfault::UserFault;
 use crate::sys::vma::{Maps, Vma};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The kernel's base page.
@@ -23,6 +27,11 @@ pub struct Arena {
     space: Mutex<Space>,
     pins: Mutex<Pins>,
     maps: Maps,
+    threads: Threads,
+    pages: Pages,
+    pinning: Pinning,
+    /// Whether pages might not move when that was asked last.
+    was_pinned: AtomicBool,
     userfault: OnceLock<Option<UserFault>>,
 }
 
@@ -37,14 +46,15 @@ struct Space {
 
 impl Arena {
     /// An empty arena, with address space for twice the machine's memory.
-    pub fn create() -> Result<Arena> {
+    pub fn create(pages: Pages) -> Result<Arena> {
         // SAFETY: an all-zero sysinfo is a valid out-parameter, and it is writable.
         let memory = unsafe {
             let mut info: libc::sysinfo = std::mem::zeroed();
             libc::sysinfo(&mut info);
             info.totalram * u64::from(info.mem_unit)
         };
-        Arena::of_length((memory * 2).next_power_of_two().max(1 << 34))
+        let arena = Arena::of_length((memory * 2).next_power_of_two().max(1 << 34))?;
+        Ok(Arena { pages, ..arena })
     }
 
     /// An empty arena of `length` bytes.
@@ -52,7 +62,7 @@ impl Arena {
         let memfd = Memfd::create(c"verbena-arena", length as usize)?;
         let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
         let inode = memfd.identity()?.1;
-        Ok(Arena {
+        let arena = Arena {
             memfd,
             mapping,
             inode,
@@ -63,8 +73,20 @@ impl Arena {
             }),
             pins: Mutex::default(),
             maps: Maps::open()?,
+            threads: Threads::open()?,
+            pages: Pages::Auto,
+            pinning: Pinning::open()?,
+            was_pinned: AtomicBool::new(false),
             userfault: OnceLock::new(),
-        })
+        };
+        for own in [
+            arena.memfd.as_fd(),
+            arena.maps.as_fd(),
+            arena.threads.as_fd(),
+        ] {
+            arena.pinning.is_harmless(own);
+        }
+        Ok(arena)
     }
 
     /// The file, to hand to peers or to map over a range.
@@ -211,10 +233,37 @@ impl Arena {
         &self.maps
     }
 
+    /// Whether no other thread of this process touches its memory.
+    pub(super) fn is_of_one_thread(&self) -> bool {
+        self.threads.are_one()
+    }
+
+    /// Whether pages may change their home now: nothing holds them that would not notice. Asked when nobody can begin to
+    /// hold the pages that are meant.
+    pub(super) fn may_move(&self) -> bool {
+        let may_move = match self.pages {
+            Pages::Auto => !self.pinning.is_possible(&self.maps),
+            Pages::InPlace => false,
+            Pages::Shared => true,
+        };
+        self.was_pinned.store(!may_move, Ordering::Relaxed);
+        may_move
+    }
+
+    /// Whether it is worth while to begin moving pages. [`Arena::may_move`] is asked on the way; but if the last answer
+    /// was no the next one probably is, and is asked for before anything has begun.
+    pub(super) fn might_move(&self) -> bool {
+        !self.was_pinned.load(Ordering::Relaxed) || self.may_move()
+    }
+
     /// Holds accesses of other threads, where the system lets us.
     pub(super) fn userfault(&self) -> Option<&UserFault> {
         self.userfault
-            .get_or_init(|| UserFault::open().ok())
+            .get_or_init(|| {
+                let fault = UserFault::open().ok()?;
+                self.pinning.is_harmless(fault.as_fd());
+                Some(fault)
+            })
             .as_ref()
     }
 

@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicU64, fence};
 ///
 /// # Errors
 /// ENOENT for a key that is not valid; EOPNOTSUPP for one that names no pages of the application (device memory); what
-/// the system says when there is no memory, or (EPERM, EOPNOTSUPP) when other threads of this process cannot be held.
+/// the system says when there is no memory, or (EPERM, EOPNOTSUPP) when other threads of this process cannot be held, or
+/// (EBUSY) when a device may hold the pages.
 /// Then some of the pages are where they were, under their keys.
 pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -> Result<()> {
     let arena = process.arena.as_ref().ok_or(Errno::EOPNOTSUPP)?;
@@ -134,6 +135,9 @@ fn move_piece(
         Some(place) => quiet.hold_writes(place.at, length)?,
         None => None,
     };
+    if !arena.may_move() {
+        return Err(Errno::EBUSY);
+    }
     let to = arena.allocate(length)?;
     let source = arena.pointer(from.start) as u64;
     let filled = arena.fill(to, source, length);

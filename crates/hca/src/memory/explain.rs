@@ -1,7 +1,7 @@
 //! Why a claim to memory is refused, in words: the checks of [`place`](super::place) once more, with what each found.
 //! For who wants to know ([`crate::refusal`]); nothing else comes here.
 
-use crate::memory::place::Claim;
+use crate::memory::place::{ACCESS_NULL, ACCESS_REGION, Claim};
 use crate::shm::context_table::KeyRecord;
 use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -96,6 +96,12 @@ pub(crate) fn explain(
     }
     let access = record.access.load(Relaxed);
     let missing = claim.access & !access;
+    if missing & ACCESS_REGION != 0 {
+        return Some(format!(
+            "{name} {key:#x} is the rkey of a memory window: a buffer is named by the lkey of a region"
+        ));
+    }
+    let access = access & !(ACCESS_REGION | ACCESS_NULL);
     if missing != 0 {
         let (access, missing) = (access_names(access), access_names(missing));
         return Some(format!(

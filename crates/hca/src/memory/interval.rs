@@ -55,6 +55,12 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
             .collect()
     }
 
+    /// The first range that begins at `at` or later.
+    pub fn next_from(&self, at: u64) -> Option<(Range<u64>, V)> {
+        let (start, (end, value)) = self.ranges.range(at..).next()?;
+        Some((*start..*end, value.clone()))
+    }
+
     /// All ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &V)> {
         self.ranges

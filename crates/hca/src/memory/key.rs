@@ -5,6 +5,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
+use crate::memory::place::ACCESS_REGION;
 use crate::refused;
 use crate::shm::context_table::{ContextTable, KEYS, KeyRecord, SEGMENTS};
 use std::collections::{HashMap, VecDeque};
@@ -139,12 +140,12 @@ impl Keys {
         pool.resting.push_back(index);
     }
 
-    /// Makes the key valid for what the entry says.
+    /// Makes the key of a region valid for what the entry says.
     pub fn publish(&self, key: u32, entry: KeyEntry) {
-        self.show(&mut lock(&self.published), key, entry);
+        self.show(&mut lock(&self.published), key, entry, Kind::Region);
     }
 
-    /// Makes the key valid for what another key stands for, as `narrow` changes it: nothing can come in between.
+    /// Makes the key of a window valid for what another key stands for, as `narrow` changes it: nothing can come in between.
     ///
     /// # Errors
     /// EINVAL when the other key is not valid; what `narrow` answers.
@@ -156,7 +157,7 @@ impl Keys {
     ) -> Result<()> {
         let mut published = lock(&self.published);
         let entry = narrow(published.get(&from).ok_or(Errno::EINVAL)?)?;
-        self.show(&mut published, key, entry);
+        self.show(&mut published, key, entry, Kind::Window);
         Ok(())
     }
 
@@ -196,10 +197,14 @@ impl Keys {
         }
     }
 
-    fn show(&self, published: &mut HashMap<u32, KeyEntry>, key: u32, entry: KeyEntry) {
+    fn show(&self, published: &mut HashMap<u32, KeyEntry>, key: u32, entry: KeyEntry, kind: Kind) {
+        let access = match kind {
+            Kind::Region => entry.access | ACCESS_REGION,
+            Kind::Window => entry.access,
+        };
         let record = self.contexts.key(key);
         record.pd.store(entry.pd, Relaxed);
-        record.access.store(entry.access, Relaxed);
+        record.access.store(access, Relaxed);
         record.queue_pair.store(entry.queue_pair, Relaxed);
         record.iova.store(entry.iova, Relaxed);
         record.length.store(entry.length, Relaxed);

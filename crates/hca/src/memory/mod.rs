@@ -10,6 +10,7 @@
 //! | [`region`], [`window`], [`device`], [`advice`] | the verbs' objects |
 //! | [`key`], [`place`] | keys, what they stand for, and the check of them |
 //! | [`adopt`], [`restore`], [`evict`], [`fork`] | pages into the arena, out of it, to another place in it, and to a child |
+//! | [`pages`] | when they may move |
 //! | [`pins`], [`extents`], [`interval`], [`quarantine`] | the books: plain data structures without system calls |
 //! | [`quiet`] | nobody else touches pages that change their home |
 //! | [`transfer`] | moving bytes |
@@ -24,6 +25,7 @@ pub mod extents;
 pub mod fork;
 pub mod interval;
 pub mod key;
+pub mod pages;
 pub mod pins;
 pub mod place;
 #[cfg(test)]
@@ -37,17 +39,32 @@ pub mod window;
 
 use crate::planted::{self, Fault};
 use crate::process::Process;
+use crate::process::fence::Held;
 use quarantine::Release;
+use std::sync::Arc;
 
-/// Waits until nobody touches memory by a key that was revoked before. Holds no lock, because a thread that serves a
-/// peer may need it. Returns when what the key named may be used by others, if that is not now: somebody who is stopped
-/// may still write there.
-fn fence(process: &Process) -> Option<Release> {
+/// Peers that are stopped in the midst of an access.
+struct Stopped(Arc<[Held]>);
+
+impl Stopped {
+    /// Says whether they have all left it.
+    fn release(&self) -> Release {
+        let held = self.0.clone();
+        Arc::new(move || held.iter().all(Held::is_over))
+    }
+
+    /// Waits for them, and gives up those that do not go on: for memory that can be taken from them in no other way.
+    fn wait_or_cut_off(&self) {
+        self.0.iter().for_each(Held::wait_or_cut_off);
+    }
+}
+
+/// Waits until nobody touches memory by a key that was revoked before, but for peers that are stopped: those are returned.
+/// Holds no lock, because a thread that serves a peer may need it.
+fn fence(process: &Process) -> Option<Stopped> {
     if planted::is(Fault::DeregFence) {
         return None;
     }
     let held = process.wait_for_sections();
-    (!held.is_empty()).then(|| -> Release {
-        std::sync::Arc::new(move || held.iter().all(crate::process::fence::Held::is_over))
-    })
+    (!held.is_empty()).then(|| Stopped(held.into()))
 }

@@ -5,7 +5,7 @@
 //! All of this is read and changed under the process's registration lock.
 
 use crate::memory::interval::{Advance, IntervalMap};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// A range of addresses that lies in the arena.
@@ -64,14 +64,30 @@ pub struct Loose {
     pub shadow: Option<u64>,
 }
 
+/// Where the last user of loose pages had them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stuck {
+    address: u64,
+}
+
+impl Advance for Stuck {
+    fn advanced(&self, by: u64) -> Stuck {
+        Stuck {
+            address: self.address + by,
+        }
+    }
+}
+
 /// All pinned pages, by offset in the arena.
 #[derive(Debug, Default)]
 pub struct Pins {
     pinned: IntervalMap<Pin>,
     holds: HashMap<HoldId, Vec<Segment>>,
     count: u64,
-    /// Loose pages that could not be given back.
-    stuck: VecDeque<Loose>,
+    /// Loose pages that could not be given back. Some have users again since.
+    stuck: IntervalMap<Stuck>,
+    /// Offset at which the next try begins.
+    turn: u64,
 }
 
 impl Pins {
@@ -156,19 +172,23 @@ impl Pins {
 
     /// Loose pages that could not be given back now.
     pub fn keep_stuck(&mut self, loose: Loose) {
-        self.stuck.push_back(loose);
+        let address = loose.address;
+        self.stuck.insert(loose.offsets, Stuck { address });
     }
 
     /// At most `count` ranges of stuck pages to try again, as far as they have no users since.
     pub fn retry(&mut self, count: usize) -> Vec<Loose> {
         let mut again = Vec::new();
         for _ in 0..count {
-            let Some(stuck) = self.stuck.pop_front() else {
+            let next = self.stuck.next_from(self.turn);
+            let Some((range, stuck)) = next.or_else(|| self.stuck.next_from(0)) else {
                 break;
             };
-            for (offsets, pin) in self.pinned.overlapping(stuck.offsets.clone()) {
+            self.turn = range.end;
+            self.stuck.remove(range.clone());
+            for (offsets, pin) in self.pinned.overlapping(range.clone()) {
                 if pin.users == 0 {
-                    let address = stuck.address + (offsets.start - stuck.offsets.start);
+                    let address = stuck.address + (offsets.start - range.start);
                     again.push(Loose {
                         offsets,
                         address,
@@ -347,6 +367,30 @@ mod tests {
             }
             prop_assert!(pins.pinned.is_empty());
         }
+    }
+
+    #[test]
+    fn stuck_pages_are_tried_in_turn_and_none_of_them_twice() {
+        let mut pins = Pins::default();
+        for page in [0, 10, 20] {
+            pins.pin(segment(0x10_0000 + page * PAGE, 2, page * PAGE), None);
+        }
+        let loose = |page: u64, pages: u64| Loose {
+            offsets: page * PAGE..(page + pages) * PAGE,
+            address: 0x10_0000 + page * PAGE,
+            shadow: None,
+        };
+        pins.keep_stuck(loose(0, 2));
+        pins.keep_stuck(loose(1, 1));
+        pins.keep_stuck(loose(10, 2));
+        pins.keep_stuck(loose(20, 2));
+        let used = pins.hold(vec![segment(0x10_0000 + 10 * PAGE, 1, 10 * PAGE)]);
+        assert_eq!(pins.retry(2), [loose(0, 2), loose(11, 1)]);
+        pins.keep_stuck(loose(0, 2));
+        assert_eq!(pins.retry(1), [loose(20, 2)]);
+        assert_eq!(pins.retry(9), [loose(0, 2)]);
+        assert_eq!(pins.retry(9), []);
+        assert_eq!(pins.depart(used), [loose(10, 1)]);
     }
 
     #[test]

@@ -8,6 +8,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 /// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
 pub const ACCESS_NULL: u32 = 1 << 31;
 
+/// Bit in a record's access word: the key is a region's, so it is an L_Key too. A window has an R_Key alone (specification
+/// 10.6.6.2).
+pub const ACCESS_REGION: u32 = 1 << 30;
+
 /// Why an access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -30,6 +34,19 @@ pub struct Claim {
     pub queue_pair: u32,
     /// Rights that the operation needs, all of them.
     pub access: u32,
+}
+
+impl Claim {
+    /// To a buffer of a work request, by its L_Key: `access` is what it must allow.
+    #[inline]
+    pub fn to_buffer(lkey: u32, pd: u32, access: u32) -> Claim {
+        Claim {
+            key: lkey,
+            pd,
+            queue_pair: 0,
+            access: access | ACCESS_REGION,
+        }
+    }
 }
 
 /// A range of an owner's memory that a claim was granted, for as long as the section that it was granted in is open.

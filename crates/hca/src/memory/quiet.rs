@@ -4,7 +4,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
-use crate::sys::threads::{self, SignalsBlocked};
+use crate::sys::threads::SignalsBlocked;
 use crate::sys::userfault::{Held, Rights, UserFault};
 
 /// No signal handler runs on this thread while it lives, so none runs into a held range and waits for ever.
@@ -19,7 +19,7 @@ impl<'a> Quiet<'a> {
     /// # Errors
     /// EPERM when there are other threads and they cannot be held.
     pub fn begin(arena: &'a Arena) -> Result<Quiet<'a>> {
-        let others = match threads::is_alone() {
+        let others = match arena.is_of_one_thread() {
             true => None,
             false => Some(arena.userfault().ok_or(Errno::EPERM)?),
         };

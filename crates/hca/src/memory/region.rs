@@ -8,8 +8,7 @@ use crate::memory::explain::access_names;
 use crate::memory::key::{KeyEntry, Kind};
 use crate::memory::pins::{HoldId, Segment};
 use crate::memory::place::ACCESS_NULL;
-use crate::memory::quarantine::Release;
-use crate::memory::{fence, restore};
+use crate::memory::{Stopped, fence, restore};
 use crate::process::Process;
 use crate::refused;
 use crate::shm::context_table::SEGMENTS;
@@ -310,7 +309,7 @@ impl Region {
             inner.hold
         };
         process.keys.revoke(key);
-        let release = fence(process);
+        let stopped = fence(process);
         let (range, hold) = (Range::of(&entry), entry.hold);
         show(process, key, entry);
         pd.retain();
@@ -323,7 +322,7 @@ impl Region {
                 let _ = process.keys.derive(window, key, |entry| narrow(entry));
             }
         }
-        depart(process, old_hold, release);
+        depart(process, old_hold, stopped);
         old_pd.release();
         Ok(())
     }
@@ -342,9 +341,9 @@ impl Region {
         };
         let process = pd.process();
         process.keys.revoke(key);
-        let release = fence(process);
+        let stopped = fence(process);
         process.keys.release(key, Kind::Region);
-        depart(process, hold, release);
+        depart(process, hold, stopped);
         drop(device);
         pd.release();
         Ok(())
@@ -405,14 +404,23 @@ fn show(process: &Process, key: u32, mut entry: KeyEntry) {
     process.keys.publish(key, entry);
 }
 
-fn depart(process: &Process, hold: Option<HoldId>, release: Option<Release>) {
+/// Ends the registration of pages, which peers that are stopped may still write to.
+fn depart(process: &Process, hold: Option<HoldId>, stopped: Option<Stopped>) {
     // What an ancestor registered is not ours to give back: a forked child has copies of the pages already.
     if process.is_inherited() {
         return;
     }
-    if let (Some(hold), Some(arena)) = (hold, process.arena.as_ref()) {
+    let (Some(hold), Some(arena)) = (hold, process.arena.as_ref()) else {
+        return;
+    };
+    let release = stopped.as_ref().map(Stopped::release);
+    let is_given = {
         let _registration = process.registration.lock();
-        restore::depart(arena, hold, release.as_ref());
+        restore::depart(arena, hold, release.as_ref())
+    };
+    // Pages that stay where they were are the application's, and nobody else's.
+    if let (false, Some(stopped)) = (is_given, stopped) {
+        stopped.wait_or_cut_off();
     }
 }
 

@@ -5,7 +5,7 @@
 //! is moved over them. Reading goes on meanwhile. What the application unmapped or mapped over is left alone; what it
 //! moved elsewhere (mremap) is found and given back there.
 
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::{Arena, PAGE};
 use crate::memory::pins::{HoldId, Loose};
@@ -20,16 +20,20 @@ use std::ops::Range;
 const AGAIN: usize = 4;
 
 /// Ends a registration and gives back the pages that no other covers. Their place in the arena is free at once, or when
-/// `release` says so. No peer uses the registration's keys any more. Under the registration lock.
-pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) {
+/// `release` says so. No peer uses the registration's keys any more. Returns whether all were given back; the others stay
+/// in the arena and are tried again. Under the registration lock.
+pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) -> bool {
     let loose = arena.pins().depart(hold);
-    for pages in loose {
-        give_back(arena, pages, release);
-    }
+    // Before those that follow are kept.
     let again = arena.pins().retry(AGAIN);
+    let mut is_given = true;
+    for pages in loose {
+        is_given &= give_back(arena, pages, release);
+    }
     for pages in again {
         give_back(arena, pages, None);
     }
+    is_given
 }
 
 /// A part of the loose pages where the application has it mapped.
@@ -45,15 +49,16 @@ pub struct Place {
     pub protection: libc::c_int,
 }
 
-fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
+fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
     let Ok(places) = places(arena, &loose.offsets, loose.address) else {
         arena.pins().keep_stuck(loose);
-        return;
+        return false;
     };
-    let quiet = match places.is_empty() {
+    let quiet = match places.is_empty() || !arena.might_move() {
         true => None,
         false => Quiet::begin(arena).ok(),
     };
+    let mut is_given = true;
     // Without a shadow it is memory of our own that becomes the application's.
     let length = loose.offsets.end - loose.offsets.start;
     let shadow = loose
@@ -93,6 +98,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
             if means.is_some_and(|(quiet, shadow)| restore(arena, quiet, piece, shadow).is_ok()) {
                 over(offsets);
             } else {
+                is_given = false;
                 if loose.shadow.is_none() {
                     discard(offsets.clone());
                 }
@@ -110,6 +116,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) {
         discard(done..loose.offsets.end);
         over(done..loose.offsets.end);
     }
+    is_given
 }
 
 /// Bytes from `at` on that are one mapping to the kernel: neighbours that differ in advice alone are several, and only one
@@ -179,6 +186,10 @@ fn without_repetition(places: Vec<Place>) -> Vec<Place> {
 fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Result<()> {
     const OURS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
     let held = quiet.hold_writes(piece.at, piece.length)?;
+    // Nobody can begin now to let a device write to them.
+    if !arena.may_move() {
+        return Err(Errno::EBUSY);
+    }
     if piece.length > PAGE {
         // In one go instead of a fault for each page.
         let _ = populate(shadow, piece.length, Use::Write);

@@ -109,12 +109,7 @@ impl<'a> Runs<'a> {
                 continue;
             }
             let record = process.keys.record(sge.lkey);
-            let claim = Claim {
-                key: sge.lkey,
-                pd,
-                queue_pair: 0,
-                access,
-            };
+            let claim = Claim::to_buffer(sge.lkey, pd, access);
             let place = grant(section, record, claim, sge.addr, u64::from(sge.length))?;
             for piece in place.pieces() {
                 runs.push(run_of(process, piece));

@@ -9,6 +9,16 @@ use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
 
+/// What a window may allow (ibv_bind_mw(3)); IBV_ACCESS_FLUSH_GLOBAL as for regions.
+const WINDOW_ACCESS: u32 = IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_ZERO_BASED
+    | IBV_ACCESS_FLUSH_GLOBAL;
+/// Flags of regions that say nothing of a window; providers pass over them.
+const NO_RIGHT_OF_A_WINDOW: u32 =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
+
 /// A window onto part of a region, with a key of its own that changes with each binding.
 ///
 /// Its lock is held for moments only: whoever waits for peers notes so in `changing` and lets go of it.
@@ -262,6 +272,15 @@ fn narrow(
             access_names(region.access)
         ));
     }
+    let unknown = access & !(WINDOW_ACCESS | NO_RIGHT_OF_A_WINDOW);
+    if unknown != 0 {
+        return Err(refused!(
+            EINVAL,
+            "mw_access_flags {}: a window takes {}",
+            access_names(access),
+            access_names(WINDOW_ACCESS)
+        ));
+    }
     let from = address.checked_sub(region.iova);
     let inside = |from: &u64| {
         from.checked_add(length)
@@ -278,7 +297,7 @@ fn narrow(
     let zero_based = access & IBV_ACCESS_ZERO_BASED != 0;
     Ok(KeyEntry {
         pd: region.pd,
-        access,
+        access: access & WINDOW_ACCESS,
         queue_pair,
         iova: if zero_based { 0 } else { address },
         length,

@@ -53,7 +53,7 @@ impl Held {
 impl Held {
     /// The pages cannot be moved away (no userfaultfd, no memory, or device memory): waits longer, and treats the process
     /// as dead in the end.
-    fn wait_or_cut_off(&self) {
+    pub fn wait_or_cut_off(&self) {
         let limit = Instant::now() + LAST_PATIENCE;
         let mut looks = 0;
         while !self.is_over() {

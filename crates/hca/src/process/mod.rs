@@ -32,6 +32,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::memory::fork::{self, ForkMutex};
 use crate::memory::key::Keys;
+use crate::memory::pages::Pages;
 use crate::memory::window::Window;
 use crate::path::{Forced, Peer};
 use crate::qp::Qp;
@@ -213,6 +214,7 @@ impl Process {
 
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
+        let pages = Pages::from_environment()?;
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
         crate::roce::tunnel::chosen()?;
@@ -220,7 +222,7 @@ impl Process {
         let contexts = Arc::new(contexts);
         Ok(Process {
             contexts_file,
-            arena: Arena::create().ok(),
+            arena: Arena::create(pages).ok(),
             keys: Keys::new(contexts.clone()),
             windows: Directory::default(),
             own_marks: OwnMarks::default(),

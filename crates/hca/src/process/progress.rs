@@ -92,6 +92,15 @@ impl Process {
         worked | self.receive_packets() | self.wake_due()
     }
 
+    /// Completes all that peers on this host have acknowledged until now.
+    pub(crate) fn complete_acknowledged(&self) {
+        for outbound in &self.channels().outbound {
+            if !outbound.is_idle() {
+                self.complete_with(outbound, outbound.completing.lock());
+            }
+        }
+    }
+
     /// As [`Process::progress`], but waits for a thread that is at the same work instead of leaving it to that thread:
     /// it may have looked before the last thing arrived, and be put to sleep by the system before it lets go. What the
     /// progress thread does last before it sleeps.

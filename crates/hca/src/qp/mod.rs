@@ -16,6 +16,7 @@ mod packets;
 mod requester;
 pub mod responder;
 mod send;
+mod settle;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
@@ -214,6 +215,9 @@ impl Qp {
     /// # Errors
     /// EINVAL as ibv_modify_qp(3) says.
     pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
+        if mask & IBV_QP_STATE != 0 {
+            self.settle_before(new.qp_state);
+        }
         {
             let mut attributes = self.lock_attributes();
             let from = self.state();
@@ -442,15 +446,17 @@ impl Qp {
         }
     }
 
-    /// The responder found that the queue pair cannot go on.
+    /// The responder found that the queue pair cannot go on; `event` is what no completion tells.
     /// Returns whether it still went on until now.
-    pub(crate) fn fail_as_responder(&self, event: ibv_event_type) -> bool {
+    pub(crate) fn fail_as_responder(&self, event: Option<ibv_event_type>) -> bool {
         let mut send = self.lock_send();
         if !self.receives() {
             return false;
         }
         self.enter_error(&mut send);
-        self.raise(event);
+        if let Some(event) = event {
+            self.raise(event);
+        }
         true
     }
 

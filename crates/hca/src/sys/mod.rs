@@ -15,6 +15,7 @@ pub mod mm;
 pub mod monitor;
 pub mod multicast;
 pub mod own_memory;
+pub mod pinning;
 pub mod populate;
 pub mod process_vm;
 pub mod punctual;

@@ -1,6 +1,10 @@
 //! The threads of this process, and keeping signal handlers from running on the calling one.
 
+use crate::errno::Result;
+use std::fs::{File, Metadata};
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 const TASKS: &str = "/proc/self/task";
@@ -10,10 +14,36 @@ pub fn is_alone() -> bool {
     count() == 1
 }
 
+/// The threads of the process that opened it, for who asks often; a forked child opens its own.
+#[derive(Debug)]
+pub struct Threads(File);
+
+impl AsFd for Threads {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Threads {
+    /// Opens the directory of them.
+    pub fn open() -> Result<Threads> {
+        Ok(Threads(File::open(TASKS)?))
+    }
+
+    /// Whether the calling thread is the only one.
+    pub fn are_one(&self) -> bool {
+        count_by(self.0.metadata()) == 1
+    }
+}
+
+fn count() -> usize {
+    count_by(std::fs::metadata(TASKS))
+}
+
 /// Threads of this process. The directory of them has a link for each, and two of its own (proc(5)); where it has not,
 /// they are counted.
-fn count() -> usize {
-    match std::fs::metadata(TASKS).map(|tasks| tasks.nlink()) {
+fn count_by(directory: io::Result<Metadata>) -> usize {
+    match directory.map(|tasks| tasks.nlink()) {
         Ok(links) if links > 2 => links as usize - 2,
         _ => std::fs::read_dir(TASKS).map_or(usize::MAX, |tasks| tasks.count()),
     }
@@ -62,6 +92,7 @@ mod tests {
         let (there, here) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || here.recv().is_err());
         assert!(count() >= 2 && !is_alone());
+        assert!(!Threads::open().unwrap().are_one());
         let listed = std::fs::read_dir(TASKS).unwrap().count();
         assert!(listed >= 2);
         drop(there);

@@ -5,7 +5,7 @@
 //! without, they fail with EFAULT, which is why [`HOLDS`] tells our own kernel copies to try again.
 
 use crate::errno::{Errno, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
@@ -202,6 +202,12 @@ impl UserFault {
         } else {
             Ok(())
         }
+    }
+}
+
+impl AsFd for UserFault {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

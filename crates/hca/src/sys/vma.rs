@@ -4,7 +4,7 @@
 use crate::errno::{Errno, Result};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 const MAPS: &str = "/proc/self/maps";
 
@@ -65,6 +65,12 @@ fn unknown(error: Errno) -> bool {
     )
 }
 
+impl AsFd for Maps {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 impl Maps {
     /// Opens the table of this process's mappings.
     pub fn open() -> Result<Maps> {
@@ -91,6 +97,17 @@ impl Maps {
             }
             answer => answer,
         }
+    }
+
+    /// Whether a mapping has this name, which is that of no file.
+    pub fn has_name(&self, name: &str) -> Result<bool> {
+        for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
+            let line = line?;
+            if line.split_ascii_whitespace().nth(5) == Some(name) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn query_all(&self, start: u64, end: u64, flags: u64) -> Result<Vec<Vma>> {

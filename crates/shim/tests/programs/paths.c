@@ -1,6 +1,7 @@
 /* Calls one function of the shim on every kind of path and says what is wrong.
    Usage: paths FUNCTION (a name in the table at the end). */
 #define _GNU_SOURCE
+#include <sys/uio.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -384,6 +385,21 @@ static void check_start_and_fork(void)
 	CHECK(status == 0);
 }
 
+/* The pages arrive in the pipe, and the adapter can ask whether any did. */
+static void check_vmsplice(void)
+{
+	int (*has_spliced)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "verbena_has_spliced");
+	char bytes[] = "spliced", read_back[sizeof bytes] = "";
+	struct iovec part = { bytes, sizeof bytes };
+	int ends[2];
+
+	CHECK(has_spliced && !has_spliced());
+	CHECK(pipe(ends) == 0);
+	CHECK(vmsplice(ends[1], &part, 1, 0) == sizeof bytes);
+	CHECK(read(ends[0], read_back, sizeof read_back) == sizeof bytes && !strcmp(read_back, bytes));
+	CHECK(has_spliced && has_spliced());
+}
+
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; stat_like call; int link; } stats[] = {
@@ -447,6 +463,8 @@ int main(int argc, char **argv)
 		check_write(), ran++;
 	if (!strcmp(name, "close"))
 		check_close(), ran++;
+	if (!strcmp(name, "vmsplice") || !strcmp(name, "verbena_has_spliced"))
+		check_vmsplice(), ran++;
 	if (!strcmp(name, "fstat"))
 		check_fstat(fstat), ran++;
 	if (!strcmp(name, "fstat64"))

@@ -81,12 +81,7 @@ impl Qp {
         } else {
             let arena = self.process.arena.as_ref()?;
             let section = via.section(0);
-            let claim = Claim {
-                key: buffer.lkey,
-                pd: self.pd_number(),
-                queue_pair: 0,
-                access: 0,
-            };
+            let claim = Claim::to_buffer(buffer.lkey, self.pd_number(), 0);
             let key = self.process.keys.record(buffer.lkey);
             let place = grant(&section, key, claim, buffer.addr, length.into()).ok()?;
             let Some(Piece::Arena { offset, .. }) = place.sole() else {

@@ -110,7 +110,7 @@ impl Call<'_> {
         }
         drop(receive_queue);
         if status != IBV_WC_SUCCESS {
-            queue_pair.fail_as_responder(IBV_EVENT_QP_FATAL);
+            queue_pair.fail_as_responder(Some(IBV_EVENT_QP_FATAL));
         }
     }
 

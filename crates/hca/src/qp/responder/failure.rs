@@ -49,22 +49,17 @@ impl Failure {
         }
     }
 
-    /// A receive was taken and ends with it (class A): the queue pair goes to the error state.
+    /// A receive was taken and ends with it (classes A and C): the queue pair goes to the error state.
     pub(super) fn of_receive(nak: Nak, wr_id: u64, status: ibv_wc_status) -> Failure {
-        Failure {
-            receive: Some((wr_id, status)),
-            event: Some(IBV_EVENT_QP_FATAL),
-            ..Failure::answered(nak)
-        }
+        Failure::fatal(nak).with_receive(wr_id, status)
     }
 
-    /// The request was received and acknowledged before its fault was found (class J): only the responder fails.
+    /// The key that was to be invalidated cannot be (class J): the responder fails, and tells the requester nothing.
     pub(super) fn unanswered(wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure {
-            nak: None,
             receive: Some((wr_id, status)),
-            shared: None,
-            event: Some(IBV_EVENT_QP_FATAL),
+            event: Some(IBV_EVENT_QP_REQ_ERR),
+            ..Failure::answered(Nak::Lost)
         }
     }
 
@@ -98,14 +93,17 @@ impl Call<'_> {
         let ends = is_reliable || failure.receive.is_some();
         self.tell_refused(&failure, ends);
         let own = || queue_pair.and_then(|queue_pair| queue_pair.recv_cq.as_ref());
+        let mut is_completed = false;
         if let Some((wr_id, status)) = failure.receive
             && let Some(cq) = failure.shared.as_ref().or_else(own)
         {
             self.complete(cq, wr_id, status);
+            is_completed = true;
         }
         let mut nak = failure.nak;
         if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends))
-            && !queue_pair.fail_as_responder(event)
+            // A completion tells what an event would.
+            && !queue_pair.fail_as_responder((!is_completed).then_some(event))
         {
             // It failed for another reason since we looked, or was reset: nobody is there to refuse.
             nak = nak.map(|_| Nak::Lost);

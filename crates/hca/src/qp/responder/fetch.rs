@@ -64,12 +64,8 @@ impl Call<'_> {
         offset: u64,
     ) -> Result<(), NotFetched> {
         let peer = &self.inbound.peer;
-        let claim = Claim {
-            key: source.key,
-            pd: self.requester().pd.load(Ordering::Relaxed),
-            queue_pair: 0,
-            access: 0,
-        };
+        let pd = self.requester().pd.load(Ordering::Relaxed);
+        let claim = Claim::to_buffer(source.key, pd, 0);
         let record = peer.contexts.key(source.key);
         let address = source.address.wrapping_add(part.start);
         for _ in 0..MOVES {

@@ -294,7 +294,7 @@ impl Qp {
         if has_failed {
             // The right to read went while the response was under way.
             self.tell_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
-            self.fail_as_responder(IBV_EVENT_QP_ACCESS_ERR);
+            self.fail_as_responder(Some(IBV_EVENT_QP_ACCESS_ERR));
         }
         more
     }

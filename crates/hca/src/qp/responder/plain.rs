@@ -75,12 +75,7 @@ impl<'a> Call<'a> {
         let Some(arena) = &self.process.arena else {
             return false;
         };
-        let claim = Claim {
-            key: buffer.lkey,
-            pd: queue_pair.pd_number(),
-            queue_pair: 0,
-            access: IBV_ACCESS_LOCAL_WRITE,
-        };
+        let claim = Claim::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
         let section = self.inbound.section(0);
         let record = self.process.keys.record(buffer.lkey);
         let granted = grant(&section, record, claim, buffer.addr, buffer.length.into());

@@ -39,12 +39,7 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
         return;
     }
     let found = sges.iter().enumerate().find_map(|(place, sge)| {
-        let claim = Claim {
-            key: sge.lkey,
-            pd,
-            queue_pair: 0,
-            access: IBV_ACCESS_LOCAL_WRITE,
-        };
+        let claim = Claim::to_buffer(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
         let record = process.keys.record(sge.lkey);
         let why = explain("lkey", record, claim, sge.addr, sge.length.into())?;
         (sge.length > 0).then(|| format!("sg_list[{place}] of the receive: {why}"))

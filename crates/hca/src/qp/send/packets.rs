@@ -148,6 +148,22 @@ impl Packets {
         }
     }
 
+    /// The PSN after what has been sent, if a peer that was heard of is to acknowledge it.
+    pub(in crate::qp) fn sent_until(&self) -> Option<Psn> {
+        match &self.machine {
+            Machine::Reliable(requester) => self.is_heard.then(|| requester.sent_until()),
+            Machine::Unreliable(_) => None,
+        }
+    }
+
+    /// Whether the peer has something before this PSN to acknowledge.
+    pub(in crate::qp) fn awaits_acknowledgement(&self, until: Psn) -> bool {
+        match &self.machine {
+            Machine::Reliable(requester) => requester.awaits_acknowledgement(until),
+            Machine::Unreliable(_) => false,
+        }
+    }
+
     /// Whether what was sent first was not answered in time, so that it may be that nothing arrives.
     fn is_unanswered(&self) -> bool {
         !self.is_heard && self.next_timeout().is_some_and(|at| at <= clock::now())

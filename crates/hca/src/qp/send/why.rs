@@ -77,12 +77,7 @@ impl Qp {
             _ => 0,
         };
         let found = request.sges.iter().enumerate().find_map(|(place, sge)| {
-            let claim = Claim {
-                key: sge.lkey,
-                pd: self.pd_number(),
-                queue_pair: 0,
-                access,
-            };
+            let claim = Claim::to_buffer(sge.lkey, self.pd_number(), access);
             let record = self.process.keys.record(sge.lkey);
             (sge.length > 0)
                 .then(|| explain("lkey", record, claim, sge.addr, sge.length.into()))

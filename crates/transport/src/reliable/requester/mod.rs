@@ -258,6 +258,17 @@ impl Requester {
         self.next_psn
     }
 
+    /// The PSN after the last packet that has been sent.
+    pub fn sent_until(&self) -> Psn {
+        self.limit
+    }
+
+    /// Whether something before this PSN has been sent that the peer has neither acknowledged nor refused yet.
+    pub fn awaits_acknowledgement(&self, until: Psn) -> bool {
+        let is_refused = matches!(self.timer, Timer::ReceiverNotReady(_));
+        self.started > 0 && self.oldest.precedes(until) && !is_refused
+    }
+
     /// To send queue drain: what has started ends, nothing starts (specification 10.3.1.5).
     pub fn drain(&mut self) {
         if self.mode == Mode::Sending {

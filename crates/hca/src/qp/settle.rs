@@ -1,0 +1,67 @@
+//! Taking in what peers have acknowledged, before a transition that ends requests.
+//!
+//! An adapter of hardware processes acknowledgements without the program. So when a program learns from its peer that a
+//! request was served, and goes to the error state, the request is complete and is not flushed. Here acknowledgements
+//! are processed by whoever polls, and the program may not have polled since.
+
+use crate::link;
+use crate::qp::Qp;
+use crate::qp::send::SendQueue;
+use crate::sync::wait_a_little;
+use crate::sys::clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use verbena_abi::*;
+use verbena_wire::Psn;
+
+/// How long the acknowledgement of a packet is waited for. The peer may have left it to its own next poll, or to its
+/// progress thread, which comes within a few milliseconds.
+const PATIENCE: u64 = 100_000_000;
+
+/// After it was waited for in vain nobody waits for so long: the peer of many queue pairs may be gone.
+const REST: u64 = 1_000_000_000;
+
+/// Until when nobody waits.
+static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+impl Qp {
+    /// Completes what was acknowledged, before state `to`. With none of the queue pair's locks held.
+    pub(super) fn settle_before(self: &Arc<Qp>, to: ibv_qp_state) {
+        let sends = matches!(self.state(), IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE);
+        if to != IBV_QPS_ERR || !sends || self.sends_waiting().0 == 0 {
+            return;
+        }
+        self.process.complete_acknowledged();
+        if link::is_ethernet() {
+            self.settle_packets();
+        }
+    }
+
+    /// Waits for the acknowledgement of what has been sent, and not for what is sent from now on.
+    fn settle_packets(&self) {
+        let sent_until = |send: &SendQueue| send.packets.as_ref()?.sent_until();
+        let Some(until) = sent_until(&self.lock_send()) else {
+            return;
+        };
+        let start = clock::now();
+        let mut looks = 0;
+        while self.awaits_acknowledgement(until) {
+            self.process.receive_packets_before_sleep();
+            let now = clock::now();
+            if now < RESTS_UNTIL.load(Ordering::Relaxed) {
+                return;
+            }
+            if now > start + PATIENCE {
+                RESTS_UNTIL.store(now + REST, Ordering::Relaxed);
+                return;
+            }
+            wait_a_little(&mut looks);
+        }
+    }
+
+    fn awaits_acknowledgement(&self, until: Psn) -> bool {
+        let send = self.lock_send();
+        let packets = send.packets.as_ref();
+        packets.is_some_and(|packets| packets.awaits_acknowledgement(until))
+    }
+}

@@ -1,0 +1,276 @@
+//! What one descriptor may hold, with as few system calls as it takes: most need one or two.
+
+use super::ring;
+use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Whether pages may be held through a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is no such descriptor.
+    Closed,
+    /// No pages.
+    Harmless,
+    /// It may hold some.
+    Holds,
+}
+
+/// What a descriptor is, as far as the next question depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nature {
+    /// Known to hold none.
+    Harmless,
+    /// A file that is read into pages where they are.
+    Direct,
+    Socket,
+    /// A device file, or a thing that only has a name.
+    Named,
+}
+
+/// Looks at descriptor `number`; `list` is the directory of all, and `nameless` the inode that rings never have.
+pub fn verdict(number: RawFd, list: RawFd, nameless: u64) -> Verdict {
+    // SAFETY: F_GETFL takes no argument.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
+    if flags < 0 {
+        return Verdict::Closed;
+    }
+    // Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading and writing.
+    let is_direct = flags & libc::O_DIRECT != 0;
+    if flags & libc::O_PATH != 0 || (flags & libc::O_ACCMODE != libc::O_RDWR && !is_direct) {
+        return Verdict::Harmless;
+    }
+    let Some(status) = status(number) else {
+        return Verdict::Closed;
+    };
+    let device = (libc::major(status.st_rdev), libc::minor(status.st_rdev));
+    let holds = match nature(status.st_mode, device, is_direct, status.st_ino == nameless) {
+        Nature::Harmless => false,
+        Nature::Direct => true,
+        Nature::Socket => is_of_express_data_path(number),
+        Nature::Named => match name(number, list) {
+            Some(name) if name.as_bytes() == RING => ring::holds(number),
+            Some(name) => !is_harmless_name(name.as_bytes()),
+            None => true,
+        },
+    };
+    match holds {
+        true => Verdict::Holds,
+        false => Verdict::Harmless,
+    }
+}
+
+/// fstat(2). By the system call of that name: the C library's function asks newfstatat(2), which takes longer.
+pub fn status(number: RawFd) -> Option<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a valid out-parameter, which is read only if the call succeeded. On 64-bit Linux the kernel's structure is
+    // the C library's.
+    unsafe {
+        let answer = libc::syscall(libc::SYS_fstat, number, status.as_mut_ptr());
+        (answer == 0).then(|| status.assume_init())
+    }
+}
+
+fn nature(mode: libc::mode_t, device: (u32, u32), is_direct: bool, is_nameless: bool) -> Nature {
+    match mode & libc::S_IFMT {
+        // O_DIRECT of a pipe is about its packets.
+        libc::S_IFIFO => Nature::Harmless,
+        libc::S_IFSOCK => Nature::Socket,
+        libc::S_IFCHR if is_harmless_device(device) => Nature::Harmless,
+        libc::S_IFCHR => Nature::Named,
+        libc::S_IFREG | libc::S_IFBLK | libc::S_IFDIR if is_direct => Nature::Direct,
+        libc::S_IFREG | libc::S_IFBLK | libc::S_IFDIR => Nature::Harmless,
+        _ if is_nameless => Nature::Harmless,
+        _ => Nature::Named,
+    }
+}
+
+/// Device files whose drivers copy (Documentation/admin-guide/devices.txt of Linux): memory, terminals, tun, fuse.
+fn is_harmless_device((major, minor): (u32, u32)) -> bool {
+    match major {
+        // null, zero, full, random, urandom, kmsg.
+        1 => matches!(minor, 3 | 5 | 7 | 8 | 9 | 11),
+        4 | 5 | 136..=143 => true,
+        10 => matches!(minor, TUN | FUSE | KVM),
+        _ => false,
+    }
+}
+
+const TUN: u32 = 200;
+const FUSE: u32 = 229;
+/// Follows what is mapped where (MMU notifiers).
+const KVM: u32 = 232;
+
+const RING: &[u8] = b"anon_inode:[io_uring]";
+
+/// Things without a file of which it is known that they hold no pages of who has them.
+fn is_harmless_name(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 8] = [
+        b"/dev/userfaultfd",
+        b"anon_inode:[userfaultfd]",
+        b"anon_inode:inotify",
+        b"anon_inode:[fanotify]",
+        b"anon_inode:[pidfd]",
+        b"anon_inode:[signalfd]",
+        b"anon_inode:[timerfd]",
+        b"anon_inode:[landlock-ruleset]",
+    ];
+    const BEGINNINGS: [&[u8]; 3] = [b"pidfd:", b"anon_inode:[event", b"anon_inode:bpf"];
+    NAMES.contains(&name)
+        || BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+}
+
+fn is_of_express_data_path(number: RawFd) -> bool {
+    let mut domain: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the option is an int, and `length` says so.
+    let answer = unsafe {
+        libc::getsockopt(
+            number,
+            libc::SOL_SOCKET,
+            libc::SO_DOMAIN,
+            (&raw mut domain).cast(),
+            &raw mut length,
+        )
+    };
+    answer != 0 || domain == libc::AF_XDP
+}
+
+/// What the link in the directory of descriptors says, if it is short enough to matter.
+fn name(number: RawFd, list: RawFd) -> Option<Name> {
+    let mut digits = [0u8; 12];
+    let mut name = Name {
+        bytes: [0; 64],
+        length: 0,
+    };
+    // SAFETY: twelve bytes have room for any number of a descriptor; the name is ended by a zero.
+    let answer = unsafe {
+        libc::snprintf(
+            digits.as_mut_ptr().cast(),
+            digits.len(),
+            c"%d".as_ptr(),
+            number,
+        );
+        let link = CStr::from_ptr(digits.as_ptr().cast());
+        libc::readlinkat(
+            list,
+            link.as_ptr(),
+            name.bytes.as_mut_ptr().cast(),
+            name.bytes.len(),
+        )
+    };
+    name.length = usize::try_from(answer).ok()?;
+    Some(name)
+}
+
+struct Name {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Name {
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The inode that descriptors share which the kernel makes without one of their own; 0 where rings may have it too, which
+/// was so before Linux 5.12.
+pub fn nameless_inode() -> u64 {
+    if !rings_have_inodes() {
+        return 0;
+    }
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    if made < 0 {
+        return 0;
+    }
+    // SAFETY: just made, and nobody else's.
+    let made = unsafe { OwnedFd::from_raw_fd(made) };
+    status(made.as_raw_fd()).map_or(0, |status| status.st_ino)
+}
+
+fn rings_have_inodes() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    is_at_least(&release, (5, 12))
+}
+
+/// Whether a kernel's release ("6.1.0-18-amd64") is not before this version.
+fn is_at_least(release: &str, version: (u32, u32)) -> bool {
+    let mut parts = release.split(|part: char| !part.is_ascii_digit());
+    let mut next = || parts.next()?.parse::<u32>().ok();
+    next().zip(next()).is_some_and(|found| found >= version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_descriptor_is_depends_on_its_type_and_device() {
+        let device = |major, minor| nature(libc::S_IFCHR, (major, minor), false, false);
+        assert_eq!(device(1, 3), Nature::Harmless, "/dev/null");
+        assert_eq!(device(136, 7), Nature::Harmless, "a terminal");
+        for (major, minor) in [(195, 255), (226, 128), (10, 196), (231, 192), (1, 1)] {
+            assert_eq!(
+                device(major, minor),
+                Nature::Named,
+                "GPU, vfio, RDMA, /dev/mem"
+            );
+        }
+        let file = |mode, is_direct| nature(mode, (0, 0), is_direct, false);
+        assert_eq!(file(libc::S_IFREG, false), Nature::Harmless);
+        assert_eq!(file(libc::S_IFREG, true), Nature::Direct);
+        assert_eq!(file(libc::S_IFBLK, true), Nature::Direct);
+        assert_eq!(file(libc::S_IFIFO, true), Nature::Harmless);
+        assert_eq!(file(libc::S_IFSOCK, false), Nature::Socket);
+        assert_eq!(file(0, false), Nature::Named);
+        assert_eq!(nature(0, (0, 0), false, true), Nature::Harmless);
+    }
+
+    #[test]
+    fn only_known_names_are_harmless() {
+        assert!(is_harmless_name(b"anon_inode:[eventpoll]"));
+        assert!(is_harmless_name(b"anon_inode:[userfaultfd]"));
+        for name in [
+            "/dev/nvidia0",
+            "/dev/nvidiactl",
+            "/dev/kfd",
+            "/dev/dri/renderD128",
+            "/dev/vfio/vfio",
+            "/dev/iommu",
+            "/dev/udmabuf",
+            "/dev/infiniband/uverbs0",
+            "anon_inode:[io_uring]",
+            "anon_inode:[vfio-device]",
+            "",
+        ] {
+            assert!(!is_harmless_name(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert!(is_at_least("6.1.0-18-amd64", (5, 12)));
+        assert!(is_at_least("5.12.0", (5, 12)) && is_at_least("5.15.0-91-generic", (5, 12)));
+        assert!(!is_at_least("5.4.0", (5, 12)) && !is_at_least("", (5, 12)));
+    }
+
+    #[test]
+    fn descriptors_of_this_process_are_told_apart() {
+        let list = std::fs::File::open("/proc/self/fd").unwrap();
+        let look = |number| verdict(number, list.as_raw_fd(), nameless_inode());
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(look(one.as_raw_fd()), Verdict::Harmless);
+        assert_eq!(look(list.as_raw_fd()), Verdict::Harmless);
+        let null = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .unwrap();
+        assert_eq!(look(null.as_raw_fd()), Verdict::Harmless);
+        assert_eq!(look(1 << 20), Verdict::Closed);
+    }
+}

@@ -1,0 +1,77 @@
+//! The numbers of all descriptors of the process, from an opened /proc/self/fd (getdents64(2)).
+
+use crate::errno::{Errno, Result};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+/// Of struct linux_dirent64: inode, offset, length of the entry, type; the name follows.
+const LENGTH_AT: usize = 16;
+const NAME_AT: usize = 19;
+
+#[repr(align(8))]
+struct Entries([u8; 4096]);
+
+/// Reads them into `numbers`, in place of what was there.
+pub fn read(directory: BorrowedFd<'_>, numbers: &mut Vec<RawFd>) -> Result<()> {
+    numbers.clear();
+    let directory = directory.as_raw_fd();
+    // SAFETY: no pointers.
+    if unsafe { libc::lseek(directory, 0, libc::SEEK_SET) } != 0 {
+        return Err(Errno::last());
+    }
+    let mut entries = Entries([0; 4096]);
+    loop {
+        let room = entries.0.len();
+        // SAFETY: the buffer is writable for as long as is said.
+        let filled = unsafe {
+            libc::syscall(
+                libc::SYS_getdents64,
+                directory,
+                entries.0.as_mut_ptr(),
+                room,
+            )
+        };
+        match usize::try_from(filled) {
+            Ok(0) => return Ok(()),
+            Ok(filled) => numbers.extend(numbers_of(&entries.0[..filled])),
+            Err(_) => return Err(Errno::last()),
+        }
+    }
+}
+
+/// The entries whose names are numbers: all but `.` and `..`.
+fn numbers_of(mut entries: &[u8]) -> Vec<RawFd> {
+    let mut numbers = Vec::new();
+    while let Some(&[low, high]) = entries.get(LENGTH_AT..LENGTH_AT + 2) {
+        let length = usize::from(u16::from_ne_bytes([low, high]));
+        let name = entries.get(NAME_AT..length).unwrap_or_default();
+        let name = CStr::from_bytes_until_nul(name).unwrap_or_default();
+        numbers.extend(
+            name.to_str()
+                .ok()
+                .and_then(|name| name.parse::<RawFd>().ok()),
+        );
+        entries = entries.get(length.max(NAME_AT)..).unwrap_or_default();
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn all_that_are_open_are_in_it() {
+        let many: Vec<_> = (0..300)
+            .map(|_| std::fs::File::open("/dev/null").unwrap())
+            .collect();
+        let directory = std::fs::File::open("/proc/self/fd").unwrap();
+        let mut numbers = vec![-7];
+        for _ in 0..2 {
+            read(directory.as_fd(), &mut numbers).unwrap();
+            assert!(many.iter().all(|file| numbers.contains(&file.as_raw_fd())));
+            assert!(numbers.contains(&directory.as_raw_fd()) && !numbers.contains(&-7));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What an io_uring holds, by what the kernel says of its descriptor (proc_pid_fdinfo(5)).
+
+use std::os::fd::RawFd;
+
+/// While another thread submits, the kernel says nothing of a ring; so it is asked again.
+const ATTEMPTS: u32 = 64;
+
+/// Whether a ring may hold pages: registered buffers, and what transfers of registered files are under way to, which may
+/// have been opened with O_DIRECT. True if it cannot be found out.
+pub fn holds(number: RawFd) -> bool {
+    let path = format!("/proc/self/fdinfo/{number}");
+    for _ in 0..ATTEMPTS {
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            return true;
+        };
+        if let Some(holds) = says(&text) {
+            return holds;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// None if the text does not say.
+fn says(text: &str) -> Option<bool> {
+    let count = |name: &str| {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().parse::<u64>().ok()
+    };
+    Some(count("UserBufs")? > 0 || count("UserFiles")? > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_holds_its_buffers_and_what_its_files_read_to() {
+        let text = |files, buffers| {
+            format!(
+                "pos:\t0\nSqThread:\t-1\nUserFiles:\t{files}\nUserBufs:\t{buffers}\nPollList:\n"
+            )
+        };
+        assert_eq!(says(&text(0, 0)), Some(false));
+        assert_eq!(says(&text(0, 1)), Some(true));
+        assert_eq!(says(&text(3, 0)), Some(true));
+        assert_eq!(says("pos:\t0\nflags:\t02000002\n"), None);
+    }
+}

@@ -1,0 +1,401 @@
+/* Memory that something else uses by its pages while it is registered: io_uring, direct I/O, pipes. After
+ * ibv_reg_mr(3) the program, the kernel and peers see the same bytes, in whatever order the two began and end.
+ *
+ * Sources: ibv_reg_mr(3), which registers memory and does not replace it; io_uring_register(2),
+ * IORING_REGISTER_BUFFERS; io_submit(2); open(2), O_DIRECT; vmsplice(2); fork(2). */
+
+#include <pthread.h>
+
+#include "pinned.h"
+
+#define LENGTH MEBIBYTE
+#define ROUNDS 12
+
+/* A peer, and a queue pair that it is connected to. */
+struct bench {
+	struct peer peer;
+	struct endpoint endpoint;
+};
+
+/* What the peer is to do: to read a region and compare, or to write a pattern to it. */
+struct order {
+	char what;
+	uint64_t seed;
+	struct window window;
+};
+
+static void serve(struct peer *parent)
+{
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	uint8_t *memory = private_pages(LENGTH);
+	struct ibv_mr *mr = region(&endpoint, memory, LENGTH, ALL_ACCESS);
+	peer_connect(parent, &endpoint);
+	for (;;) {
+		struct order order;
+		peer_hear(parent, &order, sizeof order);
+		if (order.what == 'r') {
+			memset(memory, 0, LENGTH);
+			post_read(&endpoint, 1, piece_of(mr, 0, LENGTH), order.window.address, order.window.rkey);
+			expect(&endpoint, 1, IBV_WC_SUCCESS);
+			pattern_check(memory, LENGTH, order.seed);
+		} else {
+			pattern_fill(memory, LENGTH, order.seed);
+			post_write(&endpoint, 1, piece_of(mr, 0, LENGTH), order.window.address, order.window.rkey);
+			expect(&endpoint, 1, IBV_WC_SUCCESS);
+		}
+		peer_tell(parent, "d", 1);
+	}
+}
+
+static struct bench bench_open(void)
+{
+	hang_after(120);
+	struct bench bench = { .peer = peer_start(serve) };
+	bench.endpoint = endpoint_open(endpoint_defaults());
+	peer_connect(&bench.peer, &bench.endpoint);
+	return bench;
+}
+
+static void bench_close(struct bench *bench)
+{
+	peer_kill(&bench->peer);
+}
+
+static void bench_order(struct bench *bench, char what, struct ibv_mr *mr, uint64_t seed)
+{
+	struct order order = { .what = what, .seed = seed, .window = region_window(mr) };
+	peer_tell(&bench->peer, &order, sizeof order);
+	char done;
+	peer_hear(&bench->peer, &done, 1);
+}
+
+/* The peer sees this pattern in a region. */
+static void peer_sees(struct bench *bench, struct ibv_mr *mr, uint64_t seed)
+{
+	bench_order(bench, 'r', mr, seed);
+}
+
+/* The peer writes a pattern, which the program sees. */
+static void peer_writes(struct bench *bench, struct ibv_mr *mr, uint64_t seed)
+{
+	bench_order(bench, 'w', mr, seed);
+	pattern_check(mr->addr, LENGTH, seed);
+}
+
+/* What a ring reads into a buffer arrives there, and what it writes from there is what a peer has written. */
+static void ring_works(struct bench *bench, struct ring *ring, uint8_t *memory, struct ibv_mr *mr, uint64_t seed)
+{
+	int file = file_of_pattern(LENGTH, seed, 0);
+	ring_transfer(ring, IORING_OP_READ_FIXED, file, memory, LENGTH, 0);
+	close(file);
+	pattern_check(memory, LENGTH, seed);
+	if (mr == NULL)
+		return;
+	peer_sees(bench, mr, seed);
+	peer_writes(bench, mr, seed + 1);
+	int back = memfd_create("back", 0);
+	CHECK(back >= 0);
+	ring_transfer(ring, IORING_OP_WRITE_FIXED, back, memory, LENGTH, 0);
+	uint8_t *content = mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, back, 0);
+	CHECK(content != MAP_FAILED);
+	pattern_check(content, LENGTH, seed + 1);
+	CHECK_CALL(munmap(content, LENGTH));
+	close(back);
+}
+
+static void a_ring_before_registration(void)
+{
+	struct bench bench = bench_open();
+	struct ring ring = ring_open();
+	uint8_t *memory = private_pages(LENGTH);
+	memset(memory, 1, LENGTH);
+	ring_register(&ring, memory, LENGTH);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	ring_works(&bench, &ring, memory, mr, 10);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	ring_works(&bench, &ring, memory, NULL, 20);
+	bench_close(&bench);
+}
+
+static void a_ring_after_registration(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	memset(memory, 1, LENGTH);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	struct ring ring = ring_open();
+	ring_register(&ring, memory, LENGTH);
+	ring_works(&bench, &ring, memory, mr, 10);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	ring_works(&bench, &ring, memory, NULL, 20);
+	/* Again and again, which must not cost a place for each time. */
+	for (unsigned round = 0; round < 20; round++) {
+		mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+		ring_works(&bench, &ring, memory, mr, 30 + round);
+		CHECK_CALL(ibv_dereg_mr(mr));
+	}
+	ring_works(&bench, &ring, memory, NULL, 70);
+	bench_close(&bench);
+}
+
+/* Registering anew for other memory is a deregistration of the first. */
+static void a_ring_and_reregistration(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	uint8_t *elsewhere = private_pages(LENGTH);
+	memset(memory, 1, LENGTH);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	struct ring ring = ring_open();
+	ring_register(&ring, memory, LENGTH);
+	CHECK_CALL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, LENGTH, ALL_ACCESS));
+	ring_works(&bench, &ring, memory, NULL, 10);
+	CHECK_CALL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, LENGTH, ALL_ACCESS));
+	ring_works(&bench, &ring, memory, mr, 20);
+	bench_close(&bench);
+}
+
+/* What was kept for a ring is the process's own once the ring has ended, and freed when it is unmapped. */
+static void what_a_ring_kept_is_given_back_after_it(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	memset(memory, 1, LENGTH);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	struct ring ring = ring_open();
+	ring_register(&ring, memory, LENGTH);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	ring_works(&bench, &ring, memory, NULL, 10);
+	CHECK_CALL((int)syscall(SYS_io_uring_register, ring.descriptor, IORING_UNREGISTER_BUFFERS, NULL, 0));
+	uint8_t *page = private_pages(PAGE);
+	CHECK_CALL(ibv_dereg_mr(region(&bench.endpoint, page, PAGE, ALL_ACCESS)));
+	pattern_check(memory, LENGTH, 10);
+	CHECK_CALL(madvise(memory, LENGTH, MADV_DONTNEED));
+	for (size_t at = 0; at < LENGTH; at++)
+		CHECK_EQUAL(memory[at], 0);
+	bench_close(&bench);
+}
+
+/* A child has copies of its own of what was kept, as of all private memory. */
+static void a_child_has_its_own_copy_of_what_is_kept(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	struct ring ring = ring_open();
+	ring_register(&ring, memory, LENGTH);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	pattern_fill(memory, LENGTH, 5);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		pattern_check(memory, LENGTH, 5);
+		memset(memory, 0xee, LENGTH);
+		_exit(0);
+	}
+	int status;
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	pattern_check(memory, LENGTH, 5);
+	ring_works(&bench, &ring, memory, NULL, 10);
+	bench_close(&bench);
+}
+
+/* One direct read that is under way while the memory is registered, and while it is deregistered. */
+struct transfer {
+	aio_context_t context;
+	struct iocb request;
+	int file;
+	uint8_t *memory;
+};
+
+static struct transfer transfer_open(uint8_t *memory, uint64_t seed)
+{
+	struct transfer transfer = { .file = file_of_pattern(LENGTH, seed, O_DIRECT), .memory = memory };
+	if (syscall(SYS_io_setup, 8, &transfer.context) < 0)
+		check_skip("no asynchronous I/O here: %s", strerror(errno));
+	return transfer;
+}
+
+static void transfer_begin(struct transfer *transfer)
+{
+	transfer->request = (struct iocb){
+		.aio_lio_opcode = IOCB_CMD_PREAD,
+		.aio_fildes = (uint32_t)transfer->file,
+		.aio_buf = (uintptr_t)transfer->memory,
+		.aio_nbytes = LENGTH,
+	};
+	struct iocb *all[] = { &transfer->request };
+	CHECK_EQUAL(syscall(SYS_io_submit, transfer->context, 1, all), 1);
+}
+
+static void transfer_end(struct transfer *transfer)
+{
+	struct io_event event;
+	CHECK_EQUAL(syscall(SYS_io_getevents, transfer->context, 1, 1, &event, NULL), 1);
+	CHECK_EQUAL(event.res, LENGTH);
+}
+
+static void direct_reads_under_way(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	struct transfer transfer = transfer_open(memory, 7);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		memset(memory, 0, LENGTH);
+		transfer_begin(&transfer);
+		struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+		transfer_end(&transfer);
+		pattern_check(memory, LENGTH, 7);
+		peer_sees(&bench, mr, 7);
+		peer_writes(&bench, mr, 8);
+		transfer_begin(&transfer);
+		CHECK_CALL(ibv_dereg_mr(mr));
+		transfer_end(&transfer);
+		pattern_check(memory, LENGTH, 7);
+	}
+	bench_close(&bench);
+}
+
+/* The same where the descriptor is closed as soon as the transfer has begun. */
+static void direct_reads_of_a_closed_file(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct transfer transfer = transfer_open(memory, 7);
+		memset(memory, 0, LENGTH);
+		transfer_begin(&transfer);
+		close(transfer.file);
+		struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+		transfer_end(&transfer);
+		pattern_check(memory, LENGTH, 7);
+		CHECK_CALL(ibv_dereg_mr(mr));
+		CHECK_CALL((int)syscall(SYS_io_destroy, transfer.context));
+	}
+	bench_close(&bench);
+}
+
+static atomic_uint reads;
+static atomic_bool is_over;
+
+/* Reads by read(2), all the time. */
+static void *read_on(void *argument)
+{
+	struct transfer *transfer = argument;
+	while (!is_over) {
+		memset(transfer->memory, 0, LENGTH);
+		CHECK_EQUAL(pread(transfer->file, transfer->memory, LENGTH, 0), LENGTH);
+		pattern_check(transfer->memory, LENGTH, 9);
+		reads++;
+	}
+	return NULL;
+}
+
+/* A thread reads into memory that another registers and deregisters, a region beginning in the midst of it. */
+static void direct_reads_of_another_thread(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	struct transfer transfer = { .file = file_of_pattern(LENGTH, 9, O_DIRECT), .memory = memory };
+	pthread_t reader;
+	CHECK_CALL(pthread_create(&reader, NULL, read_on, &transfer));
+	uint64_t until = now() + 2 * SECOND;
+	unsigned rounds = 0;
+	for (; now() < until || reads < 4; rounds++) {
+		struct ibv_mr *mr = region(&bench.endpoint, memory + LENGTH / 4, LENGTH / 2, ALL_ACCESS);
+		CHECK_CALL(ibv_dereg_mr(mr));
+	}
+	is_over = true;
+	CHECK_CALL(pthread_join(reader, NULL));
+	CHECK(rounds > 10);
+	bench_close(&bench);
+}
+
+/* What is read from a pipe is what a peer wrote last to the memory that was spliced into it. */
+static void memory_that_is_in_a_pipe(void)
+{
+	struct bench bench = bench_open();
+	uint8_t *memory = private_pages(LENGTH);
+	memset(memory, 1, LENGTH);
+	int ends[2];
+	CHECK_CALL(pipe(ends));
+	struct iovec part = { memory, 8 * PAGE };
+	CHECK_EQUAL(vmsplice(ends[1], &part, 1, 0), 8 * PAGE);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	peer_writes(&bench, mr, 11);
+	uint8_t *content = private_pages(8 * PAGE);
+	CHECK_EQUAL(read(ends[0], content, 8 * PAGE), 8 * PAGE);
+	pattern_check(content, 8 * PAGE, 11);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	pattern_check(memory, LENGTH, 11);
+	bench_close(&bench);
+}
+
+/* What becomes of pages by VERBENA_PAGES, in a process with a ring that has a buffer or without; peers reach them always. */
+static void pages_by(const char *word, bool has_ring, bool stay)
+{
+	CHECK_CALL(setenv("VERBENA_PAGES", word, 1));
+	struct bench bench = bench_open();
+	uint8_t *elsewhere = private_pages(PAGE);
+	*elsewhere = 1;
+	if (has_ring) {
+		struct ring ring = ring_open();
+		ring_register(&ring, elsewhere, PAGE);
+	}
+	uint8_t *memory = private_pages(LENGTH);
+	pattern_fill(memory, LENGTH, 4);
+	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
+	CHECK_EQUAL(is_private_anonymous(memory), stay);
+	peer_sees(&bench, mr, 4);
+	peer_writes(&bench, mr, 5);
+	CHECK_CALL(ibv_dereg_mr(mr));
+	CHECK(is_private_anonymous(memory));
+	pattern_check(memory, LENGTH, 5);
+	bench_close(&bench);
+}
+
+static void pages_move_where_nothing_holds_them(void)
+{
+	pages_by("auto", false, false);
+}
+
+static void pages_stay_where_a_ring_may_hold_them(void)
+{
+	pages_by("auto", true, true);
+}
+
+static void pages_stay_if_told_so(void)
+{
+	pages_by("in-place", false, true);
+}
+
+static void pages_move_if_told_so(void)
+{
+	pages_by("shared", true, false);
+}
+
+static void an_unknown_word_for_pages_is_refused(void)
+{
+	CHECK_CALL(setenv("VERBENA_PAGES", "sometimes", 1));
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	CHECK(list == NULL || list[0] == NULL || ibv_open_device(list[0]) == NULL);
+}
+
+const struct test tests[] = {
+	{ "a_ring_before_registration", a_ring_before_registration },
+	{ "a_ring_after_registration", a_ring_after_registration },
+	{ "a_ring_and_reregistration", a_ring_and_reregistration },
+	{ "what_a_ring_kept_is_given_back_after_it", what_a_ring_kept_is_given_back_after_it },
+	{ "a_child_has_its_own_copy_of_what_is_kept", a_child_has_its_own_copy_of_what_is_kept },
+	{ "direct_reads_under_way", direct_reads_under_way },
+	{ "direct_reads_of_a_closed_file", direct_reads_of_a_closed_file },
+	{ "direct_reads_of_another_thread", direct_reads_of_another_thread },
+	{ "memory_that_is_in_a_pipe", memory_that_is_in_a_pipe },
+	{ "pages_move_where_nothing_holds_them", pages_move_where_nothing_holds_them },
+	{ "pages_stay_where_a_ring_may_hold_them", pages_stay_where_a_ring_may_hold_them },
+	{ "pages_stay_if_told_so", pages_stay_if_told_so },
+	{ "pages_move_if_told_so", pages_move_if_told_so },
+	{ "an_unknown_word_for_pages_is_refused", an_unknown_word_for_pages_is_refused },
+	{ 0 },
+};
