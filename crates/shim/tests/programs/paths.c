@@ -1,7 +1,6 @@
 /* Calls one function of the shim on every kind of path and says what is wrong.
    Usage: paths FUNCTION (a name in the table at the end). */
 #define _GNU_SOURCE
-#include <sys/uio.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
