@@ -25,6 +25,7 @@ SECONDS = 120
 TOOLS = PYTHON.parent
 ACTION = ROOT / "action.yml"
 GITLAB = ROOT / "packaging/gitlab-ci.yml"
+WORKFLOWS = ROOT / ".github/workflows"
 PODS = ROOT / "packaging/kubernetes/pair.yaml"
 
 
@@ -42,6 +43,8 @@ def by_kubernetes() -> list[str]:
 FILES = {
     ACTION: (by_schema("github-actions"), ("using: composite", "using: composed")),
     GITLAB: (by_schema("gitlab-ci"), ("before_script:", "before:")),
+    WORKFLOWS / "ci.yml": (by_schema("github-workflows"), ("runs-on:", "run-on:")),
+    WORKFLOWS / "release.yml": (by_schema("github-workflows"), ("id-token: write", "id-token: maybe")),
     PODS: (by_kubernetes(), ("capabilities:", "capability:")),
 }
 # GitLab takes anything for a job whose name begins with a dot; what extends it is a job like this.
@@ -52,6 +55,7 @@ def cases() -> list[Case]:
     """Each file by its schema, then what runs of them."""
     found = [Case(str(file.relative_to(ROOT)), "schema", partial(valid, file)) for file in FILES]
     return [*found,
+            *(Case(str(file.relative_to(ROOT)), "its commands", partial(commands, file)) for file in FILES if file.parent == WORKFLOWS),
             Case("action.yml", "its steps", partial(with_wheel, action)),
             Case("packaging/gitlab-ci.yml", "its steps", partial(with_wheel, gitlab))]
 
@@ -70,6 +74,24 @@ def valid(file: Path, place: Place) -> Outcome:
         if ended.succeeded != (words == text):
             return failed(f"the file {name} is {'valid' if ended.succeeded else 'not valid'}", ended.evidence())
     return passed() if good in text else failed(f"it has no {good!r}")
+
+
+def commands(file: Path, place: Place) -> Outcome:
+    """The shell takes each command, what is called of this tree is there, and `make` knows its targets."""
+    if not (TOOLS / "check-jsonschema").exists():
+        return skipped("nothing here reads YAML (setup/machine test)")
+    scripts = [step["run"] for step in steps(file)]
+    for script in scripts:
+        ended = place.run("shell", ["bash", "-n", "-c", re.sub(r"\$\{\{.*?\}\}", "value", script)], SECONDS)
+        if not ended.succeeded:
+            return failed("the shell does not take it", ended.evidence())
+        for name in re.findall(r"(?<![\w./-])((?:packaging|setup|tests|\.ci)/[\w/]+)", script):
+            if not os.access(ROOT / name, os.X_OK):
+                return failed(f"{name} is no program here")
+        for target in re.findall(r"\bmake ([a-z]+)", script):
+            if not re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M):
+                return failed(f"the Makefile has no target {target}")
+    return passed(f"{len(scripts)} steps") if scripts else failed("it has no steps")
 
 
 def with_wheel(case: Callable[[Path, Place], Outcome], place: Place) -> Outcome:
