@@ -1,4 +1,5 @@
-//! The figures of the demonstration: measured by the suite's own benchmarks, in two processes, and computed by a model.
+//! The figures of the demonstration: measured by the suite's own benchmarks, in two processes, and
+//! computed by a model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +29,8 @@ const SMALL: usize = 8;
 /// Bytes of a write whose bandwidth is measured.
 const LARGE: usize = 64 << 10;
 
-/// What was measured. `None` is what could not be measured in time, because the machine is busy with other work.
+/// What was measured. `None` is what could not be measured in time, because the machine is busy
+/// with other work.
 pub struct Figures {
     /// Of a small write, one way.
     pub latency: Option<Latency>,
@@ -122,7 +124,8 @@ fn options(target: Target, size: usize) -> MeasureOptions {
     }
 }
 
-/// The headline of a benchmark at a size, measured by processes of their own; `None` at the deadline.
+/// The headline of a benchmark at a size, measured by processes of their own; `None` at the
+/// deadline.
 fn measured(
     target: &Resolved,
     nanos: Option<f64>,

@@ -1,8 +1,9 @@
-//! The demonstration of `verbena demo`. It needs nothing but this package: two processes of this executable reach the
-//! adapter through the C ABI, as any verbs program does. What is printed was done and measured just now, or computed by
-//! the model just now.
+//! The demonstration of `verbena demo`. It needs nothing but this package: two processes of this
+//! executable reach the adapter through the C ABI, as any verbs program does. What is printed was
+//! done and measured just now, or computed by the model just now.
 //!
-//! The text is plain: no colour, no terminal control, lines that are written as soon as they are known.
+//! The text is plain: no colour, no terminal control, lines that are written as soon as they are
+//! known.
 
 mod figures;
 
@@ -34,8 +35,8 @@ pub const NEXT: [(&str, &str); 3] = [
     ),
 ];
 
-/// Since the beginning, how long latency and bandwidth may be measured, which takes a second where nothing disturbs. The
-/// whole takes no longer than ten seconds.
+/// Since the beginning, how long latency and bandwidth may be measured, which takes a second where
+/// nothing disturbs. The whole takes no longer than ten seconds.
 const MEASURED_BY: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(7)];
 /// Nanoseconds that a small write takes only where its processes share a processor.
 const SHARED: f64 = 10_000.0;
@@ -150,9 +151,7 @@ fn print_figures(figures: &Figures) {
             let operations = latency.operations;
             outln!("  8-byte RDMA write, one way: {median}, median of {operations}{slow}");
             if latency.median > SHARED {
-                outln!(
-                    "  That is long: the two processes share processors with each other, or with others."
-                );
+                outln!("  That is long: other work shares the processors with it.");
             }
         }
         None => outln!("  8-byte RDMA write, one way: {none}"),
