@@ -26,6 +26,9 @@ REFUSE = Path(__file__).resolve().parent.parent / "container/refuse.c"
 SECONDS = 60
 # The demo takes ten seconds at most; other suites may run beside this one.
 LIMIT = 15
+# How often it may find a machine too busy to measure on, before that is a failure.
+TRIES = 3
+BUSY = "no figure in time"
 ENVIRONMENT_LACKS = 3
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 TIME = r"([\d.]+) (ns|us|ms)"
@@ -85,37 +88,50 @@ def demo(setting: Setting, place: Place) -> Ended | str:
 
 
 def shown(setting: Setting, place: Place) -> Outcome:
-    """Data went both ways by the path that this setting leaves, the figures are figures, and the refusal has its reason."""
-    ended = demo(setting, place)
-    if isinstance(ended, str):
-        return skipped(ended)
-    if not ended.succeeded:
-        return failed(ended.describe(), ended.evidence())
-    said = ended.output
+    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are figures."""
+    for _ in range(TRIES):
+        ended = demo(setting, place)
+        if isinstance(ended, str):
+            return skipped(ended)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+        if ended.seconds > LIMIT:
+            return failed(f"it takes {ended.seconds:.0f} s", ended.evidence())
+        if re.search(r"[^\n -~]", ended.output):
+            return failed("there is something that a plain terminal does not take", ended.evidence())
+        if wrong := wrong_exchange(setting, ended.output):
+            return failed(wrong, ended.evidence())
+        if BUSY not in ended.output:
+            wrong = wrong_figures(ended.output, place)
+            return failed(wrong, ended.evidence()) if wrong else passed(f"{ended.seconds:.1f} s")
+    return failed(f"it has no figure, {TRIES} times", ended.evidence())
+
+
+def wrong_exchange(setting: Setting, said: str) -> str:
+    """What is wrong with what is told of the exchange and of the mistake."""
     for operation in ("send", "RDMA write", "RDMA read", "fetch-and-add"):
         if not re.search(rf"^  {operation} +arrived; path \w+: ", said, re.M):
-            return failed(f"no {operation} arrived", ended.evidence())
+            return f"no {operation} arrived"
     if not re.search(rf"^  RDMA write +arrived; path {setting.path}: ", said, re.M):
-        return failed(f"writes do not take the path {setting.path}", ended.evidence())
+        return f"writes do not take the path {setting.path}"
     if ("verbena doctor` says why" in said) != (setting.path != "mapped"):
-        return failed("a slower path is not noted, or the fastest is", ended.evidence())
-    measured = re.search(rf"^  8-byte RDMA write, one way: {TIME}, median of (\d+)", said, re.M)
-    compared = re.search(rf"^  {TIME} here \(.*\); {TIME} on a ConnectX-6 HDR \(.*modelled\)$", said, re.M)
-    rate = re.search(r"^  RDMA writes of 64 KiB: ([\d.]+) [MG]B/s$", said, re.M)
-    if not measured or not compared or not rate or float(rate[1]) <= 0 or int(measured[3]) < 10:
-        return failed("a figure is missing", ended.evidence())
-    if nanoseconds(*measured.group(1, 2)) <= 0 or measured.group(1, 2) != compared.group(1, 2):
-        return failed("the figure compared is not the one measured", ended.evidence())
-    if wrong := differs_from_model(nanoseconds(*compared.group(3, 4)), place):
-        return failed(wrong, ended.evidence())
+        return "a slower path is not noted, or the fastest is"
     reason = re.search(r"^    verbena\[\d+\]: queue pair .*IBV_WC_REM_ACCESS_ERR.*IBV_ACCESS_REMOTE_WRITE is needed", said, re.M)
     if not reason or "status: remote access error (status 10)" not in said:
-        return failed("the refusal, its status or its reason is missing", ended.evidence())
-    if re.search(r"[^\n -~]", said):
-        return failed("there is something that a plain terminal does not take", ended.evidence())
-    if ended.seconds > LIMIT:
-        return failed(f"it takes {ended.seconds:.0f} s", ended.evidence())
-    return passed(f"{ended.seconds:.1f} s, {measured[1]} {measured[2]}")
+        return "the refusal, its status or its reason is missing"
+    return ""
+
+
+def wrong_figures(said: str, place: Place) -> str:
+    """What is wrong with the figures: those that were measured are numbers, and the model's is what it computes."""
+    measured = re.search(rf"^  8-byte RDMA write, one way: {TIME}, median of (\d+)", said, re.M)
+    compared = re.search(rf"^  {TIME} here \(.*\); {TIME} on a ConnectX-6 HDR \(.*modelled\)$", said, re.M)
+    rate = re.search(r"^  RDMA writes of 64 KiB: ([\d.]+) [kMG]B/s$", said, re.M)
+    if not measured or not compared or not rate or float(rate[1]) <= 0 or int(measured[3]) < 10:
+        return "a figure is missing"
+    if nanoseconds(*measured.group(1, 2)) <= 0 or measured.group(1, 2) != compared.group(1, 2):
+        return "the figure compared is not the one measured"
+    return differs_from_model(nanoseconds(*compared.group(3, 4)), place)
 
 
 def nanoseconds(value: str, unit: str) -> float:

@@ -1,5 +1,5 @@
-//! The command line as its users see it: the subcommands in groups, an example for each, the environment variables, the
-//! exit codes. What the subcommands take is in `command`, a file each.
+//! The command line as its users see it: the subcommands in groups, an example for each, the
+//! environment variables, the exit codes. What the subcommands take is in `command`, a file each.
 
 use clap::CommandFactory;
 use clap::builder::StyledStr;
@@ -120,7 +120,8 @@ pub fn complete() -> clap::Command {
     ))
 }
 
-/// The command line without what is about it as a whole: for manual pages, which have sections for that.
+/// The command line without what is about it as a whole: for manual pages, which have sections for
+/// that.
 pub fn bare() -> clap::Command {
     Arguments::command()
 }

@@ -1,7 +1,10 @@
-//! The environment variables that anything of this project reads, all in one table. `verbena help environment`, the help
-//! of commands that start programs and the manual pages print it; `tests/docs` compares it with what the code reads.
+//! The environment variables that anything of this project reads, all in one table. The help of
+//! commands that start programs, `verbena help environment` and the manual pages print it;
+//! `tests/docs` compares it with what the code reads.
 
 use std::fmt::Write;
+
+use self::Scope::{Adapter, Command, Internal};
 
 /// Who sets a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,38 +31,38 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 
 #[rustfmt::skip]
 const ALL: [Variable; 20] = [
-    variable(Scope::Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
-    variable(Scope::Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
-    variable(Scope::Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
-    variable(Scope::Adapter, "VERBENA_PAGES", "Move registered pages: auto, in-place, shared (--pages)"),
-    variable(Scope::Adapter, "VERBENA_LINK", "Make the ports infiniband or roce (--link)"),
-    variable(Scope::Adapter, "VERBENA_INTERFACE", "Use these interfaces for roce, A,B... (--interface)"),
-    variable(Scope::Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),
-    variable(Scope::Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),
-    variable(Scope::Adapter, "VERBENA_RUNTIME_DIR", "Find other processes here, not in /dev/shm/verbena-UID"),
-    variable(Scope::Adapter, "VERBENA_STATS_DIR", "Write each process's counters to this directory"),
-    variable(Scope::Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
-    variable(Scope::Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),
-    variable(Scope::Command, "VERBENA_EXCHANGE_SECRET", "Authenticate processes of a job on several hosts"),
-    variable(Scope::Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
-    variable(Scope::Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
-    variable(Scope::Internal, "VERBENA_RECORD", "Directory of `verbena record`"),
-    variable(Scope::Internal, "VERBENA_STOPWATCH", "Directory for run times, of `verbena closed-loop`"),
-    variable(Scope::Internal, "VERBENA_SEATS", "Processors of the ranks, of `verbena closed-loop`"),
-    variable(Scope::Internal, "VERBENA_PROCESS_PLAN", "Task of a process of `verbena bench`"),
-    variable(Scope::Internal, "VERBENA_PLANTED", "Fault to inject, in builds for tests"),
+    variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
+    variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
+    variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
+    variable(Adapter, "VERBENA_PAGES", "Move registered pages: auto, in-place, shared (--pages)"),
+    variable(Adapter, "VERBENA_LINK", "Make the ports infiniband or roce (--link)"),
+    variable(Adapter, "VERBENA_INTERFACE", "Use these interfaces for roce, A,B... (--interface)"),
+    variable(Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),
+    variable(Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),
+    variable(Adapter, "VERBENA_RUNTIME_DIR", "Meet other processes here [/dev/shm/verbena-UID]"),
+    variable(Adapter, "VERBENA_STATS_DIR", "Write each process's counters to this directory"),
+    variable(Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
+    variable(Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),
+    variable(Command, "VERBENA_EXCHANGE_SECRET", "Authenticate the processes of a job over hosts"),
+    variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
+    variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
+    variable(Internal, "VERBENA_RECORD", "Directory of `verbena record`"),
+    variable(Internal, "VERBENA_STOPWATCH", "Directory for run times, of `verbena closed-loop`"),
+    variable(Internal, "VERBENA_SEATS", "Processors of the ranks, of `verbena closed-loop`"),
+    variable(Internal, "VERBENA_PROCESS_PLAN", "Task of a process of `verbena bench`"),
+    variable(Internal, "VERBENA_PLANTED", "Fault to inject, in builds for tests"),
 ];
 
 /// The sections of the whole table.
 const SECTIONS: [(&str, Scope); 3] = [
-    ("Read by every program on the adapter", Scope::Adapter),
-    ("Read by `verbena`", Scope::Command),
-    ("Set by `verbena` for its own processes", Scope::Internal),
+    ("Read by every program on the adapter", Adapter),
+    ("Read by `verbena`", Command),
+    ("Set by `verbena` for its own processes", Internal),
 ];
 
 /// Those that a program on the adapter reads, a line each.
 pub fn of_programs() -> String {
-    lines(Scope::Adapter)
+    lines(Adapter)
 }
 
 /// All of them, by section.

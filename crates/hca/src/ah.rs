@@ -118,9 +118,10 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
     }
 }
 
-/// Tells, once in a process, of a destination that is the address of a RoCE port while ours are InfiniBand. No GID of
-/// an InfiniBand port looks like that, so only a program that made it of an IP address comes here. InfiniBand reaches
-/// the queue pair by its number whatever the GID, so this is no refusal.
+/// Tells, once in a process, of a destination that is the address of a RoCE port while ours are
+/// InfiniBand. No GID of an InfiniBand port looks like that, so only a program that made it of an
+/// IP address comes here. InfiniBand reaches the queue pair by its number whatever the GID, so this
+/// is no refusal.
 fn notice_roce_address(attributes: &ibv_ah_attr) {
     static WAS_TOLD: AtomicBool = AtomicBool::new(false);
     let address = Ipv6Addr::from(attributes.grh.dgid.bytes());

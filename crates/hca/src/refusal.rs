@@ -1,21 +1,23 @@
-//! Why a call was refused or a work request failed: one line each, with `VERBENA_LOG=info`, on standard error or in the
-//! file that `VERBENA_LOG_FILE` names ([`sink`]).
+//! Why a call was refused or a work request failed: one line each, with `VERBENA_LOG=info`, on
+//! standard error or in the file that `VERBENA_LOG_FILE` names ([`sink`]).
 //!
-//! C carries an error number or a status, and both are coarse: EINVAL of ibv_modify_qp(3) has some forty causes. Whoever
-//! refuses says why where it is found ([`because`], by the macro [`refused`](crate::refused)); whoever answers the program
-//! writes it with the call's name ([`tell_call`]), or with the work request's ([`tell`]).
+//! C carries an error number or a status, and both are coarse: EINVAL of ibv_modify_qp(3) has some
+//! forty causes. Whoever refuses says why where it is found ([`because`], by the macro
+//! [`refused`](crate::refused)); whoever answers the program writes it with the call's name
+//! ([`tell_call`]), or with the work request's ([`tell`]).
 //!
 //! **Contract.**
-//! - A refusal is one line, written at once and by one write(2), so that those of several processes do not mix.
-//! - What is no refusal has none: EAGAIN of a descriptor that does not block, ENODATA of an empty table entry, and what
-//!   is flushed behind a request that failed.
+//! - A refusal is one line, written at once and by one write(2), so that those of several processes
+//!   do not mix.
+//! - What is no refusal has none: EAGAIN of a descriptor that does not block, ENODATA of an empty
+//!   table entry, and what is flushed behind a request that failed.
 //! - Nothing that succeeds comes here, but for one notice: an address that belongs to a RoCE port
 //!   ([`crate::ah`]). All that is here is cold, and does not even make the text while it is off.
 //! - The level is read once in a process ([`prepare`]); what is not understood is said then, once.
 //!
-//! **Why not `tracing`.** There is one kind of event and it is either wanted or not. A subscriber would have to be set up
-//! when the library is loaded, in programs that may have one of their own, and each call site registers itself; this is
-//! one static word, which only a refusal looks at.
+//! **Why not `tracing`.** There is one kind of event and it is either wanted or not. A subscriber
+//! would have to be set up when the library is loaded, in programs that may have one of their own,
+//! and each call site registers itself; this is one static word, which only a refusal looks at.
 
 use crate::errno::Errno;
 use std::cell::RefCell;

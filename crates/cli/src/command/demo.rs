@@ -1,4 +1,5 @@
-//! `verbena demo`: two processes on the adapter, a mistake explained, a comparison with hardware; in ten seconds.
+//! `verbena demo`: two processes on the adapter, a mistake explained, a comparison with hardware;
+//! in ten seconds.
 
 use crate::demo;
 use crate::exit::Exit;

@@ -41,7 +41,8 @@ fn write(directory: &Path) -> std::io::Result<()> {
     }
     let place = directory.join("man/man1");
     std::fs::create_dir_all(&place)?;
-    // Examples, variables and exit codes are laid out in columns for `--help`; here each is a section.
+    // Examples, variables and exit codes are laid out in columns for `--help`; here each is a
+    // section.
     let documented = command_line::bare();
     clap_mangen::generate_to(documented, &place)?;
     for entry in std::fs::read_dir(&place)? {

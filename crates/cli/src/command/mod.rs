@@ -40,7 +40,8 @@ pub enum Command {
     Capture(capture::Arguments),
     /// Validate predictions on this machine
     ///
-    /// Records MPI programs, predicts them over other transports, measures them there, and compares.
+    /// Records MPI programs, predicts them over other transports, measures them there, and
+    /// compares.
     ClosedLoop(closed_loop::Arguments),
     /// Compare two runs
     Compare(compare::Arguments),
@@ -48,9 +49,9 @@ pub enum Command {
     Completions(completions::Arguments),
     /// Show the adapter at work in ten seconds
     ///
-    /// Two processes exchange data on the adapter, a mistake is refused and explained, and the measured latency is
-    /// compared with a model of a ConnectX-6. Nothing but this package is needed. The exit code is 3 where the adapter
-    /// does not work; `verbena doctor` then says why.
+    /// Two processes exchange data on the adapter, a mistake is refused and explained, and the
+    /// measured latency is compared with a model of a ConnectX-6. Nothing but this package is
+    /// needed. The exit code is 3 where the adapter does not work; `verbena doctor` then says why.
     Demo(demo::Arguments),
     /// Check this machine's support
     Doctor(doctor::Arguments),

@@ -1,4 +1,5 @@
-//! The figures of the demonstration: measured by the suite's own benchmarks, in two processes, and computed by a model.
+//! The figures of the demonstration: measured by the suite's own benchmarks, in two processes, and
+//! computed by a model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,40 +29,48 @@ const SMALL: usize = 8;
 /// Bytes of a write whose bandwidth is measured.
 const LARGE: usize = 64 << 10;
 
-/// What was measured.
+/// What was measured. `None` is what could not be measured in time, because the machine is busy
+/// with other work.
 pub struct Figures {
-    /// Nanoseconds of a small write, one way; the median.
-    pub latency: f64,
-    /// Nanoseconds that 99 of 100 small writes take at most, where enough were timed.
-    pub slow: Option<f64>,
-    /// How many were timed.
-    pub operations: f64,
+    /// Of a small write, one way.
+    pub latency: Option<Latency>,
     /// Bytes a second of large writes.
-    pub bandwidth: f64,
+    pub bandwidth: Option<f64>,
     /// Bytes of each of them.
     pub size: usize,
 }
 
+/// Times of an operation.
+pub struct Latency {
+    /// The median in nanoseconds.
+    pub median: f64,
+    /// Nanoseconds that 99 of 100 operations take at most, where enough were timed.
+    pub slow: Option<f64>,
+    /// How many were timed.
+    pub operations: u64,
+}
+
 impl Figures {
-    /// Measures, and ends unfinished at `deadline` or when `stop` is set.
+    /// Measures latency and bandwidth, each until its deadline or until `stop` is set.
     ///
     /// # Errors
-    /// The benchmarks do not run here, or not in time.
-    pub fn measure(stop: &Arc<AtomicBool>, deadline: Instant) -> Result<Figures, Failure> {
+    /// The benchmarks do not run here.
+    pub fn measure(stop: &Arc<AtomicBool>, deadlines: [Instant; 2]) -> Result<Figures, Failure> {
         let profiles = ProfileOptions::default();
         let Found::Adapter(target) = Target::Software.find(&profiles)? else {
             unreachable!("the software adapter is no model");
         };
         let clock = Clock::best();
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
-        let latency = measured(&target, nanos, (LATENCY, SMALL), stop, deadline)?;
-        let bandwidth = measured(&target, nanos, (BANDWIDTH, LARGE), stop, deadline)?;
-        let summary = latency.summary.as_ref();
+        let latency = measured(&target, nanos, (LATENCY, SMALL), stop, deadlines[0])?;
+        let bandwidth = measured(&target, nanos, (BANDWIDTH, LARGE), stop, deadlines[1])?;
         Ok(Figures {
-            latency: latency.value,
-            slow: summary.and_then(|summary| summary.p99),
-            operations: summary.map_or(1.0, |summary| summary.n as f64),
-            bandwidth: bandwidth.value,
+            latency: latency.map(|metric| Latency {
+                median: metric.value,
+                slow: metric.summary.as_ref().and_then(|summary| summary.p99),
+                operations: metric.summary.map_or(1, |summary| summary.n),
+            }),
+            bandwidth: bandwidth.map(|metric| metric.value),
             size: LARGE,
         })
     }
@@ -115,14 +124,15 @@ fn options(target: Target, size: usize) -> MeasureOptions {
     }
 }
 
-/// The headline of a benchmark at a size, measured by processes of their own.
+/// The headline of a benchmark at a size, measured by processes of their own; `None` at the
+/// deadline.
 fn measured(
     target: &Resolved,
     nanos: Option<f64>,
     (name, size): (&'static str, usize),
     stop: &Arc<AtomicBool>,
     deadline: Instant,
-) -> Result<Metric, Failure> {
+) -> Result<Option<Metric>, Failure> {
     let options = options(Target::Software, size);
     let task = Task::new(target.clone(), &options, nanos, Floors::default());
     let mut point: Option<Box<Point>> = None;
@@ -153,10 +163,10 @@ fn measured(
     if is_late.load(Ordering::Relaxed) {
         // It was not the user who stopped it.
         stop.store(false, Ordering::Relaxed);
-        return Err(Failure::Suite(format!("{name} took too long")));
+        return Ok(None);
     }
     match ended {
-        Ended::Well => headline(point.as_deref(), name, failure),
+        Ended::Well => headline(point.as_deref(), name, failure).map(Some),
         Ended::Interrupted => Err(Failure::Suite(format!("{name} was interrupted"))),
         Ended::Failed(reason) => Err(Failure::Suite(format!("{name}: {reason}"))),
     }

@@ -66,7 +66,8 @@ pub struct Address {
 pub const DONE: &str = "done";
 /// The order, with an operation behind it, to compare every byte that came with what the peer has.
 pub const CHECK: &str = "check ";
-/// The order to write to memory of the peer that is not registered for it. The answer is the completion's status.
+/// The order to write to memory of the peer that is not registered for it. The answer is the
+/// completion's status.
 pub const MISTAKE: &str = "mistake";
 
 const PORT: u8 = 1;
@@ -212,7 +213,8 @@ impl End {
         Ok(DONE.to_owned())
     }
 
-    /// Writes to memory of the peer that it did not register for remote writes. The status of the completion.
+    /// Writes to memory of the peer that it did not register for remote writes. The status of the
+    /// completion.
     fn mistake(&mut self, peer: &Address) -> Result<String, String> {
         let opcode = Opcode::Write(peer.unwritable, peer.unwritable_key);
         let segment = self.region.segment(OWN, PAGE);

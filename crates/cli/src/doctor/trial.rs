@@ -43,7 +43,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Starts both, with these variables beside those of this process. One that says nothing for `patience` hangs.
+    /// Starts both, with these variables beside those of this process. One that says nothing for
+    /// `patience` hangs.
     pub fn start(
         end: Probe,
         variables: &[(&str, String)],
@@ -86,7 +87,8 @@ impl Trial {
         Ok(taken)
     }
 
-    /// The first writes to memory of the second that is not registered for it. The status of the completion.
+    /// The first writes to memory of the second that is not registered for it. The status of the
+    /// completion.
     pub fn mistake(&mut self) -> Result<String, String> {
         self.connect()?;
         self.ends[0].tell(MISTAKE)?;

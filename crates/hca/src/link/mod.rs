@@ -50,7 +50,8 @@ const MOST_PORTS: usize = 254;
 
 static INFINIBAND: Link = Link::InfiniBand;
 
-/// What to do for a program that expects RoCE and meets an InfiniBand port, for the end of a message.
+/// What to do for a program that expects RoCE and meets an InfiniBand port, for the end of a
+/// message.
 pub const ROCE_HINT: &str =
     "this port is InfiniBand; `verbena run --link roce` (VERBENA_LINK=roce) makes it RoCE";
 

@@ -1,12 +1,16 @@
-//! Where the lines of [`super`] go: to standard error, or to the file that `VERBENA_LOG_FILE` names.
+//! Where the lines of [`super`] go: to standard error, or to the file that `VERBENA_LOG_FILE`
+//! names.
 //!
 //! **Contract.**
-//! - A line is one write(2) to a file opened with O_APPEND, so lines of several processes do not mix, and a reader may
-//!   truncate the file between two lines (a test runner does, before each test).
-//! - The file is opened for each line and closed again. No descriptor stays open that a program could close, inherit
-//!   across fork(2) or count.
-//! - The name is read once in a process, and made absolute then: a later chdir(2) does not move the file.
-//! - The file grows to [`LIMIT`] bytes. What would go beyond is dropped, and each process says so once on standard error.
+//! - A line is one write(2) to a file opened with O_APPEND, so lines of several processes do not
+//!   mix, and a reader may truncate the file between two lines (a test runner does, before each
+//!   test).
+//! - The file is opened for each line and closed again. No descriptor stays open that a program
+//!   could close, inherit across fork(2) or count.
+//! - The name is read once in a process, and made absolute then: a later chdir(2) does not move the
+//!   file.
+//! - The file grows to [`LIMIT`] bytes. What would go beyond is dropped, and each process says so
+//!   once on standard error.
 //! - A line that the file does not take goes to standard error.
 
 use std::fs::{File, OpenOptions};

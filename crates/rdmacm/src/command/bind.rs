@@ -121,7 +121,8 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                 false => ("it must be this host's, for", link::ROCE_HINT),
             };
             refusal::tell(format_args!(
-                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the device: {error}; {rule} {advice}",
+                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the \
+                 device: {error}; {rule} {advice}",
                 destination.ip()
             ));
             Event::plain(Kind::AddrError, -error.0)
