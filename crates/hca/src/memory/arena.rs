@@ -247,7 +247,7 @@ impl Arena {
     /// hold the pages that are meant.
     pub(super) fn may_move(&self) -> bool {
         let may_move = match self.pages {
-            Pages::Auto => !self.pinning.is_possible(&self.maps),
+            Pages::Auto => !self.pinning.is_possible(&self.maps, self.inode),
             Pages::InPlace => false,
             Pages::Shared => true,
         };
