@@ -36,8 +36,7 @@ def compile_program(source: Path, libraries: Sequence[str] = ("-libverbs",),
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / f"{source.parent.name}-{source.stem}-{compiler}"
     common = sorted(COMMON.glob("*.c")) if "-libverbs" in libraries else []
-    newest = max(path.stat().st_mtime for path in [source, *more, *source.parent.glob("*.h"),
-                                                   *COMMON.glob("*")])
+    newest = max(path.stat().st_mtime for path in [source, *more, *HERE.glob("*/*.h"), *COMMON.glob("*")])
     if program.exists() and program.stat().st_mtime > newest:
         return program
     # Whole or not there: other suites may compile it at this moment.

@@ -233,6 +233,11 @@ impl Arena {
         &self.maps
     }
 
+    /// Says that a descriptor of the adapter holds no pages, and is closed with the process.
+    pub fn is_harmless(&self, descriptor: BorrowedFd<'_>) {
+        self.pinning.is_harmless(descriptor);
+    }
+
     /// Whether no other thread of this process touches its memory.
     pub(super) fn is_of_one_thread(&self) -> bool {
         self.threads.are_one()
@@ -242,7 +247,7 @@ impl Arena {
     /// hold the pages that are meant.
     pub(super) fn may_move(&self) -> bool {
         let may_move = match self.pages {
-            Pages::Auto => !self.pinning.is_possible(&self.maps),
+            Pages::Auto => !self.pinning.is_possible(&self.maps, self.inode),
             Pages::InPlace => false,
             Pages::Shared => true,
         };

@@ -220,9 +220,15 @@ impl Process {
         crate::roce::tunnel::chosen()?;
         let (contexts, contexts_file) = ContextTable::create()?;
         let contexts = Arc::new(contexts);
+        let doorbell = Doorbell::new()?;
+        let arena = Arena::create(pages).ok();
+        if let Some(arena) = &arena {
+            arena.is_harmless(contexts_file.as_fd());
+            arena.is_harmless(doorbell.as_fd());
+        }
         Ok(Process {
             contexts_file,
-            arena: Arena::create(pages).ok(),
+            arena,
             keys: Keys::new(contexts.clone()),
             windows: Directory::default(),
             own_marks: OwnMarks::default(),
@@ -239,7 +245,7 @@ impl Process {
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),
             counters: Counters::default(),
-            doorbell: Doorbell::new()?,
+            doorbell,
             member: OnceLock::new(),
             joining: Mutex::default(),
             numbers: Mutex::default(),
@@ -296,6 +302,10 @@ impl Process {
             identity,
             listener,
         });
+        if let Some(arena) = &self.arena {
+            arena.is_harmless(member.registry.as_fd());
+            arena.is_harmless(member.listener.as_fd());
+        }
         let _ = begin.send(());
         self.follow_link();
         // SAFETY: the handler is a function of this library, which stays loaded.

@@ -99,15 +99,45 @@ impl Maps {
         }
     }
 
-    /// Whether a mapping has this name, which is that of no file.
-    pub fn has_name(&self, name: &str) -> Result<bool> {
-        for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
-            let line = line?;
-            if line.split_ascii_whitespace().nth(5) == Some(name) {
+    /// Whether a shared mapping of a file has a name that begins so; those of the file with inode `except` are passed over.
+    pub fn has_shared(&self, name: &str, except: u64) -> Result<bool> {
+        for vma in self.query_all(0, u64::MAX, COVERING_OR_NEXT | FILE_BACKED | SHARED)? {
+            if vma.inode != except && self.is_named(&vma, name.as_bytes())? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// As [`Maps::has_shared`], from the text of the file, for kernels that do not know the question.
+    pub fn text_has(&self, name: &str) -> Result<bool> {
+        for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
+            let line = line?;
+            let found = line.split_ascii_whitespace().nth(5);
+            if found.is_some_and(|found| found.starts_with(name)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the name of a mapping begins with these bytes.
+    fn is_named(&self, vma: &Vma, name: &[u8]) -> Result<bool> {
+        let mut room = [0u8; 256];
+        let mut query = Query {
+            size: size_of::<Query>() as u64,
+            flags: COVERING_OR_NEXT,
+            address: vma.start,
+            name: room.as_mut_ptr() as u64,
+            name_size: room.len() as u32,
+            ..Query::default()
+        };
+        match self.ask(&mut query) {
+            Ok(()) => Ok(room.starts_with(name)),
+            // Longer than any that is looked for, or gone meanwhile.
+            Err(Errno(libc::ENAMETOOLONG | libc::ENOENT)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn query_all(&self, start: u64, end: u64, flags: u64) -> Result<Vec<Vma>> {
@@ -134,17 +164,7 @@ impl Maps {
             address,
             ..Query::default()
         };
-        // SAFETY: the request is paired with its structure (linux/fs.h, struct procmap_query).
-        let answer = unsafe {
-            libc::ioctl(
-                self.file.as_raw_fd(),
-                PROCMAP_QUERY as libc::Ioctl,
-                &raw mut query,
-            )
-        };
-        if answer < 0 {
-            return Err(Errno::last());
-        }
+        self.ask(&mut query)?;
         Ok(Vma {
             start: query.start,
             end: query.end,
@@ -155,6 +175,22 @@ impl Maps {
             offset: query.offset,
             inode: query.inode,
         })
+    }
+
+    fn ask(&self, query: &mut Query) -> Result<()> {
+        // SAFETY: the request is paired with its structure (linux/fs.h, struct procmap_query); a name goes to where the
+        // caller has as much room as it says.
+        let answer = unsafe {
+            libc::ioctl(
+                self.file.as_raw_fd(),
+                PROCMAP_QUERY as libc::Ioctl,
+                &raw mut *query,
+            )
+        };
+        match answer < 0 {
+            true => Err(Errno::last()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -251,6 +287,25 @@ mod tests {
         let there = unsafe { libc::getauxval(libc::AT_RANDOM) };
         let stack = overlapping(there, there + 1).unwrap();
         assert!(stack.len() == 1 && stack[0].writable && !stack[0].is_private_anonymous());
+    }
+
+    #[test]
+    fn a_shared_mapping_is_found_by_its_name() {
+        let maps = Maps::open().unwrap();
+        let name = "/memfd:a-name-of-this-test";
+        let has = || match maps.has_shared(name, 0) {
+            Err(error) if unknown(error) => maps.text_has(name),
+            answer => answer,
+        };
+        assert_eq!(has(), Ok(false));
+        let file = crate::sys::memfd::Memfd::create(c"a-name-of-this-test", 4096).unwrap();
+        let rights = crate::sys::mapping::Rights::Read;
+        let mapping = crate::sys::mapping::Mapping::of(&file, rights).unwrap();
+        assert_eq!((has(), maps.text_has(name)), (Ok(true), Ok(true)));
+        let inode = file.identity().unwrap().1;
+        assert!(!maps.has_shared(name, inode).unwrap_or(false));
+        drop(mapping);
+        assert_eq!(has(), Ok(false));
     }
 
     #[test]

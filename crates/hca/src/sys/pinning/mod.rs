@@ -31,6 +31,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const DESCRIPTORS: &str = "/proc/self/fd";
+/// What the mapping of a context is called.
+const CONTEXT: &str = "/[aio]";
 const CONTEXTS: &str = "/proc/sys/fs/aio-nr";
 
 /// The descriptors of the process that opened it; a forked child opens its own. Asked by one thread at a time.
@@ -83,8 +85,9 @@ impl Pinning {
     }
 
     /// Whether pages of this process may be held now. What cannot be found out counts as held.
-    pub fn is_possible(&self, maps: &Maps) -> bool {
-        spliced::has_spliced() || self.by_descriptor() || self.by_context(maps)
+    /// `except` is the inode of a file that is mapped in many places and is no context.
+    pub fn is_possible(&self, maps: &Maps, except: u64) -> bool {
+        spliced::has_spliced() || self.by_descriptor() || self.by_context(maps, except)
     }
 
     fn by_descriptor(&self) -> bool {
@@ -130,7 +133,7 @@ impl Pinning {
 
     /// Whether this process has a context of io_setup(2): one is a mapping. They are looked for only when the number of
     /// events of all processes has changed.
-    fn by_context(&self, maps: &Maps) -> bool {
+    fn by_context(&self, maps: &Maps, except: u64) -> bool {
         let Some(contexts) = &self.contexts else {
             return false;
         };
@@ -143,7 +146,10 @@ impl Pinning {
         if events == self.without_context.load(Ordering::Relaxed) {
             return false;
         }
-        let has_context = maps.has_name("/[aio]").unwrap_or(true);
+        let has_context = match maps.has_shared(CONTEXT, except) {
+            Ok(has_context) => has_context,
+            Err(_) => maps.text_has(CONTEXT).unwrap_or(true),
+        };
         if !has_context {
             self.without_context.store(events, Ordering::Relaxed);
         }
