@@ -142,12 +142,12 @@ pub unsafe extern "C" fn ibv_query_gid(
     })
 }
 
-/// The kind of a GID, in the numbering of sysfs (private to rdma-core's own programs).
+/// ibv_query_gid_type, which only rdma-core's own programs call: the kind of a GID, in the
+/// numbering of sysfs.
 ///
 /// # Safety
 /// `context` is null or a pointer from us; `kind` is null or valid for writes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_gid_type(
+pub unsafe fn gid_type(
     context: *mut ibv_context,
     port: u8,
     index: u32,
