@@ -25,7 +25,8 @@ libraries:
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
 	crates/librfio/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_shim.so $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
+	crates/shim/link.sh
+	install -C -m 755 $(RELEASE)/libverbena_tracer.so $(LIBRARIES)/
 	install -C -m 755 $(RELEASE)/libverbena_rfio_python.so $(LIBRARIES)/_native.abi3.so
 
 # The file service behind XRootD's programs, where XRootD's headers are (Debian: libxrootd-client-dev), and behind its
@@ -96,7 +97,7 @@ adapter:
 	$(CARGO) build --release -p verbena -p verbena-ibverbs -p verbena-shim
 	@mkdir -p $(LIBRARIES)
 	crates/ibverbs/link.sh
-	install -C -m 755 $(RELEASE)/libverbena_shim.so $(LIBRARIES)/
+	crates/shim/link.sh
 
 # The documents as a site, below target/site/html, by mdBook (cargo install mdbook).
 site: build

@@ -8,7 +8,7 @@
 # links a cdylib, and with two of them the nodes appear in the file but the symbols stay
 # unversioned, so that dlvsym finds nothing.
 #
-# CC and LDFLAGS are honoured (a sanitizer build adds its flag there).
+# CC, CFLAGS and LDFLAGS are honoured (a sanitizer build adds its flag there).
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -26,7 +26,10 @@ mkdir -p "$profile/lib"
 # old library or the new one, never half of one.
 result=$profile/lib/libibverbs.so.1
 scratch=$result.$$
-trap 'rm -f "$scratch"' EXIT
+trap 'rm -f "$scratch" "$scratch.o"' EXIT
+
+# shellcheck disable=SC2086
+"${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -c "$here/src/variadic.c" -o "$scratch.o"
 
 # --gc-sections drops what no exported name leads to; --no-undefined turns a name that the map or
 # the code promises and nobody has into an error here instead of in a user's program; -z nodelete,
@@ -35,7 +38,7 @@ trap 'rm -f "$scratch"' EXIT
 "${CC:-cc}" -shared -o "$scratch" \
 	-Wl,-soname,libibverbs.so.1 \
 	-Wl,--version-script="$map" \
-	-Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+	"$scratch.o" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
 	-Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed \
 	-Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now \
 	${LDFLAGS:-} \

@@ -3,7 +3,7 @@
 #
 #   link.sh [PROFILE_DIRECTORY]      default: target/release of this workspace
 #
-# The two are the same library under two names: old programs ask for libshift.
+# The two are the same library under two names: old programs ask for libshift. CC, CFLAGS and LDFLAGS are honoured.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -16,14 +16,19 @@ if [ ! -f "$archive" ]; then
 fi
 
 mkdir -p "$profile/lib"
+object=$profile/lib/librfio.$$.o
+scratch=
+trap 'rm -f "$object" "$scratch"' EXIT
+# shellcheck disable=SC2086
+"${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -c "$here/src/variadic.c" -o "$object"
 for name in librfio libshift; do
 	result=$profile/lib/$name.so.2
 	scratch=$result.$$
-	trap 'rm -f "$scratch"' EXIT
+	# shellcheck disable=SC2086
 	"${CC:-cc}" -shared -o "$scratch" \
 		-Wl,-soname,"$name.so.2" \
 		-Wl,--version-script="$here/librfio.map" \
-		-Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+		"$object" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
 		-Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed \
 		-Wl,-z,relro -Wl,-z,now \
 		${LDFLAGS:-} \

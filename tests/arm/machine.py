@@ -46,7 +46,8 @@ def prepare() -> None:
     if not (DEBIAN / "usr/bin/ib_send_bw").exists():
         call(Absent, ["mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", f"--include={PACKAGES}", RELEASE, str(DEBIAN)])
     call(Unbuilt, [*CARGO, "build", "--release", "--target", TRIPLE, "-p", "verbena-ibverbs", "-p", "verbena-shim"])
-    call(Unbuilt, [str(ROOT / "crates/ibverbs/link.sh"), str(BUILT)], CC=COMPILER)
+    for library in ("ibverbs", "shim"):
+        call(Unbuilt, [str(ROOT / f"crates/{library}/link.sh"), str(BUILT)], CC=COMPILER)
 
 
 def call(otherwise: type[Exception], command: list[str], **more: str) -> None:
@@ -61,5 +62,5 @@ def emulated(program: Path, *words: object) -> list[str]:
     without QEMU."""
     debian = f"{DEBIAN}/usr/lib/aarch64-linux-gnu:{DEBIAN}/lib/aarch64-linux-gnu"
     return ["prlimit", f"--as={ADDRESS_SPACE}", "qemu-aarch64", "-L", str(DEBIAN),
-            "-E", f"LD_LIBRARY_PATH={BUILT / 'lib'}:{debian}", "-E", f"LD_PRELOAD={BUILT / 'libverbena_shim.so'}",
+            "-E", f"LD_LIBRARY_PATH={BUILT / 'lib'}:{debian}", "-E", f"LD_PRELOAD={BUILT / 'lib/libverbena_shim.so'}",
             str(program), *map(str, words)]

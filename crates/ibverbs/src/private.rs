@@ -10,8 +10,8 @@
 //! to that node, so one function can be at several; with `@@` the node is the one that linking
 //! against the library takes. Every name is at every newer node, which is more than some had.
 //!
-//! The commands take many arguments, some of them variadic. None is looked at, and on the ABIs that
-//! we build for the caller cleans up, so each is declared without any.
+//! The commands take many arguments. None is looked at, and on the ABIs that we build for the caller
+//! cleans up, so each is declared without any. `__verbs_log` is variadic: `variadic.c` defines it.
 
 use std::ptr;
 
@@ -144,7 +144,6 @@ macro_rules! ignored {
 }
 
 ignored! {
-    __verbs_log
     verbs_init_cq
     verbs_set_ops
     verbs_uninit_context

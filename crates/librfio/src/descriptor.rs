@@ -78,18 +78,18 @@ pub fn local(result: i64) -> Result<i64, Error> {
     }
 }
 
-/// Opens a file. `mode` is read only where C's callers pass it: with `O_CREAT`.
+/// Opens a file. `rfio_open` and `rfio_open64` are variadic and defined in `variadic.c`, which calls
+/// this; `mode` is 0 unless `flags` ask for one.
 ///
 /// # Safety
-/// See the crate. In C the function is variadic; on the platforms that this library is for, the third argument is
-/// passed as it is here, and its value is not looked at without `O_CREAT`.
+/// See the crate.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rfio_open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
-    let mode = if flags & libc::O_CREAT != 0 {
-        mode & !umask()
-    } else {
-        0
-    };
+pub unsafe extern "C" fn verbena_rfio_open(
+    path: *const c_char,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> c_int {
+    let mode = if mode == 0 { 0 } else { mode & !umask() };
     // SAFETY: the caller's promise.
     let opened = unsafe { door::text(path) }.and_then(|path| open(path, flags, mode));
     door::number(opened.map(i64::from)) as c_int
@@ -102,20 +102,6 @@ fn umask() -> u32 {
     value
         .and_then(|value| u32::from_str_radix(value.trim(), 8).ok())
         .unwrap_or(0o022)
-}
-
-/// The same.
-///
-/// # Safety
-/// See [`rfio_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rfio_open64(
-    path: *const c_char,
-    flags: c_int,
-    mode: libc::mode_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { rfio_open(path, flags, mode) }
 }
 
 /// Closes.

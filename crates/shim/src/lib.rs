@@ -15,6 +15,9 @@
 //! that programs built before glibc 2.33 use), [`permission`] (`access` and kin), [`opening`]
 //! (`open`, `fopen` and kin), [`listing`] (`opendir` and kin), [`channel`] (`write`, `close` and
 //! `fstat` of the connection manager's descriptors).
+//!
+//! **Build.** `cargo build` makes a static library; `link.sh` links it with `variadic.c` and the
+//! list of exported names.
 
 mod answer;
 pub mod channel;

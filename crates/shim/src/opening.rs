@@ -1,6 +1,5 @@
-//! `open`, `fopen` and kin. `open` takes its third argument only with some flags; the callee of a
-//! variadic call finds it where a third fixed argument would be on every ABI that we build for
-//! (x86-64 and AArch64 System V), and whatever stands there is passed on as it came.
+//! `open`, `fopen` and their variants. `open` and `openat` are variadic in C and defined there, in
+//! `variadic.c`, which reads the mode and calls the functions with fixed arguments below.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -69,7 +68,8 @@ fn file(path: &[u8], flags: c_int) -> c_int {
 
 macro_rules! open_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our paths answered.
+        /// The C function of this name, with Verbena's paths answered. `mode` is 0 unless `flags`
+        /// ask for one.
         ///
         /// # Safety
         /// As the C function.
@@ -94,13 +94,14 @@ macro_rules! open_family {
 }
 
 open_family! {
-    open, c"open";
-    open64, c"open64";
+    verbena_shim_open, c"open";
+    verbena_shim_open64, c"open64";
 }
 
 macro_rules! open_at_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our paths answered.
+        /// The C function of this name, with Verbena's paths answered. `mode` is 0 unless `flags`
+        /// ask for one.
         ///
         /// # Safety
         /// As the C function.
@@ -130,8 +131,8 @@ macro_rules! open_at_family {
 }
 
 open_at_family! {
-    openat, c"openat";
-    openat64, c"openat64";
+    verbena_shim_openat, c"openat";
+    verbena_shim_openat64, c"openat64";
 }
 
 // What `open` and `openat` become in programs that were built with _FORTIFY_SOURCE.

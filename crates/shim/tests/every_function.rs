@@ -43,20 +43,22 @@ fn compile(source: &Path, flags: &[&str], result: &Path) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Cargo builds no shared object for a test that cannot link against it, so the test asks for it.
+/// Cargo builds no static library for a test, so the test asks for it and links it as for users.
 fn shim() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    run(Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", "verbena-shim"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+        .current_dir(manifest));
     // .../target/PROFILE/deps/this-test
     let executable = env::current_exe().unwrap();
-    let target = executable.ancestors().nth(3).unwrap();
-    let shim = target.join("debug/libverbena_shim.so");
-    assert!(shim.is_file(), "no {}", shim.display());
-    shim
+    let profile = executable.ancestors().nth(3).unwrap().join("debug");
+    run(Command::new(manifest.join("link.sh")).arg(&profile));
+    profile.join("lib/libverbena_shim.so")
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
 fn check(name: &str) {

@@ -175,7 +175,7 @@ static void check_open(open_like call)
 	close(fd);
 }
 
-/* The third argument must arrive. */
+/* The mode must arrive with both flags that ask for one. */
 static void check_mode(int (*call)(const char *, int, ...))
 {
 	char path[] = "/tmp/verbena-shim-XXXXXX";
@@ -190,6 +190,32 @@ static void check_mode(int (*call)(const char *, int, ...))
 	CHECK(fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0641);
 	close(fd);
 	unlink(path);
+	fd = call("/tmp", O_TMPFILE | O_RDWR, 0614);
+	/* Not every file system has such files. */
+	CHECK(fd >= 0 ? fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0614 : errno == EOPNOTSUPP);
+	close(fd);
+}
+
+static void check_mode_at(int (*call)(int, const char *, int, ...))
+{
+	char name[] = "verbena-shim-XXXXXX";
+	struct stat s;
+	int directory, fd;
+
+	CHECK(chdir("/tmp") == 0);
+	close(mkstemp(name));
+	unlink(name);
+	umask(0);
+	directory = call(AT_FDCWD, "/tmp", O_RDONLY | O_DIRECTORY);
+	fd = call(directory, name, O_CREAT | O_EXCL | O_WRONLY, 0641);
+	CHECK(directory >= 0 && fd >= 0);
+	CHECK(fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0641);
+	close(fd);
+	unlinkat(directory, name, 0);
+	fd = call(directory, ".", O_TMPFILE | O_RDWR, 0614);
+	CHECK(fd >= 0 ? fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0614 : errno == EOPNOTSUPP);
+	close(fd);
+	close(directory);
 }
 
 static void check_fopen(FILE *(*call)(const char *, const char *))
@@ -397,6 +423,10 @@ int main(int argc, char **argv)
 		check_mode(open);
 	if (!strcmp(name, "open64"))
 		check_mode(open64);
+	if (!strcmp(name, "openat"))
+		check_mode_at(openat);
+	if (!strcmp(name, "openat64"))
+		check_mode_at(openat64);
 	if (!strcmp(name, "fopen"))
 		check_fopen(fopen), ran++;
 	if (!strcmp(name, "fopen64"))
