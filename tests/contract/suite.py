@@ -48,6 +48,7 @@ registration    a region under another address is reached at its own; a region o
 batches         an operation of the extended interface, or a field of the extended completion queue, is another than that
                 of the classic one
 nodes           a program that was built against rdma-core 57 to 65 and asks for a private name does not start
+sysfs           a family of calls that sees other files than the others do, or a file that says otherwise than verbs
 descriptors     the descriptor of a channel or of asynchronous events polls, blocks, forks or reads otherwise than the kernel's
 probes          what programs ask to find out what there is: a line of refusal, or another answer than they go on from
 names           a name, a rate or a file of sysfs that rdma-core's own library answers otherwise
@@ -76,9 +77,9 @@ PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
             "sizes", "registration", "batches")
 # What asks the library and no other process: one path is as good as another.
-ALONE = ("descriptors", "probes", "names", "kernel_structures", "tables")
+ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables")
 # Linked against the adapter's library, for the distribution's lacks the names.
-AGAINST_OURS = (f"-L{LIBRARIES}", "-libverbs")
+AGAINST_OURS = (f"-L{LIBRARIES}", f"-Wl,-rpath,{LIBRARIES}", "-libverbs")
 
 
 def cases() -> list[Case]:
