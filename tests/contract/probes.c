@@ -52,16 +52,19 @@ static void questions_have_no_line(void)
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	struct ibv_ece ece = { .vendor_id = 7 };
 	int index = ibv_get_device_index(endpoint.context->device), index_error = errno;
-	int ece_error = ibv_query_ece(endpoint.qp, &ece);
+	int ece_error = ibv_query_ece(endpoint.qp, &ece), vendor = (int)ece.vendor_id;
+	int none_error = ibv_set_ece(endpoint.qp, &ece);
 	off_t quiet = lseek(diverted, 0, SEEK_END);
 	/* A refusal has one: lines are on. */
+	ece.vendor_id = 7;
 	int refused = ibv_set_ece(endpoint.qp, &ece);
 	off_t told = lseek(diverted, 0, SEEK_END);
 	CHECK_EQUAL(dup2(terminal, STDERR_FILENO), STDERR_FILENO);
 	CHECK_EQUAL(index, -1);
 	CHECK_EQUAL(index_error, EOPNOTSUPP);
 	CHECK_EQUAL(ece_error, EOPNOTSUPP);
-	CHECK_EQUAL(ece.vendor_id, 0);
+	CHECK_EQUAL(vendor, 0);
+	CHECK_EQUAL(none_error, EOPNOTSUPP);
 	CHECK_EQUAL(quiet, 0);
 	CHECK_EQUAL(refused, EOPNOTSUPP);
 	CHECK(told > 0);

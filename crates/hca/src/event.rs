@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_descriptor_is_readable_exactly_while_events_wait() {
-        let queue = EventQueue::new().unwrap();
+        let queue = EventQueue::<usize>::new().unwrap();
         assert!(!is_readable(&queue));
         queue.push(1);
         queue.push(2);
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn more_events_than_packets_fit_are_all_there_in_order() {
         const MANY: usize = 5000;
-        let queue = EventQueue::new().unwrap();
+        let queue = EventQueue::<usize>::new().unwrap();
         for event in 0..MANY {
             queue.push(event);
         }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_closed_descriptor_raises_no_signal() {
-        let queue = EventQueue::new().unwrap();
+        let queue = EventQueue::<usize>::new().unwrap();
         let EventQueue { fd, writer, .. } = queue;
         drop(fd);
         // SAFETY: 8 readable bytes.

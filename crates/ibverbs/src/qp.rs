@@ -448,9 +448,18 @@ pub unsafe extern "C" fn ibv_detach_mcast(
     })
 }
 
-/// Enhanced connection establishment has no options here.
+/// Enhanced connection establishment has no options here. That of no vendor sets none, which librdmacm
+/// does for each connection: it has rdma-core's answer, and is no refusal to report.
+///
+/// # Safety
+/// `ece` is null or valid.
 #[unsafe(no_mangle)]
-pub extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
+pub unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: as promised to us.
+    if unsafe { ece.as_ref() }.is_some_and(|ece| ece.vendor_id == 0) {
+        outcome::absent(Errno(libc::EOPNOTSUPP));
+        return libc::EOPNOTSUPP;
+    }
     outcome::errno_value(
         "ibv_set_ece",
         Err(refused!(

@@ -372,12 +372,7 @@ mod tests {
                 NOT_AVAILABLE,
             ),
             ("10.0.0.1:7471", "10.0.0.1:7471", "10.0.0.2:7471", IN_USE),
-            (
-                "[2001::1]:7471",
-                "[2001::1]:7471",
-                "[2001::2]:7471",
-                IN_USE,
-            ),
+            ("[2001::1]:7471", "[2001::1]:7471", "[2001::2]:7471", IN_USE),
         ] {
             let wildcard = match address(first) {
                 SocketAddr::V4(_) => "0.0.0.0:7471",
@@ -417,7 +412,11 @@ mod tests {
             for (one, two) in [(first, second), (second, first)] {
                 let held = ports.reserve(TCP, one).unwrap();
                 let result = ports.reserve(TCP, two);
-                assert_eq!(result.as_ref().err().map(|e| e.0), expected, "{one:?} {two:?}");
+                assert_eq!(
+                    result.as_ref().err().map(|e| e.0),
+                    expected,
+                    "{one:?} {two:?}"
+                );
                 drop((held, result));
             }
         }
@@ -434,10 +433,7 @@ mod tests {
         );
         six.set_family_only(true).unwrap();
         let four = ports.reserve(TCP, claim("0.0.0.0:7471")).unwrap();
-        assert_eq!(
-            six.set_family_only(false),
-            Err(Errno(libc::EADDRNOTAVAIL))
-        );
+        assert_eq!(six.set_family_only(false), Err(Errno(libc::EADDRNOTAVAIL)));
         let listener = six.listen().unwrap();
         assert_eq!(
             ports.connect(TCP, address("127.0.0.1:7471")).err(),

@@ -21,7 +21,12 @@ unsafe fn may_access(directory: c_int, path: *const c_char, mode: c_int) -> c_in
     unsafe { libc::syscall(libc::SYS_faccessat, directory, path, mode) as c_int }
 }
 
-unsafe fn target_of(directory: c_int, path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t {
+unsafe fn target_of(
+    directory: c_int,
+    path: *const c_char,
+    buffer: *mut c_char,
+    size: size_t,
+) -> ssize_t {
     // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_readlinkat, directory, path, buffer, size) as ssize_t }
 }

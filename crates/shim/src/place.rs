@@ -150,7 +150,10 @@ mod tests {
         for (path, place) in [
             ("/dev/infiniband/verbena0", "node"),
             ("/dev/infiniband/rdma_cm", "manager"),
-            ("/sys/class/infiniband/verbena0", "class/infiniband/verbena0"),
+            (
+                "/sys/class/infiniband/verbena0",
+                "class/infiniband/verbena0",
+            ),
             (
                 "/sys//class/./infiniband/verbena0/ports/1/lid",
                 "class/infiniband/verbena0/ports/1/lid",

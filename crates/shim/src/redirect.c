@@ -81,13 +81,19 @@ static open_function *next_dlopen(void)
 	return next;
 }
 
-/* The linker looks for a library on behalf of whoever called, and takes that from the return address: what is called last here must
-   be a jump, and it is one in every build that optimizes (tests/redirection). */
-__attribute__((optimize("O2"))) void *dlopen(const char *file, int mode)
+/* What dlopen goes on with. */
+struct opening {
+	const char *file;
+	open_function *next;
+};
+
+__attribute__((visibility("hidden"))) struct opening verbena_shim_opening(const char *file)
 {
+	struct opening opening = { file, next_dlopen() };
+
 	if (file != NULL && is_libibverbs(file))
-		file = library_path();
-	return next_dlopen()(file, mode);
+		opening.file = library_path();
+	return opening;
 }
 
 enum {
@@ -153,6 +159,12 @@ __attribute__((visibility("hidden"))) void *verbena_shim_resolve(size_t number)
 	"	add $8, %rsp\n	pop %r9\n	pop %r8\n	pop %rcx\n"         \
 	"	pop %rdx\n	pop %rsi\n	pop %rdi\n"                         \
 	"	jmp *%rax\n"
+/* The linker looks for a library on behalf of whoever calls dlopen, and takes that from the return address: so the next dlopen is
+   jumped to. */
+#define DLOPEN                                                                     \
+	".globl dlopen\n.type dlopen, @function\ndlopen:\n"                          \
+	"	endbr64\n	push %rsi\n	call verbena_shim_opening\n	pop %rsi\n"       \
+	"	mov %rax, %rdi\n	jmp *%rdx\n.size dlopen, .-dlopen\n"
 #elif defined __aarch64__
 #define TRAMPOLINE(name, at)                                     \
 	".globl " name "\n.type " name ", %function\n" name ":\n" \
@@ -177,6 +189,12 @@ __attribute__((visibility("hidden"))) void *verbena_shim_resolve(size_t number)
 	"	ldp x4, x5, [sp, #48]\n	ldp x6, x7, [sp, #64]\n	ldr x8, [sp, #80]\n" \
 	"	ldp x29, x30, [sp], #96\n"                                         \
 	"	br x16\n"
+#define DLOPEN                                                                     \
+	".globl dlopen\n.type dlopen, %function\ndlopen:\n"                          \
+	"	hint #34\n	stp x29, x30, [sp, #-32]!\n	mov x29, sp\n"             \
+	"	str x1, [sp, #16]\n	bl verbena_shim_opening\n	mov x16, x1\n"      \
+	"	ldr x1, [sp, #16]\n	ldp x29, x30, [sp], #32\n	br x16\n"           \
+	".size dlopen, .-dlopen\n"
 #else
 #error "trampolines are written for x86-64 and AArch64"
 #endif
@@ -188,7 +206,7 @@ __asm__(".set verbena_shim_count, 0\n"
 );
 #undef NAME
 
-__asm__(".text\n.balign 16\n" COMMON
+__asm__(".text\n.balign 16\n" DLOPEN COMMON
 #define NAME(name) TRAMPOLINE(#name, "verbena_shim_at_" #name)
 #include "names.h"
 #undef NAME

@@ -154,7 +154,14 @@ fn exists(path: &[u8]) -> bool {
         return false;
     };
     // SAFETY: a C string.
-    unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, path.bytes.as_ptr(), libc::F_OK) == 0 }
+    unsafe {
+        libc::syscall(
+            libc::SYS_faccessat,
+            libc::AT_FDCWD,
+            path.bytes.as_ptr(),
+            libc::F_OK,
+        ) == 0
+    }
 }
 
 /// The tree's path, once it is known: written under `MAKING`, read when `LENGTH` is not zero.
@@ -240,7 +247,6 @@ fn write_number(number: c_int, room: &mut [u8]) {
     }
 }
 
-
 /// A program may begin in the tree: a shell went there, and started it.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -268,7 +274,10 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
     let Some(root) = known() else { return };
     // SAFETY: null or a C string.
-    if path.is_null() || unsafe { *path } == b'/' as c_char || directory < 0 && directory != libc::AT_FDCWD {
+    if path.is_null()
+        || unsafe { *path } == b'/' as c_char
+        || directory < 0 && directory != libc::AT_FDCWD
+    {
         return;
     }
     errno::kept(|| {

@@ -181,7 +181,10 @@ thread_local! {
 ///
 /// # Safety
 /// `path` is a C string.
-unsafe fn known_as(path: *const c_char, visit: impl FnOnce(*const c_char, usize) -> c_int) -> c_int {
+unsafe fn known_as(
+    path: *const c_char,
+    visit: impl FnOnce(*const c_char, usize) -> c_int,
+) -> c_int {
     let mut room = [0 as c_char; LONGEST];
     // SAFETY: a C string, copied into room for it.
     unsafe {
@@ -195,8 +198,15 @@ unsafe fn known_as(path: *const c_char, visit: impl FnOnce(*const c_char, usize)
     }
 }
 
-unsafe extern "C" fn visit(path: *const c_char, status: *const Stat, kind: c_int, at: *mut Visit) -> c_int {
-    let Some(visitor) = VISITOR.get() else { return -1 };
+unsafe extern "C" fn visit(
+    path: *const c_char,
+    status: *const Stat,
+    kind: c_int,
+    at: *mut Visit,
+) -> c_int {
+    let Some(visitor) = VISITOR.get() else {
+        return -1;
+    };
     // SAFETY: what the C library gives.
     unsafe {
         known_as(path, |path, shorter| {
@@ -208,7 +218,9 @@ unsafe extern "C" fn visit(path: *const c_char, status: *const Stat, kind: c_int
 }
 
 unsafe extern "C" fn visit_simply(path: *const c_char, status: *const Stat, kind: c_int) -> c_int {
-    let Some(visitor) = SIMPLE.get() else { return -1 };
+    let Some(visitor) = SIMPLE.get() else {
+        return -1;
+    };
     // SAFETY: what the C library gives.
     unsafe { known_as(path, |path, _| visitor(path, status, kind)) }
 }
@@ -328,7 +340,11 @@ pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) ->
 /// # Safety
 /// As the C function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __realpath_chk(path: *const c_char, resolved: *mut c_char, room: size_t) -> *mut c_char {
+pub unsafe extern "C" fn __realpath_chk(
+    path: *const c_char,
+    resolved: *mut c_char,
+    room: size_t,
+) -> *mut c_char {
     type Resolve = unsafe extern "C" fn(*const c_char, *mut c_char, size_t) -> *mut c_char;
     // SAFETY: this name has this signature in every C library that has it.
     static NEXT: Next<Resolve> = unsafe { Next::new(c"__realpath_chk") };
@@ -376,4 +392,3 @@ pub unsafe extern "C" fn getcwd(buffer: *mut c_char, size: size_t) -> *mut c_cha
         result
     }
 }
-

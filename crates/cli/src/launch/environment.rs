@@ -166,7 +166,9 @@ impl Environment {
 /// What the user tells AddressSanitizer, after what Verbena tells it: of two that contradict each other the later counts.
 fn asan_options(of_the_user: &OsStr) -> OsString {
     const ANY_ORDER: &str = "verify_asan_link_order=0";
-    let is_there = of_the_user.as_encoded_bytes().starts_with(ANY_ORDER.as_bytes());
+    let is_there = of_the_user
+        .as_encoded_bytes()
+        .starts_with(ANY_ORDER.as_bytes());
     let mut all = OsString::from(if is_there { "" } else { ANY_ORDER });
     if !is_there && !of_the_user.is_empty() {
         all.push(":");
@@ -215,8 +217,14 @@ mod tests {
         let options = |user: &str| asan_options(user.as_ref()).into_string().unwrap();
         let ours = "verify_asan_link_order=0";
         assert_eq!(options(""), ours);
-        assert_eq!(options("log_path='/a:b'"), format!("{ours}:log_path='/a:b'"));
-        assert_eq!(options(&options("verbosity=1")), format!("{ours}:verbosity=1"));
+        assert_eq!(
+            options("log_path='/a:b'"),
+            format!("{ours}:log_path='/a:b'")
+        );
+        assert_eq!(
+            options(&options("verbosity=1")),
+            format!("{ours}:verbosity=1")
+        );
     }
 
     #[test]

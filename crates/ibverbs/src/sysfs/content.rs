@@ -112,7 +112,8 @@ fn files(totals: &Totals) -> Vec<(String, String)> {
 
 /// The network interfaces of the device, with their numbers.
 fn interfaces() -> Vec<(String, u32)> {
-    let of_ports = link::interfaces().map(|(_, interface)| (interface.name.clone(), interface.index));
+    let of_ports =
+        link::interfaces().map(|(_, interface)| (interface.name.clone(), interface.index));
     let mut all: Vec<_> = of_ports.collect();
     if !link::is_ethernet() && loopback_is_up() {
         // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
@@ -151,7 +152,11 @@ fn mask(list: &str) -> Option<String> {
             words[cpu / 32] |= 1 << (cpu % 32);
         }
     }
-    let words: Vec<_> = words.iter().rev().map(|word| format!("{word:08x}")).collect();
+    let words: Vec<_> = words
+        .iter()
+        .rev()
+        .map(|word| format!("{word:08x}"))
+        .collect();
     Some(words.join(","))
 }
 
@@ -234,7 +239,9 @@ mod tests {
             }
             let place = parts.join("/");
             let below = format!("{place}/");
-            let exists = all.keys().any(|key| *key == place || key.starts_with(&below));
+            let exists = all
+                .keys()
+                .any(|key| *key == place || key.starts_with(&below));
             assert!(exists, "{path} -> {target}");
         }
     }

@@ -25,8 +25,13 @@ pub fn totals() -> Totals {
 
 /// The counters of a description: its last member, an object of numbers.
 fn parsed(description: &str) -> impl Iterator<Item = (&str, u64)> {
-    let counters = description.rsplit_once("\"counters\":{").map(|(_, rest)| rest);
-    let members = counters.unwrap_or_default().trim_end_matches('}').split(',');
+    let counters = description
+        .rsplit_once("\"counters\":{")
+        .map(|(_, rest)| rest);
+    let members = counters
+        .unwrap_or_default()
+        .trim_end_matches('}')
+        .split(',');
     members.filter_map(|member| {
         let (name, value) = member.split_once(':')?;
         Some((name.trim_matches('"'), value.parse().ok()?))
@@ -95,7 +100,8 @@ mod tests {
 
     #[test]
     fn the_counters_of_a_description() {
-        let text = r#"{"pid":1,"command":"a","counters":{"send_operations":3,"operation_bytes":40}}"#;
+        let text =
+            r#"{"pid":1,"command":"a","counters":{"send_operations":3,"operation_bytes":40}}"#;
         let found: Vec<_> = parsed(text).collect();
         assert_eq!(found, [("send_operations", 3), ("operation_bytes", 40)]);
         assert_eq!(parsed("{}").count(), 0);

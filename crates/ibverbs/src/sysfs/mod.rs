@@ -150,7 +150,10 @@ mod tests {
     fn files_are_found_through_links() {
         let device = "class/infiniband/verbena0";
         let text = |path: &str| text_of(path);
-        assert_eq!(text(&format!("{device}/node_type")).as_deref(), Some("1: CA\n"));
+        assert_eq!(
+            text(&format!("{device}/node_type")).as_deref(),
+            Some("1: CA\n")
+        );
         let key = text(&format!("{device}/ports/1/pkeys/0"));
         assert_eq!(key.as_deref(), Some("0xffff\n"));
         let vendor = text(&format!("{device}/device/vendor"));

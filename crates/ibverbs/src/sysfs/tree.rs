@@ -89,7 +89,10 @@ fn bring_up_to_date(path: &str) {
     };
     // A name says whether counters are asked for, which costs a question to every process.
     let is_of_counters = |part: &str| part == "counters" || part == "hw_counters";
-    let counted = place.iter().filter_map(|part| part.to_str()).any(is_of_counters);
+    let counted = place
+        .iter()
+        .filter_map(|part| part.to_str())
+        .any(is_of_counters);
     let all = entries(&if counted { totals() } else { Totals::new() });
     for (name, entry) in all {
         let target = root.join(&name);
@@ -103,7 +106,8 @@ fn bring_up_to_date(path: &str) {
 
 impl Tree {
     fn open(all: &BTreeMap<String, Entry>) -> io::Result<Tree> {
-        let directory = registry::prepare().map_err(|error| io::Error::from_raw_os_error(error.0))?;
+        let directory =
+            registry::prepare().map_err(|error| io::Error::from_raw_os_error(error.0))?;
         let mut hasher = DefaultHasher::new();
         for (name, entry) in all {
             let is_fixed = matches!(entry, Entry::Link(_)) || name.ends_with("/ifindex");
@@ -146,7 +150,9 @@ fn make(path: &Path, all: &BTreeMap<String, Entry>) -> io::Result<()> {
     let scratch = path.with_extension(format!("{}", std::process::id()));
     let _ = fs::remove_dir_all(&scratch);
     DirBuilder::new().mode(0o700).create(&scratch)?;
-    let written = all.iter().try_for_each(|(name, entry)| put(&scratch.join(name), entry));
+    let written = all
+        .iter()
+        .try_for_each(|(name, entry)| put(&scratch.join(name), entry));
     let placed = written.and_then(|()| match fs::rename(&scratch, path) {
         Err(_) if path.is_dir() => fs::remove_dir_all(&scratch),
         placed => placed,
@@ -203,7 +209,10 @@ extern "C" fn leave() {
     let Ok(mut tree) = TREE.try_lock() else {
         return;
     };
-    if let Some(tree) = tree.take().filter(|tree| tree.process == std::process::id()) {
+    if let Some(tree) = tree
+        .take()
+        .filter(|tree| tree.process == std::process::id())
+    {
         alone(|| {
             drop(tree.lock);
             registry::remove_tree(&tree.path);

@@ -55,21 +55,20 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         // Taken when it listens; until then others may have it too.
         identifier.source = Some(address);
     } else {
-        let (port, address) =
-            ports
-                .reserve(
-                    identifier.space.number(),
-                    Claim::new(address, identifier.options.family_only),
+        let (port, address) = ports
+            .reserve(
+                identifier.space.number(),
+                Claim::new(address, identifier.options.family_only),
+            )
+            .map_err(|error| {
+                because(
+                    error,
+                    format_args!(
+                        "port {}: another has it, or it may not be taken",
+                        address.port()
+                    ),
                 )
-                .map_err(|error| {
-                    because(
-                        error,
-                        format_args!(
-                            "port {}: another has it, or it may not be taken",
-                            address.port()
-                        ),
-                    )
-                })?;
+            })?;
         identifier.port = Some(port);
         identifier.source = Some(address);
     }

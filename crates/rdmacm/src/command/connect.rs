@@ -50,10 +50,7 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
         ));
     }
     if identifier.port.is_none() {
-        let claim = Claim::new(
-            identifier.source_or_any(),
-            identifier.options.family_only,
-        );
+        let claim = Claim::new(identifier.source_or_any(), identifier.options.family_only);
         identifier.port = Some(ports.reserve(identifier.space.number(), claim)?.0);
     }
     let port = identifier.port.as_mut().ok_or(Errno::EINVAL)?;
