@@ -9,7 +9,7 @@ use libc::{FILE, c_char, c_int, mode_t};
 use crate::channel;
 use crate::errno;
 use crate::next::Next;
-use crate::tree::{self, Target};
+use crate::tree;
 
 type OpenFn = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type Open2Fn = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
@@ -38,7 +38,7 @@ unsafe fn open_at(
         unsafe { tree::refresh_relative(directory, path) };
         return as_real(path);
     };
-    if let Target::ConnectionManager = target {
+    if target.is_connection_manager {
         return channel::open(flags);
     }
     let is_for_reading = flags & libc::O_ACCMODE == libc::O_RDONLY;
@@ -200,7 +200,7 @@ macro_rules! fopen_family {
                         tree::refresh_relative(libc::AT_FDCWD, path);
                         real(path)
                     }
-                    Some(Target::ConnectionManager) => channel_stream(mode),
+                    Some(target) if target.is_connection_manager => channel_stream(mode),
                     Some(target) if target.is_of_tree() && !reads_only(mode) => {
                         errno::set(libc::EACCES);
                         ptr::null_mut()

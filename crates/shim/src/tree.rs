@@ -21,31 +21,26 @@ static ROOT: Function<Root> = unsafe { Function::new(c"verbena_sysfs_root") };
 // SAFETY: as above.
 static REFRESH: Function<Refresh> = unsafe { Function::new(c"verbena_sysfs_refresh") };
 
-/// What a path of ours is called by instead.
-pub enum Target {
-    /// By this path, with a final zero.
-    Path(Box4096),
-    /// A channel of the connection manager is opened; every other call is of the node.
-    ConnectionManager,
-}
-
-/// Room for a path.
-pub struct Box4096 {
+/// What a path of ours is called by instead: a path with a final zero.
+pub struct Target {
     bytes: [u8; LONGEST],
     length: usize,
     /// Where the part below the tree begins; 0 for what is not in it.
     below: usize,
+    /// Opened, it is a channel of the connection manager; every other call is of the node.
+    pub is_connection_manager: bool,
 }
 
 /// A character device that anybody may open, read and write.
-pub const NODE: &CStr = c"/dev/null";
+const NODE: &[u8] = b"/dev/null";
 
-impl Box4096 {
-    fn of(parts: &[&[u8]]) -> Option<Box4096> {
-        let mut whole = Box4096 {
+impl Target {
+    fn of(parts: &[&[u8]]) -> Option<Target> {
+        let mut whole = Target {
             bytes: [0; LONGEST],
             length: 0,
             below: 0,
+            is_connection_manager: false,
         };
         for part in parts {
             whole.bytes[..LONGEST - 1]
@@ -55,28 +50,21 @@ impl Box4096 {
         }
         Some(whole)
     }
-}
 
-impl Target {
     /// The path for the call.
     pub fn as_ptr(&self) -> *const c_char {
-        match self {
-            Target::Path(path) => path.bytes.as_ptr().cast(),
-            Target::ConnectionManager => NODE.as_ptr(),
-        }
+        self.bytes.as_ptr().cast()
     }
 
     /// Whether it is in the tree.
     pub fn is_of_tree(&self) -> bool {
-        matches!(self, Target::Path(path) if path.below > 0)
+        self.below > 0
     }
 
     /// Brings what is there up to date before it is opened. Keeps `errno`.
     pub fn refresh(&self) {
-        if let Target::Path(path) = self
-            && path.below > 0
-        {
-            refresh(&path.bytes[path.below..]);
+        if self.is_of_tree() {
+            refresh(&self.bytes[self.below..]);
         }
     }
 }
@@ -107,17 +95,20 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
         if answer.unless_there && exists(plain.bytes()) {
             return None;
         }
+        let mut target;
         match answer.place {
-            Place::Device => Some(Target::Path(Box4096::of(&[NODE.to_bytes()])?)),
-            Place::ConnectionManager => Some(Target::ConnectionManager),
+            Place::Device | Place::ConnectionManager => {
+                target = Target::of(&[NODE])?;
+                target.is_connection_manager = answer.place == Place::ConnectionManager;
+            }
             Place::Tree(below) => {
                 let mut root = [0; LONGEST];
                 let root = copy_root(&mut root)?;
-                let mut path = Box4096::of(&[root, b"/", below])?;
-                path.below = root.len() + 1;
-                Some(Target::Path(path))
+                target = Target::of(&[root, b"/", below])?;
+                target.below = root.len() + 1;
             }
         }
+        Some(target)
     })
 }
 
@@ -150,7 +141,7 @@ fn exists(path: &[u8]) -> bool {
         },
         None => path,
     };
-    let Some(path) = Box4096::of(&[path]) else {
+    let Some(path) = Target::of(&[path]) else {
         return false;
     };
     // SAFETY: a C string.
@@ -273,11 +264,11 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// `path` is null or a C string.
 pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
     let Some(root) = known() else { return };
-    // SAFETY: null or a C string.
-    if path.is_null()
-        || unsafe { *path } == b'/' as c_char
-        || directory < 0 && directory != libc::AT_FDCWD
-    {
+    if path.is_null() || directory < 0 && directory != libc::AT_FDCWD {
+        return;
+    }
+    // SAFETY: not null, so a C string.
+    if unsafe { *path } == b'/' as c_char {
         return;
     }
     errno::kept(|| {
@@ -286,7 +277,7 @@ pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
         let below = room[..length].strip_prefix(root)?;
         // SAFETY: a C string.
         let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-        let whole = Box4096::of(&[below, b"/", path])?;
+        let whole = Target::of(&[below, b"/", path])?;
         refresh(&whole.bytes);
         Some(())
     });
