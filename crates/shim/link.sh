@@ -1,5 +1,5 @@
 #!/bin/sh
-# Links libverbena_shim.so from the static library that cargo built and src/variadic.c.
+# Links libverbena_shim.so from the static library that cargo built, src/variadic.c and src/redirect.c.
 #
 #   link.sh [PROFILE_DIRECTORY]      default: target/release of this workspace
 #
@@ -22,15 +22,26 @@ mkdir -p "$profile/lib"
 # Moved into place, and only if it differs: programs that start meanwhile have it preloaded.
 result=$profile/lib/libverbena_shim.so
 scratch=$result.$$
-trap 'rm -f "$scratch" "$scratch.o"' EXIT
+trap 'rm -rf "$scratch" "$scratch.objects"' EXIT
+mkdir "$scratch.objects"
+
+# The public names of libibverbs, and the one private name that programs of rdma-core call.
+{
+	awk '/^IBVERBS_1\./ { public = 1 } /^}/ { public = 0 } public && /^\t\t/ { gsub(/[\t;]/, ""); print "NAME(" $0 ")" }' \
+		"$here/../ibverbs/libibverbs.map"
+	echo 'NAME(ibv_query_gid_type)'
+} > "$scratch.objects/names.h"
 
 # Without debugging information, which would hold the path of this tree.
-# shellcheck disable=SC2086
-"${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -c "$here/src/variadic.c" -o "$scratch.o"
+for source in variadic redirect; do
+	# shellcheck disable=SC2086
+	"${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -I"$scratch.objects" -c "$here/src/$source.c" \
+		-o "$scratch.objects/$source.o"
+done
 # shellcheck disable=SC2086
 "${CC:-cc}" -shared -o "$scratch" \
 	-Wl,--version-script="$here/libverbena_shim.map" \
-	"$scratch.o" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+	"$scratch.objects/variadic.o" "$scratch.objects/redirect.o" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
 	-Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed \
 	-Wl,-z,relro -Wl,-z,now \
 	${LDFLAGS:-} \

@@ -50,6 +50,10 @@ sizes           a completion is lost or doubled when its queue is resized; a sha
 registration    a region under another address is reached at its own; a region of no memory is written
 batches         an operation of the extended interface, or a field of the extended completion queue, is another than that
                 of the classic one
+nodes           a program that was built against rdma-core 57 to 65 and asks for a private name does not start
+sysfs           a family of calls that sees other files than the others do, or a file that says otherwise than verbs
+descriptors     the descriptor of a channel or of asynchronous events polls, blocks, forks or reads otherwise than the kernel's
+probes          what programs ask to find out what there is: a line of refusal, or another answer than they go on from
 names           a name, a rate or a file of sysfs that rdma-core's own library answers otherwise
 kernel_structures  a field that rdma-core's own library copies otherwise, or leaves alone
 tables          the table of GIDs is not what its entries are; a clock goes back
@@ -62,7 +66,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import c_program
-from harness.build_tree import PATHS
+from harness.build_tree import LIBRARIES, PATHS
 from harness.case import Case
 from harness.requirement import COMPILER, VERBS_HEADERS
 
@@ -76,10 +80,13 @@ PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
             "sizes", "registration", "batches", "settled", "fault_rows")
 # What asks the library and no other process: one path is as good as another.
-ALONE = ("names", "kernel_structures", "tables")
+ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables")
+# Linked against the adapter's library, for the distribution's lacks the names.
+AGAINST_OURS = (f"-L{LIBRARIES}", f"-Wl,-rpath,{LIBRARIES}", "-libverbs")
 
 
 def cases() -> list[Case]:
     """Each program, each test, each path."""
     return [case for programs, paths in ((PROGRAMS, PATHS), (ALONE, PATHS[:1])) for program in programs
-            for case in c_program.table(HERE / f"{program}.c", paths, SECONDS)]
+            for case in c_program.table(HERE / f"{program}.c", paths, SECONDS)
+            ] + c_program.table(HERE / "nodes.c", PATHS[:1], SECONDS, libraries=AGAINST_OURS)

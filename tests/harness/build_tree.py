@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 # An installed program is tested by naming it.
 VERBENA = Path(os.environ.get("VERBENA", TARGET / "release" / "verbena")).absolute()
+LIBRARIES = TARGET / "release" / "lib"
 LOGS = TARGET / "end-to-end"
 
 # The name of the adapter's device.

@@ -1,19 +1,58 @@
 //! Events: completion channels (ibv_create_comp_channel(3)) and asynchronous events (ibv_get_async_event(3)).
 //!
-//! Both are a queue with a descriptor that is readable exactly while the queue is not empty, so that poll(2), epoll(7)
-//! and O_NONBLOCK work on it as they do on a device's. Elements are the application's handles ("cookies"), which this
-//! crate only passes through.
+//! Both are a queue with a descriptor that behaves as the kernel's (`drivers/infiniband/core/uverbs_main.c`): readable
+//! exactly while the queue is not empty, never writable, opened for reading alone, closed on exec. Each event wakes those
+//! who wait, and is one read(2) of the record that the kernel would give: 8 bytes of a completion event, 16 of an
+//! asynchronous one. It is the reading end of a pipe of packets. One difference remains: a read of fewer bytes gives
+//! these instead of EINVAL.
+//!
+//! Elements are the application's handles ("cookies"), which this crate only passes through.
 
 use crate::errno::{Errno, Result};
 use std::collections::VecDeque;
+use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Mutex;
 use verbena_abi::*;
+
+/// What a program reads from the descriptor.
+pub trait Record {
+    /// The bytes of the event, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
+    fn record(&self) -> ([u8; RECORD], usize);
+}
+
+/// The length of the longer record.
+const RECORD: usize = 16;
 
 /// A queue of events with a descriptor to wait on.
 pub struct EventQueue<T> {
     fd: OwnedFd,
-    events: Mutex<VecDeque<T>>,
+    writer: OwnedFd,
+    waiting: Mutex<Waiting<T>>,
+}
+
+struct Waiting<T> {
+    events: VecDeque<T>,
+    /// Of these the last so many have no packet in the pipe, for it was full.
+    unsent: usize,
+}
+
+impl Record for usize {
+    fn record(&self) -> ([u8; RECORD], usize) {
+        let mut bytes = [0; RECORD];
+        bytes[..8].copy_from_slice(&(*self as u64).to_ne_bytes());
+        (bytes, 8)
+    }
+}
+
+impl Record for AsyncEvent {
+    fn record(&self) -> ([u8; RECORD], usize) {
+        let mut bytes = [0; RECORD];
+        bytes[..8].copy_from_slice(&(self.element as u64).to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.kind.to_ne_bytes());
+        (bytes, RECORD)
+    }
 }
 
 /// Events of completion queues: the cookie of the queue.
@@ -28,20 +67,23 @@ pub struct AsyncEvent {
     pub element: usize,
 }
 
-impl<T> EventQueue<T> {
+impl<T: Record> EventQueue<T> {
     /// An empty queue.
     pub fn new() -> Result<EventQueue<T>> {
-        // A semaphore: each event is one read, as on a device's descriptor.
-        // SAFETY: no pointers; the result is checked before it is owned.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) };
-        if fd < 0 {
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors; the result is checked before they are owned.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_DIRECT) } != 0 {
             return Err(Errno::last());
         }
         // SAFETY: just made, owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let [fd, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         Ok(EventQueue {
             fd,
-            events: Mutex::default(),
+            writer: lasting_writer(writer)?,
+            waiting: Mutex::new(Waiting {
+                events: VecDeque::new(),
+                unsent: 0,
+            }),
         })
     }
 
@@ -52,10 +94,44 @@ impl<T> EventQueue<T> {
 
     /// Adds an event.
     pub fn push(&self, event: T) {
-        self.lock().push_back(event);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: 8 readable bytes. The counter cannot overflow: each unit of it is an event held in memory.
-        unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
+        let mut waiting = self.lock();
+        if waiting.unsent > 0 || !self.send(&event) {
+            waiting.unsent += 1;
+        }
+        waiting.events.push_back(event);
+    }
+
+    /// Puts a packet into the pipe; false if it is full.
+    fn send(&self, event: &T) -> bool {
+        let (bytes, length) = event.record();
+        let write = || {
+            // SAFETY: so many bytes are readable.
+            unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), length) > 0 }
+        };
+        write() || (self.widen() && write())
+    }
+
+    /// Doubles the packets that the pipe can hold; false at the system's limit.
+    fn widen(&self) -> bool {
+        let pipe = self.writer.as_raw_fd();
+        // SAFETY: plain system calls on a descriptor that we own.
+        unsafe {
+            let size = libc::fcntl(pipe, libc::F_GETPIPE_SZ);
+            size > 0 && libc::fcntl(pipe, libc::F_SETPIPE_SZ, size.saturating_mul(2)) > size
+        }
+    }
+
+    /// Sends packets for events that had none, after a packet was read.
+    fn catch_up(&self, waiting: &mut Waiting<T>) {
+        while waiting.unsent > 0 {
+            let first = waiting.events.len() - waiting.unsent;
+            let (bytes, length) = waiting.events[first].record();
+            // SAFETY: so many bytes are readable.
+            if unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), length) } < 0 {
+                return;
+            }
+            waiting.unsent -= 1;
+        }
     }
 
     /// Takes the next event; waits for it unless the descriptor is non-blocking.
@@ -74,45 +150,110 @@ impl<T> EventQueue<T> {
     /// As [`EventQueue::next`].
     pub fn next_with(&self, taken: impl Fn(&T)) -> Result<T> {
         loop {
-            let mut count = [0u8; 8];
-            // SAFETY: 8 writable bytes.
-            let n = unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
-            if n < 0 {
-                return Err(Errno::last());
-            }
-            // A forgotten event leaves its unit behind; then there is nothing and the wait goes on.
-            let mut events = self.lock();
-            if let Some(event) = events.pop_front() {
+            self.take_packet()?;
+            // A forgotten event leaves its packet behind; then there is nothing and the wait goes on.
+            let mut waiting = self.lock();
+            let event = waiting.pop();
+            self.catch_up(&mut waiting);
+            if let Some(event) = event {
                 taken(&event);
                 return Ok(event);
             }
         }
     }
 
-    /// Removes events that nobody took yet, of an object that goes away. Returns how many.
-    pub fn forget(&self, is_of: impl Fn(&T) -> bool) -> usize {
-        let mut events = self.lock();
-        let before = events.len();
-        events.retain(|event| !is_of(event));
-        let gone = before - events.len();
-        for _ in 0..gone {
-            let mut wait = libc::pollfd {
-                fd: self.fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // SAFETY: one valid pollfd; a unit may have been read already by a thread that is about to look.
-            if unsafe { libc::poll(&mut wait, 1, 0) } == 1 {
-                let mut count = [0u8; 8];
-                // SAFETY: 8 writable bytes.
-                unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
-            }
+    /// Waits for a packet and takes it.
+    fn take_packet(&self) -> Result<()> {
+        match read_record(self.fd()) {
+            true => Ok(()),
+            false => Err(Errno::last()),
         }
-        gone
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<T>> {
-        self.events.lock().unwrap_or_else(|e| e.into_inner())
+    /// Takes a packet if there is one.
+    fn try_take_packet(&self) -> bool {
+        if read_record(self.writer.as_raw_fd()) {
+            return true;
+        }
+        if Errno::last() != Errno(libc::EBADF) {
+            return false;
+        }
+        // The writing end could not be had for reading too.
+        let mut wait = libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd.
+        let is_readable = unsafe { libc::poll(&mut wait, 1, 0) == 1 };
+        is_readable && read_record(self.fd())
+    }
+
+    /// Removes events that nobody took yet, of an object that goes away. Returns how many.
+    pub fn forget(&self, is_of: impl Fn(&T) -> bool) -> usize {
+        let mut waiting = self.lock();
+        let before = waiting.events.len();
+        let mut packets = before - waiting.unsent;
+        waiting.events.retain(|event| !is_of(event));
+        let left = waiting.events.len();
+        if left == before {
+            return 0;
+        }
+        // A packet tells whose event it is, so all are taken back, and those of the events that are left sent again.
+        while packets > 0 && self.try_take_packet() {
+            packets -= 1;
+        }
+        // So many were taken by threads that are about to look: each of them has the next event, or waits again.
+        waiting.unsent = left.saturating_sub(packets);
+        self.catch_up(&mut waiting);
+        before - left
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Takes the first event.
+    fn pop(&mut self) -> Option<T> {
+        let first = self.events.pop_front();
+        self.unsent = self.unsent.min(self.events.len());
+        first
+    }
+}
+
+fn read_record(descriptor: RawFd) -> bool {
+    let mut record = [0u8; RECORD];
+    // SAFETY: so many bytes are writable.
+    unsafe { libc::read(descriptor, record.as_mut_ptr().cast(), record.len()) >= 0 }
+}
+
+/// The writing end, not blocking, and opened for reading too: then the pipe has a reader even after the program closed
+/// the descriptor, and a write raises no SIGPIPE. Where that cannot be had, the end as it is.
+fn lasting_writer(writer: OwnedFd) -> Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let mut options = OpenOptions::new();
+    let both = options
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map(OwnedFd::from);
+    let set = |end: &OwnedFd| {
+        // O_DIRECT makes a pipe's writes packets.
+        let flags = libc::O_NONBLOCK | libc::O_DIRECT;
+        // SAFETY: plain system call on a descriptor that we own.
+        unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, flags) == 0 }
+    };
+    if let Ok(both) = both
+        && set(&both)
+    {
+        return Ok(both);
+    }
+    match set(&writer) {
+        true => Ok(writer),
+        false => Err(Errno::last()),
     }
 }
 
@@ -132,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_descriptor_is_readable_exactly_while_events_wait() {
-        let queue = EventQueue::new().unwrap();
+        let queue = EventQueue::<usize>::new().unwrap();
         assert!(!is_readable(&queue));
         queue.push(1);
         queue.push(2);
@@ -146,5 +287,29 @@ mod tests {
         assert_eq!(queue.forget(|event| *event == 3), 2);
         assert_eq!(queue.next(), Ok(4));
         assert!(!is_readable(&queue));
+    }
+
+    #[test]
+    fn more_events_than_packets_fit_are_all_there_in_order() {
+        const MANY: usize = 5000;
+        let queue = EventQueue::<usize>::new().unwrap();
+        for event in 0..MANY {
+            queue.push(event);
+        }
+        assert_eq!(queue.forget(|event| event % 3 == 0), MANY.div_ceil(3));
+        for event in (0..MANY).filter(|event| event % 3 != 0) {
+            assert_eq!(queue.next(), Ok(event));
+        }
+        assert!(!is_readable(&queue));
+    }
+
+    #[test]
+    fn a_closed_descriptor_raises_no_signal() {
+        let queue = EventQueue::<usize>::new().unwrap();
+        let EventQueue { fd, writer, .. } = queue;
+        drop(fd);
+        // SAFETY: 8 readable bytes.
+        let written = unsafe { libc::write(writer.as_raw_fd(), [0u8; 8].as_ptr().cast(), 8) };
+        assert_eq!(written, 8);
     }
 }

@@ -64,10 +64,15 @@ pub fn negative(call: &str, result: Result<c_int>) -> c_int {
     })
 }
 
+/// Sets `errno` for an answer that callers expect and go on from, which is no refusal to report.
+pub fn absent(error: Errno) {
+    // SAFETY: the C library returns a valid pointer to the calling thread's `errno`.
+    unsafe { *libc::__errno_location() = error.0 }
+}
+
 #[cold]
 #[inline(never)]
 fn fail(call: &str, error: Errno) {
     refusal::tell_call(call, error);
-    // SAFETY: the C library returns a valid pointer to the calling thread's `errno`.
-    unsafe { *libc::__errno_location() = error.0 }
+    absent(error);
 }

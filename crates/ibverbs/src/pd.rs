@@ -144,7 +144,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
             let attributes = door::input(attributes)?;
             if attributes.comp_mask & !KNOWN != 0 {
                 return Err(refused!(
-                    EINVAL,
+                    EOPNOTSUPP,
                     "comp_mask is {:#x}, and only IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS and _PD_CONTEXT are known",
                     attributes.comp_mask
                 ));

@@ -1,9 +1,14 @@
-//! What hardware providers import at the private node.
+//! What hardware providers, and a few of rdma-core's own programs, import at the private nodes.
 //!
 //! Programs link libmlx5, libefa and others directly (perftest, UCX, libfabric), so these load
 //! beside us, register themselves in their constructors, and must find every name. No device of
-//! theirs ever comes: we offer none. A command therefore answers EOPNOTSUPP, a registration does
-//! nothing, and nobody is hurt.
+//! theirs ever comes: we offer none. A command therefore answers EOPNOTSUPP, and a registration
+//! does nothing.
+//!
+//! rdma-core renames the private node when the interface changes: 34 is of v34 to v56, 57 of v57
+//! and v58, 59 of v59 to v63, 64 of v64, 65 of v65. The linker binds a symbol called `NAME@NODE`
+//! to that node, so one function can be at several; with `@@` the node is the one that linking
+//! against the library takes. Every name is at every newer node, which is more than some had.
 //!
 //! The commands take many arguments. None is looked at, and on the ABIs that we build for the caller
 //! cleans up, so each is declared without any. `__verbs_log` is variadic: `variadic.c` defines it.
@@ -11,28 +16,64 @@
 use std::ptr;
 
 use libc::{c_char, c_int, c_uint, c_void};
+use verbena_abi::ibv_context;
 use verbena_hca::errno::Errno;
 
 use crate::outcome;
+use crate::query::gid_type;
+use crate::strings::wr_opcode;
 use crate::unsupported::not_offered;
 
-/// Set by programs that want destroy calls to succeed after a device went away. Ours does not.
-#[unsafe(no_mangle)]
-pub static mut verbs_allow_disassociate_destroy: bool = false;
-
-macro_rules! commands {
-    ($($name:ident)*) => {
-        $(
-            /// A command to a kernel device, of which there is none.
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $name() -> c_int {
-                outcome::errno_value(stringify!($name), Err(not_offered()))
-            }
-        )*
+/// Defines a function at each of the nodes that are named, with one body.
+macro_rules! at_nodes {
+    (@each { $($node:literal)* } $name:ident $arguments:tt $result:tt $body:block) => {
+        $(at_nodes! { @one $node $name $arguments $result $body })*
+    };
+    (@one $node:literal $name:ident ($($argument:ident: $type:ty),*) [$($result:ty)?] $body:block) => {
+        const _: () = {
+            #[unsafe(export_name = concat!(stringify!($name), $node))]
+            unsafe extern "C" fn at_node($($argument: $type),*) $(-> $result)? $body
+        };
+    };
+    (all $($function:tt)*) => {
+        at_nodes! { { "@@IBVERBS_PRIVATE_34" "@IBVERBS_PRIVATE_57" "@IBVERBS_PRIVATE_59"
+            "@IBVERBS_PRIVATE_64" "@IBVERBS_PRIVATE_65" } $($function)* }
+    };
+    (newer $($function:tt)*) => {
+        at_nodes! { { "@IBVERBS_PRIVATE_57" "@IBVERBS_PRIVATE_59" "@IBVERBS_PRIVATE_64"
+            "@IBVERBS_PRIVATE_65" } $($function)* }
+    };
+    ($nodes:tt $name:ident $arguments:tt $(-> $result:ty)? $body:block) => {
+        at_nodes! { @each $nodes $name $arguments [$($result)?] $body }
     };
 }
 
-commands! {
+macro_rules! disassociate {
+    ($($node:literal)*) => {$(
+        const _: () = {
+            /// Set by programs that want destroy calls to succeed after a device went away. Ours
+            /// does not.
+            #[unsafe(export_name = concat!("verbs_allow_disassociate_destroy", $node))]
+            static mut AT_NODE: bool = false;
+        };
+    )*};
+}
+
+disassociate! {
+    "@@IBVERBS_PRIVATE_34" "@IBVERBS_PRIVATE_57" "@IBVERBS_PRIVATE_59" "@IBVERBS_PRIVATE_64"
+    "@IBVERBS_PRIVATE_65"
+}
+
+// Commands to a kernel device, of which there is none.
+macro_rules! commands {
+    ($nodes:ident $($name:ident)*) => {
+        $(at_nodes! { $nodes $name() -> c_int {
+            outcome::errno_value(stringify!($name), Err(not_offered()))
+        } })*
+    };
+}
+
+commands! { all
     execute_ioctl
     ibv_cmd_advise_mr
     ibv_cmd_alloc_dm
@@ -44,7 +85,6 @@ commands! {
     ibv_cmd_create_counters
     ibv_cmd_create_cq
     ibv_cmd_create_cq_ex
-    ibv_cmd_create_cq_ex2
     ibv_cmd_create_flow
     ibv_cmd_create_flow_action_esp
     ibv_cmd_create_qp
@@ -96,56 +136,99 @@ commands! {
     ibv_cmd_resize_cq
 }
 
+// Calls about a provider's objects, of which there are none.
 macro_rules! ignored {
     ($($name:ident)*) => {
+        $(at_nodes! { all $name() {} })*
+    };
+}
+
+ignored! {
+    verbs_init_cq
+    verbs_set_ops
+    verbs_uninit_context
+}
+
+macro_rules! registrations {
+    ($($name:ident)*) => {
         $(
-            /// Concerns provider objects only, of which there are none.
+            /// Registers a provider, for which there is no device. The name says the node.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() {}
         )*
     };
 }
 
-ignored! {
+registrations! {
     ibv_register_driver
-    verbs_init_cq
     verbs_register_driver_34
-    verbs_set_ops
-    verbs_uninit_context
+    verbs_register_driver_57
+    verbs_register_driver_59
+    verbs_register_driver_64
+    verbs_register_driver_65
 }
 
-macro_rules! no_contexts {
-    ($($name:ident)*) => {
-        $(
-            /// Would make a provider's context.
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $name() -> *mut c_void {
-                outcome::pointer(stringify!($name), Err(not_offered()))
-            }
-        )*
+// Calls that would make a provider's object.
+macro_rules! no_objects {
+    ($nodes:ident $($name:ident)*) => {
+        $(at_nodes! { $nodes $name() -> *mut c_void {
+            outcome::pointer(stringify!($name), Err(not_offered()))
+        } })*
     };
 }
 
-no_contexts! {
+no_objects! { all
     _verbs_init_and_alloc_context
     verbs_open_device
 }
 
-/// The number of attributes in a chain of command buffers: there are none.
-#[unsafe(no_mangle)]
-pub extern "C" fn __ioctl_final_num_attrs(_attributes: c_uint, _link: *mut c_void) -> c_uint {
-    0
-}
+// The number of attributes in a chain of command buffers: there are none.
+at_nodes! { all __ioctl_final_num_attrs(_attributes: c_uint, _link: *mut c_void) -> c_uint { 0 } }
 
-/// Reads a sysfs file of a provider's device, of which there is none.
-///
-/// # Safety
-/// `buffer` is null or has `size` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_read_ibdev_sysfs_file(buffer: *mut c_char, size: usize) -> c_int {
+// Reads a sysfs file of a provider's device, of which there is none. `buffer` is null or has
+// `size` bytes.
+at_nodes! { all ibv_read_ibdev_sysfs_file(buffer: *mut c_char, size: usize) -> c_int {
     if !buffer.is_null() && size > 0 {
         // SAFETY: at least one byte, by the caller's promise.
         unsafe { ptr::write(buffer, 0) };
     }
     outcome::number("ibv_read_ibdev_sysfs_file", Err(Errno::ENOENT))
+} }
+
+// The kind of a GID, in the numbering of sysfs.
+at_nodes! { all
+    ibv_query_gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *mut u32) -> c_int {
+        // SAFETY: the caller's promise is the same.
+        unsafe { gid_type(context, port, index, kind) }
+    }
 }
+
+// What came after node 34.
+commands! { newer
+    ibv_cmd_alloc_dmah
+    ibv_cmd_create_comp_cntr
+    ibv_cmd_create_cq_ex2
+    ibv_cmd_destroy_comp_cntr
+    ibv_cmd_export_dmabuf_fd
+    ibv_cmd_free_dmah
+    ibv_cmd_inc_comp_cntr
+    ibv_cmd_inc_err_comp_cntr
+    ibv_cmd_qp_attach_comp_cntr
+    ibv_cmd_query_comp_cntr_caps
+    ibv_cmd_query_port_speed
+    ibv_cmd_read_comp_cntr
+    ibv_cmd_read_err_comp_cntr
+    ibv_cmd_reg_mr_ex
+    ibv_cmd_set_comp_cntr
+    ibv_cmd_set_err_comp_cntr
+}
+
+// The heaps that providers take DMA buffers from. None can be made, so none is destroyed.
+no_objects! { newer
+    ibv_dmabuf_heap_alloc
+    ibv_dmabuf_heap_cc_shared_init
+}
+at_nodes! { newer ibv_dmabuf_heap_destroy() {} }
+at_nodes! { newer ibv_dmabuf_heap_free() {} }
+
+at_nodes! { newer ibv_wr_opcode_str(opcode: c_uint) -> *const c_char { wr_opcode(opcode) } }

@@ -448,27 +448,40 @@ pub unsafe extern "C" fn ibv_detach_mcast(
     })
 }
 
-/// The refusal of enhanced connection establishment.
-fn no_options() -> Errno {
-    refused!(
-        EOPNOTSUPP,
-        "the device has no options of enhanced connection establishment: connect without them"
+/// Enhanced connection establishment has no options here. That of no vendor sets none, which librdmacm
+/// does for each connection: it has rdma-core's answer, and is no refusal to report.
+///
+/// # Safety
+/// `ece` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: as promised to us.
+    if unsafe { ece.as_ref() }.is_some_and(|ece| ece.vendor_id == 0) {
+        outcome::absent(Errno(libc::EOPNOTSUPP));
+        return libc::EOPNOTSUPP;
+    }
+    outcome::errno_value(
+        "ibv_set_ece",
+        Err(refused!(
+            EOPNOTSUPP,
+            "the device has no options of enhanced connection establishment: connect without them"
+        )),
     )
 }
 
-/// Enhanced connection establishment has no options here.
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
-    outcome::errno_value("ibv_set_ece", Err(no_options()))
-}
-
-/// Enhanced connection establishment has no options here; a vendor of 0 says so too.
+/// Enhanced connection establishment has no options here; a vendor of 0 says so too. Not reported as
+/// a refusal: librdmacm asks this of every queue pair that it connects.
 ///
 /// # Safety
 /// `ece` is null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     // SAFETY: as promised to us.
-    let answered = unsafe { door::output(ece, ibv_ece::default()) };
-    outcome::errno_value("ibv_query_ece", answered.and_then(|()| Err(no_options())))
+    match unsafe { door::output(ece, ibv_ece::default()) } {
+        Ok(()) => {
+            outcome::absent(Errno(libc::EOPNOTSUPP));
+            libc::EOPNOTSUPP
+        }
+        refused => outcome::errno_value("ibv_query_ece", refused),
+    }
 }

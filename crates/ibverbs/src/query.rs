@@ -142,17 +142,12 @@ pub unsafe extern "C" fn ibv_query_gid(
     })
 }
 
-/// The kind of a GID, in the numbering of sysfs (private to rdma-core's own programs).
+/// ibv_query_gid_type, which only rdma-core's own programs call: the kind of a GID, in the
+/// numbering of sysfs.
 ///
 /// # Safety
 /// `context` is null or a pointer from us; `kind` is null or valid for writes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_gid_type(
-    context: *mut ibv_context,
-    port: u8,
-    index: u32,
-    kind: *mut u32,
-) -> c_int {
+pub unsafe fn gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *mut u32) -> c_int {
     /// InfiniBand and RoCE v1 share a number there.
     const SYSFS_IB_OR_ROCE_V1: u32 = 0;
     const SYSFS_ROCE_V2: u32 = 1;

@@ -67,6 +67,29 @@ pub extern "C" fn ibv_event_type_str(event: ibv_event_type) -> *const c_char {
     name(&EVENTS, event)
 }
 
+/// An operation of a send queue in words.
+pub fn wr_opcode(opcode: c_uint) -> *const c_char {
+    const OPCODES: [&CStr; 16] = [
+        c"rdma-write",
+        c"rdma-write-with-imm",
+        c"send",
+        c"send-with-imm",
+        c"rdma-read",
+        c"atomic-cmp-and-swp",
+        c"atomic-fetch-and-add",
+        c"local-inv",
+        c"bind-mw",
+        c"send-with-inv",
+        c"tso",
+        c"driver1",
+        UNKNOWN,
+        UNKNOWN,
+        c"flush",
+        c"atomic-write",
+    ];
+    name(&OPCODES, opcode)
+}
+
 /// A completion status in words.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char {

@@ -1,14 +1,21 @@
-/* What providers call with a variable number of arguments (rdma-core's providers import it at the private node). Concerns
-   provider objects only, of which there are none. */
+/* What providers call with a variable number of arguments, at each of rdma-core's private nodes. Concerns provider objects only, of
+   which there are none. */
 #include <stdint.h>
 
 struct verbs_context;
 
-void __verbs_log(struct verbs_context *context, uint32_t level, const char *format, ...);
+#define AT_NODE(number, node)                                                                              \
+	void verbs_log_##number(struct verbs_context *context, uint32_t level, const char *format, ...);   \
+	void verbs_log_##number(struct verbs_context *context, uint32_t level, const char *format, ...)    \
+	{                                                                                                  \
+		(void)context;                                                                             \
+		(void)level;                                                                               \
+		(void)format;                                                                              \
+	}                                                                                                  \
+	__asm__(".symver verbs_log_" #number ", __verbs_log" node #number)
 
-void __verbs_log(struct verbs_context *context, uint32_t level, const char *format, ...)
-{
-	(void)context;
-	(void)level;
-	(void)format;
-}
+AT_NODE(34, "@@IBVERBS_PRIVATE_");
+AT_NODE(57, "@IBVERBS_PRIVATE_");
+AT_NODE(59, "@IBVERBS_PRIVATE_");
+AT_NODE(64, "@IBVERBS_PRIVATE_");
+AT_NODE(65, "@IBVERBS_PRIVATE_");

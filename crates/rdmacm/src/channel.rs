@@ -1,7 +1,8 @@
 //! An event channel: what librdmacm holds as a descriptor of `/dev/infiniband/rdma_cm`.
 //!
-//! The program's descriptor is one end of a socket pair. One byte lies in it as long as events wait, so poll(2), epoll(7)
-//! and O_NONBLOCK work on it as on the device.
+//! The program's descriptor is one end of a socket pair. A byte lies in it for each event that waits, so poll(2), epoll(7)
+//! and O_NONBLOCK work on it as on the device (`ucma_poll` of the kernel): readable while events wait, woken by each, and
+//! never writable, for its own buffer is kept full.
 
 use crate::event::Event;
 use rustix::net::{self, RecvFlags};
@@ -34,6 +35,8 @@ pub struct Channel {
     end: Arc<OwnedFd>,
     inode: u64,
     waiting: VecDeque<Waiting>,
+    /// Bytes in the program's end: as many as events wait, or as many as fit.
+    bytes: usize,
     /// Threads of the program that wait for an event.
     waiters: u32,
     /// Who took the last one.
@@ -47,6 +50,8 @@ impl Channel {
     /// What socketpair(2) says.
     pub fn open() -> Result<(RawFd, Channel)> {
         let (theirs, signal) = UnixStream::pair()?;
+        signal.set_nonblocking(true)?;
+        fill(&theirs)?;
         let end = Arc::new(OwnedFd::from(theirs.try_clone()?));
         let inode = inode(&theirs)?;
         let channel = Channel {
@@ -54,6 +59,7 @@ impl Channel {
             end,
             inode,
             waiting: VecDeque::new(),
+            bytes: 0,
             waiters: 0,
             taker: None,
         };
@@ -94,9 +100,9 @@ impl Channel {
 
     /// Adds an event.
     pub fn push(&mut self, waiting: Waiting) {
-        if self.waiting.is_empty() {
-            // One byte into an empty socket. If the program closed its end, nobody waits for it.
-            let _ = self.signal.write(&[1]);
+        // If the program closed its end, nobody waits for it.
+        if let Ok(1) = self.signal.write(&[1]) {
+            self.bytes += 1;
         }
         self.waiting.push_back(waiting);
     }
@@ -120,10 +126,15 @@ impl Channel {
         taken
     }
 
-    /// Takes the byte back once nothing waits any more.
-    fn settle(&self) {
-        if self.waiting.is_empty() {
-            let _ = net::recv(self.end.as_fd(), &mut [0; 1], RecvFlags::DONTWAIT);
+    /// Takes bytes back, so that there are no more than events wait.
+    fn settle(&mut self) {
+        while self.bytes > self.waiting.len() {
+            let mut bytes = [0; 64];
+            let most = (self.bytes - self.waiting.len()).min(bytes.len());
+            match net::recv(self.end.as_fd(), &mut bytes[..most], RecvFlags::DONTWAIT) {
+                Ok((_, taken @ 1..)) => self.bytes -= taken,
+                _ => self.bytes = self.waiting.len(),
+            }
         }
     }
 }
@@ -137,6 +148,21 @@ pub fn wait(descriptor: BorrowedFd<'_>) -> Result<()> {
         Ok((_, 0)) => Err(Errno::EIO),
         Ok(_) => Ok(()),
         Err(error) => Err(Errno(error.raw_os_error())),
+    }
+}
+
+/// Sends what nobody ever receives, until there is no room.
+fn fill(end: &UnixStream) -> Result<()> {
+    let failed = |error: rustix::io::Errno| Errno(error.raw_os_error());
+    // The least that the system allows.
+    net::sockopt::set_socket_send_buffer_size(end, 0).map_err(failed)?;
+    loop {
+        let flags = net::SendFlags::DONTWAIT | net::SendFlags::NOSIGNAL;
+        match net::send(end, &[0; 1024], flags) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => (),
+            Err(rustix::io::Errno::AGAIN) => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
     }
 }
 

@@ -117,6 +117,8 @@ impl QueuePairKind {
 pub struct Options {
     /// A port may be shared until somebody listens.
     pub reuse_address: bool,
+    /// Whether the port is left to the other address family.
+    pub family_only: Option<bool>,
     /// A queue pair's timeout.
     pub ack_timeout: Option<u8>,
 }

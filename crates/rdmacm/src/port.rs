@@ -1,15 +1,20 @@
 //! Ports of a port space, each held by one identifier of this host, and the socket behind a port that is listened to.
 //!
-//! A port is a lock file in the runtime directory: exclusive for the wildcard address, shared between different addresses.
-//! flock(2) goes with its process, so a port whose holder was killed is free. The file is removed by whoever held it, and
-//! with the directory by the last process out.
+//! A port is a lock file for each address family in the runtime directory: exclusive for the wildcard address, shared
+//! between different addresses. Whose identifier is of its own family alone ([`Claim::family_only`]) holds one of them,
+//! else both. flock(2) goes with its process, so a port whose holder was killed is free. The file is removed by whoever
+//! held it, and with the directory by the last process out.
+//!
+//! What is refused, and with which error, is what the kernel's `cma_check_port` says: EADDRNOTAVAIL where either is the
+//! wildcard address, or a loopback one, which counts as such there; EADDRINUSE for the same address otherwise. One thing
+//! is not: two loopback addresses are different ones here.
 
 use crate::address;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 use rustix::io::Errno as Os;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -17,6 +22,40 @@ use verbena_hca::errno::{Errno, Result};
 
 /// Port numbers that are given out when none is asked for: Linux's own range.
 const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
+
+/// What an identifier is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The address, with its port.
+    pub address: SocketAddr,
+    /// Whether it leaves the port to the other address family (RDMA_OPTION_ID_AFONLY). IPv4 addresses do unless a program
+    /// says otherwise, IPv6 ones if it says so or the system does (`net.ipv6.bindv6only`).
+    pub family_only: bool,
+}
+
+impl Claim {
+    /// The claim to `address` of an identifier with what its option says, if it was set.
+    pub fn new(address: SocketAddr, family_only: Option<bool>) -> Claim {
+        Claim {
+            address,
+            family_only: family_only.unwrap_or_else(|| address.is_ipv4() || only_by_default()),
+        }
+    }
+
+    /// The families whose port it holds.
+    fn families(&self) -> &'static [char] {
+        match (self.family_only, self.address) {
+            (false, _) => &['4', '6'],
+            (true, SocketAddr::V4(_)) => &['4'],
+            (true, SocketAddr::V6(_)) => &['6'],
+        }
+    }
+}
+
+fn only_by_default() -> bool {
+    let setting = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only");
+    setting.is_ok_and(|text| text.trim() == "1")
+}
 
 /// The directory that ports lie in.
 pub struct Ports {
@@ -28,7 +67,8 @@ pub struct Port {
     directory: File,
     /// Held locks with the names of their files, the most special first.
     locks: Vec<(OwnedFd, String)>,
-    socket: String,
+    space: u16,
+    claim: Claim,
     listens: bool,
 }
 
@@ -42,27 +82,27 @@ impl Ports {
         Ok(Ports { directory })
     }
 
-    /// Takes the port of `address` in `space`; port 0 takes any free one.
+    /// Takes the claimed port in `space`; port 0 takes any free one. Gives the address with its port.
     ///
     /// # Errors
-    /// EADDRINUSE.
-    pub fn reserve(&self, space: u16, address: SocketAddr) -> Result<(Port, SocketAddr)> {
-        if address.port() != 0 {
-            return Ok((self.hold(space, address)?, address));
+    /// EADDRNOTAVAIL or EADDRINUSE.
+    pub fn reserve(&self, space: u16, claim: Claim) -> Result<(Port, SocketAddr)> {
+        if claim.address.port() != 0 {
+            return Ok((self.hold(space, claim)?, claim.address));
         }
         let count = EPHEMERAL.len() as u32;
         let start = random_word() % count;
         for step in 0..count {
             let number = EPHEMERAL.start + ((start + step) % count) as u16;
-            let mut candidate = address;
-            candidate.set_port(number);
+            let mut candidate = claim;
+            candidate.address.set_port(number);
             match self.hold(space, candidate) {
-                Err(Errno(libc::EADDRINUSE)) => (),
+                Err(Errno(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => (),
                 Err(error) => return Err(error),
-                Ok(port) => return Ok((port, candidate)),
+                Ok(port) => return Ok((port, candidate.address)),
             }
         }
-        Err(Errno(libc::EADDRINUSE))
+        Err(Errno(libc::EADDRNOTAVAIL))
     }
 
     /// A number for an identifier that nobody will ask for.
@@ -70,25 +110,24 @@ impl Ports {
         EPHEMERAL.start + (random_word() % EPHEMERAL.len() as u32) as u16
     }
 
-    fn hold(&self, space: u16, address: SocketAddr) -> Result<Port> {
-        let directory = self.directory.try_clone()?;
-        let common = common_name(space, address.port());
+    fn hold(&self, space: u16, claim: Claim) -> Result<Port> {
         let mut port = Port {
-            directory,
+            directory: self.directory.try_clone()?,
             locks: Vec::new(),
-            socket: socket_name(space, address),
+            space,
+            claim,
             listens: false,
         };
-        if address.ip().is_unspecified() {
-            port.lock(common, FlockOperation::NonBlockingLockExclusive)?;
-        } else {
-            port.lock(common, FlockOperation::NonBlockingLockShared)?;
-            let special = format!(
-                "{}-{}",
-                common_name(space, address.port()),
-                address::name(address)
-            );
-            port.lock(special, FlockOperation::NonBlockingLockExclusive)?;
+        for family in claim.families() {
+            port.lock_family(*family)?;
+        }
+        if !claim.address.ip().is_unspecified() {
+            let special = special_name(space, claim.address);
+            let taken = match claim.address.ip().to_canonical().is_loopback() {
+                true => libc::EADDRNOTAVAIL,
+                false => libc::EADDRINUSE,
+            };
+            port.lock(special, FlockOperation::NonBlockingLockExclusive, taken)?;
         }
         Ok(port)
     }
@@ -98,16 +137,29 @@ impl Ports {
     /// # Errors
     /// ECONNREFUSED when nobody does, EAGAIN when it does not keep up.
     pub fn connect(&self, space: u16, address: SocketAddr) -> Result<UnixStream> {
-        let mut any = address;
-        any.set_ip(match address {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        });
-        let mut dual = address;
-        // A listener at [::] takes IPv4 as well.
-        dual.set_ip(std::net::Ipv6Addr::UNSPECIFIED.into());
-        for candidate in [address, any, dual] {
-            match self.connect_to(&socket_name(space, candidate)) {
+        let (four, six) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+        let own = match address {
+            SocketAddr::V4(_) => four,
+            SocketAddr::V6(_) => six,
+        };
+        let other = if own == four { six } else { four };
+        // Who listens at the wildcard of the other family, and not for that alone, takes ours as well.
+        for (ip, family_only) in [
+            (address.ip(), true),
+            (address.ip(), false),
+            (own, true),
+            (own, false),
+            (other, false),
+        ] {
+            let mut candidate = address;
+            if ip != address.ip() {
+                candidate.set_ip(ip);
+            }
+            let claim = Claim {
+                address: candidate,
+                family_only,
+            };
+            match self.connect_to(&socket_name(space, claim)) {
                 Err(Os::NOENT | Os::CONNREFUSED) => (),
                 Err(error) => return Err(Errno(error.raw_os_error())),
                 Ok(stream) => return Ok(stream),
@@ -128,13 +180,47 @@ impl Ports {
 }
 
 impl Port {
-    fn lock(&mut self, name: String, operation: FlockOperation) -> Result<()> {
+    /// Claims the port of one address family.
+    fn lock_family(&mut self, family: char) -> Result<()> {
+        let name = family_name(self.space, self.claim.address.port(), family);
+        let operation = match self.claim.address.ip().is_unspecified() {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        self.lock(name, operation, libc::EADDRNOTAVAIL)
+    }
+
+    /// Leaves the port to the other address family from now on, or claims it there too.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL when it is taken there.
+    pub fn set_family_only(&mut self, family_only: bool) -> Result<()> {
+        let before = self.claim.families();
+        let mut claim = self.claim;
+        claim.family_only = family_only;
+        let after = claim.families();
+        for family in after.iter().filter(|family| !before.contains(family)) {
+            self.lock_family(*family)?;
+        }
+        for family in before.iter().filter(|family| !after.contains(family)) {
+            let name = family_name(self.space, claim.address.port(), *family);
+            if let Some(at) = self.locks.iter().position(|(_, of)| *of == name) {
+                let (file, name) = self.locks.remove(at);
+                self.unlock(&file, &name);
+            }
+        }
+        self.claim = claim;
+        Ok(())
+    }
+
+    /// Takes a lock; `taken` is the error where another holds it.
+    fn lock(&mut self, name: String, operation: FlockOperation, taken: i32) -> Result<()> {
         loop {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
             let file = openat(&self.directory, &*name, flags, Mode::RUSR | Mode::WUSR)
                 .map_err(|error| Errno(error.raw_os_error()))?;
             match flock(&file, operation) {
-                Err(Os::WOULDBLOCK) => return Err(Errno(libc::EADDRINUSE)),
+                Err(Os::WOULDBLOCK) => return Err(Errno(taken)),
                 Err(error) => return Err(Errno(error.raw_os_error())),
                 Ok(()) => (),
             }
@@ -153,41 +239,59 @@ impl Port {
     /// What bind(2) and listen(2) say.
     pub fn listen(&mut self) -> Result<UnixListener> {
         // Under its name only once it listens, so that whoever sees it can connect; over what a killed holder left.
-        let making = format!("{}.new", self.socket);
+        let socket = socket_name(self.space, self.claim);
+        let making = format!("{socket}.new");
         let _ = unlinkat(&self.directory, &*making, rustix::fs::AtFlags::empty());
         let listener = UnixListener::bind(within(&self.directory, &making))?;
         listener.set_nonblocking(true)?;
-        renameat(&self.directory, &*making, &self.directory, &*self.socket)
+        renameat(&self.directory, &*making, &self.directory, &*socket)
             .map_err(|error| Errno(error.raw_os_error()))?;
         self.listens = true;
         Ok(listener)
     }
 }
 
-impl Drop for Port {
-    fn drop(&mut self) {
-        let remove = |name: &str| {
-            let _ = unlinkat(&self.directory, name, rustix::fs::AtFlags::empty());
-        };
-        if self.listens {
-            remove(&self.socket);
-        }
-        for (file, name) in &self.locks {
-            // Only who holds it alone may remove it, for others hold it by the same name.
-            if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                remove(name);
-            }
+impl Port {
+    fn remove(&self, name: &str) {
+        let _ = unlinkat(&self.directory, name, rustix::fs::AtFlags::empty());
+    }
+
+    /// Removes the file of a lock that is about to be given up.
+    fn unlock(&self, file: &OwnedFd, name: &str) {
+        // Only who holds it alone may remove it, for others hold it by the same name.
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            self.remove(name);
         }
     }
 }
 
-fn common_name(space: u16, port: u16) -> String {
-    format!("cm-{space:04x}-{port}")
+impl Drop for Port {
+    fn drop(&mut self) {
+        if self.listens {
+            self.remove(&socket_name(self.space, self.claim));
+        }
+        for (file, name) in &self.locks {
+            self.unlock(file, name);
+        }
+    }
 }
 
-fn socket_name(space: u16, address: SocketAddr) -> String {
-    let common = common_name(space, address.port());
-    format!("{common}-{}.socket", address::name(address))
+fn family_name(space: u16, port: u16, family: char) -> String {
+    format!("cm-{space:04x}-{port}-ipv{family}")
+}
+
+fn special_name(space: u16, address: SocketAddr) -> String {
+    format!(
+        "cm-{space:04x}-{}-{}",
+        address.port(),
+        address::name(address)
+    )
+}
+
+fn socket_name(space: u16, claim: Claim) -> String {
+    let special = special_name(space, claim.address);
+    let only = if claim.family_only { "-only" } else { "" };
+    format!("{special}{only}.socket")
 }
 
 /// Through the directory's descriptor, so that a long directory name does not overflow a socket address.
@@ -237,24 +341,107 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn taken(result: Result<(Port, SocketAddr)>) -> bool {
-        matches!(result, Err(Errno(libc::EADDRINUSE)))
+    fn claim(text: &str) -> Claim {
+        let address = address(text);
+        Claim {
+            address,
+            family_only: address.is_ipv4(),
+        }
     }
+
+    fn only(text: &str) -> Claim {
+        Claim::new(address(text), Some(true))
+    }
+
+    fn refused(result: Result<(Port, SocketAddr)>) -> Option<i32> {
+        result.err().map(|error| error.0)
+    }
+
+    const IN_USE: Option<i32> = Some(libc::EADDRINUSE);
+    const NOT_AVAILABLE: Option<i32> = Some(libc::EADDRNOTAVAIL);
 
     #[test]
     fn a_port_is_held_once() {
         let scratch = Scratch::new("once");
         let ports = Ports::open(&scratch.0).unwrap();
-        let (held, _) = ports.reserve(TCP, address("127.0.0.1:7471")).unwrap();
-        assert!(taken(ports.reserve(TCP, address("127.0.0.1:7471"))));
-        assert!(taken(ports.reserve(TCP, address("0.0.0.0:7471"))));
-        let other = ports.reserve(TCP, address("127.0.0.2:7471")).unwrap();
-        drop(held);
-        let again = ports.reserve(TCP, address("127.0.0.1:7471")).unwrap();
-        drop((other, again));
-        let any = ports.reserve(TCP, address("0.0.0.0:7471")).unwrap();
-        assert!(taken(ports.reserve(TCP, address("127.0.0.1:7471"))));
-        drop(any);
+        for (first, same, other, same_is) in [
+            (
+                "127.0.0.1:7471",
+                "127.0.0.1:7471",
+                "127.0.0.2:7471",
+                NOT_AVAILABLE,
+            ),
+            ("10.0.0.1:7471", "10.0.0.1:7471", "10.0.0.2:7471", IN_USE),
+            ("[2001::1]:7471", "[2001::1]:7471", "[2001::2]:7471", IN_USE),
+        ] {
+            let wildcard = match address(first) {
+                SocketAddr::V4(_) => "0.0.0.0:7471",
+                SocketAddr::V6(_) => "[::]:7471",
+            };
+            let reserve = |text| ports.reserve(TCP, claim(text));
+            let (held, _) = reserve(first).unwrap();
+            assert_eq!(refused(reserve(same)), same_is);
+            assert_eq!(refused(reserve(wildcard)), NOT_AVAILABLE);
+            let other = reserve(other).unwrap();
+            drop(held);
+            let again = reserve(first).unwrap();
+            drop((other, again));
+            let any = reserve(wildcard).unwrap();
+            assert_eq!(refused(reserve(first)), NOT_AVAILABLE);
+            assert_eq!(refused(reserve(wildcard)), NOT_AVAILABLE);
+            drop(any);
+        }
+    }
+
+    #[test]
+    fn families_share_a_port_if_both_leave_it_to_the_other() {
+        let scratch = Scratch::new("families");
+        let ports = Ports::open(&scratch.0).unwrap();
+        let both = |text: &str| Claim::new(address(text), Some(false));
+        let (any4, any6) = ("0.0.0.0:7471", "[::]:7471");
+        for (first, second, expected) in [
+            (only(any4), only(any6), None),
+            (only(any4), both(any6), NOT_AVAILABLE),
+            (both(any4), only(any6), NOT_AVAILABLE),
+            (only("10.0.0.1:7471"), both(any6), NOT_AVAILABLE),
+            (only("10.0.0.1:7471"), only(any6), None),
+            (only("10.0.0.1:7471"), both("[2001::1]:7471"), None),
+            (only(any4), both("[2001::1]:7471"), NOT_AVAILABLE),
+            (only(any4), only("[2001::1]:7471"), None),
+        ] {
+            for (one, two) in [(first, second), (second, first)] {
+                let held = ports.reserve(TCP, one).unwrap();
+                let result = ports.reserve(TCP, two);
+                assert_eq!(
+                    result.as_ref().err().map(|e| e.0),
+                    expected,
+                    "{one:?} {two:?}"
+                );
+                drop((held, result));
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_can_be_left_to_the_other_family_later() {
+        let scratch = Scratch::new("later");
+        let ports = Ports::open(&scratch.0).unwrap();
+        let (mut six, _) = ports.reserve(TCP, claim("[::]:7471")).unwrap();
+        assert_eq!(
+            refused(ports.reserve(TCP, claim("0.0.0.0:7471"))),
+            NOT_AVAILABLE
+        );
+        six.set_family_only(true).unwrap();
+        let four = ports.reserve(TCP, claim("0.0.0.0:7471")).unwrap();
+        assert_eq!(six.set_family_only(false), Err(Errno(libc::EADDRNOTAVAIL)));
+        let listener = six.listen().unwrap();
+        assert_eq!(
+            ports.connect(TCP, address("127.0.0.1:7471")).err(),
+            Some(Errno(libc::ECONNREFUSED))
+        );
+        ports.connect(TCP, address("[::1]:7471")).unwrap();
+        assert!(listener.accept().is_ok());
+        drop((six, four));
     }
 
     #[test]
@@ -262,14 +449,15 @@ mod tests {
         let scratch = Scratch::new("links");
         let ports = Ports::open(&scratch.0).unwrap();
         let [first, second] = ["[fe80::1%2]:7471", "[fe80::1%3]:7471"].map(address);
-        let (mut held, _) = ports.reserve(TCP, first).unwrap();
-        let (other, _) = ports.reserve(TCP, second).unwrap();
+        let of = |address| Claim::new(address, Some(true));
+        let (mut held, _) = ports.reserve(TCP, of(first)).unwrap();
+        let (other, _) = ports.reserve(TCP, of(second)).unwrap();
         let listener = held.listen().unwrap();
         ports.connect(TCP, first).unwrap();
         assert!(listener.accept().is_ok());
-        let refused = ports.connect(TCP, second).err();
-        assert_eq!(refused, Some(Errno(libc::ECONNREFUSED)));
-        assert!(taken(ports.reserve(TCP, second)));
+        let connected = ports.connect(TCP, second).err();
+        assert_eq!(connected, Some(Errno(libc::ECONNREFUSED)));
+        assert_eq!(refused(ports.reserve(TCP, of(second))), IN_USE);
         drop((held, other));
     }
 
@@ -277,8 +465,8 @@ mod tests {
     fn any_free_port_is_found() {
         let scratch = Scratch::new("any");
         let ports = Ports::open(&scratch.0).unwrap();
-        let (_a, first) = ports.reserve(TCP, address("0.0.0.0:0")).unwrap();
-        let (_b, second) = ports.reserve(TCP, address("0.0.0.0:0")).unwrap();
+        let (_a, first) = ports.reserve(TCP, claim("0.0.0.0:0")).unwrap();
+        let (_b, second) = ports.reserve(TCP, claim("0.0.0.0:0")).unwrap();
         assert_ne!(first.port(), second.port());
         assert!(EPHEMERAL.contains(&first.port()));
     }
@@ -293,7 +481,7 @@ mod tests {
             Some(Errno(libc::ECONNREFUSED))
         );
         for bound in ["127.0.0.1:7471", "0.0.0.0:7471", "[::]:7471"] {
-            let (mut port, _) = ports.reserve(TCP, address(bound)).unwrap();
+            let (mut port, _) = ports.reserve(TCP, claim(bound)).unwrap();
             let listener = port.listen().unwrap();
             ports.connect(TCP, target).unwrap();
             assert!(listener.accept().is_ok(), "{bound}");

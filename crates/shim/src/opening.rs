@@ -4,13 +4,12 @@
 use std::ffi::CStr;
 use std::ptr;
 
-use libc::{FILE, c_char, c_int, c_void, mode_t};
+use libc::{FILE, c_char, c_int, mode_t};
 
-use crate::answer::{Answer, NODE, answer, answer_at};
 use crate::channel;
 use crate::errno;
 use crate::next::Next;
-use crate::sysfs;
+use crate::tree;
 
 type OpenFn = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type Open2Fn = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
@@ -23,47 +22,31 @@ unsafe fn system_call(directory: c_int, path: *const c_char, flags: c_int, mode:
     unsafe { libc::syscall(libc::SYS_openat, directory, path, flags, mode) as c_int }
 }
 
-/// Opens what stands in. Directories can be listed ([`crate::listing`]), not opened.
-fn stand_in(
-    answer: Answer<'_>,
+/// Opens what stands for a path, or the path itself. Nobody writes sysfs files.
+///
+/// # Safety
+/// `path` is null or a C string.
+unsafe fn open_at(
+    directory: c_int,
+    path: *const c_char,
     flags: c_int,
     as_real: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
-    match answer {
-        Answer::Node => as_real(NODE.as_ptr()),
-        Answer::ConnectionManager => channel::open(flags),
-        Answer::Directory(_) => errno::fail(libc::ENOENT),
-        Answer::File(_) if flags & libc::O_ACCMODE != libc::O_RDONLY => errno::fail(libc::EACCES),
-        Answer::File(_) if flags & libc::O_DIRECTORY != 0 => errno::fail(libc::ENOTDIR),
-        Answer::File(path) => file(path, flags),
-    }
-}
-
-/// An anonymous file with the content of the sysfs file at `path`, at its beginning.
-fn file(path: &[u8], flags: c_int) -> c_int {
-    const NAME: &CStr = c"verbena-sysfs";
-    let Some(content) = sysfs::content(path) else {
-        return errno::fail(libc::ENOENT);
+    // SAFETY: the caller's promise.
+    let Some(target) = (unsafe { tree::target(path) }) else {
+        // SAFETY: as above.
+        unsafe { tree::refresh_relative(directory, path) };
+        return as_real(path);
     };
-    let close_on_exec = if flags & libc::O_CLOEXEC != 0 {
-        libc::MFD_CLOEXEC
-    } else {
-        0
-    };
-    let bytes = content.bytes();
-    // SAFETY: the name is a C string, the buffer is `bytes`, the descriptor is our own.
-    unsafe {
-        let descriptor = libc::memfd_create(NAME.as_ptr(), close_on_exec);
-        if descriptor < 0 {
-            return -1;
-        }
-        let written = libc::pwrite(descriptor, bytes.as_ptr().cast::<c_void>(), bytes.len(), 0);
-        if usize::try_from(written) != Ok(bytes.len()) {
-            libc::close(descriptor);
-            return errno::fail(libc::EIO);
-        }
-        descriptor
+    if target.is_connection_manager {
+        return channel::open(flags);
     }
+    let is_for_reading = flags & libc::O_ACCMODE == libc::O_RDONLY;
+    if target.is_of_tree() && (!is_for_reading || flags & (libc::O_CREAT | libc::O_TRUNC) != 0) {
+        return errno::fail(libc::EACCES);
+    }
+    target.refresh();
+    as_real(target.as_ptr())
 }
 
 macro_rules! open_family {
@@ -85,10 +68,7 @@ macro_rules! open_family {
                 }
             };
             // SAFETY: the caller's promise about `path`.
-            match unsafe { answer(path) } {
-                None => real(path),
-                Some(answer) => stand_in(answer, flags, real),
-            }
+            unsafe { open_at(libc::AT_FDCWD, path, flags, real) }
         }
     )*};
 }
@@ -122,10 +102,7 @@ macro_rules! open_at_family {
                 }
             };
             // SAFETY: the caller's promise about `path`.
-            match unsafe { answer_at(directory, path) } {
-                None => real(path),
-                Some(answer) => stand_in(answer, flags, real),
-            }
+            unsafe { open_at(directory, path, flags, real) }
         }
     )*};
 }
@@ -155,10 +132,7 @@ macro_rules! fortified_open_family {
                 }
             };
             // SAFETY: the caller's promise about `path`.
-            match unsafe { answer(path) } {
-                None => real(path),
-                Some(answer) => stand_in(answer, flags, real),
-            }
+            unsafe { open_at(libc::AT_FDCWD, path, flags, real) }
         }
     )*};
 }
@@ -190,10 +164,7 @@ macro_rules! fortified_open_at_family {
                 }
             };
             // SAFETY: the caller's promise about `path`.
-            match unsafe { answer_at(directory, path) } {
-                None => real(path),
-                Some(answer) => stand_in(answer, flags, real),
-            }
+            unsafe { open_at(directory, path, flags, real) }
         }
     )*};
 }
@@ -224,10 +195,20 @@ macro_rules! fopen_family {
             };
             // SAFETY: the caller's promise about `path` and `mode`.
             unsafe {
-                match answer(path) {
-                    None => real(path),
-                    Some(Answer::Node) => real(NODE.as_ptr()),
-                    Some(answer) => stream(answer, mode),
+                match tree::target(path) {
+                    None => {
+                        tree::refresh_relative(libc::AT_FDCWD, path);
+                        real(path)
+                    }
+                    Some(target) if target.is_connection_manager => channel_stream(mode),
+                    Some(target) if target.is_of_tree() && !reads_only(mode) => {
+                        errno::set(libc::EACCES);
+                        ptr::null_mut()
+                    }
+                    Some(target) => {
+                        target.refresh();
+                        real(target.as_ptr())
+                    }
                 }
             }
         }
@@ -239,27 +220,22 @@ fopen_family! {
     fopen64, c"fopen64";
 }
 
-/// A stream over what stands in.
+/// Whether a mode of fopen(3) is for reading alone.
 ///
 /// # Safety
 /// `mode` is a C string.
-unsafe fn stream(answer: Answer<'_>, mode: *const c_char) -> *mut FILE {
+unsafe fn reads_only(mode: *const c_char) -> bool {
     // SAFETY: a C string by the caller's promise.
     let text = unsafe { CStr::from_ptr(mode) }.to_bytes();
-    let reads_only = text.first() == Some(&b'r') && !text.contains(&b'+');
-    let access = if reads_only {
-        libc::O_RDONLY
-    } else {
-        libc::O_RDWR
-    };
-    let close_on_exec = if text.contains(&b'e') {
-        libc::O_CLOEXEC
-    } else {
-        0
-    };
-    let descriptor = stand_in(answer, access | close_on_exec, |_| {
-        errno::fail(libc::ENOENT)
-    });
+    text.first() == Some(&b'r') && !text.contains(&b'+')
+}
+
+/// A stream over a channel of the connection manager.
+///
+/// # Safety
+/// `mode` is a C string.
+unsafe fn channel_stream(mode: *const c_char) -> *mut FILE {
+    let descriptor = channel::open(libc::O_RDWR | libc::O_CLOEXEC);
     if descriptor < 0 {
         return ptr::null_mut();
     }

@@ -1,100 +1,200 @@
 //! Which paths are ours. Pure: nothing here asks the system.
 
+/// The longest path, with its final zero (PATH_MAX).
+pub const LONGEST: usize = 4096;
+
+/// A path with one slash between its parts and without `.` among them. `..` stays, for what it leads to depends on links.
+pub struct Plain {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl Plain {
+    /// The plain form of `path`; `None` for one that is too long.
+    pub fn of(path: &[u8]) -> Option<Plain> {
+        let mut plain = Plain {
+            bytes: [0; LONGEST],
+            length: 0,
+        };
+        let mut rest = path;
+        while !rest.is_empty() {
+            let end = rest.iter().position(|byte| *byte == b'/');
+            let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+            if !part.is_empty() && part != b"." {
+                plain.add(b"/")?;
+                plain.add(part)?;
+            }
+            rest = after.strip_prefix(b"/").unwrap_or(after);
+        }
+        // With a slash at the end a path names a directory, and what a link leads to.
+        if path.ends_with(b"/") || path.ends_with(b"/.") {
+            plain.add(b"/")?;
+        }
+        Some(plain)
+    }
+
+    fn add(&mut self, text: &[u8]) -> Option<()> {
+        // One byte stays for the final zero.
+        self.bytes[..LONGEST - 1]
+            .get_mut(self.length..self.length + text.len())?
+            .copy_from_slice(text);
+        self.length += text.len();
+        Some(())
+    }
+
+    /// The path.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
 /// A path that the shim may answer for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// The device node: always ours.
+    /// A device node.
     Device,
-    /// The connection manager's device: always ours, for it has to know our device.
+    /// The connection manager's device.
     ConnectionManager,
-    /// The node or a directory that a host with real adapters has itself: ours only where the
-    /// kernel has none.
-    Unless(Fallback),
-    /// A path below `/sys`, relative to it, that belongs to our device. The library knows whether
-    /// it is a file, a directory or nothing.
-    Attribute(&'a [u8]),
+    /// What stands at this path of the tree.
+    Tree(&'a [u8]),
 }
 
-/// What stands in for a path that the kernel does not have.
+/// What answers for a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fallback {
-    /// A device node under the name that the kernel would give to its first adapter.
-    Device,
-    /// A directory that holds our device.
-    Directory,
+pub struct Answer<'a> {
+    /// What.
+    pub place: Place<'a>,
+    /// Whether a host with real adapters has it itself: then it is ours only where the kernel has none.
+    pub unless_there: bool,
 }
 
-const DEV: &[u8] = b"/dev/infiniband";
-const SYS: &[u8] = b"/sys/";
-const CLASS: &[u8] = b"class/infiniband";
-const DEVICE: &[u8] = b"verbena0";
-
-/// The place that `path` names, if it is one of ours.
-pub fn classify(path: &[u8]) -> Option<Place<'_>> {
-    // Nearly every path a program ever asks for ends here.
-    if !(path.starts_with(DEV) || path.starts_with(SYS)) {
-        return None;
-    }
-    let path = without_trailing_slashes(path);
-    if let Some(rest) = path.strip_prefix(DEV) {
+/// The place that a plain `path`, or a pattern of glob(7), names if it is one of ours.
+pub fn classify(path: &[u8]) -> Option<Answer<'_>> {
+    let always = |place| {
+        Some(Answer {
+            place,
+            unless_there: false,
+        })
+    };
+    let otherwise = |place| {
+        Some(Answer {
+            place,
+            unless_there: true,
+        })
+    };
+    if let Some(rest) = path.strip_prefix(b"/dev/infiniband") {
         return match rest {
-            b"/verbena0" => Some(Place::Device),
-            b"/rdma_cm" => Some(Place::ConnectionManager),
-            b"/uverbs0" => Some(Place::Unless(Fallback::Device)),
-            b"" => Some(Place::Unless(Fallback::Directory)),
+            b"/verbena0" => always(Place::Device),
+            b"/rdma_cm" => always(Place::ConnectionManager),
+            b"/uverbs0" => otherwise(Place::Device),
+            _ if is_the_directory(rest) => otherwise(Place::Tree(&path[1..])),
             _ => None,
         };
     }
-    let relative = path.strip_prefix(SYS)?;
-    let rest = relative.strip_prefix(CLASS)?;
-    // Both `infiniband` and `infiniband_verbs`.
-    let rest = rest.strip_prefix(b"_verbs").unwrap_or(rest);
-    if rest.is_empty() {
-        return Some(Place::Unless(Fallback::Directory));
+    let relative = path.strip_prefix(b"/sys/")?;
+    let tree = Place::Tree(relative);
+    for own in [
+        &b"devices/platform/verbena.0"[..],
+        b"bus/platform/devices/verbena.0",
+        b"class/infiniband/verbena0",
+        b"class/infiniband_verbs/verbena0",
+    ] {
+        if relative.strip_prefix(own).is_some_and(is_below) {
+            return always(tree);
+        }
     }
-    let rest = rest.strip_prefix(b"/")?.strip_prefix(DEVICE)?;
-    let below = rest.is_empty() || rest.starts_with(b"/");
-    below.then_some(Place::Attribute(relative))
+    for shared in [
+        &b"class/infiniband_verbs/uverbs0"[..],
+        b"class/infiniband_verbs/abi_version",
+    ] {
+        if relative.strip_prefix(shared).is_some_and(is_below) {
+            return otherwise(tree);
+        }
+    }
+    let rest = relative.strip_prefix(b"class/infiniband")?;
+    let rest = rest.strip_prefix(b"_verbs").unwrap_or(rest);
+    is_the_directory(rest).then(|| otherwise(tree))?
 }
 
-fn without_trailing_slashes(mut path: &[u8]) -> &[u8] {
-    while let [rest @ .., b'/'] = path {
-        path = rest;
-    }
-    path
+fn is_below(rest: &[u8]) -> bool {
+    rest.is_empty() || rest.starts_with(b"/")
+}
+
+/// The end of the path of a directory itself, or of a pattern for what is in it.
+fn is_the_directory(rest: &[u8]) -> bool {
+    let Some(name) = rest.strip_prefix(b"/") else {
+        return rest.is_empty();
+    };
+    let end = name.iter().position(|byte| *byte == b'/');
+    let name = &name[..end.unwrap_or(name.len())];
+    name.is_empty() || name.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_device_node_is_ours() {
-        assert_eq!(classify(b"/dev/infiniband/verbena0"), Some(Place::Device));
-        let manager = Some(Place::ConnectionManager);
-        assert_eq!(classify(b"/dev/infiniband/rdma_cm"), manager);
+    fn answer(path: &str) -> Option<(String, bool)> {
+        let plain = Plain::of(path.as_bytes()).unwrap();
+        let answer = classify(plain.bytes())?;
+        let text = match answer.place {
+            Place::Device => "node".into(),
+            Place::ConnectionManager => "manager".into(),
+            Place::Tree(path) => String::from_utf8(path.to_vec()).unwrap(),
+        };
+        Some((text, answer.unless_there))
     }
 
     #[test]
-    fn what_real_adapters_share_is_ours_only_as_a_fallback() {
-        let device = Some(Place::Unless(Fallback::Device));
-        let directory = Some(Place::Unless(Fallback::Directory));
-        assert_eq!(classify(b"/dev/infiniband/uverbs0"), device);
-        assert_eq!(classify(b"/dev/infiniband"), directory);
-        assert_eq!(classify(b"/dev/infiniband/"), directory);
-        assert_eq!(classify(b"/sys/class/infiniband"), directory);
-        assert_eq!(classify(b"/sys/class/infiniband_verbs"), directory);
-    }
-
-    #[test]
-    fn files_of_our_device_are_named_relative_to_sys() {
-        for path in [
-            "/sys/class/infiniband/verbena0",
-            "/sys/class/infiniband/verbena0/ports/1/lid",
-            "/sys/class/infiniband_verbs/verbena0/ibdev",
+    fn the_device_is_always_ours() {
+        for (path, place) in [
+            ("/dev/infiniband/verbena0", "node"),
+            ("/dev/infiniband/rdma_cm", "manager"),
+            (
+                "/sys/class/infiniband/verbena0",
+                "class/infiniband/verbena0",
+            ),
+            (
+                "/sys//class/./infiniband/verbena0/ports/1/lid",
+                "class/infiniband/verbena0/ports/1/lid",
+            ),
+            (
+                "/sys/class/infiniband/verbena0/../..",
+                "class/infiniband/verbena0/../..",
+            ),
+            (
+                "/sys/class/infiniband/verbena0/",
+                "class/infiniband/verbena0/",
+            ),
+            (
+                "/sys/class/infiniband_verbs/verbena0/ibdev",
+                "class/infiniband_verbs/verbena0/ibdev",
+            ),
+            (
+                "/sys/devices/platform/verbena.0/numa_node",
+                "devices/platform/verbena.0/numa_node",
+            ),
         ] {
-            let relative = path.strip_prefix("/sys/").unwrap().as_bytes();
-            assert_eq!(classify(path.as_bytes()), Some(Place::Attribute(relative)));
+            assert_eq!(answer(path), Some((place.into(), false)), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_real_adapters_share_is_ours_only_where_there_is_none() {
+        for (path, place) in [
+            ("/dev/infiniband/uverbs0", "node"),
+            ("/dev/infiniband", "dev/infiniband"),
+            ("/dev/infiniband/", "dev/infiniband/"),
+            ("/sys/class/infiniband", "class/infiniband"),
+            ("/sys/class/infiniband/.", "class/infiniband/"),
+            ("/sys/class/infiniband/*/ports", "class/infiniband/*/ports"),
+            ("/sys/class/infiniband_verbs", "class/infiniband_verbs"),
+            (
+                "/sys/class/infiniband_verbs/uverbs0/dev",
+                "class/infiniband_verbs/uverbs0/dev",
+            ),
+        ] {
+            assert_eq!(answer(path), Some((place.into(), true)), "{path}");
         }
     }
 
@@ -111,10 +211,16 @@ mod tests {
             "/sys/class/infiniband/mlx5_0/ports/1/lid",
             "/sys/class/infiniband/verbena01",
             "/sys/class/infiniband_mad",
-            "dev/infiniband/verbena0",
+            "/sys/devices/platform/verbena.01",
             "/home/x/dev/infiniband/verbena0",
         ] {
-            assert_eq!(classify(path.as_bytes()), None, "{path}");
+            assert_eq!(answer(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_has_no_plain_form() {
+        assert!(Plain::of(&[b'x'; LONGEST - 1]).is_none());
+        assert!(Plain::of(&[b'x'; LONGEST - 2]).is_some());
     }
 }

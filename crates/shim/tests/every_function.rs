@@ -21,11 +21,14 @@ fn setup() -> &'static Setup {
         let library_directory = place.join("lib");
         fs::create_dir_all(&library_directory).unwrap();
         let program = place.join("paths");
+        // It sends what asks for libibverbs to the library beside itself.
+        let beside = library_directory.join("libverbena_shim.so");
+        fs::copy(shim(), &beside).unwrap();
         let library = library_directory.join("libibverbs.so.1");
         compile(&sources.join("library.c"), &["-shared", "-fPIC"], &library);
         compile(&sources.join("paths.c"), &[], &program);
         Setup {
-            shim: shim(),
+            shim: beside,
             program,
             library_directory,
         }
@@ -114,10 +117,34 @@ functions! {
     fopen: "fopen"
     fopen64: "fopen64"
     opendir: "opendir"
-    closedir: "closedir"
-    readdir: "readdir"
-    readdir64: "readdir64"
-    rewinddir: "rewinddir"
+    readlink: "readlink"
+    readlinkat: "readlinkat"
+    readlink_chk: "__readlink_chk"
+    readlinkat_chk: "__readlinkat_chk"
+    chdir: "chdir"
+    getcwd: "getcwd"
+    realpath: "realpath"
+    realpath_chk: "__realpath_chk"
+    canonicalize_file_name: "canonicalize_file_name"
+    statfs: "statfs"
+    statfs64: "statfs64"
+    statvfs: "statvfs"
+    statvfs64: "statvfs64"
+    getxattr: "getxattr"
+    lgetxattr: "lgetxattr"
+    listxattr: "listxattr"
+    llistxattr: "llistxattr"
+    inotify_add_watch: "inotify_add_watch"
+    scandir: "scandir"
+    scandir64: "scandir64"
+    scandirat: "scandirat"
+    scandirat64: "scandirat64"
+    glob: "glob"
+    glob64: "glob64"
+    ftw: "ftw"
+    ftw64: "ftw64"
+    nftw: "nftw"
+    nftw64: "nftw64"
     write: "write"
     close: "close"
     vmsplice: "vmsplice"
@@ -144,6 +171,8 @@ fn no_function_is_exported_untested() {
     let mut exported: Vec<&str> = listing
         .lines()
         .filter_map(|line| line.split(' ').next())
+        // libibverbs by other names: tests/launcher.
+        .filter(|name| !name.contains("ibv_") && *name != "dlopen")
         .collect();
     let mut tested = TESTED.to_vec();
     exported.sort_unstable();

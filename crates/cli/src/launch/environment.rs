@@ -111,6 +111,9 @@ impl Environment {
                     b": \t\n",
                 ),
             ),
+            // AddressSanitizer does not start a program in which another object is preloaded, unless it
+            // is told that this is meant. What the user says comes later and wins.
+            ("ASAN_OPTIONS", asan_options(&inherited("ASAN_OPTIONS"))),
         ]);
         if let Some(path) = path {
             variables.insert("VERBENA_PATH", path.to_string().into());
@@ -189,6 +192,20 @@ impl Environment {
     }
 }
 
+/// What the user tells AddressSanitizer, after what Verbena tells it: of two that contradict each other the later counts.
+fn asan_options(of_the_user: &OsStr) -> OsString {
+    const ANY_ORDER: &str = "verify_asan_link_order=0";
+    let is_there = of_the_user
+        .as_encoded_bytes()
+        .starts_with(ANY_ORDER.as_bytes());
+    let mut all = OsString::from(if is_there { "" } else { ANY_ORDER });
+    if !is_there && !of_the_user.is_empty() {
+        all.push(":");
+    }
+    all.push(of_the_user);
+    all
+}
+
 /// `list` with `first` in front, and nowhere else: running inside another `verbena run` does not
 /// make the list grow. Empty entries are dropped, for in LD_LIBRARY_PATH they would mean the
 /// current directory.
@@ -222,6 +239,21 @@ mod tests {
         assert_eq!(put("/v", "/a:/b", b":"), "/v:/a:/b");
         assert_eq!(put("/v", "/a:/v:/b", b":"), "/v:/a:/b");
         assert_eq!(put("/v", "/a /b:/c", b": "), "/v:/a:/b:/c");
+    }
+
+    #[test]
+    fn what_the_user_tells_a_sanitizer_is_kept_as_it_is() {
+        let options = |user: &str| asan_options(user.as_ref()).into_string().unwrap();
+        let ours = "verify_asan_link_order=0";
+        assert_eq!(options(""), ours);
+        assert_eq!(
+            options("log_path='/a:b'"),
+            format!("{ours}:log_path='/a:b'")
+        );
+        assert_eq!(
+            options(&options("verbosity=1")),
+            format!("{ours}:verbosity=1")
+        );
     }
 
     #[test]

@@ -1,17 +1,15 @@
-//! Reads the counters that processes left behind and sums them.
+//! Reads the counters of processes and sums them.
 //!
-//! A process writes one JSON object at its exit: `{"pid": 1, "command": "...", "counters":
-//! {"name": number, ...}}`. One that was killed writes none, and one that was killed while it
-//! wrote leaves a broken file; both are facts to report, not errors.
+//! A process counts in a file that it maps (its layout: `counters/file.rs` of the adapter), so the
+//! figures are there however it ended. One that was killed while it made the file leaves a broken
+//! one, which is a fact to report, not an error.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use serde::Deserialize;
-
 /// The counters of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
@@ -42,7 +40,7 @@ impl Collected {
     }
 }
 
-/// Reads every `*.json` of `directory`.
+/// Reads every `*.counters` of `directory`.
 pub fn read(directory: &Path) -> Collected {
     let mut collected = Collected::default();
     let entries = match fs::read_dir(directory) {
@@ -57,7 +55,7 @@ pub fn read(directory: &Path) -> Collected {
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| {
         path.extension()
-            .is_some_and(|extension| extension == "json")
+            .is_some_and(|extension| extension == "counters")
     });
     paths.sort();
     for path in paths {
@@ -72,9 +70,45 @@ pub fn read(directory: &Path) -> Collected {
     collected
 }
 
+/// The bytes before the first shard.
+const HEADER: usize = 4096;
+/// The bit of a word that does not count.
+const FLAG: u64 = 1 << 63;
+
 fn process(path: &Path) -> Result<Process, String> {
-    let text = fs::read(path).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    parsed(&bytes).ok_or_else(|| "not a file of counters, or not all of one".to_owned())
+}
+
+fn parsed(bytes: &[u8]) -> Option<Process> {
+    let (header, shards) = bytes.split_at_checked(HEADER)?;
+    let text = String::from_utf8_lossy(header);
+    let mut lines = text.lines();
+    if lines.next()? != "verbena counters 1" {
+        return None;
+    }
+    let pid = lines.next()?.parse().ok()?;
+    let command = lines.next()?.to_owned();
+    let (number, length) = lines.next()?.split_once(' ')?;
+    let (number, length): (usize, usize) = (number.parse().ok()?, length.parse().ok()?);
+    let names: Vec<&str> = lines.next()?.split(' ').collect();
+    let fits = number.checked_mul(length)? <= shards.len() && names.len() * 8 <= length;
+    if !fits || length == 0 {
+        return None;
+    }
+    let mut counters = BTreeMap::new();
+    for shard in shards.chunks_exact(length).take(number) {
+        for (name, word) in names.iter().zip(shard.as_chunks().0) {
+            let value = u64::from_ne_bytes(*word) & !FLAG;
+            let sum: &mut u64 = counters.entry((*name).to_owned()).or_default();
+            *sum = sum.saturating_add(value);
+        }
+    }
+    Some(Process {
+        pid,
+        command,
+        counters,
+    })
 }
 
 #[cfg(test)]
@@ -82,49 +116,57 @@ mod tests {
     use super::*;
     use crate::stats::directory::Directory;
 
+    /// A file of two shards.
+    fn file(pid: u32, names: &str, first: &[u64], second: &[u64]) -> Vec<u8> {
+        let mut bytes = format!("verbena counters 1\n{pid}\na b\n2 128\n{names}\n").into_bytes();
+        bytes.resize(HEADER, 0);
+        for shard in [first, second] {
+            let end = bytes.len() + 128;
+            bytes.extend(shard.iter().flat_map(|word| word.to_ne_bytes()));
+            bytes.resize(end, 0);
+        }
+        bytes
+    }
+
     #[test]
     fn processes_are_summed() {
         let directory = Directory::create().unwrap();
-        for (file, text) in [
-            (
-                "12.json",
-                r#"{"pid":12,"command":"a","counters":{"x":1,"y":2}}"#,
-            ),
-            ("7.json", r#"{"pid":7,"command":"b","counters":{"x":40}}"#),
+        for (name, bytes) in [
+            ("12.counters", file(12, "x y", &[1, 2], &[FLAG, FLAG | 3])),
+            ("7.counters", file(7, "x", &[40], &[])),
         ] {
-            fs::write(directory.path().join(file), text).unwrap();
+            fs::write(directory.path().join(name), bytes).unwrap();
         }
         let collected = read(directory.path());
-        assert_eq!(collected.totals(), BTreeMap::from([("x", 41), ("y", 2)]));
-        assert_eq!(
-            collected
-                .processes
-                .iter()
-                .map(|p| p.pid)
-                .collect::<Vec<_>>(),
-            [7, 12]
-        );
+        assert_eq!(collected.totals(), BTreeMap::from([("x", 41), ("y", 5)]));
+        let processes = collected.processes.iter();
+        let processes: Vec<_> = processes.map(|p| (p.pid, p.command.as_str())).collect();
+        assert_eq!(processes, [(7, "a b"), (12, "a b")]);
         assert!(collected.broken.is_empty());
     }
 
     #[test]
     fn broken_files_are_named_and_the_rest_counts() {
         let directory = Directory::create().unwrap();
-        for (file, text) in [
-            ("1.json", r#"{"pid":1,"command":"a","counters":{"x":1}}"#),
-            ("2.json", r#"{"pid":2,"comm"#),
-            ("3.json", ""),
-            ("4.json", r#"{"pid":4,"command":"a","counters":{"x":-1}}"#),
-            ("5.partial", "written by a process that was killed"),
+        let whole = file(1, "x", &[1], &[]);
+        let mut long = file(5, "x", &[1], &[]);
+        long.truncate(HEADER + 255);
+        for (name, bytes) in [
+            ("1.counters", &whole[..]),
+            ("2.counters", &whole[..100]),
+            ("3.counters", &[][..]),
+            ("4.counters", &file(4, &"x ".repeat(17), &[], &[])[..]),
+            ("5.counters", &long[..]),
+            ("7.partial", b"of another kind"),
         ] {
-            fs::write(directory.path().join(file), text).unwrap();
+            fs::write(directory.path().join(name), bytes).unwrap();
         }
-        fs::create_dir(directory.path().join("6.json")).unwrap();
+        fs::create_dir(directory.path().join("6.counters")).unwrap();
         let collected = read(directory.path());
         assert_eq!(collected.totals(), BTreeMap::from([("x", 1)]));
-        assert_eq!(collected.broken.len(), 4);
+        assert_eq!(collected.broken.len(), 5);
         assert!(
-            collected.broken[0].contains("2.json"),
+            collected.broken[0].contains("2.counters"),
             "{:?}",
             collected.broken
         );

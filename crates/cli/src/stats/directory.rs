@@ -70,7 +70,7 @@ mod tests {
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o700
         );
-        fs::write(path.join("1.json"), "{}").unwrap();
+        fs::write(path.join("1.counters"), "x").unwrap();
         drop(directory);
         assert!(!path.exists());
     }

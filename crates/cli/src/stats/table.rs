@@ -130,10 +130,10 @@ incidents
                 command: "a".into(),
                 counters: BTreeMap::new(),
             }],
-            broken: vec!["/tmp/2.json: EOF".into()],
+            broken: vec!["/tmp/2.counters: EOF".into()],
         };
         let text = Table(&collected).to_string();
         assert!(text.contains("1 process used the adapter: a\n"), "{text}");
-        assert!(text.contains("left out: /tmp/2.json: EOF\n"), "{text}");
+        assert!(text.contains("left out: /tmp/2.counters: EOF\n"), "{text}");
     }
 }

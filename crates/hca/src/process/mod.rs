@@ -244,7 +244,7 @@ impl Process {
             xrc_arrivals: Mutex::default(),
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),
-            counters: Counters::default(),
+            counters: Counters::of_process(),
             doorbell,
             member: OnceLock::new(),
             joining: Mutex::default(),
@@ -538,13 +538,12 @@ impl Process {
         &self.contexts_file
     }
 
-    /// Leaves the host: writes the counters and gives the slot back.
+    /// Leaves the host: gives the slot back.
     pub fn leave(&self) {
         if self.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
             return;
         }
         self.answer_last_packets();
-        self.counters.write_file();
         if let Some(member) = self.member.get() {
             member.registry.leave(member.identity);
         }

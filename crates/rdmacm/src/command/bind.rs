@@ -4,7 +4,7 @@ use super::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
 use crate::event::{Event, Kind};
-use crate::port::Ports;
+use crate::port::{Claim, Ports};
 use crate::service::State;
 use crate::stage::Stage;
 use crate::way::{Way, mapped};
@@ -18,7 +18,8 @@ use verbena_hca::refused;
 /// Gives an identifier its address and port.
 ///
 /// # Errors
-/// EADDRNOTAVAIL when it is not this host's, EADDRINUSE, EAFNOSUPPORT.
+/// EADDRNOTAVAIL when it is not this host's; EADDRNOTAVAIL or EADDRINUSE when the port is taken ([`crate::port`]);
+/// EAFNOSUPPORT.
 pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: BindIp = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
@@ -54,18 +55,20 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         // Taken when it listens; until then others may have it too.
         identifier.source = Some(address);
     } else {
-        let (port, address) =
-            ports
-                .reserve(identifier.space.number(), address)
-                .map_err(|error| {
-                    because(
-                        error,
-                        format_args!(
-                            "port {}: another has it, or it may not be taken",
-                            address.port()
-                        ),
-                    )
-                })?;
+        let (port, address) = ports
+            .reserve(
+                identifier.space.number(),
+                Claim::new(address, identifier.options.family_only),
+            )
+            .map_err(|error| {
+                because(
+                    error,
+                    format_args!(
+                        "port {}: another has it, or it may not be taken",
+                        address.port()
+                    ),
+                )
+            })?;
         identifier.port = Some(port);
         identifier.source = Some(address);
     }

@@ -10,6 +10,7 @@ use crate::event::{Event, Kind as EventKind};
 use crate::identifier::{Identifier, Listening};
 use crate::line::Line;
 use crate::message::{self, Kind, Message};
+use crate::port::Claim;
 use crate::service::{Service, State};
 use crate::stage::Stage;
 use crate::thread::Source;
@@ -29,7 +30,7 @@ const COMMUNICATION_ESTABLISHED: u32 = 5;
 /// Takes requests from now on; with any free port if it has none.
 ///
 /// # Errors
-/// EINVAL in a later stage; EADDRINUSE.
+/// EINVAL in a later stage; EADDRNOTAVAIL or EADDRINUSE when the port is taken.
 pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Listen = command.read()?;
     if state.identifier(command.descriptor, wanted.id)?.stage == Stage::Idle {
@@ -49,8 +50,8 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
         ));
     }
     if identifier.port.is_none() {
-        let (space, address) = (identifier.space.number(), identifier.source_or_any());
-        identifier.port = Some(ports.reserve(space, address)?.0);
+        let claim = Claim::new(identifier.source_or_any(), identifier.options.family_only);
+        identifier.port = Some(ports.reserve(identifier.space.number(), claim)?.0);
     }
     let port = identifier.port.as_mut().ok_or(Errno::EINVAL)?;
     let socket = port.listen()?;

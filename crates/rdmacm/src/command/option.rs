@@ -3,7 +3,9 @@
 use super::Command;
 use crate::abi::SetOption;
 use crate::service::State;
+use crate::stage::Stage;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::refused;
 
 const LEVEL_IDENTIFIER: u32 = 0;
 const TYPE_OF_SERVICE: u32 = 0;
@@ -12,7 +14,8 @@ const ADDRESS_FAMILY_ONLY: u32 = 2;
 const ACK_TIMEOUT: u32 = 3;
 
 /// # Errors
-/// ENOSYS for an option that there is not, EINVAL for a value of the wrong length.
+/// ENOSYS for an option that there is not, EINVAL for a value of the wrong length or an identifier in a later stage,
+/// EADDRNOTAVAIL where the port is taken in the family that is claimed too.
 ///
 /// # Safety
 /// As for [`super::execute`].
@@ -31,9 +34,20 @@ pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
             let value = i32::from_ne_bytes(unsafe { value::<4>(&wanted)? });
             identifier.options.reuse_address = value != 0;
         }
-        // A listener at [::] takes both families here, one at 0.0.0.0 only IPv4.
-        // SAFETY: as above.
-        ADDRESS_FAMILY_ONLY => drop(unsafe { value::<4>(&wanted)? }),
+        ADDRESS_FAMILY_ONLY => {
+            // SAFETY: as above.
+            let only = i32::from_ne_bytes(unsafe { value::<4>(&wanted)? }) != 0;
+            if !matches!(identifier.stage, Stage::Idle | Stage::Bound) {
+                return Err(refused!(
+                    EINVAL,
+                    "the identifier listens or has a destination: set RDMA_OPTION_ID_AFONLY before"
+                ));
+            }
+            if let Some(port) = &mut identifier.port {
+                port.set_family_only(only)?;
+            }
+            identifier.options.family_only = Some(only);
+        }
         ACK_TIMEOUT => {
             // SAFETY: as above.
             let [timeout] = unsafe { value::<1>(&wanted)? };

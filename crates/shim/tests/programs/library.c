@@ -1,39 +1,76 @@
-/* Plays libibverbs.so.1: two files and two directories of a device, and a connection manager that
-   takes one command. */
+/* Plays libibverbs.so.1: files of a device, and a connection manager that takes one command. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-ssize_t verbena_sysfs_read(const char *path, char *buffer, size_t size)
-{
-	const char *text = NULL;
+static char root[64];
+static pid_t maker;
 
-	if (!strcmp(path, "class/infiniband/verbena0"))
-		return -2;
-	if (!strcmp(path, "class/infiniband/verbena0/ports"))
-		return -2;
-	if (!strcmp(path, "class/infiniband/verbena0/ports/1/lid"))
-		text = "0x1\n";
-	if (!strcmp(path, "class/infiniband_verbs/verbena0/ibdev"))
-		text = "verbena0\n";
-	if (!text)
-		return -1;
-	size_t length = strlen(text);
-	memcpy(buffer, text, length < size ? length : size);
-	return (ssize_t)length;
+static void put(const char *path, const char *text)
+{
+	char whole[256];
+
+	snprintf(whole, sizeof whole, "%s/%s", root, path);
+	for (char *slash = whole + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+		*slash = '\0';
+		mkdir(whole, 0755);
+	}
+	int file = open(whole, O_WRONLY | O_CREAT, 0444);
+	if (write(file, text, strlen(text)) < 0)
+		abort();
+	close(file);
 }
 
-size_t verbena_sysfs_list(const char *path, char *buffer, size_t size)
+/* Files of a device, in a directory that is removed when the process ends. */
+ssize_t verbena_sysfs_root(char *buffer, size_t size)
 {
-	static const char names[] = "1\0" "2";
+	int error = errno;
 
-	if (strcmp(path, "class/infiniband/verbena0/ports"))
-		return 0;
-	memcpy(buffer, names, sizeof names < size ? sizeof names : size);
-	return sizeof names;
+	if (root[0] == '\0') {
+		char made[] = "/tmp/verbena-tree-XXXXXX";
+		if (mkdtemp(made) == NULL)
+			return -errno;
+		strcpy(root, made);
+		maker = getpid();
+		put("class/infiniband/verbena0/ports/1/lid", "0x1\n");
+		put("class/infiniband/verbena0/ports/2/lid", "0x2\n");
+		put("class/infiniband_verbs/verbena0/ibdev", "verbena0\n");
+		put("dev/infiniband/verbena0", "");
+		char link[128];
+		snprintf(link, sizeof link, "%s/class/infiniband/verbena0/ports/first", root);
+		if (symlink("1", link) < 0)
+			return -errno;
+	}
+	if (strlen(root) >= size)
+		return -ENAMETOOLONG;
+	strcpy(buffer, root);
+	errno = error;
+	return (ssize_t)strlen(root);
+}
+
+/* What was asked for last, for the program to look at. */
+char verbena_refreshed[256];
+
+void verbena_sysfs_refresh(const char *path)
+{
+	snprintf(verbena_refreshed, sizeof verbena_refreshed, "%s", path);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	char command[128];
+
+	if (root[0] != '\0' && getpid() == maker) {
+		snprintf(command, sizeof command, "LD_PRELOAD= rm -rf %s", root);
+		if (system(command) != 0)
+			abort();
+	}
 }
 
 /* How often a channel was closed, for the program to ask. */

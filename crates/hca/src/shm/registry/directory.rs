@@ -14,8 +14,39 @@ pub(super) const FILE: &str = "registry";
 /// Name of the directory of what processes leave to be said to other hosts if they are killed.
 const WILLS: &str = "wills";
 
+/// What the names of directories with the device's files begin with, for programs that read sysfs. Processes hold shared
+/// locks on them.
+pub const TREE: &str = "sysfs-";
+
 /// Name of the socket of whoever captures all processes.
 const CAPTURE: &str = "capture";
+
+/// Makes the runtime directory if it is not there.
+///
+/// # Errors
+/// EPERM when it belongs to somebody else or is open to others.
+pub fn prepare() -> Result<PathBuf> {
+    let path = super::directory();
+    make(&path)?;
+    Ok(path)
+}
+
+/// Removes a directory with the device's files if no process uses it, and the runtime directory with the last of them.
+pub fn remove_tree(path: &Path) {
+    remove_if_unused(path);
+    if let Some(directory) = path.parent() {
+        // Not empty where a process uses the adapter.
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+fn remove_if_unused(tree: &Path) {
+    let Ok(lock) = File::open(tree) else { return };
+    // SAFETY: plain system call on a descriptor that we own.
+    if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        let _ = fs::remove_dir_all(tree);
+    }
+}
 
 /// Where processes leave what is to be said if they are killed, in the directory of a registry. The connection manager makes
 /// it, and knows what is in it.
@@ -67,6 +98,11 @@ impl Directory {
             // Domains, ports and sockets of processes that were killed.
             if name.starts_with("xrcd-") || name.starts_with("cm-") || is_socket(&name) {
                 let _ = fs::remove_file(self.within(&name));
+            }
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(TREE) {
+                remove_if_unused(&entry.path());
             }
         }
         let _ = fs::remove_dir_all(self.within(WILLS));

@@ -13,7 +13,7 @@ mod presence;
 #[cfg(test)]
 mod tests;
 
-pub use directory::wills;
+pub use directory::{TREE, prepare, remove_tree, wills};
 pub use layout::{BLOCK, BLOCKS, SLOTS};
 
 use crate::errno::{Errno, Result};

@@ -1,17 +1,17 @@
 //! How often the adapter did what, for `verbena run --stats` and `verbena info`.
 
+mod file;
+
 use crate::thread_number;
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::Path;
+use file::CounterFile;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of one thread. They only grow.
+        /// Counters of one thread. They only grow. Counters are 8 bytes each, in the order of `NAMES`.
         #[derive(Default)]
-        #[repr(align(128))]
+        #[repr(C, align(128))]
         pub struct Shard {
             $($(#[$doc])* pub $name: Counter,)*
         }
@@ -22,12 +22,15 @@ macro_rules! counters {
             }
         }
 
+        /// The counters' names.
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
         impl Counters {
             /// Names and values, of all threads together.
             pub fn all(&self) -> Vec<(&'static str, u64)> {
                 vec![$((
                     stringify!($name),
-                    self.shards.iter().map(|shard| shard.$name.value()).sum(),
+                    self.shards().iter().map(|shard| shard.$name.value()).sum(),
                 )),*]
             }
         }
@@ -97,26 +100,81 @@ counters! {
 const SHARDS: u32 = 64;
 
 /// Counters of a process: a shard a thread, so that counting exactly needs no locked instruction.
+///
+/// With VERBENA_STATS_DIR they live in a file of that directory, mapped shared: whoever reads the file sees them at any
+/// time, and they are there after the process has ended, however it did.
 pub struct Counters {
-    shards: Box<[Shard]>,
+    shards: NonNull<Shard>,
+    _memory: Memory,
 }
 
+/// Who owns the shards.
+enum Memory {
+    Heap(NonNull<[Shard]>),
+    File { _file: CounterFile },
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Memory::Heap(shards) = self {
+            // SAFETY: made from a box, and only here made one again.
+            drop(unsafe { Box::from_raw(shards.as_ptr()) });
+        }
+    }
+}
+
+// SAFETY: the shards are atomics, and live as long as the memory that is kept beside them.
+unsafe impl Send for Counters {}
+// SAFETY: as above.
+unsafe impl Sync for Counters {}
+
 impl Default for Counters {
+    /// Counters in memory of this process alone.
     fn default() -> Counters {
         let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::default()).collect();
-        if let Some(last) = shards.last() {
-            last.share();
+        let shards = NonNull::from(Box::leak(shards));
+        Counters {
+            shards: shards.cast(),
+            _memory: Memory::Heap(shards),
         }
-        Counters { shards }
+        .prepared()
     }
 }
 
 impl Counters {
+    /// Counters in a new file of the directory that VERBENA_STATS_DIR names; without it, or where no file can be made
+    /// there, in memory.
+    pub fn of_process() -> Counters {
+        let Some(directory) = std::env::var_os("VERBENA_STATS_DIR") else {
+            return Counters::default();
+        };
+        match CounterFile::create(directory.as_ref()) {
+            Ok(file) => Counters {
+                shards: file.shards(),
+                _memory: Memory::File { _file: file },
+            }
+            .prepared(),
+            Err(_) => Counters::default(),
+        }
+    }
+
+    fn prepared(self) -> Counters {
+        if let Some(last) = self.shards().last() {
+            last.share();
+        }
+        self
+    }
+
+    fn shards(&self) -> &[Shard] {
+        // SAFETY: so many are there, zero at first, for as long as `_memory` lives.
+        unsafe { std::slice::from_raw_parts(self.shards.as_ptr(), SHARDS as usize) }
+    }
+
     /// Where the calling thread counts.
     #[inline]
     pub fn shard(&self) -> &Shard {
         let thread = thread_number::current();
-        &self.shards[thread.min(SHARDS - 1) as usize]
+        &self.shards()[thread.min(SHARDS - 1) as usize]
     }
 }
 
@@ -160,51 +218,6 @@ impl Counter {
     }
 }
 
-impl Counters {
-    /// Writes them into the directory that VERBENA_STATS_DIR names, a JSON file a process. Without it does nothing; a
-    /// directory that cannot be written to loses the figures and nothing else.
-    pub fn write_file(&self) {
-        let Some(directory) = std::env::var_os("VERBENA_STATS_DIR") else {
-            return;
-        };
-        let pid = std::process::id();
-        let command = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-        let command: String = command
-            .trim()
-            .chars()
-            .map(|c| {
-                if c == '"' || c == '\\' || c.is_control() {
-                    '?'
-                } else {
-                    c
-                }
-            })
-            .collect();
-        let mut text = format!("{{\"pid\":{pid},\"command\":\"{command}\",\"counters\":{{");
-        for (index, (name, value)) in self.all().into_iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            let _ = write!(text, "{comma}\"{name}\":{value}");
-        }
-        text.push_str("}}\n");
-        let _ = new_file(Path::new(&directory), pid)
-            .and_then(|mut file| file.write_all(text.as_bytes()));
-    }
-}
-
-/// A file of its own for a process. Another of the same number may have left one: a process of another PID namespace, or
-/// this one before it became another program (execve(2)).
-fn new_file(directory: &Path, pid: u32) -> io::Result<File> {
-    let first = std::iter::once(format!("{pid}.json"));
-    let names = first.chain((1u32..).map(|further| format!("{pid}-{further}.json")));
-    for name in names {
-        match File::create_new(directory.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
-            made => return made,
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,22 +226,6 @@ mod tests {
         let all = counters.all();
         let found = all.iter().find(|(name, _)| *name == wanted);
         found.map_or(0, |(_, value)| *value)
-    }
-
-    #[test]
-    fn processes_of_one_number_leave_a_file_each() {
-        let directory =
-            std::env::temp_dir().join(format!("verbena-counters-{}", std::process::id()));
-        std::fs::create_dir(&directory).unwrap();
-        const PROCESSES: usize = 40;
-        std::thread::scope(|scope| {
-            for _ in 0..PROCESSES {
-                scope.spawn(|| new_file(&directory, 7).unwrap().write_all(b"{}").unwrap());
-            }
-        });
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), PROCESSES);
-        std::fs::remove_dir_all(&directory).unwrap();
-        assert!(new_file(&directory, 7).is_err());
     }
 
     #[test]

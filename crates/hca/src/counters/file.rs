@@ -1,0 +1,141 @@
+//! The file that a process counts in: a header of one page, then the shards.
+//!
+//! The header is five lines of text, filled up with zeros: `verbena counters 1`; the process's number; its name; the
+//! number of shards and the length of each in bytes; the names of the counters, separated by spaces. In a shard each
+//! counter is a 64-bit word in the machine's byte order, of which the highest bit does not count. A counter's value is
+//! the sum over all shards. Readers: the command line's `stats::collect`, `tests/harness/counters.py`.
+
+use super::{NAMES, SHARDS, Shard};
+use crate::sys::mm;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::NonNull;
+
+const HEADER: usize = 4096;
+const LENGTH: usize = HEADER + SHARDS as usize * size_of::<Shard>();
+
+/// A file's memory. A forked child keeps it, for it may count with what it inherited.
+pub struct CounterFile {
+    base: NonNull<u8>,
+}
+
+impl CounterFile {
+    /// A new file in `directory`.
+    ///
+    /// # Errors
+    /// What open(2), write(2), fallocate(2) and mmap(2) say.
+    pub fn create(directory: &Path) -> io::Result<CounterFile> {
+        let pid = std::process::id();
+        let command = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        let (file, path) = new_file(directory, pid)?;
+        prepare(&file, pid, command.trim())
+            .inspect_err(|_| drop(std::fs::remove_file(&path)))
+            .map(|base| CounterFile { base })
+    }
+
+    /// The first shard.
+    pub fn shards(&self) -> NonNull<Shard> {
+        // SAFETY: inside the mapping, which is longer than a header.
+        unsafe { self.base.add(HEADER) }.cast()
+    }
+}
+
+impl Drop for CounterFile {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `prepare`; shards are not used after this.
+        let _ = unsafe { mm::unmap(self.base.as_ptr() as u64, LENGTH as u64) };
+    }
+}
+
+fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> {
+    let command: String = command
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    let header = format!(
+        "verbena counters 1\n{pid}\n{command}\n{SHARDS} {}\n{}\n",
+        size_of::<Shard>(),
+        NAMES.join(" ")
+    );
+    debug_assert!(header.len() < HEADER);
+    // SAFETY: plain system call. All of the file's blocks, so that no access is a SIGBUS on a full disk.
+    let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    file.write_all(header.as_bytes())?;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+    let base = unsafe {
+        mm::map(
+            0,
+            LENGTH as u64,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    }
+    .map_err(|error| io::Error::from_raw_os_error(error.0))?;
+    NonNull::new(base as *mut u8).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// A file of its own for a process. Another of the same number may have left one: a process of another PID namespace, or
+/// this one before it became another program (execve(2)).
+fn new_file(directory: &Path, pid: u32) -> io::Result<(File, std::path::PathBuf)> {
+    let first = std::iter::once(format!("{pid}.counters"));
+    let names = first.chain((1u32..).map(|further| format!("{pid}-{further}.counters")));
+    for name in names {
+        let path = directory.join(name);
+        let mut options = OpenOptions::new();
+        match options.read(true).write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+            Err(error) => return Err(error),
+            Ok(file) => return Ok((file, path)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path =
+            std::env::temp_dir().join(format!("verbena-counters-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn processes_of_one_number_leave_a_file_each() {
+        let directory = scratch("number");
+        const PROCESSES: usize = 40;
+        std::thread::scope(|scope| {
+            for _ in 0..PROCESSES {
+                scope.spawn(|| new_file(&directory, 7).unwrap());
+            }
+        });
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), PROCESSES);
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(new_file(&directory, 7).is_err());
+    }
+
+    #[test]
+    fn the_file_has_what_is_counted_at_once() {
+        let directory = scratch("file");
+        let file = CounterFile::create(&directory).unwrap();
+        // SAFETY: a shard of zeros is there.
+        unsafe { file.shards().as_ref() }.write_operations.add(7);
+        let path = directory.join(format!("{}.counters", std::process::id()));
+        let bytes = std::fs::read(path).unwrap();
+        assert_eq!(bytes.len(), LENGTH);
+        let at = HEADER + 8 * NAMES.iter().position(|n| *n == "write_operations").unwrap();
+        assert_eq!(bytes[at..at + 8], 7u64.to_ne_bytes());
+        drop(file);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,267 @@
+//! What is in the tree, by path relative to it: files with their text, links, and by them the directories.
+//!
+//! The device is `devices/platform/verbena.0`, with `infiniband/verbena0` and `infiniband_verbs/uverbs0` below it, as a
+//! kernel driver of a platform device would show it; `class/` has links there. Formats: the kernel's
+//! `Documentation/ABI/stable/sysfs-class-infiniband`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use verbena_abi::IBV_PORT_ACTIVE;
+use verbena_hca::device::{self, FIRST_PORT, GIDS, NAME, gid_at};
+use verbena_hca::link;
+
+use super::counters::{self, Totals};
+use crate::attributes::BOARD;
+
+/// What stands at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A file with this text.
+    File(String),
+    /// A symbolic link with this target.
+    Link(String),
+}
+
+/// The device's directory.
+pub const DEVICE: &str = "devices/platform/verbena.0";
+/// Where device nodes stand.
+pub const NODES: &str = "dev/infiniband";
+
+/// All files and links, by path.
+pub fn entries(totals: &Totals) -> BTreeMap<String, Entry> {
+    let mut all = BTreeMap::new();
+    for (name, text) in files(totals) {
+        all.insert(format!("{DEVICE}/{name}"), Entry::File(format!("{text}\n")));
+    }
+    let mut link = |path: String, target: &str| {
+        all.insert(path, Entry::Link(target.to_owned()));
+    };
+    for (class, name) in [("infiniband", NAME), ("infiniband_verbs", "uverbs0")] {
+        let place = format!("{class}/{name}");
+        link(format!("{DEVICE}/{place}/device"), "../../../verbena.0");
+        let subsystem = format!("../../../../../class/{class}");
+        link(format!("{DEVICE}/{place}/subsystem"), &subsystem);
+        link(format!("class/{place}"), &format!("../../{DEVICE}/{place}"));
+    }
+    // Under the name that ibv_device has, too: it is the one of the node in /dev/infiniband.
+    link(format!("class/infiniband_verbs/{NAME}"), "uverbs0");
+    link(format!("{DEVICE}/subsystem"), "../../../bus/platform");
+    let device = format!("../../../{DEVICE}");
+    link("bus/platform/devices/verbena.0".into(), &device);
+    for node in [NAME, "uverbs0", "rdma_cm"] {
+        link(format!("{NODES}/{node}"), "/dev/null");
+    }
+    let version = Entry::File("6\n".into());
+    all.insert("class/infiniband_verbs/abi_version".into(), version);
+    all
+}
+
+/// The files of the device, by path relative to its directory.
+fn files(totals: &Totals) -> Vec<(String, String)> {
+    let mut files = vec![];
+    let mut of_bus = |name: &str, text: String| files.push((name.to_owned(), text));
+    let attributes = device::attributes();
+    of_bus("vendor", format!("{:#06x}", attributes.vendor_id));
+    of_bus("device", format!("{:#06x}", attributes.vendor_part_id));
+    of_bus("subsystem_vendor", format!("{:#06x}", attributes.vendor_id));
+    of_bus("subsystem_device", "0x0000".into());
+    of_bus("revision", format!("{:#04x}", attributes.hw_ver));
+    // Of an InfiniBand controller (PCI code and ID assignment).
+    of_bus("class", "0x020700".into());
+    of_bus("numa_node", numa_node().into());
+    for name in ["local_cpulist", "local_cpus"] {
+        if let Some(text) = processors(name) {
+            of_bus(name, text);
+        }
+    }
+    of_bus("modalias", "platform:verbena".into());
+    of_bus("uevent", "DRIVER=verbena\nMODALIAS=platform:verbena".into());
+    for (name, index) in interfaces() {
+        of_bus(&format!("net/{name}/ifindex"), index.to_string());
+    }
+
+    let guid = colons(device::guid());
+    let mut of_device = |name: &str, text: String| {
+        files.push((format!("infiniband/{NAME}/{name}"), text));
+    };
+    of_device("node_type", "1: CA".into());
+    of_device("node_guid", guid.clone());
+    of_device("sys_image_guid", guid);
+    of_device("node_desc", format!("Verbena {NAME}"));
+    of_device("fw_ver", env!("CARGO_PKG_VERSION").into());
+    of_device("hw_rev", format!("{:x}", attributes.hw_ver));
+    of_device("hca_type", "Verbena".into());
+    of_device("board_id", BOARD.into());
+    of_device("uevent", format!("NAME={NAME}"));
+    for port in FIRST_PORT..=link::ports() {
+        for (name, text) in files_of_port(port, totals) {
+            of_device(&format!("ports/{port}/{name}"), text);
+        }
+    }
+    for (name, text) in [
+        ("ibdev", NAME),
+        ("abi_version", "1"),
+        ("dev", "231:192"),
+        ("uevent", "MAJOR=231\nMINOR=192\nDEVNAME=infiniband/uverbs0"),
+    ] {
+        files.push((format!("infiniband_verbs/uverbs0/{name}"), text.into()));
+    }
+    files
+}
+
+/// The network interfaces of the device, with their numbers.
+fn interfaces() -> Vec<(String, u32)> {
+    let of_ports =
+        link::interfaces().map(|(_, interface)| (interface.name.clone(), interface.index));
+    let mut all: Vec<_> = of_ports.collect();
+    if !link::is_ethernet() && loopback_is_up() {
+        // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
+        // kernel numbers it 1 (LOOPBACK_IFINDEX).
+        all.push(("lo".into(), 1));
+    }
+    all
+}
+
+/// The only node of memory, or none in particular.
+fn numa_node() -> &'static str {
+    let nodes = std::fs::read_to_string("/sys/devices/system/node/online");
+    match nodes.as_deref().map(str::trim) {
+        Ok("0") => "0",
+        _ => "-1",
+    }
+}
+
+/// Every processor is near.
+fn processors(name: &str) -> Option<String> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    let list = list.trim();
+    match name {
+        "local_cpulist" => Some(list.to_owned()),
+        _ => mask(list),
+    }
+}
+
+/// A list of processors such as `0-3,8` as a bitmap of 32-bit words, the highest first.
+fn mask(list: &str) -> Option<String> {
+    let mut words = vec![0u32];
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        for cpu in first.parse::<usize>().ok()?..=last.parse().ok()? {
+            words.resize(words.len().max(cpu / 32 + 1), 0);
+            words[cpu / 32] |= 1 << (cpu % 32);
+        }
+    }
+    let words: Vec<_> = words
+        .iter()
+        .rev()
+        .map(|word| format!("{word:08x}"))
+        .collect();
+    Some(words.join(","))
+}
+
+/// The files of a port, by path relative to its directory.
+fn files_of_port(number: u8, totals: &Totals) -> Vec<(String, String)> {
+    let port = device::port_attributes(number);
+    let mut files = vec![];
+    let mut of_port = |name: &str, text: String| files.push((name.to_owned(), text));
+    of_port("lid", format!("{:#x}", port.lid));
+    of_port("lid_mask_count", port.lmc.to_string());
+    of_port("sm_lid", format!("{:#x}", port.sm_lid));
+    of_port("sm_sl", port.sm_sl.to_string());
+    let (state, phys_state) = match port.state {
+        IBV_PORT_ACTIVE => ("4: ACTIVE", "5: LinkUp"),
+        _ => ("1: DOWN", "3: Disabled"),
+    };
+    of_port("state", state.into());
+    of_port("phys_state", phys_state.into());
+    of_port("rate", device::rate(number).name.into());
+    of_port("cap_mask", format!("{:#010x}", port.port_cap_flags));
+    let interface = link::interface(number);
+    let (link_layer, kind) = match interface {
+        Some(_) => ("Ethernet", "RoCE v2"),
+        None => ("InfiniBand", "IB/RoCE v1"),
+    };
+    of_port("link_layer", link_layer.into());
+    for (index, gid) in (0..GIDS).filter_map(|index| Some((index, gid_at(number, index)?))) {
+        of_port(&format!("gids/{index}"), format!("{gid:?}"));
+        of_port(&format!("gid_attrs/types/{index}"), kind.into());
+        if let Some(interface) = interface {
+            of_port(&format!("gid_attrs/ndevs/{index}"), interface.name.clone());
+        }
+    }
+    of_port("pkeys/0", format!("{:#06x}", device::PKEY));
+    // The adapter counts for all its ports together; they stand at the first.
+    let none = Totals::new();
+    let counted = if number == FIRST_PORT { totals } else { &none };
+    for (name, value) in counters::of_port(counted) {
+        of_port(&format!("counters/{name}"), value.to_string());
+    }
+    for (name, value) in counters::of_hardware(counted) {
+        of_port(&format!("hw_counters/{name}"), value.to_string());
+    }
+    files
+}
+
+fn loopback_is_up() -> bool {
+    std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).is_ok()
+}
+
+/// A GUID as sysfs prints it: four groups of four hexadecimal digits.
+fn colons(guid: u64) -> String {
+    let mut text = String::new();
+    for (i, pair) in guid.to_be_bytes().as_chunks::<2>().0.iter().enumerate() {
+        let separator = if i == 0 { "" } else { ":" };
+        let _ = write!(text, "{separator}{:02x}{:02x}", pair[0], pair[1]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_link_leads_to_something_that_is_there() {
+        let all = entries(&Totals::new());
+        for (path, entry) in &all {
+            let Entry::Link(target) = entry else { continue };
+            if target.starts_with('/') {
+                continue;
+            }
+            let mut parts: Vec<&str> = path.split('/').collect();
+            parts.pop();
+            for part in target.split('/') {
+                match part {
+                    ".." => drop(parts.pop()),
+                    name => parts.push(name),
+                }
+            }
+            let place = parts.join("/");
+            let below = format!("{place}/");
+            let exists = all
+                .keys()
+                .any(|key| *key == place || key.starts_with(&below));
+            assert!(exists, "{path} -> {target}");
+        }
+    }
+
+    #[test]
+    fn lists_of_processors_are_masks() {
+        assert_eq!(mask("0-3").as_deref(), Some("0000000f"));
+        assert_eq!(mask("1,32-33").as_deref(), Some("00000003,00000002"));
+        assert_eq!(mask("x"), None);
+    }
+
+    #[test]
+    fn guids_as_sysfs_prints_them() {
+        assert_eq!(colons(0x0200_1234_5678_9abc), "0200:1234:5678:9abc");
+    }
+
+    #[test]
+    fn the_devices_network_interface_is_there_while_it_is_up() {
+        let all = entries(&Totals::new());
+        let is_there = all.contains_key(&format!("{DEVICE}/net/lo/ifindex"));
+        assert_eq!(is_there, loopback_is_up());
+    }
+}

@@ -1,0 +1,221 @@
+//! The tree as real files, in the host's runtime directory: a program's calls are sent there, so that whatever it does
+//! with a descriptor, a link or its working directory the kernel does.
+//!
+//! A tree belongs to one configuration of the adapter, and processes of the same share it. Each holds a shared lock on the
+//! tree's directory; the last one out removes it, and so does the last process of the host ([`registry::remove_tree`]).
+//! Files are brought up to date in place when the program opens them ([`refresh`]) and, all of them, when it asks for the
+//! tree first or lists a directory.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use verbena_hca::shm::registry;
+
+use super::content::{Entry, entries};
+use super::counters::{Totals, totals};
+
+/// The tree of this process.
+struct Tree {
+    /// Who made it: a forked child takes a lock of its own.
+    process: u32,
+    path: PathBuf,
+    lock: File,
+}
+
+static TREE: Mutex<Option<Tree>> = Mutex::new(None);
+
+thread_local! {
+    /// Whether this thread works on the tree: its calls on files come by the shim, which asks here again.
+    static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work`, unless this thread is at it already.
+fn alone<T>(work: impl FnOnce() -> T) -> Option<T> {
+    if IS_AT_WORK.replace(true) {
+        return None;
+    }
+    let done = work();
+    IS_AT_WORK.set(false);
+    Some(done)
+}
+
+fn tree() -> MutexGuard<'static, Option<Tree>> {
+    TREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the tree is. Makes it if need be.
+///
+/// # Errors
+/// What keeps a directory and files from being made in the runtime directory.
+pub fn root() -> io::Result<PathBuf> {
+    alone(find_or_make).unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
+}
+
+fn find_or_make() -> io::Result<PathBuf> {
+    let mut tree = tree();
+    if let Some(known) = &*tree
+        && known.process == std::process::id()
+    {
+        return Ok(known.path.clone());
+    }
+    let all = entries(&Totals::new());
+    let made = Tree::open(&all)?;
+    let path = made.path.clone();
+    if tree.replace(made).is_none() {
+        // SAFETY: the function takes nothing and lives as long as the process.
+        unsafe { libc::atexit(leave) };
+    }
+    Ok(path)
+}
+
+/// Brings what is at `path`, relative to the tree, up to date: a file, or all files if it is a directory.
+pub fn refresh(path: &str) {
+    alone(|| bring_up_to_date(path));
+}
+
+fn bring_up_to_date(path: &str) {
+    let Some(root) = tree().as_ref().map(|tree| tree.path.clone()) else {
+        return;
+    };
+    let Ok(place) = root.join(path.trim_matches('/')).canonicalize() else {
+        return;
+    };
+    // A name says whether counters are asked for, which costs a question to every process.
+    let is_of_counters = |part: &str| part == "counters" || part == "hw_counters";
+    let counted = place
+        .iter()
+        .filter_map(|part| part.to_str())
+        .any(is_of_counters);
+    let all = entries(&if counted { totals() } else { Totals::new() });
+    for (name, entry) in all {
+        let target = root.join(&name);
+        let is_counter = name.split('/').any(is_of_counters);
+        if target.starts_with(&place) && (counted || !is_counter) {
+            // The tree may be that of a process that ends.
+            let _ = put(&target, &entry);
+        }
+    }
+}
+
+impl Tree {
+    fn open(all: &BTreeMap<String, Entry>) -> io::Result<Tree> {
+        let directory =
+            registry::prepare().map_err(|error| io::Error::from_raw_os_error(error.0))?;
+        let mut hasher = DefaultHasher::new();
+        for (name, entry) in all {
+            let is_fixed = matches!(entry, Entry::Link(_)) || name.ends_with("/ifindex");
+            (name, is_fixed.then_some(format!("{entry:?}"))).hash(&mut hasher);
+        }
+        let path = directory.join(format!("{}{:016x}", registry::TREE, hasher.finish()));
+        loop {
+            make(&path, all)?;
+            let lock = match File::open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            // SAFETY: plain system call on a descriptor that we own.
+            if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_SH) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // Its last user may have removed it between the two calls.
+            let is_it = |there: fs::Metadata, of: fs::Metadata| there.ino() == of.ino();
+            if let (Ok(there), Ok(of)) = (fs::metadata(&path), lock.metadata())
+                && is_it(there, of)
+            {
+                let process = std::process::id();
+                let path = path.canonicalize()?;
+                let tree = Tree {
+                    process,
+                    path,
+                    lock,
+                };
+                return Ok(tree);
+            }
+        }
+    }
+}
+
+/// Makes the tree under another name and gives it its own, unless it is there.
+fn make(path: &Path, all: &BTreeMap<String, Entry>) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let scratch = path.with_extension(format!("{}", std::process::id()));
+    let _ = fs::remove_dir_all(&scratch);
+    DirBuilder::new().mode(0o700).create(&scratch)?;
+    let written = all
+        .iter()
+        .try_for_each(|(name, entry)| put(&scratch.join(name), entry));
+    let placed = written.and_then(|()| match fs::rename(&scratch, path) {
+        Err(_) if path.is_dir() => fs::remove_dir_all(&scratch),
+        placed => placed,
+    });
+    placed.inspect_err(|_| drop(fs::remove_dir_all(&scratch)))
+}
+
+/// Puts an entry in its place, in place of another content.
+fn put(path: &Path, entry: &Entry) -> io::Result<()> {
+    let text = match entry {
+        Entry::Link(target) => {
+            if fs::read_link(path).is_ok_and(|there| there == Path::new(target)) {
+                return Ok(());
+            }
+            make_parent(path)?;
+            return match symlink(target, path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                made => made,
+            };
+        }
+        Entry::File(text) => text,
+    };
+    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    make_parent(path)?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    let open = || options.open(path);
+    let mut file = match open() {
+        // Written before: it was left for reading alone.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            fs::set_permissions(path, Permissions::from_mode(0o644))?;
+            open()?
+        }
+        opened => opened?,
+    };
+    // In place, so that a descriptor that is held reads the new text; and never empty meanwhile.
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)?;
+    fs::set_permissions(path, Permissions::from_mode(0o444))
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => fs::create_dir_all(parent),
+        None => Ok(()),
+    }
+}
+
+/// The process ends.
+extern "C" fn leave() {
+    // A thread that was in the middle of it is gone by now.
+    let Ok(mut tree) = TREE.try_lock() else {
+        return;
+    };
+    if let Some(tree) = tree
+        .take()
+        .filter(|tree| tree.process == std::process::id())
+    {
+        alone(|| {
+            drop(tree.lock);
+            registry::remove_tree(&tree.path);
+        });
+    }
+}

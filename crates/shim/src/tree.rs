@@ -1,0 +1,318 @@
+//! The tree of real files that stands for our part of `/sys`, made and kept up to date by the library that plays the
+//! device.
+
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use libc::{c_char, c_int, ssize_t};
+
+use crate::errno;
+use crate::library::Function;
+use crate::place::{LONGEST, Place, Plain, classify};
+
+/// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: the path of the tree; its length, or a negative errno.
+type Root = unsafe extern "C" fn(*mut c_char, usize) -> ssize_t;
+/// `void verbena_sysfs_refresh(const char *path)`: brings a file of the tree, or all below a directory, up to date.
+type Refresh = unsafe extern "C" fn(*const c_char);
+
+// SAFETY: Verbena's own functions have these signatures.
+static ROOT: Function<Root> = unsafe { Function::new(c"verbena_sysfs_root") };
+// SAFETY: as above.
+static REFRESH: Function<Refresh> = unsafe { Function::new(c"verbena_sysfs_refresh") };
+
+/// What a path of ours is called by instead: a path with a final zero.
+pub struct Target {
+    bytes: [u8; LONGEST],
+    length: usize,
+    /// Where the part below the tree begins; 0 for what is not in it.
+    below: usize,
+    /// Opened, it is a channel of the connection manager; every other call is of the node.
+    pub is_connection_manager: bool,
+}
+
+/// A character device that anybody may open, read and write.
+const NODE: &[u8] = b"/dev/null";
+
+impl Target {
+    fn of(parts: &[&[u8]]) -> Option<Target> {
+        let mut whole = Target {
+            bytes: [0; LONGEST],
+            length: 0,
+            below: 0,
+            is_connection_manager: false,
+        };
+        for part in parts {
+            whole.bytes[..LONGEST - 1]
+                .get_mut(whole.length..whole.length + part.len())?
+                .copy_from_slice(part);
+            whole.length += part.len();
+        }
+        Some(whole)
+    }
+
+    /// The path for the call.
+    pub fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
+    }
+
+    /// Whether it is in the tree.
+    pub fn is_of_tree(&self) -> bool {
+        self.below > 0
+    }
+
+    /// Brings what is there up to date before it is opened. Keeps `errno`.
+    pub fn refresh(&self) {
+        if self.is_of_tree() {
+            refresh(&self.bytes[self.below..]);
+        }
+    }
+}
+
+/// Of a path below the tree that ends with a zero.
+fn refresh(below: &[u8]) {
+    errno::kept(|| {
+        if let Some(refresh) = REFRESH.get() {
+            // SAFETY: a C string.
+            unsafe { refresh(below.as_ptr().cast()) };
+        }
+    });
+}
+
+/// What stands for `path`, or for a pattern of glob(7); `None` sends the call on untouched. Keeps `errno`.
+///
+/// # Safety
+/// `path` is null or a C string.
+pub unsafe fn target(path: *const c_char) -> Option<Target> {
+    // SAFETY: null or a C string, by the caller's promise.
+    if !unsafe { may_be_ours(path) } {
+        return None;
+    }
+    // SAFETY: not null, so a C string.
+    let plain = Plain::of(unsafe { CStr::from_ptr(path) }.to_bytes())?;
+    let answer = classify(plain.bytes())?;
+    errno::kept(|| {
+        if answer.unless_there && exists(plain.bytes()) {
+            return None;
+        }
+        let mut target;
+        match answer.place {
+            Place::Device | Place::ConnectionManager => {
+                target = Target::of(&[NODE])?;
+                target.is_connection_manager = answer.place == Place::ConnectionManager;
+            }
+            Place::Tree(below) => {
+                let mut root = [0; LONGEST];
+                let root = copy_root(&mut root)?;
+                target = Target::of(&[root, b"/", below])?;
+                target.below = root.len() + 1;
+            }
+        }
+        Some(target)
+    })
+}
+
+/// Whether the first bytes are those of a path of ours. Every path that the program ever asks for
+/// comes by here, so this looks at two to five bytes, not at the whole string.
+///
+/// # Safety
+/// `path` is null or a C string.
+unsafe fn may_be_ours(path: *const c_char) -> bool {
+    if path.is_null() {
+        return false;
+    }
+    let starts_with = |prefix: &[u8; 4]| {
+        prefix.iter().enumerate().all(|(i, byte)| {
+            // SAFETY: the bytes before this one were equal to the prefix's, so none was the
+            // string's end, and this one is inside.
+            unsafe { *path.cast::<u8>().add(i) == *byte }
+        })
+    };
+    starts_with(b"/dev") || starts_with(b"/sys")
+}
+
+/// Asks the kernel, past every interposed function. A pattern's directory is what counts.
+fn exists(path: &[u8]) -> bool {
+    let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
+    let path = match path.iter().position(is_wild) {
+        Some(wild) => match path[..wild].iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => &path[..slash],
+            None => path,
+        },
+        None => path,
+    };
+    let Some(path) = Target::of(&[path]) else {
+        return false;
+    };
+    // SAFETY: a C string.
+    unsafe {
+        libc::syscall(
+            libc::SYS_faccessat,
+            libc::AT_FDCWD,
+            path.bytes.as_ptr(),
+            libc::F_OK,
+        ) == 0
+    }
+}
+
+/// The tree's path, once it is known: written under `MAKING`, read when `LENGTH` is not zero.
+static mut KNOWN: [u8; LONGEST] = [0; LONGEST];
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// The process that asked last: a forked child asks again, for the library then keeps the tree for it too.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+
+/// The path of the tree, if this process has asked for it.
+fn known() -> Option<&'static [u8]> {
+    match LENGTH.load(Ordering::Acquire) {
+        0 => None,
+        // SAFETY: written before `LENGTH` was, and not again.
+        length => Some(unsafe { std::slice::from_raw_parts((&raw const KNOWN).cast(), length) }),
+    }
+}
+
+/// The path of the tree, in the room given.
+fn copy_root(room: &mut [u8; LONGEST]) -> Option<&[u8]> {
+    // SAFETY: takes nothing.
+    let process = unsafe { libc::getpid() };
+    if ASKED.load(Ordering::Acquire) == process
+        && let Some(known) = known()
+    {
+        return Some(known);
+    }
+    let root = ROOT.get()?;
+    // SAFETY: the buffer has this length.
+    let length = usize::try_from(unsafe { root(room.as_mut_ptr().cast(), LONGEST) }).ok()?;
+    if known().is_none() {
+        note(&room[..length]);
+    }
+    ASKED.store(process, Ordering::Release);
+    Some(&room[..length])
+}
+
+/// Keeps the path. Of threads that come at once the first does, and all have the same.
+fn note(path: &[u8]) {
+    static MAKING: AtomicI32 = AtomicI32::new(0);
+    if MAKING.swap(1, Ordering::AcqRel) == 0 {
+        // SAFETY: only here, and only once; the path fits.
+        unsafe {
+            let room = (&raw mut KNOWN).cast::<u8>();
+            ptr::copy_nonoverlapping(path.as_ptr(), room, path.len());
+        }
+        LENGTH.store(path.len(), Ordering::Release);
+    }
+}
+
+/// A directory's path as the kernel has it.
+fn path_of(directory: c_int, room: &mut [u8; LONGEST]) -> Option<usize> {
+    let length = if directory == libc::AT_FDCWD {
+        // SAFETY: the buffer has this length. With the final zero.
+        unsafe { libc::syscall(libc::SYS_getcwd, room.as_mut_ptr(), LONGEST) - 1 }
+    } else {
+        let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+        write_number(directory, &mut link[14..]);
+        let no_directory = libc::AT_FDCWD;
+        // SAFETY: a C string, and a buffer of this length.
+        unsafe {
+            libc::syscall(
+                libc::SYS_readlinkat,
+                no_directory,
+                link.as_ptr(),
+                room.as_mut_ptr(),
+                LONGEST,
+            )
+        }
+    };
+    usize::try_from(length).ok().filter(|length| *length > 0)
+}
+
+fn write_number(number: c_int, room: &mut [u8]) {
+    let (mut digits, mut rest) = (1, number);
+    while rest >= 10 {
+        digits += 1;
+        rest /= 10;
+    }
+    rest = number;
+    for at in (0..digits).rev() {
+        room[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+}
+
+/// A program may begin in the tree: a shell went there, and started it.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = {
+    extern "C" fn begin() {
+        let mut room = [0; LONGEST];
+        if let Some(length) = path_of(libc::AT_FDCWD, &mut room)
+            && contains(&room[..length], b"/sysfs-")
+        {
+            let mut root = [0; LONGEST];
+            copy_root(&mut root);
+        }
+    }
+    begin
+};
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// Before a relative path is opened: brings what it leads to up to date if `directory` is in the tree. Keeps `errno`.
+///
+/// # Safety
+/// `path` is null or a C string.
+pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
+    let Some(root) = known() else { return };
+    if path.is_null() || directory < 0 && directory != libc::AT_FDCWD {
+        return;
+    }
+    // SAFETY: not null, so a C string.
+    if unsafe { *path } == b'/' as c_char {
+        return;
+    }
+    errno::kept(|| {
+        let mut room = [0; LONGEST];
+        let length = path_of(directory, &mut room)?;
+        let below = room[..length].strip_prefix(root)?;
+        // SAFETY: a C string.
+        let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+        let whole = Target::of(&[below, b"/", path])?;
+        refresh(&whole.bytes);
+        Some(())
+    });
+}
+
+/// Puts `/sys` in place of the tree's path at the beginning of a path that a call gave, which gets shorter. Gives the
+/// number of bytes it got shorter by.
+///
+/// # Safety
+/// `path` is null or a C string that may be written.
+pub unsafe fn give_back(path: *mut c_char) -> usize {
+    let Some(root) = known() else { return 0 };
+    if path.is_null() {
+        return 0;
+    }
+    // SAFETY: a C string.
+    let text = unsafe { CStr::from_ptr(path) }.to_bytes_with_nul();
+    let Some(below) = text.strip_prefix(root) else {
+        return 0;
+    };
+    if !below.starts_with(b"/") && below != b"\0" {
+        return 0;
+    }
+    let prefix: &[u8] = match below.starts_with(b"/dev/") || below == b"/dev\0" {
+        true => b"",
+        false => b"/sys",
+    };
+    if prefix.len() > root.len() {
+        return 0;
+    }
+    let length = below.len();
+    // SAFETY: what is written is no longer than what was there; the ranges may overlap.
+    unsafe {
+        ptr::copy(below.as_ptr(), path.cast::<u8>().add(prefix.len()), length);
+        ptr::copy_nonoverlapping(prefix.as_ptr(), path.cast(), prefix.len());
+    }
+    root.len() - prefix.len()
+}
