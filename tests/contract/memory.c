@@ -6,6 +6,8 @@
  * ibv_rereg_mr(3) ("performs the functions deregister memory region followed by register memory
  * region"); mremap(2), madvise(2), proc(5). */
 
+#include <limits.h>
+
 #include "contract.h"
 
 #define LENGTH (16 * PAGE)
@@ -151,7 +153,7 @@ static long bytes_read(void)
  * anything is, does not grow with it: 4,000 lines are 200 kB and more. */
 static void registration_does_not_read_all_mappings(void)
 {
-	enum { MAPPINGS = 4000, LIMIT = 100 * 1000 };
+	enum { MAPPINGS = 4000, LIMIT = 100 * 1000, ATTEMPTS = 20 };
 	begin();
 	uint8_t *many = private_pages(2 * MAPPINGS * PAGE);
 	/* Each second page has other rights, so that none is one mapping with the next. */
@@ -159,13 +161,18 @@ static void registration_does_not_read_all_mappings(void)
 		CHECK_CALL(mprotect(many + 2 * number * PAGE, PAGE, PROT_READ));
 	uint8_t *memory = private_pages(PAGE);
 	memset(memory, 1, PAGE);
-	long before = bytes_read();
-	struct ibv_mr *mr = region(&endpoint, memory, PAGE, ALL_ACCESS);
-	long read = bytes_read() - before;
-	if (read > LIMIT)
-		check_failed(__FILE__, __LINE__, "the registration of one page read %ld bytes",
-			     read);
-	CHECK_CALL(ibv_dereg_mr(mr));
+	/* The adapter reads the list once when another process of the machine has made a context of libaio. */
+	long least = LONG_MAX;
+	for (int attempt = 0; attempt < ATTEMPTS && least > LIMIT; attempt++) {
+		long before = bytes_read();
+		struct ibv_mr *mr = region(&endpoint, memory, PAGE, ALL_ACCESS);
+		long read = bytes_read() - before;
+		if (read < least)
+			least = read;
+		CHECK_CALL(ibv_dereg_mr(mr));
+	}
+	if (least > LIMIT)
+		check_failed(__FILE__, __LINE__, "each registration of one page read %ld bytes or more", least);
 	endpoint_close(&endpoint);
 }
 
