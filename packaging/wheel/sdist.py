@@ -14,8 +14,8 @@ from metadata import NAME, ROOT, metadata, version
 
 # The parts of the tree that are in it.
 PARTS = (".cargo", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.lock", "Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "Makefile",
-         "README.md", "crates", "docs", "packaging", "papers", "profiles", "pyproject.toml", "python", "rust-toolchain.toml", "setup",
-         "xrootd")
+         "README.md", "crates", "docs", "packaging", "papers", "profiles", "pyproject.toml", "python", "rust-toolchain.toml",
+         "setup", "xrootd")
 
 
 def files() -> list[Path]:

@@ -15,7 +15,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
 OUT = LOGS / "release/rpms"
-# What must be in each package. Nothing of it may be below these.
+# What must be in each package, and where nothing of one may be.
 HOLDS = {
     "verbena": {"/usr/bin/verbena", "/usr/bin/rfcp", "/usr/lib/verbena/libibverbs.so.1", "/usr/lib/verbena/libverbena_shim.so",
                 "/usr/lib/verbena/libverbena_tracer.so", "/usr/share/man/man1/verbena-run.1.gz", "/usr/share/man/man1/rfcp.1.gz",
@@ -92,7 +92,8 @@ def installed(files: dict[str, Path], place: Place) -> Outcome:
     root.mkdir()
     if os.geteuid() == 0:
         # What they require is not in an empty root, and their scripts neither.
-        ended = place.run("install", ["rpm", "--root", str(root), "--install", "--nodeps", "--noscripts", *map(str, files.values())], 300)
+        command = ["rpm", "--root", str(root), "--install", "--nodeps", "--noscripts", *map(str, files.values())]
+        ended = place.run("install", command, 300)
         if not ended.succeeded:
             return failed("rpm does not install them", ended.evidence())
     else:

@@ -34,8 +34,8 @@ def compiled(ended: Ended) -> list[str]:
 def same_wheel(name: str, tree: Path, place: Place) -> Outcome | None:
     """Has pip make a wheel of a tree: nothing is compiled, and it has the bytes of the wheel that the other cases try."""
     out = place.directory / "wheels"
-    ended = place.run(name, [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "--wheel-dir", str(out), str(tree)], SECONDS,
-                      **OFFLINE)
+    command = [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "--wheel-dir", str(out), str(tree)]
+    ended = place.run(name, command, SECONDS, **OFFLINE)
     if not ended.succeeded:
         return failed(f"pip cannot build {tree}", ended.evidence())
     if again := compiled(ended):
@@ -54,8 +54,8 @@ def clone(place: Place) -> Outcome:
 
 def archived(place: Place, **variables: str) -> Path:
     """Makes the source distribution."""
-    ended = place.run("source", [sys.executable, str(ROOT / "packaging/wheel/source"), "--out", str(place.directory / "archive")], SECONDS,
-                      **variables)
+    command = [sys.executable, str(ROOT / "packaging/wheel/source"), "--out", str(place.directory / "archive")]
+    ended = place.run("source", command, SECONDS, **variables)
     if not ended.succeeded:
         raise RuntimeError(ended.evidence())
     return Path(ended.output.splitlines()[-1])
@@ -77,7 +77,8 @@ def archive(place: Place) -> Outcome:
     names = {str(file.relative_to(tree)).split("/")[0] for file in tree.rglob("*") if file.is_file()}
     if foreign := names & {"tests", "benches", "fuzz", "shared", "target", ".git", ".ci"}:
         return failed(f"it has {', '.join(sorted(foreign))}")
-    again = place.run("again", [sys.executable, str(tree / "packaging/wheel/source"), "--out", str(place.directory / "again")], SECONDS)
+    command = [sys.executable, str(tree / "packaging/wheel/source"), "--out", str(place.directory / "again")]
+    again = place.run("again", command, SECONDS)
     if not again.succeeded or Path(again.output.splitlines()[-1]).read_bytes() != made.read_bytes():
         return failed("a source distribution of itself differs", again.evidence())
     (tree / "target").mkdir()
@@ -121,12 +122,13 @@ def refusals(place: Place) -> Outcome:
     oldest = tool(place, "cargo", "#!/bin/sh\necho cargo 1.63.0\n")
     build = [str(ROOT / "packaging/products/build")]
     pip = [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "--wheel-dir", str(place.directory / "wheels")]
+    editable = [str(installation().python), "-m", "pip", "install", *PIP, "--dry-run", "--editable"]
     tries = {
         "cargo is missing: install Rust": (build, {"CARGO": "/nowhere/cargo"}),
         "Rust 1.63.0 is too old": (build, {"PATH": oldest, "CARGO": "cargo"}),
         "no C compiler works as '/nowhere/cc'": (build, {"CC": "/nowhere/cc"}),
         "CARGO_BUILD_TARGET is set": (build, {"CARGO_BUILD_TARGET": "aarch64-unknown-linux-gnu"}),
-        "editable installation is not supported": ([str(installation().python), "-m", "pip", "install", *PIP, "--dry-run", "--editable", str(ROOT)], {}),
+        "editable installation is not supported": ([*editable, str(ROOT)], {}),
         "no such setting: colour": ([*pip, "--config-settings", "colour=blue", str(ROOT)], {}),
     }
     for words, (command, variables) in tries.items():

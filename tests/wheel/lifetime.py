@@ -50,15 +50,15 @@ def upgrade(place: Place) -> Outcome:
     pip = [str(environment / "bin/python"), "-m", "pip", "--disable-pip-version-check"]
 
     def files() -> set[Path]:
-        return {file for file in environment.rglob("*") if not file.is_dir() or "verbena" in file.name or "rfio" in file.name}
+        """All, directories too, but what pip compiles of itself when it is first called."""
+        return {file for file in environment.rglob("*") if "pip" not in file.parts}
 
-    subprocess.run([*pip, "--version"], check=True, capture_output=True)
     before = files()
+    wheels = later(installation().wheel, place.directory / "later").parent
     steps = {
         "install": [*pip, "install", "--no-index", str(installation().wheel)],
         "start": [str(environment / "bin/verbena"), "doctor"],
-        "upgrade": [*pip, "install", "--no-index", "--upgrade", "--find-links", str(later(installation().wheel, place.directory / "later").parent),
-                    "verbena"],
+        "upgrade": [*pip, "install", "--no-index", "--upgrade", "--find-links", str(wheels), "verbena"],
         "start again": [str(environment / "bin/verbena"), "run", "--", "ibv_devices"],
     }
     for name, command in steps.items():
@@ -72,9 +72,7 @@ def upgrade(place: Place) -> Outcome:
     if informations != [f"verbena-{LATER}.dist-info"] or (package / GONE).exists() or not (package / COME).exists():
         return failed(f"after the upgrade there is {', '.join(informations)} with {GONE}: {(package / GONE).exists()}")
     ended = place.run("uninstall", [*pip, "uninstall", "--yes", "verbena"], SECONDS)
-    # pip's own compiled files come with its first commands.
-    left = {file for file in files() - before if "pip" not in file.parts and "__pycache__" not in file.parts}
-    left |= {file for file in files() - before if "verbena" in str(file.relative_to(environment)) or "rfio" in str(file.relative_to(environment))}
+    left = files() - before
     if not ended.succeeded or left:
         return failed(f"there remain {', '.join(sorted(map(str, left)))}", ended.evidence())
     shutil.rmtree(environment)
