@@ -62,6 +62,7 @@ SETTINGS = [
 def cases() -> list[Case]:
     """A setting each, and what the demo ends with."""
     return [*(Case("demo", setting.name, partial(shown if setting.path else refused, setting)) for setting in SETTINGS),
+            Case("demo", "a terminal", on_a_terminal),
             Case("the commands to try next", "", next_commands)]
 
 
@@ -160,6 +161,18 @@ def refused(setting: Setting, place: Place) -> Outcome:
     if not last.startswith("verbena: the demo cannot run here: ") or "`verbena doctor`" not in last:
         return failed("it does not say why, and what to do", ended.evidence())
     return passed(last.removeprefix("verbena: the demo cannot run here: ")[:60])
+
+
+def on_a_terminal(place: Place) -> Outcome:
+    """A terminal is shown the same lines, and nothing that moves its cursor."""
+    if not shutil.which("script"):
+        return skipped("no script, which makes a terminal (bsdutils)")
+    ended = place.run("terminal", bare(("TERM=xterm",), ["script", "-qec", "verbena demo", "/dev/null"]), SECONDS)
+    if not ended.succeeded or "Compare: " not in ended.output:
+        return failed(ended.describe(), ended.evidence())
+    if found := re.search(r"[^\r\n -~]", ended.output):
+        return failed(f"it writes {found[0]!r}", ended.evidence())
+    return passed()
 
 
 def next_commands(place: Place) -> Outcome:
