@@ -72,7 +72,7 @@ rpm: build
 
 # All that a release consists of, as far as this machine can make it: packaging/release, in target/dist.
 dist:
-	@setup/machine build release
+	@setup/machine build wheel release
 	packaging/release
 
 # What is installed is made of, as CycloneDX: target/verbena.cdx.json.
