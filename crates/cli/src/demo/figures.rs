@@ -193,3 +193,19 @@ fn headline(point: Option<&Point>, name: &str, failure: Option<String>) -> Resul
         Failure::Suite(format!("{name}: {reason}"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_computed_and_slower_than_no_wire() {
+        let model = Model::compute().unwrap();
+        assert_eq!(model.name, "ConnectX-6 HDR");
+        assert!(
+            (300.0..10_000.0).contains(&model.latency),
+            "{}",
+            model.latency
+        );
+    }
+}
