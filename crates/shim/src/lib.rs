@@ -14,7 +14,8 @@
 //! **Exported functions**, one family a file: [`status`] (`stat` and kin, with the `__xstat` names
 //! that programs built before glibc 2.33 use), [`permission`] (`access` and kin), [`opening`]
 //! (`open`, `fopen` and kin), [`listing`] (`opendir` and kin), [`channel`] (`write`, `close` and
-//! `fstat` of the connection manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on).
+//! `fstat` of the connection manager's descriptors), [`splicing`] (`vmsplice`, noted and passed
+//! on).
 
 mod answer;
 pub mod channel;
