@@ -17,7 +17,8 @@
 //! **Exported functions**, one family a file: [`paths`] (`stat`, `access`, `readlink`, `chdir` and
 //! their like), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`, `scandir`,
 //! `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of the connection
-//! manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on). In C: `redirect.c` (`dlopen`, and the names of libibverbs).
+//! manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on). In C: `redirect.c`
+//! (`dlopen`, and the names of libibverbs).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with `variadic.c` and the
 //! list of exported names.

@@ -1,6 +1,8 @@
-//! `vmsplice`: notes that pages of this process were put into a pipe, for the adapter, which then leaves pages in place.
+//! `vmsplice`: notes that pages of this process were put into a pipe, for the adapter, which then
+//! leaves pages in place.
 //!
-//! The call itself goes on untouched. Who has spliced once may do so again, and how long pages stay in a pipe is for its
+//! The call itself goes on untouched. Who has spliced once may do so again, and how long pages stay
+//! in a pipe is for its
 //! readers to say, so the mark stays; a forked child has it too.
 
 use std::sync::atomic::{AtomicBool, Ordering};

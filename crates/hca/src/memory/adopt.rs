@@ -6,7 +6,8 @@
 //! when the pages are given back, it is what the application had, with its place in the kernel's order and all that
 //! madvise(2) said about it. Where holding other threads does not hold what the kernel does for them, pages may not be
 //! missing even for a moment: then the piece is write-protected, copied, and replaced without a shadow. Where other threads cannot be held the process keeps its pages, and peers reach them by
-//! `process_vm_readv` or through it. The same where something holds pages besides ([`crate::memory::pages`]).
+//! `process_vm_readv` or through it. The same where something holds pages besides
+//! ([`crate::memory::pages`]).
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::{Arena, PAGE};
@@ -132,7 +133,8 @@ fn replace_piece(
     Ok(())
 }
 
-/// That nothing holds pages which would go on using them where they were ([`crate::memory::pages`]).
+/// That nothing holds pages which would go on using them where they were
+/// ([`crate::memory::pages`]).
 ///
 /// # Errors
 /// EBUSY when something may.

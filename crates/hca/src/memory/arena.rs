@@ -243,7 +243,8 @@ impl Arena {
         self.threads.are_one()
     }
 
-    /// Whether pages may change their home now: nothing holds them that would not notice. Asked when nobody can begin to
+    /// Whether pages may change their home now: nothing holds them that would not notice. Asked
+    /// when nobody can begin to
     /// hold the pages that are meant.
     pub(super) fn may_move(&self) -> bool {
         let may_move = match self.pages {
@@ -255,7 +256,8 @@ impl Arena {
         may_move
     }
 
-    /// Whether it is worth while to begin moving pages. [`Arena::may_move`] is asked on the way; but if the last answer
+    /// Whether it is worth while to begin moving pages. [`Arena::may_move`] is asked on the way;
+    /// but if the last answer
     /// was no the next one probably is, and is asked for before anything has begun.
     pub(super) fn might_move(&self) -> bool {
         !self.was_pinned.load(Ordering::Relaxed) || self.may_move()

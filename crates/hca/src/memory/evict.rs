@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicU64, fence};
 ///
 /// # Errors
 /// ENOENT for a key that is not valid; EOPNOTSUPP for one that names no pages of the application (device memory); what
-/// the system says when there is no memory, or (EPERM, EOPNOTSUPP) when other threads of this process cannot be held, or
+/// the system says when there is no memory, or (EPERM, EOPNOTSUPP) when other threads of this
+/// process cannot be held, or
 /// (EBUSY) when a device may hold the pages.
 /// Then some of the pages are where they were, under their keys.
 pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -> Result<()> {

@@ -145,7 +145,8 @@ impl Keys {
         self.show(&mut lock(&self.published), key, entry, Kind::Region);
     }
 
-    /// Makes the key of a window valid for what another key stands for, as `narrow` changes it: nothing can come in between.
+    /// Makes the key of a window valid for what another key stands for, as `narrow` changes it:
+    /// nothing can come in between.
     ///
     /// # Errors
     /// EINVAL when the other key is not valid; what `narrow` answers.

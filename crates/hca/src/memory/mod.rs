@@ -53,13 +53,15 @@ impl Stopped {
         Arc::new(move || held.iter().all(Held::is_over))
     }
 
-    /// Waits for them, and gives up those that do not go on: for memory that can be taken from them in no other way.
+    /// Waits for them, and gives up those that do not go on: for memory that can be taken from them
+    /// in no other way.
     fn wait_or_cut_off(&self) {
         self.0.iter().for_each(Held::wait_or_cut_off);
     }
 }
 
-/// Waits until nobody touches memory by a key that was revoked before, but for peers that are stopped: those are returned.
+/// Waits until nobody touches memory by a key that was revoked before, but for peers that are
+/// stopped: those are returned.
 /// Holds no lock, because a thread that serves a peer may need it.
 fn fence(process: &Process) -> Option<Stopped> {
     if planted::is(Fault::DeregFence) {

@@ -1,9 +1,13 @@
 //! When registered pages may change their home: the rule that `VERBENA_PAGES` chooses.
 //!
-//! **The rule.** After ibv_reg_mr(3) the program, the kernel, devices and peers see the same bytes, as on hardware, where
-//! registered pages stay what they are. A page that something holds beside the page tables (see [`crate::sys::pinning`])
-//! must therefore stay where it is: a private one is not adopted, and peers reach it by `cma` or `ring`; one in the
-//! arena is not given back, and stays shared with the arena until a later registration ends and nothing may hold it.
+//! **The rule.** After ibv_reg_mr(3) the program, the kernel, devices and peers see the same bytes,
+//! as on hardware, where
+//! registered pages stay what they are. A page that something holds beside the page tables (see
+//! [`crate::sys::pinning`])
+//! must therefore stay where it is: a private one is not adopted, and peers reach it by `cma` or
+//! `ring`; one in the
+//! arena is not given back, and stays shared with the arena until a later registration ends and
+//! nothing may hold it.
 
 use crate::errno::{Errno, Result};
 

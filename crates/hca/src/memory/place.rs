@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 /// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
 pub const ACCESS_NULL: u32 = 1 << 31;
 
-/// Bit in a record's access word: the key is a region's, so it is an L_Key too. A window has an R_Key alone (specification
+/// Bit in a record's access word: the key is a region's, so it is an L_Key too. A window has an
+/// R_Key alone (specification
 /// 10.6.6.2).
 pub const ACCESS_REGION: u32 = 1 << 30;
 

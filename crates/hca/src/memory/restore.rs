@@ -20,7 +20,8 @@ use std::ops::Range;
 const AGAIN: usize = 4;
 
 /// Ends a registration and gives back the pages that no other covers. Their place in the arena is free at once, or when
-/// `release` says so. No peer uses the registration's keys any more. Returns whether all were given back; the others stay
+/// `release` says so. No peer uses the registration's keys any more. Returns whether all were given
+/// back; the others stay
 /// in the arena and are tried again. Under the registration lock.
 pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) -> bool {
     let loose = arena.pins().depart(hold);

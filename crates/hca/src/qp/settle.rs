@@ -1,7 +1,9 @@
 //! Taking in what peers have acknowledged, before a transition that ends requests.
 //!
-//! An adapter of hardware processes acknowledgements without the program. So when a program learns from its peer that a
-//! request was served, and goes to the error state, the request is complete and is not flushed. Here acknowledgements
+//! An adapter of hardware processes acknowledgements without the program. So when a program learns
+//! from its peer that a
+//! request was served, and goes to the error state, the request is complete and is not flushed.
+//! Here acknowledgements
 //! are processed by whoever polls, and the program may not have polled since.
 
 use crate::link;
@@ -14,18 +16,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
 use verbena_wire::Psn;
 
-/// How long the acknowledgement of a packet is waited for. The peer may have left it to its own next poll, or to its
+/// How long the acknowledgement of a packet is waited for. The peer may have left it to its own
+/// next poll, or to its
 /// progress thread, which comes within a few milliseconds.
 const PATIENCE: u64 = 100_000_000;
 
-/// After it was waited for in vain nobody waits for so long: the peer of many queue pairs may be gone.
+/// After it was waited for in vain nobody waits for so long: the peer of many queue pairs may be
+/// gone.
 const REST: u64 = 1_000_000_000;
 
 /// Until when nobody waits.
 static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 impl Qp {
-    /// Completes what was acknowledged, before state `to`. With none of the queue pair's locks held.
+    /// Completes what was acknowledged, before state `to`. With none of the queue pair's locks
+    /// held.
     pub(super) fn settle_before(self: &Arc<Qp>, to: ibv_qp_state) {
         let sends = matches!(self.state(), IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE);
         if to != IBV_QPS_ERR || !sends || self.sends_waiting().0 == 0 {

@@ -99,7 +99,8 @@ impl Maps {
         }
     }
 
-    /// Whether a shared mapping of a file has a name that begins so; those of the file with inode `except` are passed over.
+    /// Whether a shared mapping of a file has a name that begins so; those of the file with inode
+    /// `except` are passed over.
     pub fn has_shared(&self, name: &str, except: u64) -> Result<bool> {
         for vma in self.query_all(0, u64::MAX, COVERING_OR_NEXT | FILE_BACKED | SHARED)? {
             if vma.inode != except && self.is_named(&vma, name.as_bytes())? {
@@ -109,7 +110,8 @@ impl Maps {
         Ok(false)
     }
 
-    /// As [`Maps::has_shared`], from the text of the file, for kernels that do not know the question.
+    /// As [`Maps::has_shared`], from the text of the file, for kernels that do not know the
+    /// question.
     pub fn text_has(&self, name: &str) -> Result<bool> {
         for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
             let line = line?;
@@ -178,7 +180,8 @@ impl Maps {
     }
 
     fn ask(&self, query: &mut Query) -> Result<()> {
-        // SAFETY: the request is paired with its structure (linux/fs.h, struct procmap_query); a name goes to where the
+        // SAFETY: the request is paired with its structure (linux/fs.h, struct procmap_query); a
+        // name goes to where the
         // caller has as much room as it says.
         let answer = unsafe {
             libc::ioctl(

@@ -7,7 +7,7 @@
 //! tree first or lists a directory.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind, Write};
@@ -75,7 +75,8 @@ fn find_or_make() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Brings what is at `path`, relative to the tree, up to date: a file, or all files if it is a directory.
+/// Brings what is at `path`, relative to the tree, up to date: a file, which may come or go with a GID, or all files
+/// if it is a directory.
 pub fn refresh(path: &str) {
     alone(|| bring_up_to_date(path));
 }
@@ -84,7 +85,7 @@ fn bring_up_to_date(path: &str) {
     let Some(root) = tree().as_ref().map(|tree| tree.path.clone()) else {
         return;
     };
-    let Ok(place) = root.join(path.trim_matches('/')).canonicalize() else {
+    let Some(place) = place_of(&root.join(path.trim_matches('/'))) else {
         return;
     };
     // A name says whether counters are asked for, which costs a question to every process.
@@ -94,13 +95,44 @@ fn bring_up_to_date(path: &str) {
         .filter_map(|part| part.to_str())
         .any(is_of_counters);
     let all = entries(&if counted { totals() } else { Totals::new() });
+    let mut wanted = BTreeSet::new();
     for (name, entry) in all {
         let target = root.join(&name);
         let is_counter = name.split('/').any(is_of_counters);
-        if target.starts_with(&place) && (counted || !is_counter) {
-            // The tree may be that of a process that ends.
-            let _ = put(&target, &entry);
+        if target.starts_with(&place) {
+            if counted || !is_counter {
+                // The tree may be that of a process that ends.
+                let _ = put(&target, &entry);
+            }
+            wanted.insert(target);
         }
+    }
+    remove_others(&place, &wanted);
+}
+
+/// Where a path leads; of one that is not there, where it would be.
+fn place_of(path: &Path) -> Option<PathBuf> {
+    let there = path.canonicalize();
+    there
+        .or_else(|error| match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+            _ => Err(error),
+        })
+        .ok()
+}
+
+/// Removes the files at and below `place` that are not `wanted`.
+fn remove_others(place: &Path, wanted: &BTreeSet<PathBuf>) {
+    if let Ok(listed) = fs::read_dir(place) {
+        for entry in listed.flatten() {
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if !is_link {
+                remove_others(&entry.path(), wanted);
+            }
+        }
+    } else if !wanted.contains(place) {
+        // One that is not there need not be removed.
+        let _ = fs::remove_file(place);
     }
 }
 

@@ -49,12 +49,14 @@ impl Failure {
         }
     }
 
-    /// A receive was taken and ends with it (classes A and C): the queue pair goes to the error state.
+    /// A receive was taken and ends with it (classes A and C): the queue pair goes to the error
+    /// state.
     pub(super) fn of_receive(nak: Nak, wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure::fatal(nak).with_receive(wr_id, status)
     }
 
-    /// The key that was to be invalidated cannot be (class J): the responder fails, and tells the requester nothing.
+    /// The key that was to be invalidated cannot be (class J): the responder fails, and tells the
+    /// requester nothing.
     pub(super) fn unanswered(wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure {
             receive: Some((wr_id, status)),

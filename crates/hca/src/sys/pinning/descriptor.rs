@@ -28,14 +28,16 @@ enum Nature {
     Named,
 }
 
-/// Looks at descriptor `number`; `list` is the directory of all, and `nameless` the inode that rings never have.
+/// Looks at descriptor `number`; `list` is the directory of all, and `nameless` the inode that
+/// rings never have.
 pub fn verdict(number: RawFd, list: RawFd, nameless: u64) -> Verdict {
     // SAFETY: F_GETFL takes no argument.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
     if flags < 0 {
         return Verdict::Closed;
     }
-    // Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading and writing.
+    // Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading
+    // and writing.
     let is_direct = flags & libc::O_DIRECT != 0;
     if flags & libc::O_PATH != 0 || (flags & libc::O_ACCMODE != libc::O_RDWR && !is_direct) {
         return Verdict::Harmless;
@@ -60,10 +62,12 @@ pub fn verdict(number: RawFd, list: RawFd, nameless: u64) -> Verdict {
     }
 }
 
-/// fstat(2). By the system call of that name: the C library's function asks newfstatat(2), which takes longer.
+/// fstat(2). By the system call of that name: the C library's function asks newfstatat(2), which
+/// takes longer.
 pub fn status(number: RawFd) -> Option<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a valid out-parameter, which is read only if the call succeeded. On 64-bit Linux the kernel's structure is
+    // SAFETY: a valid out-parameter, which is read only if the call succeeded. On 64-bit Linux the
+    // kernel's structure is
     // the C library's.
     unsafe {
         let answer = libc::syscall(libc::SYS_fstat, number, status.as_mut_ptr());
@@ -85,7 +89,8 @@ fn nature(mode: libc::mode_t, device: (u32, u32), is_direct: bool, is_nameless: 
     }
 }
 
-/// Device files whose drivers copy (Documentation/admin-guide/devices.txt of Linux): memory, terminals, tun, fuse.
+/// Device files whose drivers copy (Documentation/admin-guide/devices.txt of Linux): memory,
+/// terminals, tun, fuse.
 fn is_harmless_device((major, minor): (u32, u32)) -> bool {
     match major {
         // null, zero, full, random, urandom, kmsg.
@@ -176,7 +181,8 @@ impl Name {
     }
 }
 
-/// The inode that descriptors share which the kernel makes without one of their own; 0 where rings may have it too, which
+/// The inode that descriptors share which the kernel makes without one of their own; 0 where rings
+/// may have it too, which
 /// was so before Linux 5.12.
 pub fn nameless_inode() -> u64 {
     if !rings_have_inodes() {

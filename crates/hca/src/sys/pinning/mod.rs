@@ -1,8 +1,11 @@
 //! Whether something besides page tables may hold on to pages of this process.
 //!
-//! A driver that is given an address once and from then on uses the pages that were behind it (get_user_pages) does not
-//! notice when other pages are mapped there. The kernel does not tell a process which of its pages are used like that, but it
-//! can only be asked for such use through a descriptor, or by the calls of libaio. So the descriptors are looked at:
+//! A driver that is given an address once and from then on uses the pages that were behind it
+//! (get_user_pages) does not
+//! notice when other pages are mapped there. The kernel does not tell a process which of its pages
+//! are used like that, but it
+//! can only be asked for such use through a descriptor, or by the calls of libaio. So the
+//! descriptors are looked at:
 //!
 //! | descriptor | pages it holds |
 //! |---|---|
@@ -13,7 +16,8 @@
 //! | context of io_setup(2), no descriptor | those of transfers under way, of files closed meanwhile too |
 //! | vmsplice(2), seen by the shim | what lies in pipes |
 //!
-//! Not seen: a ring or device whose descriptor this process has handed over and closed, and the table of descriptors of a
+//! Not seen: a ring or device whose descriptor this process has handed over and closed, and the
+//! table of descriptors of a
 //! thread that has one of its own (unshare(2) with CLONE_FILES).
 
 mod descriptor;
@@ -35,15 +39,18 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 const CONTEXT: &str = "/[aio]";
 const CONTEXTS: &str = "/proc/sys/fs/aio-nr";
 
-/// The descriptors of the process that opened it; a forked child opens its own. Asked by one thread at a time.
+/// The descriptors of the process that opened it; a forked child opens its own. Asked by one thread
+/// at a time.
 #[derive(Debug)]
 pub struct Pinning {
     descriptors: File,
-    /// Events of all contexts of this machine (proc_sys_fs(5)); None where the kernel has no contexts.
+    /// Events of all contexts of this machine (proc_sys_fs(5)); None where the kernel has no
+    /// contexts.
     contexts: Option<File>,
     /// What that number was when this process had no context.
     without_context: AtomicU64,
-    /// Inode of descriptors that the kernel makes without an inode of their own: event queues, counters, timers. No ring.
+    /// Inode of descriptors that the kernel makes without an inode of their own: event queues,
+    /// counters, timers. No ring.
     nameless: u64,
     numbers: Mutex<Numbers>,
 }
@@ -76,7 +83,8 @@ impl Pinning {
         Ok(pinning)
     }
 
-    /// A descriptor that holds no pages and is not closed before the process ends: no look at it is needed.
+    /// A descriptor that holds no pages and is not closed before the process ends: no look at it is
+    /// needed.
     pub fn is_harmless(&self, descriptor: BorrowedFd<'_>) {
         let number = descriptor.as_raw_fd();
         let mut numbers = self.numbers();
@@ -131,7 +139,8 @@ impl Pinning {
         self.numbers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether this process has a context of io_setup(2): one is a mapping. They are looked for only when the number of
+    /// Whether this process has a context of io_setup(2): one is a mapping. They are looked for
+    /// only when the number of
     /// events of all processes has changed.
     fn by_context(&self, maps: &Maps, except: u64) -> bool {
         let Some(contexts) = &self.contexts else {

@@ -5,7 +5,8 @@ use std::os::fd::RawFd;
 /// While another thread submits, the kernel says nothing of a ring; so it is asked again.
 const ATTEMPTS: u32 = 64;
 
-/// Whether a ring may hold pages: registered buffers, and what transfers of registered files are under way to, which may
+/// Whether a ring may hold pages: registered buffers, and what transfers of registered files are
+/// under way to, which may
 /// have been opened with O_DIRECT. True if it cannot be found out.
 pub fn holds(number: RawFd) -> bool {
     let path = format!("/proc/self/fdinfo/{number}");

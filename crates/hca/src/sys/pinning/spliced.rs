@@ -1,4 +1,5 @@
-//! Whether this process has called vmsplice(2), which leaves pages in pipes that others may hold. The preloaded shim knows.
+//! Whether this process has called vmsplice(2), which leaves pages in pipes that others may hold.
+//! The preloaded shim knows.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;

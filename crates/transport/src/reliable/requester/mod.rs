@@ -263,7 +263,8 @@ impl Requester {
         self.limit
     }
 
-    /// Whether something before this PSN has been sent that the peer has neither acknowledged nor refused yet.
+    /// Whether something before this PSN has been sent that the peer has neither acknowledged nor
+    /// refused yet.
     pub fn awaits_acknowledgement(&self, until: Psn) -> bool {
         let is_refused = matches!(self.timer, Timer::ReceiverNotReady(_));
         self.started > 0 && self.oldest.precedes(until) && !is_refused
