@@ -85,7 +85,9 @@ fn bring_up_to_date(path: &str) {
     let Some(root) = tree().as_ref().map(|tree| tree.path.clone()) else {
         return;
     };
-    let Some(place) = place_of(&root.join(path.trim_matches('/'))) else {
+    let place = place_of(&root.join(path.trim_matches('/')));
+    // A path may lead out of the tree.
+    let Some(place) = place.filter(|place| place.starts_with(&root)) else {
         return;
     };
     // A name says whether counters are asked for, which costs a question to every process.
