@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Callable
 
+from harness import tiers
 from harness.build_tree import DEVICE
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
@@ -21,7 +21,7 @@ REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), T
 
 SECONDS = 60
 # What is followed step by step; the first page with its evaluation by night.
-CHAPTERS = ("docs/python.md", "docs/testing-rdma-code.md", *(("README.md", ) if "WHEEL_WHOLE" in os.environ else ()))
+CHAPTERS = ("docs/python.md", "docs/testing-rdma-code.md", *(("README.md", ) if tiers.by_night() else ()))
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
 
 
@@ -43,7 +43,7 @@ def cases() -> list[Case]:
         "from an archive, by pip and by make": from_source.archive,
         "from source, what is refused": from_source.refusals,
         "upgraded and uninstalled": lifetime.upgrade,
-        **({"from archives, compiled from nothing": from_source.cold} if "WHEEL_WHOLE" in os.environ else {}),
+        **({"from archives, compiled from nothing": from_source.cold} if tiers.by_night() else {}),
     }
     return [Case(name, "wheel", partial(installed, case)) for name, case in found.items()]
 
