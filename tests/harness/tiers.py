@@ -50,8 +50,6 @@ class Rules:
         # How long each command takes, as CONTRIBUTING.md says it, too.
         self.stated = {Tier(name): words for name, words in content["stated"].items()}
         self.check: tuple[str, ...] = tuple(content["check"]["cases"])
-        # Test programs, `package: target`, that `make check` leaves to `make test`.
-        self.longer_unit_tests = frozenset(content["check"]["longer_unit_tests"])
         self.moved = [Moved(entry["what"], tuple(entry["cases"]), entry["why"], entry["by_day"]) for entry in content["night"]]
         self._check = _matcher(self.check)
         self._night = _matcher(pattern for moved in self.moved for pattern in moved.patterns)

@@ -20,6 +20,10 @@ FAILURE = re.compile(r"^---- .* stdout ----$", re.M)
 LONGEST = ("power", "libraries", "messages", "verbena_hca", "causes", "trains")
 
 
+# A name, a command, and where it runs.
+Job = tuple[str, list[str], str]
+
+
 @dataclass(frozen=True)
 class Program:
     """A compiled test program."""
@@ -58,9 +62,10 @@ class Results:
         self.times.append((seconds, name))
 
 
-def compiled(cargo: Sequence[str], root: Path) -> Optional[list[Program]]:
-    """Compiles the tests of the workspace and returns their programs; None if that failed."""
-    command = [*cargo, "test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]
+def compiled(cargo: Sequence[str], root: Path, beside_the_code: bool) -> Optional[list[Program]]:
+    """Compiles the tests of the workspace, or only those beside the code, and returns their programs; None if that failed."""
+    command = [*cargo, "test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics",
+               *(["--lib", "--bins"] if beside_the_code else [])]
     done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         return None
@@ -73,15 +78,15 @@ def compiled(cargo: Sequence[str], root: Path) -> Optional[list[Program]]:
     return programs
 
 
-def run(programs: Sequence[Program], cargo: Sequence[str], root: Path, say: Callable[[str], None]) -> Results:
-    """Runs test programs and, beside them, the examples in documentation."""
+def run(programs: Sequence[Program], more: Sequence[Job], root: Path, say: Callable[[str], None]) -> Results:
+    """Runs test programs, and beside them `more`."""
     results = Results()
     libraries = f"{root}/target/debug/deps:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
-    jobs = [(program.name, [program.executable, "--quiet"], program.directory) for program in sorted(programs, key=lambda one: one.order)]
-    jobs.append(("examples in documentation", [*cargo, "test", "--quiet", "--no-fail-fast", "--workspace", "--doc"], str(root)))
+    jobs: list[Job] = [(program.name, [program.executable, "--quiet"], program.directory)
+                       for program in sorted(programs, key=lambda one: one.order)]
 
-    def one(job: tuple[str, list[str], str]) -> tuple[str, float, int, str]:
+    def one(job: Job) -> tuple[str, float, int, str]:
         name, command, directory = job
         began = time.monotonic()
         done = subprocess.run(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -89,7 +94,7 @@ def run(programs: Sequence[Program], cargo: Sequence[str], root: Path, say: Call
         return name, time.monotonic() - began, done.returncode, done.stdout
 
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        for done in as_completed([pool.submit(one, job) for job in jobs]):
+        for done in as_completed([pool.submit(one, job) for job in [*jobs, *more]]):
             name, seconds, status, output = done.result()
             results.add(name, seconds, status, output)
             if status != 0:
