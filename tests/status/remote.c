@@ -11,7 +11,8 @@
 #include "peer.h"
 #include "work.h"
 
-#define LENGTH 8192
+/* Long enough that every path moves it in several parts. */
+#define LENGTH (256 * 1024)
 #define SEED 1
 #define WRONG_KEY_BITS 0x5a5a00
 
@@ -141,6 +142,14 @@ static void bound_exceeded(enum operation operation)
 	refused(&requester, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* All of a request is allowed, or none of it: what is before the bound is not moved either. */
+static void last_byte_out_of_bounds(enum operation operation)
+{
+	struct requester requester = request_from(ALL_ACCESS, ALL_ACCESS, false);
+	post_operation(&requester, operation, requester.window.address + 1, LENGTH, requester.window.rkey);
+	refused(&requester, IBV_WC_REM_ACCESS_ERR);
+}
+
 static void before_the_region(enum operation operation)
 {
 	struct requester requester = request_from(ALL_ACCESS, ALL_ACCESS, false);
@@ -227,6 +236,7 @@ static void zero_length(enum operation operation)
 ON_RDMA(wrong_key) ON_ATOMIC(wrong_key)
 ON_RDMA(wrong_key_low_bits)
 ON_RDMA(bound_exceeded) ON_ATOMIC(bound_exceeded)
+ON_RDMA(last_byte_out_of_bounds)
 ON_RDMA(before_the_region)
 ON_RDMA(address_wraps)
 ON_RDMA(domain_mismatch) ON_ATOMIC(domain_mismatch)
@@ -248,6 +258,7 @@ const struct test tests[] = {
 	RDMA_ROWS(wrong_key_low_bits),
 	RDMA_ROWS(bound_exceeded),
 	ATOMIC_ROWS(bound_exceeded),
+	RDMA_ROWS(last_byte_out_of_bounds),
 	RDMA_ROWS(before_the_region),
 	RDMA_ROWS(address_wraps),
 	RDMA_ROWS(domain_mismatch),
