@@ -373,6 +373,20 @@ mod tests {
     }
 
     #[test]
+    fn less_time_and_memory_and_more_bytes_and_messages_are_ahead() {
+        for subject in Subject::ALL {
+            let more_is_ahead = matches!(subject, Subject::Bandwidth | Subject::Rate);
+            let word = |value, other| headline(subject, value, None).word(&[other]);
+            let words = [word(2e3, 1e3), word(1e3, 2e3)];
+            let expected = match more_is_ahead {
+                true => [Word::Strong, Word::Weak],
+                false => [Word::Weak, Word::Strong],
+            };
+            assert_eq!(words, expected, "{subject:?}");
+        }
+    }
+
+    #[test]
     fn launches_that_disagree_leave_no_word() {
         let mut wide = headline(Subject::Rate, 1e6, Some(1.1e6));
         assert_eq!(wide.word(&[]), Word::Strong);
