@@ -17,7 +17,7 @@ import elf  # noqa: E402
 import sdist  # noqa: E402
 from metadata import NAME, ROOT, information, version  # noqa: E402
 
-NO_EDITABLE = "editable installation is not supported, since programs are compiled: `pip install .` again compiles what has changed"
+NO_EDITABLE = "editable installs are not supported because the programs are compiled; run `pip install .` again after a change"
 
 
 def build_wheel(wheel_directory: str, config_settings: Optional[dict] = None, metadata_directory: Optional[str] = None) -> str:

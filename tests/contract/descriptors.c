@@ -88,7 +88,7 @@ static void many_events_wait(void)
 		CHECK_EQUAL(take_completion(), 0);
 	}
 	CHECK_EQUAL(poll_mask(endpoint.channel->fd), 0);
-	/* What nobody took goes with its queue. */
+	/* Events that were not read are dropped with their queue. */
 	complete();
 	complete();
 	CHECK_CALL(ibv_destroy_qp(endpoint.qp));

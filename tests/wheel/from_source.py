@@ -128,7 +128,7 @@ def refusals(place: Place) -> Outcome:
         "Rust 1.63.0 is too old": (build, {"PATH": oldest, "CARGO": "cargo"}),
         "no C compiler works as '/nowhere/cc'": (build, {"CC": "/nowhere/cc"}),
         "CARGO_BUILD_TARGET is set": (build, {"CARGO_BUILD_TARGET": "aarch64-unknown-linux-gnu"}),
-        "editable installation is not supported": ([*editable, str(ROOT)], {}),
+        "editable installs are not supported": ([*editable, str(ROOT)], {}),
         "no such setting: colour": ([*pip, "--config-settings", "colour=blue", str(ROOT)], {}),
     }
     for words, (command, variables) in tries.items():

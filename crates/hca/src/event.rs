@@ -1,10 +1,11 @@
 //! Events: completion channels (ibv_create_comp_channel(3)) and asynchronous events (ibv_get_async_event(3)).
 //!
-//! Both are a queue with a descriptor that behaves as the kernel's (`drivers/infiniband/core/uverbs_main.c`): readable
-//! exactly while the queue is not empty, never writable, opened for reading alone, closed on exec. Each event wakes those
-//! who wait, and is one read(2) of the record that the kernel would give: 8 bytes of a completion event, 16 of an
-//! asynchronous one. It is the reading end of a pipe of packets. One difference remains: a read of fewer bytes gives
-//! these instead of EINVAL.
+//! Both are a queue with a descriptor that behaves as the kernel's
+//! (`drivers/infiniband/core/uverbs_main.c`): readable exactly while the queue is not empty, never
+//! writable, opened for reading alone, closed on exec. Each event wakes those who wait, and is one
+//! read(2) of the record that the kernel would give: 8 bytes of a completion event, 16 of an
+//! asynchronous one. It is the reading end of a pipe of packets. One difference remains: a read of
+//! fewer bytes gives these instead of EINVAL.
 //!
 //! Elements are the application's handles ("cookies"), which this crate only passes through.
 
@@ -18,7 +19,8 @@ use verbena_abi::*;
 
 /// What a program reads from the descriptor.
 pub trait Record {
-    /// The bytes of the event, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
+    /// The bytes of the event, as `struct ib_uverbs_comp_event_desc` or
+    /// `ib_uverbs_async_event_desc`.
     fn record(&self) -> ([u8; RECORD], usize);
 }
 
@@ -151,7 +153,8 @@ impl<T: Record> EventQueue<T> {
     pub fn next_with(&self, taken: impl Fn(&T)) -> Result<T> {
         loop {
             self.take_packet()?;
-            // A forgotten event leaves its packet behind; then there is nothing and the wait goes on.
+            // A forgotten event leaves its packet behind; then there is nothing and the wait goes
+            // on.
             let mut waiting = self.lock();
             let event = waiting.pop();
             self.catch_up(&mut waiting);
@@ -199,11 +202,13 @@ impl<T: Record> EventQueue<T> {
         if left == before {
             return 0;
         }
-        // A packet tells whose event it is, so all are taken back, and those of the events that are left sent again.
+        // A packet tells whose event it is, so all are taken back, and those of the events that are
+        // left sent again.
         while packets > 0 && self.try_take_packet() {
             packets -= 1;
         }
-        // So many were taken by threads that are about to look: each of them has the next event, or waits again.
+        // So many were taken by threads that are about to look: each of them has the next event, or
+        // waits again.
         waiting.unsent = left.saturating_sub(packets);
         self.catch_up(&mut waiting);
         before - left
@@ -229,8 +234,9 @@ fn read_record(descriptor: RawFd) -> bool {
     unsafe { libc::read(descriptor, record.as_mut_ptr().cast(), record.len()) >= 0 }
 }
 
-/// The writing end, not blocking, and opened for reading too: then the pipe has a reader even after the program closed
-/// the descriptor, and a write raises no SIGPIPE. Where that cannot be had, the end as it is.
+/// The writing end, not blocking, and opened for reading too: then the pipe has a reader even after
+/// the program closed the descriptor, and a write raises no SIGPIPE. Where that cannot be had, the
+/// end as it is.
 fn lasting_writer(writer: OwnedFd) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let mut options = OpenOptions::new();

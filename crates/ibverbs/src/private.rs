@@ -10,8 +10,9 @@
 //! to that node, so one function can be at several; with `@@` the node is the one that linking
 //! against the library takes. Every name is at every newer node, which is more than some had.
 //!
-//! The commands take many arguments. None is looked at, and on the ABIs that we build for the caller
-//! cleans up, so each is declared without any. `__verbs_log` is variadic: `variadic.c` defines it.
+//! The commands take many arguments. None is looked at, and on the ABIs that we build for the
+//! caller cleans up, so each is declared without any. `__verbs_log` is variadic: `variadic.c`
+//! defines it.
 
 use std::ptr;
 

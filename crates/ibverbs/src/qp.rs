@@ -448,8 +448,8 @@ pub unsafe extern "C" fn ibv_detach_mcast(
     })
 }
 
-/// Enhanced connection establishment has no options here. That of no vendor sets none, which librdmacm
-/// does for each connection: it has rdma-core's answer, and is no refusal to report.
+/// Enhanced connection establishment has no options here. That of no vendor sets none, which
+/// librdmacm does for each connection: it has rdma-core's answer, and is no refusal to report.
 ///
 /// # Safety
 /// `ece` is null or valid.
@@ -469,8 +469,8 @@ pub unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_i
     )
 }
 
-/// Enhanced connection establishment has no options here; a vendor of 0 says so too. Not reported as
-/// a refusal: librdmacm asks this of every queue pair that it connects.
+/// Enhanced connection establishment has no options here; a vendor of 0 says so too. Not reported
+/// as a refusal: librdmacm asks this of every queue pair that it connects.
 ///
 /// # Safety
 /// `ece` is null or valid for writes.

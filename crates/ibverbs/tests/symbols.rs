@@ -1,5 +1,5 @@
-//! Names and version nodes of the linked library: every name can be taken at its node, nothing else is
-//! exported, and nothing that the official library has is missing.
+//! Names and version nodes of the linked library: every name can be taken at its node, nothing else
+//! is exported, and nothing that the official library has is missing.
 
 mod common;
 
@@ -14,8 +14,8 @@ use common::{library_directory, program, run};
 /// The private nodes, with the first as the default.
 const PRIVATE_NODES: [u32; 5] = [34, 57, 59, 64, 65];
 
-/// Name and node of what the library exports: as `libibverbs.map` has them, and the names of private
-/// nodes.
+/// Name and node of what the library exports: as `libibverbs.map` has them, and the names of
+/// private nodes.
 fn exported() -> BTreeSet<(String, String)> {
     let mut all = map();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/private_names.txt");

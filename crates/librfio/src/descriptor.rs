@@ -78,8 +78,8 @@ pub fn local(result: i64) -> Result<i64, Error> {
     }
 }
 
-/// Opens a file. `rfio_open` and `rfio_open64` are variadic and defined in `variadic.c`, which calls
-/// this; `mode` is 0 unless `flags` ask for one.
+/// Opens a file. `rfio_open` and `rfio_open64` are variadic and defined in `variadic.c`, which
+/// calls this; `mode` is 0 unless `flags` ask for one.
 ///
 /// # Safety
 /// See the crate.

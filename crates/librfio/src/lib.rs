@@ -1,10 +1,11 @@
 //! `librfio.so` and `libshift.so`: RFIO's C interface, `rfio_api.h`.
 //!
 //! Three layers: `core` is what the functions mean, in safe Rust; the modules named after their subject hold the C
-//! functions, each a door (pointers become values), one call into the core, and the return convention; `variadic.c`
-//! defines those that are variadic; the shared library is linked by `link.sh` with its version script. The symbols are
-//! those of `reference` interface lists of RFIO that ROOT's TRFIOFile and the CMS adaptor link. `rfio_popen`, which ran a
-//! shell command on the server, does not exist.
+//! functions, each a door (pointers become values), one call into the core, and the return
+//! convention; `variadic.c` defines those that are variadic; the shared library is linked by
+//! `link.sh` with its version script. The symbols are those of `reference` interface lists of RFIO
+//! that ROOT's TRFIOFile and the CMS adaptor link. `rfio_popen`, which ran a shell command on the
+//! server, does not exist.
 //!
 //! # Safety
 //!

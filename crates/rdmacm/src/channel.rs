@@ -1,8 +1,9 @@
 //! An event channel: what librdmacm holds as a descriptor of `/dev/infiniband/rdma_cm`.
 //!
-//! The program's descriptor is one end of a socket pair. A byte lies in it for each event that waits, so poll(2), epoll(7)
-//! and O_NONBLOCK work on it as on the device (`ucma_poll` of the kernel): readable while events wait, woken by each, and
-//! never writable, for its own buffer is kept full.
+//! The program's descriptor is one end of a socket pair. A byte lies in it for each event that
+//! waits, so poll(2), epoll(7) and O_NONBLOCK work on it as on the device (`ucma_poll` of the
+//! kernel): readable while events wait, woken by each, and never writable, for its own buffer is
+//! kept full.
 
 use crate::event::Event;
 use rustix::net::{self, RecvFlags};

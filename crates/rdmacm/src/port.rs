@@ -1,13 +1,14 @@
 //! Ports of a port space, each held by one identifier of this host, and the socket behind a port that is listened to.
 //!
-//! A port is a lock file for each address family in the runtime directory: exclusive for the wildcard address, shared
-//! between different addresses. Whose identifier is of its own family alone ([`Claim::family_only`]) holds one of them,
-//! else both. flock(2) goes with its process, so a port whose holder was killed is free. The file is removed by whoever
-//! held it, and with the directory by the last process out.
+//! A port is a lock file for each address family in the runtime directory: exclusive for the
+//! wildcard address, shared between different addresses. An identifier of its own family alone
+//! ([`Claim::family_only`]) locks one of them, any other locks both. A lock ends with its process,
+//! so the port of a killed process is free. Its holder removes the file, or the last process of the
+//! host removes the whole directory.
 //!
-//! What is refused, and with which error, is what the kernel's `cma_check_port` says: EADDRNOTAVAIL where either is the
-//! wildcard address, or a loopback one, which counts as such there; EADDRINUSE for the same address otherwise. One thing
-//! is not: two loopback addresses are different ones here.
+//! Conflicts have the errors of the kernel's `cma_check_port`: EADDRNOTAVAIL where either address is
+//! the wildcard or a loopback one, EADDRINUSE for the same address otherwise. One case differs: two
+//! loopback addresses may share a port here.
 
 use crate::address;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
@@ -28,8 +29,9 @@ const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 pub struct Claim {
     /// The address, with its port.
     pub address: SocketAddr,
-    /// Whether it leaves the port to the other address family (RDMA_OPTION_ID_AFONLY). IPv4 addresses do unless a program
-    /// says otherwise, IPv6 ones if it says so or the system does (`net.ipv6.bindv6only`).
+    /// Whether it leaves the port to the other address family (RDMA_OPTION_ID_AFONLY). IPv4
+    /// addresses do unless a program says otherwise, IPv6 ones if it says so or the system does
+    /// (`net.ipv6.bindv6only`).
     pub family_only: bool,
 }
 
@@ -82,7 +84,8 @@ impl Ports {
         Ok(Ports { directory })
     }
 
-    /// Takes the claimed port in `space`; port 0 takes any free one. Gives the address with its port.
+    /// Takes the claimed port in `space`; port 0 takes any free one. Gives the address with its
+    /// port.
     ///
     /// # Errors
     /// EADDRNOTAVAIL or EADDRINUSE.
@@ -143,7 +146,8 @@ impl Ports {
             SocketAddr::V6(_) => six,
         };
         let other = if own == four { six } else { four };
-        // Who listens at the wildcard of the other family, and not for that alone, takes ours as well.
+        // Who listens at the wildcard of the other family, and not for that alone, takes ours as
+        // well.
         for (ip, family_only) in [
             (address.ip(), true),
             (address.ip(), false),

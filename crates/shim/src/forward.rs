@@ -16,7 +16,8 @@ macro_rules! forward {
             // SAFETY: the caller's promise about the path.
             let target = unsafe { $crate::tree::target($path) };
             let $path = target.as_ref().map_or($path, |target| target.as_ptr());
-            // SAFETY: both pass the caller's own arguments on, but for the path, which is a C string too.
+            // SAFETY: both pass the caller's own arguments on, but for the path, which is a C
+            // string too.
             unsafe {
                 match NEXT.get() {
                     Some(next) => next($($before,)* $path $(, $after)*),

@@ -5,20 +5,21 @@
 //! A software adapter has neither, and a versioned library cannot answer for them (a caller asks
 //! for `stat@GLIBC_2.33`), so this unversioned object is preloaded.
 //!
-//! **How.** A path of ours is replaced by one of real files ([`tree`]) or by `/dev/null`, and the call
-//! goes on; so descriptors, links and the working directory are the kernel's. The files are made and
-//! kept up to date by the library that plays the device.
+//! **How.** A path of ours is replaced by one of real files ([`tree`]) or by `/dev/null`, and the
+//! call goes on; so descriptors, links and the working directory are the kernel's. The files are
+//! made and kept up to date by the library that plays the device.
 //!
 //! **Contract.** Only the paths in [`place`] are answered; every other call goes to the next object
 //! in line with its arguments untouched, after comparing a few bytes. A call behaves as the same
 //! call on a real device would: same return value, same `errno`, and `errno` unchanged on success.
-//! No allocation; no lock and no state that `fork` could tear; usable before any constructor has run.
+//! No allocation; no lock and no state that `fork` could tear; usable before any constructor has
+//! run.
 //!
 //! **Exported functions**, one family a file: [`paths`] (`stat`, `access`, `readlink`, `chdir` and
-//! their like), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`, `scandir`,
-//! `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of the connection
-//! manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on). In C: `redirect.c`
-//! (`dlopen`, and the names of libibverbs).
+//! their like), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`,
+//! `scandir`, `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of
+//! the connection manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on). In C:
+//! `redirect.c` (`dlopen`, and the names of libibverbs).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with `variadic.c` and the
 //! list of exported names.

@@ -1,6 +1,7 @@
-//! `stat`, `access`, `readlink`, `chdir` and their like: what is asked of a path. The `__xstat` names are what programs call
-//! that were built against a glibc before 2.33; their first argument is the version of the structure, of which 64-bit
-//! Linux has one. Names that end in `_chk` are what programs call that were built with _FORTIFY_SOURCE.
+//! `stat`, `access`, `readlink`, `chdir` and their like: what is asked of a path. The `__xstat`
+//! names are what programs call that were built against a glibc before 2.33; their first argument
+//! is the version of the structure, of which 64-bit Linux has one. Names that end in `_chk` are
+//! what programs call that were built with _FORTIFY_SOURCE.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t, stat as Stat, statfs as Statfs};
 use libc::{statvfs as Statvfs, statx as Statx};

@@ -3,7 +3,8 @@
 /// The longest path, with its final zero (PATH_MAX).
 pub const LONGEST: usize = 4096;
 
-/// A path with one slash between its parts and without `.` among them. `..` stays, for what it leads to depends on links.
+/// A path with one slash between its parts and without `.` among them. `..` stays, for what it
+/// leads to depends on links.
 pub struct Plain {
     bytes: [u8; LONGEST],
     length: usize,
@@ -64,7 +65,8 @@ pub enum Place<'a> {
 pub struct Answer<'a> {
     /// What.
     pub place: Place<'a>,
-    /// Whether a host with real adapters has it itself: then it is ours only where the kernel has none.
+    /// Whether a host with real adapters has it itself: then it is ours only where the kernel has
+    /// none.
     pub unless_there: bool,
 }
 
@@ -120,7 +122,7 @@ fn is_below(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"/")
 }
 
-/// The end of the path of a directory itself, or of a pattern for what is in it.
+/// The suffix of a directory's own path, or of a pattern for its entries.
 fn is_the_directory(rest: &[u8]) -> bool {
     let Some(name) = rest.strip_prefix(b"/") else {
         return rest.is_empty();

@@ -1,5 +1,5 @@
-//! The tree of real files that stands for our part of `/sys`, made and kept up to date by the library that plays the
-//! device.
+//! The tree of real files that stands for our part of `/sys`, made and kept up to date by the
+//! library that plays the device.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -11,9 +11,11 @@ use crate::errno;
 use crate::library::Function;
 use crate::place::{LONGEST, Place, Plain, classify};
 
-/// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: the path of the tree; its length, or a negative errno.
+/// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: the path of the tree; its length, or a
+/// negative errno.
 type Root = unsafe extern "C" fn(*mut c_char, usize) -> ssize_t;
-/// `void verbena_sysfs_refresh(const char *path)`: brings a file of the tree, or all below a directory, up to date.
+/// `void verbena_sysfs_refresh(const char *path)`: brings a file of the tree, or all below a
+/// directory, up to date.
 type Refresh = unsafe extern "C" fn(*const c_char);
 
 // SAFETY: Verbena's own functions have these signatures.
@@ -79,7 +81,8 @@ fn refresh(below: &[u8]) {
     });
 }
 
-/// What stands for `path`, or for a pattern of glob(7); `None` sends the call on untouched. Keeps `errno`.
+/// What stands for `path`, or for a pattern of glob(7); `None` sends the call on untouched. Keeps
+/// `errno`.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -158,7 +161,8 @@ fn exists(path: &[u8]) -> bool {
 /// The tree's path, once it is known: written under `MAKING`, read when `LENGTH` is not zero.
 static mut KNOWN: [u8; LONGEST] = [0; LONGEST];
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
-/// The process that asked last: a forked child asks again, for the library then keeps the tree for it too.
+/// The process that asked last: a forked child asks again, for the library then keeps the tree for
+/// it too.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// The path of the tree, if this process has asked for it.
@@ -258,7 +262,8 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Before a relative path is opened: brings what it leads to up to date if `directory` is in the tree. Keeps `errno`.
+/// Before a relative path is opened: brings what it leads to up to date if `directory` is in the
+/// tree. Keeps `errno`.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -283,8 +288,8 @@ pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
     });
 }
 
-/// Puts `/sys` in place of the tree's path at the beginning of a path that a call gave, which gets shorter. Gives the
-/// number of bytes it got shorter by.
+/// Puts `/sys` in place of the tree's path at the beginning of a path that a call gave, which gets
+/// shorter. Gives the number of bytes it got shorter by.
 ///
 /// # Safety
 /// `path` is null or a C string that may be written.

@@ -1,5 +1,5 @@
-//! Directories: `opendir`, `scandir`, `glob`, `ftw`; and the calls that give paths back: `realpath`, `getcwd`. A path that
-//! is given back is below `/sys`, as the program asked for it.
+//! Directories: `opendir`, `scandir`, `glob`, `ftw`; and the calls that give paths back:
+//! `realpath`, `getcwd`. A path that is given back is below `/sys`, as the program asked for it.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -138,7 +138,8 @@ macro_rules! glob_family {
             let Some(next) = NEXT.get() else {
                 return errno::fail(libc::ENOSYS);
             };
-            // SAFETY: the caller's promise about the arguments; what was found are C strings of its own.
+            // SAFETY: the caller's promise about the arguments; what was found are C strings of its
+            // own.
             unsafe {
                 let target = fresh(pattern);
                 let result = next(path_for(&target, pattern), flags, failed, found);
@@ -172,7 +173,8 @@ type Visitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int, *mut Visi
 type Simple = unsafe extern "C" fn(*const c_char, *const Stat, c_int) -> c_int;
 
 thread_local! {
-    /// The program's function, while a tree of ours is walked: C gives it no place to be handed along.
+    /// The program's function, while a tree of ours is walked: C gives it no place to be handed
+    /// along.
     static VISITOR: Cell<Option<Visitor>> = const { Cell::new(None) };
     static SIMPLE: Cell<Option<Simple>> = const { Cell::new(None) };
 }
@@ -300,8 +302,8 @@ ftw_family! {
     ftw64, c"ftw64";
 }
 
-/// Whether a path begins in the working directory, which may be in the tree. The library that keeps the tree asks for
-/// absolute paths in it, and gets those.
+/// Whether a path begins in the working directory, which may be in the tree. The library that keeps
+/// the tree asks for absolute paths in it, and gets those.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -317,8 +319,8 @@ unsafe fn is_relative(path: *const c_char) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
     type Resolve = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_char;
-    // SAFETY: this name has this signature in every C library. glibc has a second version of it, for programs that were
-    // built before 2.3, which takes no null; this is the newer.
+    // SAFETY: this name has this signature in every C library. glibc has a second version of it,
+    // for programs that were built before 2.3, which takes no null; this is the newer.
     static NEXT: Next<Resolve> = unsafe { Next::new(c"realpath") };
     let Some(next) = NEXT.get() else {
         errno::set(libc::ENOSYS);

@@ -1,6 +1,6 @@
 //! The demonstration of `verbena demo`. It needs nothing but this package: two processes of this
-//! executable reach the adapter through the C ABI, as any verbs program does. What is printed was
-//! done and measured just now, or computed by the model just now.
+//! executable reach the adapter through the C ABI, as any verbs program does. Every figure is
+//! measured, or computed by the model, during the run.
 //!
 //! The text is plain: no colour, no terminal control, lines that are written as soon as they are
 //! known.

@@ -111,8 +111,8 @@ impl Environment {
                     b": \t\n",
                 ),
             ),
-            // AddressSanitizer does not start a program in which another object is preloaded, unless it
-            // is told that this is meant. What the user says comes later and wins.
+            // AddressSanitizer does not start a program in which another object is preloaded,
+            // unless it is told that this is meant. What the user says comes later and wins.
             ("ASAN_OPTIONS", asan_options(&inherited("ASAN_OPTIONS"))),
         ]);
         if let Some(path) = path {
@@ -192,7 +192,8 @@ impl Environment {
     }
 }
 
-/// What the user tells AddressSanitizer, after what Verbena tells it: of two that contradict each other the later counts.
+/// What the user tells AddressSanitizer, after what Verbena tells it: of two that contradict each
+/// other the later counts.
 fn asan_options(of_the_user: &OsStr) -> OsString {
     const ANY_ORDER: &str = "verify_asan_link_order=0";
     let is_there = of_the_user

@@ -1,9 +1,10 @@
 //! The file that a process counts in: a header of one page, then the shards.
 //!
-//! The header is five lines of text, filled up with zeros: `verbena counters 1`; the process's number; its name; the
-//! number of shards and the length of each in bytes; the names of the counters, separated by spaces. In a shard each
-//! counter is a 64-bit word in the machine's byte order, of which the highest bit does not count. A counter's value is
-//! the sum over all shards. Readers: the command line's `stats::collect`, `tests/harness/counters.py`.
+//! The header is five lines of text, filled up with zeros: `verbena counters 1`; the process's
+//! number; its name; the number of shards and the length of each in bytes; the names of the
+//! counters, separated by spaces. In a shard each counter is a 64-bit word in the machine's byte
+//! order, of which the highest bit does not count. A counter's value is the sum over all shards.
+//! Readers: the command line's `stats::collect`, `tests/harness/counters.py`.
 
 use super::{NAMES, SHARDS, Shard};
 use crate::sys::mm;
@@ -60,7 +61,8 @@ fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> 
         NAMES.join(" ")
     );
     debug_assert!(header.len() < HEADER);
-    // SAFETY: plain system call. All of the file's blocks, so that no access is a SIGBUS on a full disk.
+    // SAFETY: plain system call. All of the file's blocks, so that no access is a SIGBUS on a full
+    // disk.
     let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
@@ -81,8 +83,8 @@ fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> 
     NonNull::new(base as *mut u8).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// A file of its own for a process. Another of the same number may have left one: a process of another PID namespace, or
-/// this one before it became another program (execve(2)).
+/// A file of its own for a process. Another of the same number may have left one: a process of
+/// another PID namespace, or this one before it became another program (execve(2)).
 fn new_file(directory: &Path, pid: u32) -> io::Result<(File, std::path::PathBuf)> {
     let first = std::iter::once(format!("{pid}.counters"));
     let names = first.chain((1u32..).map(|further| format!("{pid}-{further}.counters")));

@@ -101,7 +101,7 @@ const SHARDS: u32 = 64;
 
 /// Counters of a process: a shard a thread, so that counting exactly needs no locked instruction.
 ///
-/// With VERBENA_STATS_DIR they live in a file of that directory, mapped shared: whoever reads the file sees them at any
+/// With VERBENA_STATS_DIR they live in a file of that directory, mapped shared: a reader of the file sees them at any
 /// time, and they are there after the process has ended, however it did.
 pub struct Counters {
     shards: NonNull<Shard>,

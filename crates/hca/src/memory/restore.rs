@@ -187,7 +187,7 @@ fn without_repetition(places: Vec<Place>) -> Vec<Place> {
 fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Result<()> {
     const OURS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
     let held = quiet.hold_writes(piece.at, piece.length)?;
-    // Nobody can begin now to let a device write to them.
+    // From here on no device can be given these pages.
     if !arena.may_move() {
         return Err(Errno::EBUSY);
     }

@@ -4,7 +4,7 @@
 //! from its peer that a
 //! request was served, and goes to the error state, the request is complete and is not flushed.
 //! Here acknowledgements
-//! are processed by whoever polls, and the program may not have polled since.
+//! are processed by polling, and the program may not have polled since.
 
 use crate::link;
 use crate::qp::Qp;

@@ -1,7 +1,9 @@
-//! What is in the tree, by path relative to it: files with their text, links, and by them the directories.
+//! The content of the tree by relative path: files with their text, and links; directories follow
+//! from them.
 //!
-//! The device is `devices/platform/verbena.0`, with `infiniband/verbena0` and `infiniband_verbs/uverbs0` below it, as a
-//! kernel driver of a platform device would show it; `class/` has links there. Formats: the kernel's
+//! The device is `devices/platform/verbena.0`, with `infiniband/verbena0` and
+//! `infiniband_verbs/uverbs0` below it, as a kernel driver of a platform device would show it;
+//! `class/` has links there. Formats: the kernel's
 //! `Documentation/ABI/stable/sysfs-class-infiniband`.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! The counters that a kernel shows of a port: of what all processes of the host have done with the adapter.
+//! The counters that a kernel shows of a port: of what all processes of the host have done with the
+//! adapter.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ pub fn of_port(totals: &Totals) -> Vec<(&'static str, u64)> {
         .iter()
         .map(|kind| of(&format!("{kind}_operations")))
         .sum();
-    // Within a host what one process sends another receives, at the same port. Of other hosts packets are counted.
+    // Within a host what one process sends another receives, at the same port. Of other hosts
+    // packets are counted.
     let bytes = of("operation_bytes");
     let within = operations.max(bytes.div_ceil(u64::from(MTU_BYTES)));
     let (sent, received) = match link::is_ethernet() {

@@ -56,8 +56,8 @@ pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// Reads `directory`/`file` into `buffer` without its last newline. Returns the length, or -1; that too where the
-/// buffer is too small, as rdma-core does.
+/// Reads `directory`/`file` into `buffer` without its last newline. Returns the length, or -1; that
+/// too where the buffer is too small, as rdma-core does.
 ///
 /// # Safety
 /// Both names are C strings; `buffer` has `size` bytes.
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     }
 }
 
-/// Copies what a read of `size` bytes gives, with a zero in place of the newline it ends with, or behind it. Returns the
-/// length without either, or -1 where there is no room for the zero.
+/// Copies what a read of `size` bytes gives, with a zero in place of the newline it ends with, or
+/// behind it. Returns the length without either, or -1 where there is no room for the zero.
 ///
 /// # Safety
 /// `buffer` has `size` bytes.

@@ -1,10 +1,11 @@
-//! The tree as real files, in the host's runtime directory: a program's calls are sent there, so that whatever it does
-//! with a descriptor, a link or its working directory the kernel does.
+//! The tree as real files, in the host's runtime directory: a program's calls are sent there, so
+//! that whatever it does with a descriptor, a link or its working directory the kernel does.
 //!
-//! A tree belongs to one configuration of the adapter, and processes of the same share it. Each holds a shared lock on the
-//! tree's directory; the last one out removes it, and so does the last process of the host ([`registry::remove_tree`]).
-//! Files are brought up to date in place when the program opens them ([`refresh`]) and, all of them, when it asks for the
-//! tree first or lists a directory.
+//! A tree belongs to one configuration of the adapter, and processes of the same share it. Each
+//! holds a shared lock on the tree's directory; the last one out removes it, and so does the last
+//! process of the host ([`registry::remove_tree`]). Files are brought up to date in place when the
+//! program opens them ([`refresh`]) and, all of them, when it asks for the tree first or lists a
+//! directory.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,8 @@ struct Tree {
 static TREE: Mutex<Option<Tree>> = Mutex::new(None);
 
 thread_local! {
-    /// Whether this thread works on the tree: its calls on files come by the shim, which asks here again.
+    /// Whether this thread works on the tree: its calls on files come by the shim, which asks here
+    /// again.
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -75,8 +77,8 @@ fn find_or_make() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Brings what is at `path`, relative to the tree, up to date: a file, which may come or go with a GID, or all files
-/// if it is a directory.
+/// Brings what is at `path`, relative to the tree, up to date: a file, which may come or go with a
+/// GID, or all files if it is a directory.
 pub fn refresh(path: &str) {
     alone(|| bring_up_to_date(path));
 }

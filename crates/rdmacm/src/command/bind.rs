@@ -18,8 +18,8 @@ use verbena_hca::refused;
 /// Gives an identifier its address and port.
 ///
 /// # Errors
-/// EADDRNOTAVAIL when it is not this host's; EADDRNOTAVAIL or EADDRINUSE when the port is taken ([`crate::port`]);
-/// EAFNOSUPPORT.
+/// EADDRNOTAVAIL when it is not this host's; EADDRNOTAVAIL or EADDRINUSE when the port is taken
+/// ([`crate::port`]); EAFNOSUPPORT.
 pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: BindIp = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;

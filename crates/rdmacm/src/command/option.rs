@@ -14,8 +14,8 @@ const ADDRESS_FAMILY_ONLY: u32 = 2;
 const ACK_TIMEOUT: u32 = 3;
 
 /// # Errors
-/// ENOSYS for an option that there is not, EINVAL for a value of the wrong length or an identifier in a later stage,
-/// EADDRNOTAVAIL where the port is taken in the family that is claimed too.
+/// ENOSYS for an option that there is not, EINVAL for a value of the wrong length or an identifier
+/// in a later stage, EADDRNOTAVAIL where the port is taken in the family that is claimed too.
 ///
 /// # Safety
 /// As for [`super::execute`].

@@ -54,7 +54,7 @@ ssize_t verbena_sysfs_root(char *buffer, size_t size)
 	return (ssize_t)strlen(root);
 }
 
-/* What was asked for last, for the program to look at. */
+/* The last name that was asked for. */
 char verbena_refreshed[256];
 
 void verbena_sysfs_refresh(const char *path)

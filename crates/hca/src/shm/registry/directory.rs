@@ -14,8 +14,8 @@ pub(super) const FILE: &str = "registry";
 /// Name of the directory of what processes leave to be said to other hosts if they are killed.
 const WILLS: &str = "wills";
 
-/// What the names of directories with the device's files begin with, for programs that read sysfs. Processes hold shared
-/// locks on them.
+/// What the names of directories with the device's files begin with, for programs that read sysfs.
+/// Processes hold shared locks on them.
 pub const TREE: &str = "sysfs-";
 
 /// Name of the socket of whoever captures all processes.
@@ -24,14 +24,15 @@ const CAPTURE: &str = "capture";
 /// Makes the runtime directory if it is not there.
 ///
 /// # Errors
-/// EPERM when it belongs to somebody else or is open to others.
+/// EPERM when another user owns it or may enter it.
 pub fn prepare() -> Result<PathBuf> {
     let path = super::directory();
     make(&path)?;
     Ok(path)
 }
 
-/// Removes a directory with the device's files if no process uses it, and the runtime directory with the last of them.
+/// Removes a directory with the device's files if no process uses it, and the runtime directory
+/// with the last of them.
 pub fn remove_tree(path: &Path) {
     remove_if_unused(path);
     if let Some(directory) = path.parent() {

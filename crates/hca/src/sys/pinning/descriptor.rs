@@ -108,7 +108,7 @@ const KVM: u32 = 232;
 
 const RING: &[u8] = b"anon_inode:[io_uring]";
 
-/// Things without a file of which it is known that they hold no pages of who has them.
+/// Anonymous inodes that hold no pages of their owner.
 fn is_harmless_name(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 8] = [
         b"/dev/userfaultfd",
