@@ -6,36 +6,23 @@
 
 /* As in rfio_api.h, which as a whole is for glibc alone. */
 int rfio_open(const char *path, int flags, ...);
-int rfio_open64(const char *path, int flags, ...);
 
 /* In descriptor.rs. */
 int verbena_rfio_open(const char *path, int flags, mode_t mode);
 
-static mode_t mode_of(int flags, va_list arguments)
-{
-	if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE)
-		return va_arg(arguments, mode_t);
-	return 0;
-}
-
 int rfio_open(const char *path, int flags, ...)
 {
-	va_list arguments;
-	mode_t mode;
+	mode_t mode = 0;
 
-	va_start(arguments, flags);
-	mode = mode_of(flags, arguments);
-	va_end(arguments);
+	if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {
+		va_list arguments;
+
+		va_start(arguments, flags);
+		mode = va_arg(arguments, mode_t);
+		va_end(arguments);
+	}
 	return verbena_rfio_open(path, flags, mode);
 }
 
-int rfio_open64(const char *path, int flags, ...)
-{
-	va_list arguments;
-	mode_t mode;
-
-	va_start(arguments, flags);
-	mode = mode_of(flags, arguments);
-	va_end(arguments);
-	return verbena_rfio_open(path, flags, mode);
-}
+/* File offsets have 64 bits in both. */
+int rfio_open64(const char *path, int flags, ...) __attribute__((alias("rfio_open")));
