@@ -5,6 +5,11 @@
     def test_of_mine(rdma_device):
         subprocess.run(["ibv_rc_pingpong", "-d", rdma_device, ...])
 
+    pytest --rdma --rdma-devices 2 --rdma-link roce
+
+    def test_of_several(rdma_devices):
+        first, second = rdma_devices[:2]
+
 Without `--rdma` the fixture names an adapter of the machine, and skips the test where there is none: the same tests run
 on hardware and without it.
 
@@ -36,8 +41,10 @@ REFUSALS = pytest.StashKey[Refusals]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("verbena").addoption(
-        "--rdma", action="store_true", help="run the tests on Verbena's software adapter")
+    group = parser.getgroup("verbena")
+    group.addoption("--rdma", action="store_true", help="run the tests on Verbena's software adapter")
+    group.addoption("--rdma-devices", type=int, metavar="N", help="give the adapter N devices (with --rdma)")
+    group.addoption("--rdma-link", metavar="LINK", help="make its ports infiniband or roce (with --rdma)")
 
 
 def on_the_adapter() -> bool:
@@ -48,9 +55,17 @@ def on_the_adapter() -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Starts over on the adapter: which libraries a process loads is decided when it starts."""
-    if not config.option.rdma or on_the_adapter():
+    devices, link = config.option.rdma_devices, config.option.rdma_link
+    if not config.option.rdma:
+        if devices is not None or link is not None:
+            raise pytest.UsageError("--rdma-devices and --rdma-link need --rdma")
         return
-    there = environment()
+    if on_the_adapter():
+        return
+    try:
+        there = environment(devices=devices, link=link)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
     # The streams are the terminal's again before another program gets them.
     if capture := config.pluginmanager.getplugin("capturemanager"):
         capture.stop_global_capturing()
@@ -98,10 +113,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def rdma_device() -> str:
-    """The name of an RDMA device that the test can use, such as `verbena0` or `mlx5_0`."""
+def rdma_devices() -> list[str]:
+    """The names of the RDMA devices that the test can use, such as `verbena0` or `mlx5_0`; at least one."""
     # On the adapter this directory is answered for by what is preloaded.
     devices = sorted(os.listdir(DEVICES)) if DEVICES.is_dir() else []
     if not devices:
         pytest.skip("this machine has no RDMA device; `pytest --rdma` runs on one in software")
-    return devices[0]
+    return devices
+
+
+@pytest.fixture(scope="session")
+def rdma_device(rdma_devices: list[str]) -> str:
+    """The name of the first of them."""
+    return rdma_devices[0]

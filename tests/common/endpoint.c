@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PORT 1
@@ -21,13 +22,24 @@ struct settings endpoint_defaults(void)
 	};
 }
 
+static int chosen = -1;
+
+void device_choose(int index)
+{
+	chosen = index;
+}
+
 struct ibv_context *device_open(void)
 {
 	int count = 0;
 	struct ibv_device **devices = ibv_get_device_list(&count);
 	CHECK_POINTER(devices);
-	CHECK(count > 0);
-	struct ibv_context *context = ibv_open_device(devices[0]);
+	if (chosen < 0) {
+		const char *other = getenv("VERBENA_TEST_DEVICE");
+		chosen = other == NULL ? 0 : atoi(other);
+	}
+	CHECK(count > chosen);
+	struct ibv_context *context = ibv_open_device(devices[chosen]);
 	CHECK_POINTER(context);
 	ibv_free_device_list(devices);
 	return context;

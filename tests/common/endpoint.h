@@ -1,4 +1,4 @@
-/* A queue pair with what it needs around it, on the first device, and the few steps that bring it
+/* A queue pair with what it needs around it, on the chosen device, and the few steps that bring it
  * to work. Every step checks itself. */
 #ifndef VERBENA_TESTS_ENDPOINT_H
 #define VERBENA_TESTS_ENDPOINT_H
@@ -59,7 +59,11 @@ struct window {
 	uint32_t rkey;
 };
 
-/* Opens the first device. */
+/* Which device is opened from now on, by its place in the list; the first, or
+ * VERBENA_TEST_DEVICE, unless this says otherwise. */
+void device_choose(int index);
+
+/* Opens the chosen device. */
 struct ibv_context *device_open(void);
 
 /* Makes a queue pair on a device of its own, in the state INIT. */

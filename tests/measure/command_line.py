@@ -85,7 +85,7 @@ def labelled(place: Place) -> Outcome:
     if missing := [word for word in ("before &lt;the&gt; change", known["GID"]) if word not in report]:
         return failed(f"the report does not say {missing}")
     told = json.loads(place.run("info", [str(VERBENA), "info", "--json"], 20).output)
-    (mark,) = [gid for gid in told["device"]["ports"][0]["gids"] if gid["chosen"]]
+    (mark,) = [gid for gid in told["devices"][0]["ports"][0]["gids"] if gid["chosen"]]
     if f"{mark['gid']} (index {mark['index']}, {mark['kind']})" != known["GID"]:
         return failed(f"`verbena info` chooses {mark}, the run had {known['GID']}")
     return passed(known["GID"])

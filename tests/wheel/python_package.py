@@ -123,6 +123,16 @@ def test_writes(rdma_device):
 def test_without_a_device():
     pass
 """
+SEVERAL = """
+def test_there_are_two(rdma_devices):
+    assert rdma_devices == ["verbena0", "verbena1"]
+"""
+# Options that are refused, with words of the message.
+REFUSED_OPTIONS = {
+    "--rdma --rdma-devices 99": "99 is not in 1..=32",
+    "--rdma --rdma-link token-ring": "invalid value 'token-ring'",
+    "--rdma-devices 2": "--rdma-devices and --rdma-link need --rdma",
+}
 # How pytest is called, and what its last line says: on the adapter, and on this machine without it.
 CALLS = {
     "pytest --rdma": (["-m", "pytest", "--rdma"], "2 passed"),
@@ -148,6 +158,28 @@ def pytest(call: str, place: Place) -> Outcome:
         return failed(f"it does not say {summary!r}", ended.evidence())
     if "skipped" not in summary and f"the device is {DEVICE}" not in ended.output:
         return failed("the fixture has another device", ended.evidence())
+    return passed()
+
+
+def several_devices(place: Place) -> Outcome:
+    """`--rdma-devices` gives as many, and what cannot be had is refused."""
+    there = packages()
+    if there is None:
+        return skipped(NO_PACKAGES)
+    tests = place.directory / "test_mine.py"
+    tests.write_text(SEVERAL)
+
+    def ended(*options: str) -> Ended:
+        command = [str(installation().python), "-m", "pytest", *options, "-p", "no:cacheprovider", str(tests)]
+        return place.run("pytest", command, SECONDS, PYTHONPATH=there, **installation().variables())
+
+    two = ended("--rdma", "--rdma-devices", "2")
+    if not two.succeeded or "1 passed" not in two.output:
+        return failed("the fixture does not name two", two.evidence())
+    for words, message in REFUSED_OPTIONS.items():
+        refused = ended(*words.split())
+        if refused.status != 4 or message not in refused.output:
+            return failed(f"{words}: status {refused.status}, expected 4 and {message!r}", refused.evidence())
     return passed()
 
 

@@ -35,6 +35,7 @@ def cases() -> list[Case]:
         "import verbena": python_package.environments,
         "verbena.load": python_package.results,
         **{call: partial(python_package.pytest, call) for call in python_package.CALLS},
+        "pytest --rdma-devices": python_package.several_devices,
         "pytest --rdma shows refusals": partial(python_package.refusals, 0),
         "pytest --rdma -n 2 shows refusals": partial(python_package.refusals, 2),
         "pytest --rdma with VERBENA_LOG": python_package.refusals_off,

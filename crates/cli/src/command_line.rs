@@ -17,7 +17,7 @@ struct Group {
 const GROUPS: [Group; 5] = [
     Group {
         title: "Run",
-        commands: &["demo", "run", "trace", "capture", "info"],
+        commands: &["demo", "run", "trace", "capture", "info", "port"],
     },
     Group {
         title: "Measure",
@@ -64,6 +64,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
         "verbena trace --summary -- ./my_program",
     ]),
     ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
+    ("port", &["verbena port verbena1 down", "verbena port verbena1 up"]),
     ("info", &["verbena info", "verbena info --json"]),
     ("list", &["verbena list"]),
     ("bench", &[

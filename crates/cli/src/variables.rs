@@ -30,12 +30,13 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 20] = [
+const ALL: [Variable; 21] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
     variable(Adapter, "VERBENA_PAGES", "Move registered pages: auto, in-place, shared (--pages)"),
     variable(Adapter, "VERBENA_LINK", "Make the ports infiniband or roce (--link)"),
+    variable(Adapter, "VERBENA_DEVICES", "Give the adapter this many devices (--devices)"),
     variable(Adapter, "VERBENA_INTERFACE", "Use these interfaces for roce, A,B... (--interface)"),
     variable(Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),
     variable(Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),

@@ -1,7 +1,7 @@
 //! Address handles: ibv_create_ah(3).
 
 use crate::context::Pd;
-use crate::device::gid_at;
+use crate::device::{gid_at, port_name};
 use crate::errno::Result;
 use crate::link;
 use crate::quota::{self, Place};
@@ -27,18 +27,21 @@ impl AddressHandle {
     /// # Errors
     /// EINVAL for a port or source GID that the device does not have, or over Ethernet without a global route; ENOMEM when there are as many as it advertises.
     pub fn create(pd: &Arc<Pd>, attributes: &ibv_ah_attr) -> Result<Arc<AddressHandle>> {
-        check(attributes)?;
+        let mut attributes = *attributes;
+        let device = pd.context().device;
+        attributes.port_num = device.port("ah_attr.port_num", attributes.port_num)?;
+        check(&attributes)?;
         let place = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        meet(pd, attributes);
+        meet(pd, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
-            attributes: *attributes,
+            attributes,
             place: Mutex::new(Some(place)),
         }))
     }
 
-    /// What it was made of.
+    /// What it was made of, with the host's number of the port.
     pub fn attributes(&self) -> &ibv_ah_attr {
         &self.attributes
     }
@@ -78,13 +81,6 @@ fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
 /// Whether the device can send to these attributes. An Ethernet port has no LID, and reaches nobody without a GID.
 pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
     let (port, index) = (attributes.port_num, attributes.grh.sgid_index);
-    if !link::has_port(port.into()) {
-        return Err(refused!(
-            EINVAL,
-            "ah_attr.port_num is {port}, and the device has {} (phys_port_cnt), counted from 1",
-            link::ports()
-        ));
-    }
     match (attributes.is_global != 0, link::is_ethernet()) {
         (true, _) => (),
         (false, false) => return Ok(()),
@@ -98,13 +94,15 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
     match gid_at(port, index.into()) {
         None if !link::is_ethernet() => Err(refused!(
             EINVAL,
-            "ah_attr.grh.sgid_index is {index}, and port {port} has one GID, at index 0: {}",
+            "ah_attr.grh.sgid_index is {index}, and {} has one GID, at index 0: {}",
+            port_name(port),
             link::ROCE_HINT
         )),
         None => Err(refused!(
             EINVAL,
-            "ah_attr.grh.sgid_index is {index}, and no GID stands there in the table of port {port}: look with \
-             ibv_devinfo -v"
+            "ah_attr.grh.sgid_index is {index}, and no GID stands there in the table of {}: look with \
+             ibv_devinfo -v",
+            port_name(port)
         )),
         Some(source) if !reaches(source, attributes) => Err(refused!(
             EINVAL,

@@ -1,7 +1,9 @@
 //! An opened device, its protection domains and its asynchronous events: ibv_open_device(3), ibv_alloc_pd(3).
 
+use crate::device::Device;
 use crate::errno::Result;
 use crate::event::{AsyncEvent, EventQueue};
+use crate::link;
 use crate::process::Process;
 use crate::quota::{self, Place};
 use crate::refusal;
@@ -13,20 +15,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Context {
     /// The adapter of this process.
     pub process: Arc<Process>,
+    /// Which of the devices it is.
+    pub device: Device,
     /// What happened outside of any completion.
     pub events: EventQueue<AsyncEvent>,
 }
 
 impl Context {
-    /// Opens the software adapter.
-    pub fn open() -> Result<Arc<Context>> {
+    /// Opens one of the software adapter's devices.
+    pub fn open(device: Device) -> Result<Arc<Context>> {
         refusal::prepare();
         let context = Arc::new(Context {
             process: Process::current()?,
+            device,
             events: EventQueue::new()?,
         });
         context.process.watch.add(&context);
         context.process.follow_link();
+        if link::is_shared_out() {
+            // Whoever takes a port down tells the members of the registry.
+            context.process.join()?;
+        }
         Ok(context)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::ah::AddressHandle;
-use verbena_hca::device;
+use verbena_hca::device::{self, Device};
 use verbena_hca::errno::Result;
 use verbena_hca::link;
 use verbena_hca::refused;
@@ -98,10 +98,10 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::minus_one("ibv_init_ah_from_wc", unsafe {
-        context::of(context).and_then(|_| {
+        context::device(context).and_then(|device| {
             let wc = door::input(wc)?;
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
-            door::output(attributes, way_back(port, wc, grh)?)
+            door::output(attributes, way_back(device, port, wc, grh)?)
         })
     })
 }
@@ -122,14 +122,15 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     outcome::pointer("ibv_create_ah_from_wc", unsafe {
         door::input(wc).and_then(|wc| {
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
-            create(pd, &way_back(port, wc, grh)?)
+            let device = context::device(pd::context_of(pd))?;
+            create(pd, &way_back(device, port, wc, grh)?)
         })
     })
 }
 
 /// The sender's address becomes the destination's, ours the source's. Fails if the message was not
 /// for a GID of ours.
-fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr> {
+fn way_back(device: Device, port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr> {
     /// Far enough for any route: the hop limit of what comes in says nothing about the way back.
     const HOP_LIMIT: u8 = 255;
     let mut attributes = ibv_ah_attr {
@@ -147,10 +148,11 @@ fn way_back(port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr>
             )
         })?;
         let (source, destination) = addresses(grh);
+        let host_port = device.port("port_num", port)?;
         // A multicast message has the group's GID there; the way back starts at our own.
         let own = match link::group(destination) {
-            Some(_) => Some(device::index_towards(port, source)),
-            None => device::index_of(port, destination),
+            Some(_) => Some(device::index_towards(host_port, source)),
+            None => device::index_of(host_port, destination),
         };
         let own = own.ok_or_else(|| {
             refused!(
@@ -234,7 +236,7 @@ mod tests {
             dlid_path_bits: 1,
             ..Default::default()
         };
-        let back = way_back(1, &wc, None).unwrap();
+        let back = way_back(Device::FIRST, 1, &wc, None).unwrap();
         assert_eq!(
             (back.dlid, back.sl, back.src_path_bits, back.port_num),
             (5, 2, 1, 1)
@@ -248,7 +250,7 @@ mod tests {
             wc_flags: IBV_WC_GRH,
             ..Default::default()
         };
-        let back = way_back(1, &wc, Some(&GRH_TO(device::gid()))).unwrap();
+        let back = way_back(Device::FIRST, 1, &wc, Some(&GRH_TO(device::gid(1)))).unwrap();
         assert_eq!(back.is_global, 1);
         assert_eq!(back.grh.dgid.bytes(), [7; 16]);
         assert_eq!(back.grh.flow_label, 0x12345);
@@ -262,7 +264,13 @@ mod tests {
             ..Default::default()
         };
         let other = GRH_TO(ibv_gid::from_bytes([9; 16]));
-        assert_eq!(way_back(1, &wc, Some(&other)).err(), Some(Errno::EINVAL));
-        assert_eq!(way_back(1, &wc, None).err(), Some(Errno::EINVAL));
+        assert_eq!(
+            way_back(Device::FIRST, 1, &wc, Some(&other)).err(),
+            Some(Errno::EINVAL)
+        );
+        assert_eq!(
+            way_back(Device::FIRST, 1, &wc, None).err(),
+            Some(Errno::EINVAL)
+        );
     }
 }

@@ -2,8 +2,7 @@
 //! the port's are the adapter's own; whatever it does not support has zero capability here.
 
 use verbena_abi::*;
-use verbena_hca::device;
-use verbena_hca::link;
+use verbena_hca::device::Device;
 use verbena_hca::memory::device::CAPACITY;
 
 /// The board's name.
@@ -23,8 +22,8 @@ const ODP_UNRELIABLE: u32 =
 const ODP_DATAGRAM: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 
 /// The device's extended attributes.
-pub fn device_ex() -> ibv_device_attr_ex {
-    let orig_attr = device::attributes();
+pub fn device_ex(device: Device) -> ibv_device_attr_ex {
+    let orig_attr = device.attributes();
     ibv_device_attr_ex {
         odp_caps: ibv_odp_caps {
             general_caps: IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
@@ -45,7 +44,7 @@ pub fn device_ex() -> ibv_device_attr_ex {
         },
         max_dm_size: CAPACITY,
         xrc_odp_caps: ODP_CONNECTED,
-        phys_port_cnt_ex: u32::from(link::ports()),
+        phys_port_cnt_ex: u32::from(Device::ports()),
         orig_attr,
         ..Default::default()
     }
@@ -57,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_has_no_capability() {
-        let device = device_ex();
+        let device = device_ex(Device::FIRST);
         assert_eq!(device.tso_caps.supported_qpts, 0);
         assert_eq!(device.rss_caps.supported_qpts, 0);
         assert_eq!(device.max_wq_type_rq, 0);

@@ -13,6 +13,7 @@ use std::thread;
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Context;
+use verbena_hca::device::Device;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refused;
 use verbena_hca::roce::management::set_agent;
@@ -55,6 +56,18 @@ pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObje
     unsafe { Handle::of(context.byte_sub(INNER).cast()) }
 }
 
+/// Which device a context has open.
+///
+/// # Errors
+/// As [`of`].
+///
+/// # Safety
+/// As [`of`].
+pub unsafe fn device(context: *mut ibv_context) -> Result<Device> {
+    // SAFETY: as promised to us.
+    Ok(unsafe { of(context) }?.object.context.device)
+}
+
 /// Opens the device.
 ///
 /// # Safety
@@ -63,7 +76,7 @@ pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObje
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     outcome::pointer(
         "ibv_open_device",
-        device::check(device).and_then(|()| open(Command::create()?)),
+        device::of(device).and_then(|device| open(device, Command::create(device)?)),
     )
 }
 
@@ -73,17 +86,20 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
 /// import them, and gets EOPNOTSUPP.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
-    outcome::pointer("ibv_import_device", Command::import(cmd_fd).and_then(open))
+    outcome::pointer(
+        "ibv_import_device",
+        Command::import(cmd_fd).and_then(|(device, command)| open(device, command)),
+    )
 }
 
-fn open(command: Command) -> Result<*mut ibv_context> {
-    let context = Context::open()?;
+fn open(which: Device, command: Command) -> Result<*mut ibv_context> {
+    let context = Context::open(which)?;
     // A host answers those that ask for a connection, whatever its processes are busy with.
     set_agent(verbena_rdmacm::post::AGENT);
     let mut c = verbs_context {
         sz: size_of::<verbs_context>(),
         context: ibv_context {
-            device: device::the_device(),
+            device: device::shown(which),
             cmd_fd: command.descriptor.as_raw_fd(),
             async_fd: context.events.fd(),
             num_comp_vectors: vectors(),
@@ -134,14 +150,14 @@ struct Command {
 }
 
 /// Inodes of the descriptors of open devices.
-static OPEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<(u64, Device)>> = Mutex::new(Vec::new());
 
-fn open_devices() -> MutexGuard<'static, Vec<u64>> {
+fn open_devices() -> MutexGuard<'static, Vec<(u64, Device)>> {
     OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Command {
-    fn create() -> Result<Command> {
+    fn create(device: Device) -> Result<Command> {
         // SAFETY: a C string; the result is checked before it is owned.
         let descriptor = unsafe { libc::memfd_create(c"verbena".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
@@ -150,25 +166,26 @@ impl Command {
         // SAFETY: just made, owned by nobody else.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let inode = inode(descriptor.as_raw_fd())?;
-        Ok(Command::register(descriptor, inode))
+        Ok(Command::register(descriptor, inode, device))
     }
 
-    fn import(descriptor: RawFd) -> Result<Command> {
+    fn import(descriptor: RawFd) -> Result<(Device, Command)> {
         let inode = inode(descriptor)?;
-        if !open_devices().contains(&inode) {
+        let known = open_devices().iter().find(|open| open.0 == inode).copied();
+        let Some((_, device)) = known else {
             return Err(refused!(
                 EOPNOTSUPP,
                 "cmd_fd {descriptor} is not that of a device which this process has open: the software adapter's objects \
                  live in the process that made them, so open the device here"
             ));
-        }
+        };
         // SAFETY: ibv_import_device(3): the program hands the duplicate over.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        Ok(Command::register(descriptor, inode))
+        Ok((device, Command::register(descriptor, inode, device)))
     }
 
-    fn register(descriptor: OwnedFd, inode: u64) -> Command {
-        open_devices().push(inode);
+    fn register(descriptor: OwnedFd, inode: u64, device: Device) -> Command {
+        open_devices().push((inode, device));
         Command { descriptor, inode }
     }
 }
@@ -176,7 +193,7 @@ impl Command {
 impl Drop for Command {
     fn drop(&mut self) {
         let mut open = open_devices();
-        if let Some(position) = open.iter().position(|inode| *inode == self.inode) {
+        if let Some(position) = open.iter().position(|open| open.0 == self.inode) {
             open.swap_remove(position);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use libc::{c_char, c_int};
 use verbena_abi::*;
-use verbena_hca::device::{NAME, guid};
+use verbena_hca::device::Device;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refused;
 
@@ -17,49 +17,62 @@ static NO_PROVIDER: [usize; 64] = [0; 64];
 
 /// A device as rdma-core shapes it, in one place for the whole process: a program may keep a
 /// pointer after it freed the list.
-struct Device(verbs_device);
+struct Shown(verbs_device);
 
 // SAFETY: never changed after it was made, and what its pointers point to is static.
-unsafe impl Send for Device {}
+unsafe impl Send for Shown {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for Shown {}
 
-/// The software adapter, as the program sees it.
-pub fn the_device() -> *mut ibv_device {
-    static DEVICE: OnceLock<Device> = OnceLock::new();
-    let device = DEVICE.get_or_init(|| {
-        let device = ibv_device {
+/// All devices, as the program sees them.
+fn devices() -> &'static [Shown] {
+    static DEVICES: OnceLock<Vec<Shown>> = OnceLock::new();
+    DEVICES.get_or_init(|| Device::all().map(Shown::of).collect())
+}
+
+impl Shown {
+    fn of(device: Device) -> Shown {
+        let name = device.name();
+        let shown = ibv_device {
             node_type: IBV_NODE_CA,
             transport_type: IBV_TRANSPORT_IB,
-            name: text(NAME),
-            dev_name: text(NAME),
-            dev_path: text(&format!("/sys/class/infiniband_verbs/{NAME}")),
-            ibdev_path: text(&format!("/sys/class/infiniband/{NAME}")),
+            name: text(&name),
+            dev_name: text(&name),
+            dev_path: text(&format!("/sys/class/infiniband_verbs/{name}")),
+            ibdev_path: text(&format!("/sys/class/infiniband/{name}")),
             ..Default::default()
         };
-        Device(verbs_device {
-            device,
+        Shown(verbs_device {
+            device: shown,
             ops: NO_PROVIDER.as_ptr().cast(),
             refcount: 1,
             ..Default::default()
         })
-    });
-    (&raw const device.0.device).cast_mut()
+    }
+
+    fn pointer(&self) -> *mut ibv_device {
+        (&raw const self.0.device).cast_mut()
+    }
 }
 
-/// Whether a pointer is our device's.
+/// One of the devices, as the program sees it.
+pub fn shown(device: Device) -> *mut ibv_device {
+    devices()[usize::from(device.index())].pointer()
+}
+
+/// Which of our devices a pointer is.
 ///
 /// # Errors
-/// EINVAL if not.
-pub fn check(device: *const ibv_device) -> Result<()> {
-    if ptr::eq(device, the_device()) {
-        Ok(())
-    } else {
-        Err(refused!(
+/// EINVAL for what is none.
+pub fn of(device: *const ibv_device) -> Result<Device> {
+    let mut all = Device::all().zip(devices());
+    let found = all.find(|(_, shown)| ptr::eq(device, shown.pointer()));
+    found.map(|(device, _)| device).ok_or_else(|| {
+        refused!(
             EINVAL,
-            "{device:p} is not the device that ibv_get_device_list gives"
-        ))
-    }
+            "{device:p} is not a device that ibv_get_device_list gives"
+        )
+    })
 }
 
 /// A text in a fixed array, with a final zero.
@@ -77,11 +90,13 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
 /// `number` is null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(number: *mut c_int) -> *mut *mut ibv_device {
-    let list = Box::new([the_device(), ptr::null_mut()]);
+    let all = devices();
     if !number.is_null() {
         // SAFETY: valid by the caller's promise.
-        unsafe { number.write(1) };
+        unsafe { number.write(all.len() as c_int) };
     }
+    let pointers = all.iter().map(Shown::pointer);
+    let list: Box<[_]> = pointers.chain([ptr::null_mut()]).collect();
     Box::into_raw(list).cast()
 }
 
@@ -92,8 +107,9 @@ pub unsafe extern "C" fn ibv_get_device_list(number: *mut c_int) -> *mut *mut ib
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     if !list.is_null() {
-        // SAFETY: made from such a box, by the caller's promise.
-        drop(unsafe { Box::from_raw(list.cast::<[*mut ibv_device; 2]>()) });
+        let length = devices().len() + 1;
+        // SAFETY: made from such a box, by the caller's promise; devices do not come or go.
+        drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(list, length)) });
     }
 }
 
@@ -117,7 +133,7 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 /// `device` is null or a pointer from us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
-    check(device).map_or(0, |()| guid().to_be())
+    of(device).map_or(0, |device| device.guid().to_be())
 }
 
 /// The kernel's index of the device: -1, for it has none. Not reported as a refusal: librdmacm asks
@@ -147,8 +163,9 @@ mod tests {
             assert!((*list.add(1)).is_null());
             ibv_free_device_list(list);
             let name = CStr::from_ptr(ibv_get_device_name(device));
-            assert_eq!(name.to_str().unwrap(), NAME);
-            assert_eq!(ibv_get_device_guid(device), guid().to_be());
+            assert_eq!(name.to_str().unwrap(), Device::FIRST.name());
+            let guid = Device::FIRST.guid();
+            assert_eq!(ibv_get_device_guid(device), guid.to_be());
         }
     }
 

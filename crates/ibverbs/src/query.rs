@@ -4,7 +4,7 @@
 
 use libc::{c_int, ssize_t};
 use verbena_abi::*;
-use verbena_hca::device::{self, GIDS, PKEY, PKEYS, gid_at};
+use verbena_hca::device::{self, Device, GIDS, PKEY, PKEYS, gid_at};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::refused;
@@ -12,19 +12,16 @@ use verbena_hca::sys::clock;
 
 use crate::{attributes, context, door, outcome};
 
+/// The host's number of a port of the device that `context` has open.
+///
 /// # Errors
 /// EINVAL for a port that the device does not have.
-fn check_port(port: impl Into<u32>) -> Result<()> {
-    let port = port.into();
-    if link::has_port(port) {
-        Ok(())
-    } else {
-        Err(refused!(
-            EINVAL,
-            "port is {port}, and the device has {} (phys_port_cnt), counted from 1",
-            link::ports()
-        ))
-    }
+///
+/// # Safety
+/// `context` is null or a pointer from us.
+unsafe fn port_of(context: *mut ibv_context, port: impl Into<u32>) -> Result<u8> {
+    // SAFETY: as promised to us.
+    unsafe { context::device(context) }.and_then(|device| device.port("port", port))
 }
 
 /// The device's attributes.
@@ -38,7 +35,7 @@ pub unsafe extern "C" fn ibv_query_device(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::errno_value("ibv_query_device", unsafe {
-        context::of(context).and_then(|_| door::output(attributes, device::attributes()))
+        context::device(context).and_then(|device| door::output(attributes, device.attributes()))
     })
 }
 
@@ -55,14 +52,14 @@ pub unsafe extern "C" fn query_device_ex(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::errno_value("ibv_query_device_ex", unsafe {
-        context::of(context).and_then(|_| {
+        context::device(context).and_then(|device| {
             if input.as_ref().is_some_and(|input| input.comp_mask != 0) {
                 return Err(refused!(
                     EINVAL,
                     "comp_mask of the input is not 0: set it to 0"
                 ));
             }
-            door::output_sized(attributes, size, &attributes::device_ex())
+            door::output_sized(attributes, size, &attributes::device_ex(device))
         })
     })
 }
@@ -97,9 +94,10 @@ pub unsafe extern "C" fn query_port(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::errno_value("ibv_query_port", unsafe {
-        context::of(context)
-            .and_then(|_| check_port(port))
-            .and_then(|()| door::output_sized(attributes, size, &device::port_attributes(port)))
+        port_of(context, port).and_then(|port| {
+            context::of(context)?.object.context.process.look_at_ports();
+            door::output_sized(attributes, size, &device::port_attributes(port))
+        })
     })
 }
 
@@ -115,9 +113,7 @@ pub unsafe extern "C" fn ibv_query_port_speed(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::errno_value("ibv_query_port_speed", unsafe {
-        context::of(context)
-            .and_then(|_| check_port(port))
-            .and_then(|()| door::output(speed, device::rate(port as u8).speed))
+        port_of(context, port).and_then(|port| door::output(speed, device::rate(port).speed))
     })
 }
 
@@ -134,11 +130,11 @@ pub unsafe extern "C" fn ibv_query_gid(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::minus_one("ibv_query_gid", unsafe {
-        context::of(context)
-            .and_then(|_| check_port(port))
-            .and_then(|()| check_index(index, GIDS))
+        port_of(context, port).and_then(|port| {
+            let index = check_index(index, GIDS)?;
             // An entry of the table that holds none reads as zeros.
-            .and_then(|index| door::output(gid, gid_at(port, index).unwrap_or_default()))
+            door::output(gid, gid_at(port, index).unwrap_or_default())
+        })
     })
 }
 
@@ -157,23 +153,23 @@ pub unsafe fn gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *m
     };
     // SAFETY: as promised to us.
     outcome::minus_one("ibv_query_gid_type", unsafe {
-        context::of(context)
-            .and_then(|_| check_port(port))
-            .and_then(|()| check_index(index, GIDS))
+        port_of(context, port)
+            .and_then(|_| check_index(index, GIDS))
             .and_then(|_| door::output(kind, number))
     })
 }
 
+/// An entry of the table of one of the host's ports.
 fn gid_entry(port: u8, index: usize) -> Option<ibv_gid_entry> {
     gid_at(port, index).map(|gid| ibv_gid_entry {
         gid,
         gid_index: index as u32,
-        port_num: u32::from(port),
+        port_num: u32::from(Device::of_port(port).1),
         gid_type: match link::is_ethernet() {
             true => IBV_GID_TYPE_ROCE_V2,
             false => IBV_GID_TYPE_IB,
         },
-        ndev_ifindex: link::interface_number(port),
+        ndev_ifindex: link::interface(port).map_or(0, |interface| interface.index),
     })
 }
 
@@ -194,11 +190,13 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     outcome::errno_value("ibv_query_gid_ex", unsafe {
         context::of(context)
             .and_then(|_| no_flags(flags))
-            .and_then(|()| check_port(port))
-            .and_then(|()| check_index(index, GIDS))
-            // ibv_query_gid_ex(3): ENODATA where the table holds none.
-            .and_then(|index| gid_entry(port as u8, index).ok_or(Errno(libc::ENODATA)))
-            .and_then(|found| door::output_sized(entry, size, &found))
+            .and_then(|()| port_of(context, port))
+            .and_then(|port| {
+                let index = check_index(index, GIDS)?;
+                // ibv_query_gid_ex(3): ENODATA where the table holds none.
+                let found = gid_entry(port, index).ok_or(Errno(libc::ENODATA))?;
+                door::output_sized(entry, size, &found)
+            })
     })
 }
 
@@ -216,11 +214,11 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
 ) -> ssize_t {
     // SAFETY: as promised to us.
     outcome::count_or_negative("ibv_query_gid_table", unsafe {
-        context::of(context)
-            .and_then(|_| no_flags(flags))
-            .and_then(|()| {
+        context::device(context)
+            .and_then(|device| no_flags(flags).map(|()| device))
+            .and_then(|device| {
                 let of_port = |port| (0..GIDS).filter_map(move |index| gid_entry(port, index));
-                let found: Vec<_> = (1..=link::ports()).flat_map(of_port).collect();
+                let found: Vec<_> = device.host_ports().flat_map(of_port).collect();
                 if max < found.len() {
                     return Err(refused!(
                         EINVAL,
@@ -250,9 +248,8 @@ pub unsafe extern "C" fn ibv_query_pkey(
 ) -> c_int {
     // SAFETY: as promised to us.
     outcome::minus_one("ibv_query_pkey", unsafe {
-        context::of(context)
-            .and_then(|_| check_port(port))
-            .and_then(|()| check_index(index, PKEYS))
+        port_of(context, port)
+            .and_then(|_| check_index(index, PKEYS))
             .and_then(|_| door::output(pkey, PKEY.to_be()))
     })
 }
@@ -268,8 +265,7 @@ pub unsafe extern "C" fn ibv_get_pkey_index(
     pkey: u16,
 ) -> c_int {
     // SAFETY: as promised to us.
-    outcome::number("ibv_get_pkey_index", unsafe { context::of(context) }.and_then(|_| {
-        check_port(port)?;
+    outcome::number("ibv_get_pkey_index", unsafe { port_of(context, port) }.and_then(|_| {
         if pkey == PKEY.to_be() {
             Ok(0)
         } else {

@@ -499,7 +499,7 @@ impl Correspondence {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
             (Some(Kind::Req), _) => {
-                let guid = verbena_hca::device::guid().to_be_bytes();
+                let guid = self.way.device().0.guid().to_be_bytes();
                 self.envelope_refusing(Rejected::Other)
                     .rejection(TIMEOUT, &guid, &[])
             }

@@ -1,12 +1,7 @@
-//! The one device.
+//! What the connection manager says of devices.
 
 use verbena_abi::{IBV_RATE_100_GBPS, IBV_RATE_200_GBPS};
-use verbena_hca::device::{self, guid};
-
-/// The device's identifier, in network order.
-pub fn node_guid() -> [u8; 8] {
-    guid().to_be_bytes()
-}
+use verbena_hca::device;
 
 /// The library's "no index": it then knows the device by its identifier.
 pub const NO_INDEX: u32 = u32::MAX;

@@ -4,7 +4,6 @@ use crate::address;
 use crate::message::{Kind, Message};
 use crate::way::{HOP_LIMIT, Way};
 use std::net::{IpAddr, SocketAddr};
-use verbena_hca::device;
 use verbena_hca::errno::{Errno, Result};
 use verbena_wire::mad::cm::ip::{self, Addresses};
 use verbena_wire::mad::cm::{
@@ -106,7 +105,7 @@ impl Envelope<'_> {
         self.finish(cm::Message::Req(Req {
             local_comm_id: self.numbers.local,
             service_id: self.service,
-            ca_guid: device::guid(),
+            ca_guid: self.way.device().0.guid(),
             queue_key: QKey(0),
             qpn: Qpn::new(message.queue_pair),
             responder_resources: message.responder_resources,
@@ -163,12 +162,12 @@ impl Envelope<'_> {
             starting_psn: Psn::new(message.psn),
             responder_resources: message.responder_resources,
             initiator_depth: message.initiator_depth,
-            target_ack_delay: device::attributes().local_ca_ack_delay,
+            target_ack_delay: self.way.device().0.attributes().local_ca_ack_delay,
             failover_accepted: 0,
             flow_control: message.flow_control != 0,
             rnr_retry_count: message.rnr_retry_count,
             shared_receive_queue: message.srq,
-            ca_guid: device::guid(),
+            ca_guid: self.way.device().0.guid(),
             private_data: message.private_data.first_chunk()?,
         }))
     }

@@ -1,6 +1,7 @@
 //! The way between the two ends of an identifier, as its program and its queue pair see it: GIDs and path.
 //!
-//! Over InfiniBand every way leads from the host's port to itself. Over RoCE the GIDs are the addresses
+//! Over InfiniBand every way leads from a port of the host to one of its ports, and addresses stand for
+//! ports ([`port_for`]). Over RoCE the GIDs are the addresses
 //! (annex A17.4.1): the port is the one that has the address at this end, and one at the other end that no port has is
 //! another host's.
 
@@ -8,9 +9,10 @@ use crate::abi::{AddressVector, PathRecord};
 use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca::device::{FIRST_PORT, LID, PKEY, active_mtu, gid};
+use verbena_hca::device::{Device, FIRST_PORT, PKEY, active_mtu, gid, lid};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link::{self, Place};
+use verbena_hca::sys::interfaces;
 
 /// Hops that packets may take, as Linux sets it for RoCE.
 pub const HOP_LIMIT: u8 = 64;
@@ -18,7 +20,7 @@ pub const HOP_LIMIT: u8 = 64;
 /// A way from a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// The port.
+    /// The port, by the host's number.
     pub port: u8,
     /// The port's GID.
     pub source: [u8; 16],
@@ -26,6 +28,8 @@ pub struct Way {
     pub index: u8,
     /// The GID at the other end.
     pub destination: [u8; 16],
+    /// The LID at the other end; 0 over Ethernet.
+    pub lid: u16,
     /// The path's MTU, by its code.
     pub mtu: u8,
     /// A queue pair's timeout, which is that of an acknowledgement.
@@ -35,7 +39,12 @@ pub struct Way {
 impl Way {
     /// From the first port to itself.
     pub fn home() -> Way {
-        Way::from(FIRST_PORT, 0, gid())
+        Way::from(FIRST_PORT, 0, gid(FIRST_PORT))
+    }
+
+    /// The device that it begins at, and the port's number there.
+    pub fn device(&self) -> (Device, u8) {
+        Device::of_port(self.port)
     }
 
     /// From a port's GID, at its place, to itself.
@@ -45,6 +54,7 @@ impl Way {
             source: gid.bytes(),
             index,
             destination: gid.bytes(),
+            lid: lid(port),
             mtu: active_mtu(port) as u8,
             ack_timeout: ACK_TIMEOUT,
         }
@@ -53,6 +63,14 @@ impl Way {
     /// From one of this host's addresses to another, or the same: by the GIDs that they are. One that is none is taken for the
     /// other, and if neither is one the way is the first port's, so that both ends find the same.
     pub fn within(own: SocketAddr, peer: SocketAddr) -> Way {
+        if !link::is_ethernet() {
+            let (here, there) = (port_for(own.ip()), port_for(peer.ip()));
+            return Way {
+                destination: gid(there).bytes(),
+                lid: lid(there),
+                ..Way::from(here, 0, gid(here))
+            };
+        }
         match (place(own), place(peer)) {
             (Some(here), there) => Way {
                 destination: there.map_or(gid_of(own), |_| gid_of(peer)).bytes(),
@@ -82,9 +100,15 @@ impl Way {
         link::is_ethernet() && link::place_seen_from(self.port, destination).is_none()
     }
 
+    /// Whether a port at one of its ends was taken down.
+    pub fn is_down(&self) -> bool {
+        let mut ports = FIRST_PORT..=link::ports();
+        let there = ports.find(|port| lid(*port) == self.lid && self.lid != 0);
+        link::is_down(self.port) || there.is_some_and(link::is_down)
+    }
+
     /// The path.
     pub fn path(&self) -> PathRecord {
-        let lid = self.lid().to_be_bytes();
         PathRecord {
             reversible: 1,
             mtu: self.mtu.into(),
@@ -94,8 +118,8 @@ impl Way {
             rate: device::rate(self.port),
             packet_life_time_selector: EXACTLY,
             packet_life_time: PACKET_LIFE_TIME,
-            dlid: lid,
-            slid: lid,
+            dlid: self.lid.to_be_bytes(),
+            slid: lid(self.port).to_be_bytes(),
             hop_limit: self.hop_limit(),
             ..self.ends()
         }
@@ -116,19 +140,12 @@ impl Way {
         AddressVector {
             dgid: self.destination,
             sgid_index: self.index,
-            dlid: self.lid(),
+            dlid: self.lid,
             hop_limit: self.hop_limit(),
             // A port without LIDs is reached by GIDs alone.
             is_global: link::is_ethernet().into(),
-            port_num: self.port,
+            port_num: self.device().1,
             ..Default::default()
-        }
-    }
-
-    fn lid(&self) -> u16 {
-        match link::is_ethernet() {
-            true => 0,
-            false => LID,
         }
     }
 
@@ -142,6 +159,27 @@ impl Way {
 
 /// Selector of a path record: exactly the value that follows.
 const EXACTLY: u8 = 2;
+
+/// The InfiniBand port that an address of this host stands for where there are several: 127.0.0.K for the
+/// K-th; another for that of its interface, in the kernel's order and without loopback. They are counted round.
+fn port_for(address: IpAddr) -> u8 {
+    let ports = link::ports();
+    let counted = |before: usize| FIRST_PORT + (before % usize::from(ports)) as u8;
+    if ports == 1 {
+        return FIRST_PORT;
+    }
+    match address.to_canonical() {
+        IpAddr::V4(v4) if v4.is_loopback() => {
+            counted(usize::from(v4.octets()[3]).saturating_sub(1))
+        }
+        ip => {
+            let all = interfaces::all().unwrap_or_default();
+            let mut outward = all.iter().filter(|one| !one.is_loopback);
+            let place = outward.position(|one| one.addresses.contains(&ip));
+            counted(place.unwrap_or(0))
+        }
+    }
+}
 
 /// Where an address of this host stands among the GIDs of the ports. A link-local one names its interface, too.
 fn place(address: SocketAddr) -> Option<Place> {
@@ -180,7 +218,7 @@ mod tests {
         let vector = way.address_vector();
         assert_eq!(
             (vector.dlid, vector.is_global, vector.hop_limit),
-            (LID, 0, 0)
+            (lid(FIRST_PORT), 0, 0)
         );
         assert_eq!(way.path().dgid, way.path().sgid);
     }

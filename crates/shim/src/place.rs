@@ -70,8 +70,9 @@ pub struct Answer<'a> {
     pub unless_there: bool,
 }
 
-/// The place that a plain `path`, or a pattern of glob(7), names if it is one of ours.
-pub fn classify(path: &[u8]) -> Option<Answer<'_>> {
+/// The place that a plain `path`, or a pattern of glob(7), names if it is one of ours, of so many
+/// devices.
+pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     let always = |place| {
         Some(Answer {
             place,
@@ -86,9 +87,11 @@ pub fn classify(path: &[u8]) -> Option<Answer<'_>> {
     };
     if let Some(rest) = path.strip_prefix(b"/dev/infiniband") {
         return match rest {
-            b"/verbena0" => always(Place::Device),
             b"/rdma_cm" => always(Place::ConnectionManager),
-            b"/uverbs0" => otherwise(Place::Device),
+            _ if is_a_device(rest, b"/verbena", devices, <[u8]>::is_empty) => always(Place::Device),
+            _ if is_a_device(rest, b"/uverbs", devices, <[u8]>::is_empty) => {
+                otherwise(Place::Device)
+            }
             _ if is_the_directory(rest) => otherwise(Place::Tree(&path[1..])),
             _ => None,
         };
@@ -96,26 +99,45 @@ pub fn classify(path: &[u8]) -> Option<Answer<'_>> {
     let relative = path.strip_prefix(b"/sys/")?;
     let tree = Place::Tree(relative);
     for own in [
-        &b"devices/platform/verbena.0"[..],
-        b"bus/platform/devices/verbena.0",
-        b"class/infiniband/verbena0",
-        b"class/infiniband_verbs/verbena0",
+        &b"devices/platform/verbena."[..],
+        b"bus/platform/devices/verbena.",
+        b"class/infiniband/verbena",
+        b"class/infiniband_verbs/verbena",
     ] {
-        if relative.strip_prefix(own).is_some_and(is_below) {
+        if is_a_device(relative, own, devices, is_below) {
             return always(tree);
         }
     }
-    for shared in [
-        &b"class/infiniband_verbs/uverbs0"[..],
-        b"class/infiniband_verbs/abi_version",
-    ] {
-        if relative.strip_prefix(shared).is_some_and(is_below) {
-            return otherwise(tree);
-        }
+    let version = relative.strip_prefix(b"class/infiniband_verbs/abi_version");
+    if version.is_some_and(is_below)
+        || is_a_device(
+            relative,
+            b"class/infiniband_verbs/uverbs",
+            devices,
+            is_below,
+        )
+    {
+        return otherwise(tree);
     }
     let rest = relative.strip_prefix(b"class/infiniband")?;
     let rest = rest.strip_prefix(b"_verbs").unwrap_or(rest);
     is_the_directory(rest).then(|| otherwise(tree))?
+}
+
+/// Whether `path` is `before`, the index of one of so many devices, and a rest that will do.
+fn is_a_device(path: &[u8], before: &[u8], devices: u8, will_do: fn(&[u8]) -> bool) -> bool {
+    let Some(rest) = path.strip_prefix(before) else {
+        return false;
+    };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (index, rest) = rest.split_at(digits);
+    let is_index = !index.is_empty() && (index == b"0" || index[0] != b'0');
+    let number = index.iter().fold(0u32, |number, digit| {
+        number
+            .saturating_mul(10)
+            .saturating_add(u32::from(digit - b'0'))
+    });
+    is_index && number < u32::from(devices) && will_do(rest)
 }
 
 fn is_below(rest: &[u8]) -> bool {
@@ -137,8 +159,12 @@ mod tests {
     use super::*;
 
     fn answer(path: &str) -> Option<(String, bool)> {
+        answer_of(1, path)
+    }
+
+    fn answer_of(devices: u8, path: &str) -> Option<(String, bool)> {
         let plain = Plain::of(path.as_bytes()).unwrap();
-        let answer = classify(plain.bytes())?;
+        let answer = classify(plain.bytes(), devices)?;
         let text = match answer.place {
             Place::Device => "node".into(),
             Place::ConnectionManager => "manager".into(),
@@ -197,6 +223,22 @@ mod tests {
             ),
         ] {
             assert_eq!(answer(path), Some((place.into(), true)), "{path}");
+        }
+    }
+
+    #[test]
+    fn as_many_devices_are_ours_as_there_are() {
+        for path in [
+            "/dev/infiniband/verbena2",
+            "/dev/infiniband/uverbs10",
+            "/sys/class/infiniband/verbena10/ports",
+            "/sys/devices/platform/verbena.2/vendor",
+        ] {
+            assert!(answer_of(11, path).is_some(), "{path}");
+            assert_eq!(answer_of(2, path), None, "{path}");
+        }
+        for path in ["/dev/infiniband/verbena", "/dev/infiniband/verbena01"] {
+            assert_eq!(answer_of(32, path), None, "{path}");
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 
 use libc::{c_char, c_int, ssize_t};
 
@@ -93,7 +93,7 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
     }
     // SAFETY: not null, so a C string.
     let plain = Plain::of(unsafe { CStr::from_ptr(path) }.to_bytes())?;
-    let answer = classify(plain.bytes())?;
+    let answer = classify(plain.bytes(), devices())?;
     errno::kept(|| {
         if answer.unless_there && exists(plain.bytes()) {
             return None;
@@ -320,4 +320,22 @@ pub unsafe fn give_back(path: *mut c_char) -> usize {
         ptr::copy_nonoverlapping(prefix.as_ptr(), path.cast(), prefix.len());
     }
     root.len() - prefix.len()
+}
+
+/// How many devices the adapter has, as it reads it from the environment itself.
+fn devices() -> u8 {
+    static DEVICES: AtomicU8 = AtomicU8::new(0);
+    let known = DEVICES.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: a C string; the result is null or one.
+    let text = unsafe {
+        let value = libc::getenv(c"VERBENA_DEVICES".as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    };
+    let number = text.and_then(|text| text.to_str().ok()?.parse().ok());
+    let number = number.filter(|number| *number > 0).unwrap_or(1);
+    DEVICES.store(number, Ordering::Relaxed);
+    number
 }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 use verbena_hca::describe;
 use verbena_hca::errno::Errno;
+use verbena_hca::process::watch::look_at_ports;
 use verbena_hca::shm::registry;
 
 use crate::exit::Exit;
@@ -23,7 +24,7 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Everything<'a> {
-    device: &'a Device,
+    devices: &'a [Device],
     processes: &'a [Answer],
 }
 
@@ -47,10 +48,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .into_iter()
         .map(|(pid, text)| Answer::of(pid, text))
         .collect();
-    let device = Device::ours();
+    look_at_ports();
+    let devices = Device::all();
     if arguments.json {
         let everything = Everything {
-            device: &device,
+            devices: &devices,
             processes: &processes,
         };
         let text = serde_json::to_string_pretty(&everything)
@@ -60,7 +62,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         out!(
             "{}",
             Table {
-                device: &device,
+                devices: &devices,
                 registry: &directory,
                 processes: &processes
             }

@@ -17,6 +17,7 @@ mod import;
 mod info;
 mod list;
 mod manual;
+mod port;
 mod process;
 mod record;
 mod replay;
@@ -78,6 +79,12 @@ pub enum Command {
     /// Run one process of a benchmark, for `bench` and `evaluate`
     #[command(hide = true, name = "__process")]
     Process,
+    /// Take a port of the software adapter down or up
+    ///
+    /// For tests of programs that are to survive it: with a device's port down, requests end with
+    /// IBV_WC_RETRY_EXC_ERR after their retries, datagrams are lost, and programs get the
+    /// asynchronous events of a port. It stays down as long as a process is on the adapter.
+    Port(port::Arguments),
     /// Record the MPI calls of a program
     Record(record::Arguments),
     /// Replay an MPI program or a schedule on a timing model
@@ -118,6 +125,7 @@ impl Command {
             Command::Import(arguments) => import::run(arguments),
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
+            Command::Port(arguments) => port::run(arguments),
             Command::Process => process::run(),
             Command::Record(arguments) => record::run(arguments),
             Command::Replay(arguments) => replay::run(arguments),

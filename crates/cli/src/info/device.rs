@@ -38,7 +38,7 @@ pub struct Port {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its identifier.
     pub node_guid: String,
     /// Its ports.
@@ -48,15 +48,19 @@ pub struct Device {
 }
 
 impl Device {
-    /// The adapter of this program.
-    pub fn ours() -> Self {
-        let attributes = device::attributes();
+    /// The devices of this program.
+    pub fn all() -> Vec<Self> {
+        device::Device::all().map(Self::of).collect()
+    }
+
+    fn of(which: device::Device) -> Self {
+        let attributes = which.attributes();
         // The ABI has these as `int`; none is negative.
         let count = |value: i32| u64::try_from(value).unwrap_or_default();
         Self {
-            name: device::NAME,
-            node_guid: format!("{:016x}", device::guid()),
-            ports: (1..=link::ports()).map(port).collect(),
+            name: which.name(),
+            node_guid: format!("{:016x}", which.guid()),
+            ports: (1..).zip(which.host_ports()).map(port).collect(),
             limits: vec![
                 ("max_qp", count(attributes.max_qp)),
                 ("max_qp_wr", count(attributes.max_qp_wr)),
@@ -79,21 +83,22 @@ impl Device {
     }
 }
 
-fn port(number: u8) -> Port {
-    let attributes = device::port_attributes(number);
+fn port((number, host_port): (u8, u8)) -> Port {
+    let attributes = device::port_attributes(host_port);
     Port {
         number,
-        state: match link::interface(number) {
+        state: match link::interface(host_port) {
             Some(interface) if !interface.is_running => "down",
+            None if link::is_down(host_port) => "down",
             _ => "active",
         },
-        link: match link::interface(number) {
+        link: match link::interface(host_port) {
             Some(interface) => format!("Ethernet, RoCE v2 by {}", interface.name),
             None => "InfiniBand".into(),
         },
         lid: attributes.lid,
-        mtu: device::mtu_bytes(number),
-        gids: identifiers(number),
+        mtu: device::mtu_bytes(host_port),
+        gids: identifiers(host_port),
     }
 }
 

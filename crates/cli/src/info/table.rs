@@ -10,8 +10,8 @@ use super::device::{Device, Identifier, Port};
 
 /// Displays the device, then who is on it.
 pub struct Table<'a> {
-    /// The adapter.
-    pub device: &'a Device,
+    /// The adapter's devices.
+    pub devices: &'a [Device],
     /// Where processes find each other.
     pub registry: &'a Path,
     /// Who is there.
@@ -20,16 +20,20 @@ pub struct Table<'a> {
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Device {
+        for Device {
             name,
             node_guid,
             ports,
-            limits,
-        } = self.device;
-        writeln!(f, "device {name}, node GUID {node_guid}")?;
-        ports.iter().try_for_each(|of| port(f, of))?;
+            ..
+        } in self.devices
+        {
+            writeln!(f, "device {name}, node GUID {node_guid}")?;
+            ports.iter().try_for_each(|of| port(f, of))?;
+        }
+        // The same of all.
         writeln!(f, "  limits")?;
-        for (name, value) in limits {
+        let limits = self.devices.first().map(|device| &device.limits);
+        for (name, value) in limits.into_iter().flatten() {
             writeln!(f, "    {name:<18}{value:>21}")?;
         }
         match self.processes {
@@ -156,7 +160,7 @@ mod tests {
 
     fn device() -> Device {
         Device {
-            name: "verbena0",
+            name: "verbena0".into(),
             node_guid: "02".into(),
             ports: vec![port(1, "10.0.0.1"), port(2, "10.0.1.1")],
             limits: vec![("max_qp", 9)],
@@ -166,7 +170,7 @@ mod tests {
     fn text(processes: &[Answer]) -> String {
         let device = device();
         Table {
-            device: &device,
+            devices: &[device],
             registry: Path::new("/r"),
             processes,
         }

@@ -156,6 +156,14 @@ impl Environment {
         self
     }
 
+    /// The same, with the ports shared out among so many devices, if it is said.
+    pub fn with_devices(mut self, devices: Option<u8>) -> Self {
+        if let Some(devices) = devices {
+            self.0.insert("VERBENA_DEVICES", devices.to_string().into());
+        }
+        self
+    }
+
     /// The same, with packets heard of these networks alone, if there are any.
     pub fn with_allowed(mut self, networks: &[String]) -> Self {
         if !networks.is_empty() {

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::failure::Failure;
 use crate::launch::environment::{Environment, Link, Pages, Path, Tunnels};
 use crate::launch::libraries::Libraries;
+use verbena_hca::link::MOST_DEVICES;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
 /// Options of the adapter.
@@ -22,6 +23,13 @@ pub struct Options {
     /// Attach the ports to this host alone, or to Ethernet
     #[arg(long, value_enum, value_name = "LINK")]
     link: Option<Link>,
+
+    /// Give the adapter N devices, verbena0 to verbena(N-1)
+    ///
+    /// Each has one InfiniBand port; with `--link roce` each has an interface of its own, or as
+    /// many of those named as the others. `verbena port` takes an InfiniBand port down and up.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_DEVICES)))]
+    devices: Option<u8>,
 
     /// Use this interface for `--link roce`; may be repeated
     ///
@@ -57,6 +65,7 @@ impl Options {
         Ok(Environment::new(&libraries, self.path)
             .with_pages(self.pages)
             .with_link(self.link, &self.interface)
+            .with_devices(self.devices)
             .with_allowed(&self.allow)
             .with_tunnels(self.tunnels))
     }

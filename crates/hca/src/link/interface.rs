@@ -53,6 +53,27 @@ impl Interface {
         }
     }
 
+    /// So many interfaces: those that lead to other hosts first, running before up, then loopback.
+    ///
+    /// # Errors
+    /// ENODEV where there are fewer; a line on standard error says so.
+    pub(super) fn preferred(all: &[Description], count: usize) -> Result<Vec<Interface>> {
+        let mut usable: Vec<&Description> = all
+            .iter()
+            .filter(|one| one.is_up && !one.addresses.is_empty())
+            .collect();
+        usable.sort_by_key(|one| (one.is_loopback, !one.is_running));
+        if usable.len() < count {
+            let names: Vec<&str> = usable.iter().map(|one| one.name.as_str()).collect();
+            eprintln!(
+                "verbena: VERBENA_DEVICES is {count}, and each device needs an interface that is up; there are: {}",
+                names.join(", ")
+            );
+            return Err(Errno(libc::ENODEV));
+        }
+        usable.into_iter().take(count).map(Interface::of).collect()
+    }
+
     pub(super) fn of(description: &Description) -> Result<Interface> {
         let Some(mtu) = Mtu::of_link(description.mtu) else {
             eprintln!(

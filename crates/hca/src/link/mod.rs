@@ -1,12 +1,12 @@
 //! What the ports are attached to: the adapter's personality.
 //!
-//! - `infiniband` (the default): a subnet of one host, which shared memory is; one port, LIDs, one GID.
+//! - `infiniband` (the default): a subnet of one host, which shared memory is; each device has one port, with a LID and a GID.
 //! - `roce`: Ethernet interfaces, each of which is a port; GIDs are its addresses, and what is not on this host is reached
 //!   by RoCEv2 packets ([`crate::roce`]).
 //!
 //! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interfaces, each by its name or by one of its addresses, separated by
-//! commas: the first is port 1. Both are read once. What an interface is, up or down and with which addresses, is followed
-//! as long as the device is open ([`follow`]).
+//! commas: the first is port 1. `VERBENA_DEVICES` says how many devices share the ports ([`crate::device`]). All are read
+//! once. What an interface is, up or down and with which addresses, is followed as long as the device is open ([`follow`]).
 //!
 //! The law: what is of one port never shows on another. Its state, its GIDs and its events are its interface's; what a queue
 //! pair or an address handle of it sends leaves from its addresses; a queue pair takes what was sent to its port alone, and
@@ -14,23 +14,27 @@
 //! the kernel's number of the interface that tells ports apart ([`interface_number`]), for processes may count theirs
 //! differently.
 
+pub mod down;
 mod interface;
 mod latest;
 
+pub use down::{bit, is_down, learn_down};
 pub use interface::{Entry, Interface, is_link_local};
 pub use latest::{Change, Latest};
 
+use crate::device;
 use crate::errno::{Errno, Result};
 use crate::roce;
 use crate::sys::interfaces::{self, Description};
 use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
-use verbena_abi::ibv_gid;
+use verbena_abi::{ibv_ah_attr, ibv_gid};
 
 /// What the ports are attached to.
 #[derive(Debug)]
 pub enum Link {
-    /// A subnet of this host alone.
+    /// A subnet of this host alone, to which each device is attached by one port.
     InfiniBand,
     /// An Ethernet interface each, the first port's first; at least one.
     Roce(Vec<Latest>),
@@ -48,7 +52,22 @@ pub struct Place {
 /// Ports of a device: a byte numbers them from 1, and can be one past the last.
 const MOST_PORTS: usize = 254;
 
-static INFINIBAND: Link = Link::InfiniBand;
+/// Most devices of a host, as many as a kernel has nodes for (IB_UVERBS_NUM_FIXED_MINOR).
+pub const MOST_DEVICES: u8 = 32;
+
+/// What the environment says.
+#[derive(Debug)]
+pub struct Choice {
+    link: Link,
+    devices: u8,
+    is_shared_out: bool,
+}
+
+static INFINIBAND: Choice = Choice {
+    link: Link::InfiniBand,
+    devices: 1,
+    is_shared_out: false,
+};
 
 /// What to do for a program that expects RoCE and meets an InfiniBand port, for the end of a
 /// message.
@@ -58,18 +77,33 @@ pub const ROCE_HINT: &str =
 /// What the environment says.
 ///
 /// # Errors
-/// EINVAL for a word that is no link, ENODEV for an interface that there is not; a line on standard error says more.
-pub fn chosen() -> Result<&'static Link> {
-    static CHOSEN: OnceLock<Result<Link>> = OnceLock::new();
+/// EINVAL for a word that is no link or no number of devices, and for interfaces that cannot be shared out among them;
+/// ENODEV for an interface that there is not. A line on standard error says more.
+pub fn chosen() -> Result<&'static Choice> {
+    static CHOSEN: OnceLock<Result<Choice>> = OnceLock::new();
     match CHOSEN.get_or_init(from_environment) {
-        Ok(link) => Ok(link),
+        Ok(choice) => Ok(choice),
         Err(error) => Err(*error),
     }
 }
 
+fn choice() -> &'static Choice {
+    chosen().unwrap_or(&INFINIBAND)
+}
+
 /// The link of this process; InfiniBand where the environment says nothing that can be.
 pub fn current() -> &'static Link {
-    chosen().unwrap_or(&INFINIBAND)
+    &choice().link
+}
+
+/// How many devices there are; at least one. Each has as many ports as the others.
+pub fn devices() -> u8 {
+    choice().devices
+}
+
+/// Whether the environment says how many devices there are.
+pub fn is_shared_out() -> bool {
+    choice().is_shared_out
 }
 
 /// Whether the ports are Ethernet interfaces.
@@ -80,8 +114,11 @@ pub fn is_ethernet() -> bool {
 
 /// How many ports there are. They are numbered from 1.
 pub fn ports() -> u8 {
-    // Not more than [`MOST_PORTS`].
-    latest().len().max(1) as u8
+    match current() {
+        Link::InfiniBand => devices(),
+        // Not more than [`MOST_PORTS`].
+        Link::Roce(ports) => ports.len() as u8,
+    }
 }
 
 /// Whether there is a port of this number.
@@ -102,9 +139,41 @@ pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
     (1..).zip(latest().iter().map(Latest::get))
 }
 
-/// The number by which the kernel knows the interface that a port is: the same for all processes. 0 for InfiniBand.
+/// The number of what a port is attached by, the same for all processes: of Ethernet the kernel's number of the interface,
+/// of InfiniBand how many ports come before.
 pub fn interface_number(port: u8) -> u32 {
-    interface(port).map_or(0, |interface| interface.index)
+    interface(port).map_or_else(
+        || u32::from(port.max(device::FIRST_PORT) - device::FIRST_PORT),
+        |interface| interface.index,
+    )
+}
+
+/// The ports at which a group has members that hear what is sent to it from `port`: of InfiniBand all, which are of one
+/// subnet.
+pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
+    match current() {
+        Link::InfiniBand => device::FIRST_PORT..=ports(),
+        Link::Roce(_) => port..=port,
+    }
+}
+
+/// The InfiniBand port that a destination names: by its LID or, if it is none, by its GID. Where there is one port it is
+/// that, whatever the destination.
+pub fn infiniband_port(destination: &ibv_ah_attr) -> Option<u8> {
+    let ports = device::FIRST_PORT..=ports();
+    if *ports.end() == device::FIRST_PORT {
+        return Some(device::FIRST_PORT);
+    }
+    let by_lid = ports
+        .clone()
+        .find(|port| device::lid(*port) == destination.dlid);
+    by_lid.or_else(|| {
+        let is_it = |port: &u8| device::gid(*port) == destination.grh.dgid;
+        ports
+            .into_iter()
+            .find(is_it)
+            .filter(|_| destination.is_global != 0)
+    })
 }
 
 /// The port that has a number by [`interface_number`], if one has.
@@ -160,19 +229,56 @@ pub fn group(gid: ibv_gid) -> Option<[u8; 16]> {
     }
 }
 
-fn from_environment() -> Result<Link> {
-    match std::env::var("VERBENA_LINK").as_deref() {
-        Err(_) | Ok("" | "infiniband") => Ok(Link::InfiniBand),
+fn from_environment() -> Result<Choice> {
+    let devices = std::env::var("VERBENA_DEVICES").unwrap_or_default();
+    let is_shared_out = !devices.is_empty();
+    let devices = match devices.as_str() {
+        "" => 1,
+        text => text
+            .parse()
+            .ok()
+            .filter(|number| (1..=MOST_DEVICES).contains(number))
+            .ok_or_else(|| {
+                eprintln!(
+                    "verbena: VERBENA_DEVICES is `{text}`; use a number from 1 to {MOST_DEVICES}"
+                );
+                Errno::EINVAL
+            })?,
+    };
+    let link = match std::env::var("VERBENA_LINK").as_deref() {
+        Err(_) | Ok("" | "infiniband") => Link::InfiniBand,
         Ok("roce") => {
             let wanted = std::env::var("VERBENA_INTERFACE").unwrap_or_default();
-            let ports = named(&interfaces::all()?, &wanted)?;
-            Ok(Link::Roce(ports.into_iter().map(Latest::new).collect()))
+            let ports = interfaces_for(&interfaces::all()?, &wanted, devices)?;
+            Link::Roce(ports.into_iter().map(Latest::new).collect())
         }
         Ok(other) => {
             eprintln!("verbena: VERBENA_LINK is `{other}`; use infiniband or roce");
-            Err(Errno::EINVAL)
+            return Err(Errno::EINVAL);
         }
+    };
+    Ok(Choice {
+        link,
+        devices,
+        is_shared_out,
+    })
+}
+
+/// The interfaces of all devices, in the order of their ports: those that are named, or as many as there are devices.
+fn interfaces_for(all: &[Description], wanted: &str, devices: u8) -> Result<Vec<Interface>> {
+    let each = usize::from(devices);
+    if wanted.is_empty() && devices > 1 {
+        return Interface::preferred(all, each);
     }
+    let ports = named(all, wanted)?;
+    if ports.len() % each != 0 {
+        eprintln!(
+            "verbena: VERBENA_INTERFACE is `{wanted}`, and VERBENA_DEVICES {devices}; name an interface for each device, or \
+             several for each"
+        );
+        return Err(Errno::EINVAL);
+    }
+    Ok(ports)
 }
 
 /// The interfaces that are named, in that order.
@@ -195,7 +301,7 @@ fn named(all: &[Description], wanted: &str) -> Result<Vec<Interface>> {
     }
     if ports.len() > MOST_PORTS {
         eprintln!(
-            "verbena: {} interfaces are named; a device has {MOST_PORTS} ports at most",
+            "verbena: {} interfaces are named; there are {MOST_PORTS} ports at most",
             ports.len()
         );
         return Err(Errno::EINVAL);

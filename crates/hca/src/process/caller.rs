@@ -71,6 +71,11 @@ impl Caller {
                 process.capture.begin(self.socket, member.identity)?;
                 Ok(Heard::Capturer)
             }
+            (Kind::Ports, None) => {
+                process.look_at_ports();
+                Message::ports(!crate::link::is_ethernet()).send(&self.socket, &[])?;
+                Ok(Heard::Done)
+            }
             (Kind::Hello, None) => self.welcome(process, letter.message.identity),
             (Kind::Introduction, Some(identity)) if letter.message.identity == identity => {
                 self.introduced(process, letter, pid).map(Heard::Peer)

@@ -9,6 +9,8 @@
 //! | describe | anybody | nothing | asks what the process is doing; the answer is text |
 //! | capture | a capturer | nothing | asks for the packets of the process ([`crate::capture`]) |
 //! | capture | a process, that was asked or that starts | ring | where they are told |
+//! | ports | anybody | nothing | ports were taken down or up: look |
+//! | ports | a process, that was asked | nothing | it has looked, and whether its ports are InfiniBand |
 //!
 //! Descriptors are sent only to a process that has just said something. For to a process that is stopped they would be
 //! on their way for ever, and a user may have but so many on the way (unix(7), ETOOMANYREFS), whoever they are for.
@@ -36,6 +38,7 @@ pub(super) enum Kind {
     Introduction = 4,
     Ready = 5,
     Capture = 6,
+    Ports = 7,
 }
 
 impl Kind {
@@ -47,6 +50,7 @@ impl Kind {
             Kind::Introduction,
             Kind::Ready,
             Kind::Capture,
+            Kind::Ports,
         ]
         .into_iter()
         .find(|kind| *kind as u64 == word)
@@ -63,7 +67,7 @@ pub(super) struct Message {
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`crate::path::Peer::pull_ability`].
+    /// Bits of [`crate::path::Peer::pull_ability`]; of ports, 1 where they are InfiniBand.
     pub(super) can_pull: u32,
 }
 
@@ -80,6 +84,14 @@ impl Message {
             probe_address: 0,
             probe_value: 0,
             can_pull: 0,
+        }
+    }
+
+    /// We have looked at the ports.
+    pub(super) fn ports(are_infiniband: bool) -> Message {
+        Message {
+            can_pull: are_infiniband.into(),
+            ..Message::bare(Kind::Ports, NOBODY)
         }
     }
 
@@ -298,6 +310,22 @@ pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
     String::from_utf8(buffer).map_err(|_| Errno::EPROTO)
 }
 
+/// Has the process behind a fresh socket look at the ports, and waits until it has.
+///
+/// # Errors
+/// EAGAIN when it does not answer in time; it may be stopped. ENOTSUP when its ports are Ethernet.
+pub(crate) fn ask_to_look_at_ports(socket: &Socket) -> Result<()> {
+    Message::bare(Kind::Ports, NOBODY).send(socket, &[])?;
+    socket.wait_readable(Duration::from_secs(2))?;
+    match Letter::receive(socket)? {
+        Some(letter) if letter.message.kind == Kind::Ports => match letter.message.can_pull {
+            0 => Err(Errno(libc::ENOTSUP)),
+            _ => Ok(()),
+        },
+        _ => Err(Errno::EPROTO),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,7 +334,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_message_survives_its_bytes(
-            kind in 1u64..=6, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
+            kind in 1u64..=7, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
         ) {
             let [arena_length, arena_base, probe_address, probe_value] = words;
             let message = Message {

@@ -24,7 +24,7 @@ pub mod seek;
 pub mod tables;
 pub mod thread;
 pub mod timers;
-mod watch;
+pub mod watch;
 
 use crate::capture::Capture;
 use crate::counters::Counters;
@@ -307,6 +307,7 @@ impl Process {
             arena.is_harmless(member.listener.as_fd());
         }
         let _ = begin.send(());
+        self.look_at_ports();
         self.follow_link();
         // SAFETY: the handler is a function of this library, which stays loaded.
         unsafe { libc::atexit(leave_at_exit) };

@@ -1,14 +1,16 @@
-//! Following the interfaces that the ports are: their states, addresses, MTUs (ibv_get_async_event(3): "port events").
+//! Following the ports, and the interfaces that they are: their states, addresses, MTUs (ibv_get_async_event(3): "port events").
 //!
 //! A thread of its own does that, from when the device is opened or the process takes part in the host's adapter. Either may
 //! be without the other: a program that only waits for events has no queue pair, and one that only listens for connections
 //! has not opened the device.
 
 use crate::context::Context;
+use crate::device::Device;
 use crate::event::AsyncEvent;
-use crate::link::{self, Change};
-use crate::process::Process;
+use crate::link::{self, Change, down};
 use crate::process::thread::with_signals_blocked;
+use crate::process::{CURRENT, Process};
+use crate::shm::registry;
 use crate::sys::monitor::Monitor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -29,12 +31,20 @@ impl Watch {
         contexts.push(Arc::downgrade(context));
     }
 
-    fn tell(&self, port: u8, kind: ibv_event_type) {
+    /// Those that have opened the port's device are told, of the number that it has there.
+    fn tell(&self, port: u8, change: Change) {
+        let kind = match change {
+            Change::Active => IBV_EVENT_PORT_ACTIVE,
+            Change::Down => IBV_EVENT_PORT_ERR,
+            Change::Gids => IBV_EVENT_GID_CHANGE,
+        };
+        let (device, number) = Device::of_port(port);
         let contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        for context in contexts.iter().filter_map(Weak::upgrade) {
+        let opened = contexts.iter().filter_map(Weak::upgrade);
+        for context in opened.filter(|context| context.device == device) {
             context.events.push(AsyncEvent {
                 kind,
-                element: port.into(),
+                element: number.into(),
             });
         }
     }
@@ -60,17 +70,36 @@ impl Process {
     }
 }
 
+/// Has this process learn which InfiniBand ports were taken down, whether it has an adapter or not.
+pub fn look_at_ports() {
+    match CURRENT.get() {
+        Some(process) => process.look_at_ports(),
+        None => drop(link::learn_down(down::now(&registry::directory()))),
+    }
+}
+
+impl Process {
+    /// Learns which InfiniBand ports were taken down: of the registry, if this process or another has made it.
+    pub fn look_at_ports(&self) {
+        let word = match self.member.get() {
+            Some(member) => member.registry.ports_down().load(Ordering::SeqCst),
+            None => down::now(&registry::directory()),
+        };
+        for (port, change) in link::learn_down(word) {
+            for queue_pair in self.queue_pairs.all() {
+                queue_pair.port_changed(port);
+            }
+            self.watch.tell(port, change);
+        }
+    }
+}
+
 fn follow(process: &Process) {
     let monitor = Monitor::start();
     while !process.stopping.load(Ordering::Relaxed) {
         // First of all, what has changed before there was a monitor.
         for (port, change) in link::follow() {
-            let kind = match change {
-                Change::Active => IBV_EVENT_PORT_ACTIVE,
-                Change::Down => IBV_EVENT_PORT_ERR,
-                Change::Gids => IBV_EVENT_GID_CHANGE,
-            };
-            process.watch.tell(port, kind);
+            process.watch.tell(port, change);
         }
         monitor.wait();
     }

@@ -2,9 +2,8 @@
 
 use super::QpInit;
 use crate::ah;
-use crate::device;
+use crate::device::{self, Device, port_name};
 use crate::errno::{Errno, Result};
-use crate::link;
 use crate::receive::MAX_SGE;
 use crate::refused;
 use std::ffi::c_int;
@@ -105,34 +104,30 @@ pub(super) fn port(
         true => new.port_num,
         false => old.port_num,
     };
-    if has(IBV_QP_PORT) {
-        of_device("port_num", port)?;
-    }
     if has(IBV_QP_AV) && new.ah_attr.port_num != port {
-        let other = new.ah_attr.port_num;
         return Err(refused!(
             EINVAL,
-            "ah_attr.port_num is {other}, and the queue pair is at port {port}"
+            "ah_attr.port_num is {}, and the queue pair is at {}",
+            number(new.ah_attr.port_num),
+            port_name(port)
         ));
     }
-    if has(IBV_QP_ALT_PATH) {
-        let alternate = new.alt_port_num;
-        of_device("alt_port_num", alternate)?;
-        if new.alt_ah_attr.port_num != alternate {
-            let other = new.alt_ah_attr.port_num;
-            return Err(refused!(
-                EINVAL,
-                "alt_ah_attr.port_num is {other}, and alt_port_num is {alternate}"
-            ));
-        }
+    if has(IBV_QP_ALT_PATH) && new.alt_ah_attr.port_num != new.alt_port_num {
+        return Err(refused!(
+            EINVAL,
+            "alt_ah_attr.port_num is {}, and alt_port_num is {}",
+            number(new.alt_ah_attr.port_num),
+            number(new.alt_port_num)
+        ));
     }
     let most = device::active_mtu(port);
     if has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=most).contains(&new.path_mtu) {
         return Err(refused!(
             EINVAL,
-            "path_mtu is {} (an enum ibv_mtu): port {port} has IBV_MTU_256 ({IBV_MTU_256}) to {} bytes ({most}), \
+            "path_mtu is {} (an enum ibv_mtu): {} has IBV_MTU_256 ({IBV_MTU_256}) to {} bytes ({most}), \
              active_mtu of ibv_query_port",
             new.path_mtu,
+            port_name(port),
             device::mtu_bytes(port)
         ));
     }
@@ -141,21 +136,17 @@ pub(super) fn port(
     {
         return Err(refused!(
             EINVAL,
-            "port_num is {port}, and the queue pair is attached to groups at port {joined}: ibv_detach_mcast first"
+            "port_num is {}, and the queue pair is attached to groups at {}: ibv_detach_mcast first",
+            number(port),
+            port_name(joined)
         ));
     }
     Ok(())
 }
 
-fn of_device(name: &str, port: u8) -> Result<()> {
-    match link::has_port(port.into()) {
-        true => Ok(()),
-        false => Err(refused!(
-            EINVAL,
-            "{name} is {port}, and the device has {} (phys_port_cnt), counted from 1",
-            link::ports()
-        )),
-    }
+/// The number that a port has on its device.
+fn number(port: u8) -> u8 {
+    Device::of_port(port).1
 }
 
 /// Whether numbers are in their ranges, and the address leads somewhere.

@@ -13,6 +13,7 @@ pub mod flush;
 pub mod message;
 pub mod multicast;
 mod packets;
+mod ports;
 mod requester;
 pub mod responder;
 mod send;
@@ -235,6 +236,7 @@ impl Qp {
                 from
             };
             transition::check(self.kind, from, to, mask)?;
+            let new = &ports::of_host(self.context.device, new, mask)?;
             let joined = || self.process.groups.port_of(self.number);
             check::port(&attributes, new, mask, joined)?;
             check::values(new, mask)?;
@@ -368,11 +370,26 @@ impl Qp {
 
     /// The one place where the state changes. Peers that act on the queue pair by themselves have stopped when the new
     /// state does not let them.
-    fn set_state(&self, _send: &mut SendQueue, state: ibv_qp_state) {
+    fn set_state(&self, send: &mut SendQueue, state: ibv_qp_state) {
         self.state.store(state, Ordering::Release);
+        self.show_state(send);
+    }
+
+    /// Shows peers the state, and whether the port is up.
+    fn show_state(&self, send: &mut SendQueue) {
+        send.is_cut = link::is_down(send.port);
         let record = self.process.contexts.queue_pair(self.number);
-        let word = QpRecord::PRESENT | self.kind << 8 | state;
+        let cut = if send.is_cut { QpRecord::CUT } else { 0 };
+        let word = QpRecord::PRESENT | cut | self.kind << 8 | self.state();
         record.state.store(word, Ordering::SeqCst);
+    }
+
+    /// The port was taken down or up.
+    pub(crate) fn port_changed(self: &Arc<Qp>, port: u8) {
+        let mut send = self.lock_send();
+        if send.port == port && !self.is_destroyed() {
+            self.show_state(&mut send);
+        }
     }
 
     /// Everything posted is forgotten, without completions.
@@ -475,7 +492,7 @@ impl Qp {
         attributes.cap = self.cap;
         let send = self.lock_send();
         attributes.sq_draining = u8::from(attributes.qp_state == IBV_QPS_SQD && !send.is_drained());
-        attributes
+        ports::of_device(attributes)
     }
 
     /// Posts a receive request.
@@ -539,12 +556,12 @@ impl Qp {
         }
         let group = link::group(gid).ok_or_else(check::no_group)?;
         let port = match self.lock_attributes().port_num {
-            0 if link::ports() == 1 => device::FIRST_PORT,
+            0 if device::Device::ports() == 1 => *self.context.device.host_ports().start(),
             0 => {
                 return Err(refused!(
                     EINVAL,
                     "the device has {} ports, and the queue pair is at none yet: take it to INIT first",
-                    link::ports()
+                    device::Device::ports()
                 ));
             }
             port => port,

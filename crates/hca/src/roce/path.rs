@@ -239,13 +239,26 @@ pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
 
 /// The port of ours that an address vector's destination is, if it is one.
 fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
-    link::place_seen_from(vector.port_num, vector.grh.dgid).map(|place| place.port)
+    match link::is_ethernet() {
+        true => link::place_seen_from(vector.port_num, vector.grh.dgid).map(|place| place.port),
+        false => link::infiniband_port(vector),
+    }
 }
 
-/// The kernel's number of the interface that an address vector leads to, where that is one of ours: what goes there through
-/// shared memory is for queue pairs of its port. A group's is that which it is sent from.
+/// In place of an interface's number: no port of this host's.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// The number of the interface that an address vector leads to ([`link::interface_number`]), where that is one of ours: what
+/// goes there through shared memory is for queue pairs of its port. A group's is that which it is sent from. Over InfiniBand
+/// a destination that no port has is [`NOWHERE`].
 pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
-    link::interface_number(own_port(vector).unwrap_or(vector.port_num))
+    match own_port(vector) {
+        Some(port) => link::interface_number(port),
+        None if link::is_ethernet() || link::group(vector.grh.dgid).is_some() => {
+            link::interface_number(vector.port_num)
+        }
+        None => NOWHERE,
+    }
 }
 
 /// The IP address that an address vector's destination is.

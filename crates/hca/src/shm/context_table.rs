@@ -40,7 +40,7 @@ struct Front {
 /// A queue pair as peers see it.
 #[repr(C, align(64))]
 pub struct QpRecord {
-    /// 0: not there. Else [`QpRecord::PRESENT`] | type << 8 | state.
+    /// 0: not there. Else [`QpRecord::PRESENT`] | type << 8 | state, and [`QpRecord::CUT`] while its port is down.
     pub state: AtomicU32,
     /// Queue pair number that it is connected to.
     pub destination: AtomicU32,
@@ -91,6 +91,8 @@ impl Interfaces {
 impl QpRecord {
     /// Set in `state` of every record that is in use.
     pub const PRESENT: u32 = 1 << 31;
+    /// Set in `state` while the port is down: nothing reaches the queue pair.
+    pub const CUT: u32 = 1 << 30;
     /// The state of a record that is no queue pair but an XRC shared receive queue; then only `pd` and `xrcd` hold.
     pub const XRC_SRQ: u32 = Self::PRESENT | 0xff00;
 

@@ -1,17 +1,18 @@
 //! The content of the tree by relative path: files with their text, and links; directories follow
 //! from them.
 //!
-//! The device is `devices/platform/verbena.0`, with `infiniband/verbena0` and
+//! The first device is `devices/platform/verbena.0`, with `infiniband/verbena0` and
 //! `infiniband_verbs/uverbs0` below it, as a kernel driver of a platform device would show it;
-//! `class/` has links there. Formats: the kernel's
+//! `class/` has links there. The others have their index in place of 0. Formats: the kernel's
 //! `Documentation/ABI/stable/sysfs-class-infiniband`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use verbena_abi::IBV_PORT_ACTIVE;
-use verbena_hca::device::{self, FIRST_PORT, GIDS, NAME, gid_at};
+use verbena_hca::device::{self, Device, FIRST_PORT, GIDS, gid_at};
 use verbena_hca::link;
+use verbena_hca::process::watch::look_at_ports;
 
 use super::counters::{self, Totals};
 use crate::attributes::BOARD;
@@ -25,45 +26,76 @@ pub enum Entry {
     Link(String),
 }
 
-/// The device's directory.
-pub const DEVICE: &str = "devices/platform/verbena.0";
 /// Where device nodes stand.
 pub const NODES: &str = "dev/infiniband";
 
 /// All files and links, by path.
 pub fn entries(totals: &Totals) -> BTreeMap<String, Entry> {
+    look_at_ports();
     let mut all = BTreeMap::new();
-    for (name, text) in files(totals) {
-        all.insert(format!("{DEVICE}/{name}"), Entry::File(format!("{text}\n")));
+    for device in Device::all() {
+        let directory = format!("devices/platform/{}", bus_name(device));
+        for (name, text) in files(device, totals) {
+            all.insert(
+                format!("{directory}/{name}"),
+                Entry::File(format!("{text}\n")),
+            );
+        }
+        all.extend(links(device, &directory));
     }
-    let mut link = |path: String, target: &str| {
-        all.insert(path, Entry::Link(target.to_owned()));
-    };
-    for (class, name) in [("infiniband", NAME), ("infiniband_verbs", "uverbs0")] {
-        let place = format!("{class}/{name}");
-        link(format!("{DEVICE}/{place}/device"), "../../../verbena.0");
-        let subsystem = format!("../../../../../class/{class}");
-        link(format!("{DEVICE}/{place}/subsystem"), &subsystem);
-        link(format!("class/{place}"), &format!("../../{DEVICE}/{place}"));
-    }
-    // Under the name that ibv_device has, too: it is the one of the node in /dev/infiniband.
-    link(format!("class/infiniband_verbs/{NAME}"), "uverbs0");
-    link(format!("{DEVICE}/subsystem"), "../../../bus/platform");
-    let device = format!("../../../{DEVICE}");
-    link("bus/platform/devices/verbena.0".into(), &device);
-    for node in [NAME, "uverbs0", "rdma_cm"] {
-        link(format!("{NODES}/{node}"), "/dev/null");
-    }
+    let node = |name: &str| (format!("{NODES}/{name}"), Entry::Link("/dev/null".into()));
+    let names = Device::all().flat_map(|device| [device.name(), verbs_name(device)]);
+    all.extend(names.map(|name| node(&name)));
+    all.extend([node("rdma_cm")]);
     let version = Entry::File("6\n".into());
     all.insert("class/infiniband_verbs/abi_version".into(), version);
     all
 }
 
-/// The files of the device, by path relative to its directory.
-fn files(totals: &Totals) -> Vec<(String, String)> {
+fn bus_name(device: Device) -> String {
+    format!("verbena.{}", device.index())
+}
+
+fn verbs_name(device: Device) -> String {
+    format!("uverbs{}", device.index())
+}
+
+/// The links of the device whose directory is given, by path.
+fn links(device: Device, directory: &str) -> Vec<(String, Entry)> {
+    let mut links = vec![];
+    let mut link = |path: String, target: String| links.push((path, Entry::Link(target)));
+    let (bus, verbs) = (bus_name(device), verbs_name(device));
+    for (class, name) in [("infiniband", &device.name()), ("infiniband_verbs", &verbs)] {
+        let place = format!("{class}/{name}");
+        link(
+            format!("{directory}/{place}/device"),
+            format!("../../../{bus}"),
+        );
+        let subsystem = format!("../../../../../class/{class}");
+        link(format!("{directory}/{place}/subsystem"), subsystem);
+        link(
+            format!("class/{place}"),
+            format!("../../{directory}/{place}"),
+        );
+    }
+    // Under the name that ibv_device has, too: it is the one of the node in /dev/infiniband.
+    link(format!("class/infiniband_verbs/{}", device.name()), verbs);
+    link(
+        format!("{directory}/subsystem"),
+        "../../../bus/platform".into(),
+    );
+    link(
+        format!("bus/platform/devices/{bus}"),
+        format!("../../../{directory}"),
+    );
+    links
+}
+
+/// The files of a device, by path relative to its directory.
+fn files(device: Device, totals: &Totals) -> Vec<(String, String)> {
     let mut files = vec![];
     let mut of_bus = |name: &str, text: String| files.push((name.to_owned(), text));
-    let attributes = device::attributes();
+    let attributes = device.attributes();
     of_bus("vendor", format!("{:#06x}", attributes.vendor_id));
     of_bus("device", format!("{:#06x}", attributes.vendor_part_id));
     of_bus("subsystem_vendor", format!("{:#06x}", attributes.vendor_id));
@@ -79,44 +111,51 @@ fn files(totals: &Totals) -> Vec<(String, String)> {
     }
     of_bus("modalias", "platform:verbena".into());
     of_bus("uevent", "DRIVER=verbena\nMODALIAS=platform:verbena".into());
-    for (name, index) in interfaces() {
+    for (name, index) in interfaces(device) {
         of_bus(&format!("net/{name}/ifindex"), index.to_string());
     }
 
-    let guid = colons(device::guid());
+    let guid = colons(device.guid());
+    let own_name = device.name();
     let mut of_device = |name: &str, text: String| {
-        files.push((format!("infiniband/{NAME}/{name}"), text));
+        files.push((format!("infiniband/{own_name}/{name}"), text));
     };
     of_device("node_type", "1: CA".into());
     of_device("node_guid", guid.clone());
     of_device("sys_image_guid", guid);
-    of_device("node_desc", format!("Verbena {NAME}"));
+    of_device("node_desc", format!("Verbena {own_name}"));
     of_device("fw_ver", env!("CARGO_PKG_VERSION").into());
     of_device("hw_rev", format!("{:x}", attributes.hw_ver));
     of_device("hca_type", "Verbena".into());
     of_device("board_id", BOARD.into());
-    of_device("uevent", format!("NAME={NAME}"));
-    for port in FIRST_PORT..=link::ports() {
+    of_device("uevent", format!("NAME={own_name}"));
+    for (number, port) in (1..).zip(device.host_ports()) {
         for (name, text) in files_of_port(port, totals) {
-            of_device(&format!("ports/{port}/{name}"), text);
+            of_device(&format!("ports/{number}/{name}"), text);
         }
     }
+    // Nodes of verbs begin there (IB_UVERBS_BASE_MINOR).
+    let (minor, verbs) = (192 + u32::from(device.index()), verbs_name(device));
     for (name, text) in [
-        ("ibdev", NAME),
-        ("abi_version", "1"),
-        ("dev", "231:192"),
-        ("uevent", "MAJOR=231\nMINOR=192\nDEVNAME=infiniband/uverbs0"),
+        ("ibdev", own_name),
+        ("abi_version", "1".into()),
+        ("dev", format!("231:{minor}")),
+        (
+            "uevent",
+            format!("MAJOR=231\nMINOR={minor}\nDEVNAME=infiniband/{verbs}"),
+        ),
     ] {
-        files.push((format!("infiniband_verbs/uverbs0/{name}"), text.into()));
+        files.push((format!("infiniband_verbs/{verbs}/{name}"), text));
     }
     files
 }
 
-/// The network interfaces of the device, with their numbers.
-fn interfaces() -> Vec<(String, u32)> {
-    let of_ports =
-        link::interfaces().map(|(_, interface)| (interface.name.clone(), interface.index));
-    let mut all: Vec<_> = of_ports.collect();
+/// The network interfaces of a device, with their numbers.
+fn interfaces(device: Device) -> Vec<(String, u32)> {
+    let of_ports = device.host_ports().filter_map(link::interface);
+    let mut all: Vec<_> = of_ports
+        .map(|interface| (interface.name.clone(), interface.index))
+        .collect();
     if !link::is_ethernet() && loopback_is_up() {
         // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
         // kernel numbers it 1 (LOOPBACK_IFINDEX).
@@ -162,7 +201,7 @@ fn mask(list: &str) -> Option<String> {
     Some(words.join(","))
 }
 
-/// The files of a port, by path relative to its directory.
+/// The files of one of the host's ports, by path relative to its directory.
 fn files_of_port(number: u8, totals: &Totals) -> Vec<(String, String)> {
     let port = device::port_attributes(number);
     let mut files = vec![];
@@ -263,7 +302,7 @@ mod tests {
     #[test]
     fn the_devices_network_interface_is_there_while_it_is_up() {
         let all = entries(&Totals::new());
-        let is_there = all.contains_key(&format!("{DEVICE}/net/lo/ifindex"));
+        let is_there = all.contains_key("devices/platform/verbena.0/net/lo/ifindex");
         assert_eq!(is_there, loopback_is_up());
     }
 }

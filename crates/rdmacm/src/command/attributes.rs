@@ -51,7 +51,7 @@ fn to_init(identifier: &Identifier) -> QueuePairAttributes {
         qp_state: IBV_QPS_INIT,
         qkey: QUEUE_KEY,
         qp_access_flags: access,
-        port_num: identifier.way.port,
+        port_num: identifier.way.device().1,
         ..Default::default()
     }
 }
@@ -72,7 +72,7 @@ fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
         dest_qp_num: identifier.agreement.remote_queue_pair,
         rq_psn: identifier.psn,
         max_dest_rd_atomic: identifier.agreement.responder_resources,
-        port_num: identifier.way.port,
+        port_num: identifier.way.device().1,
         ..Default::default()
     }
 }
@@ -101,7 +101,7 @@ fn to_rts(identifier: &Identifier) -> QueuePairAttributes {
         retry_cnt: identifier.agreement.retry_count,
         rnr_retry: identifier.agreement.rnr_retry_count,
         max_rd_atomic: identifier.agreement.initiator_depth,
-        port_num: identifier.way.port,
+        port_num: identifier.way.device().1,
         ..Default::default()
     }
 }

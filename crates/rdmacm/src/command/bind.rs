@@ -123,6 +123,10 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                 ),
                 false => ("it must be this host's, for", link::ROCE_HINT),
             };
+            let (rule, advice) = match error {
+                Errno(libc::ENETDOWN) => ("a port was taken down; take it up by", "`verbena port`"),
+                _ => (rule, advice),
+            };
             refusal::tell(format_args!(
                 "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the \
                  device: {error}; {rule} {advice}",
@@ -159,6 +163,9 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
         false if is_group => Way::within(source, source),
         false => return Err(Errno(libc::EHOSTUNREACH)),
     };
+    if way.is_down() {
+        return Err(Errno(libc::ENETDOWN));
+    }
     Ok((source, destination, way))
 }
 

@@ -114,6 +114,9 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     identifier.agreement.retry_count = request.retry_count;
 
     let destination = identifier.destination.ok_or(Errno::EINVAL)?;
+    if identifier.way.is_down() {
+        return Ok(Err(Errno(libc::ETIMEDOUT)));
+    }
     if identifier.way.is_distant() {
         return Ok(write(state, wanted.id, destination, &request));
     }

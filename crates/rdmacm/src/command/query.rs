@@ -19,8 +19,9 @@ pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
         ..Default::default()
     };
     if identifier.has_device() {
-        answer.node_guid = device::node_guid();
-        answer.port_num = identifier.way.port;
+        let (device, port) = identifier.way.device();
+        answer.node_guid = device.guid().to_be_bytes();
+        answer.port_num = port;
         answer.ib_route[0] = identifier.way.ends();
         if identifier.has_route() {
             answer.ib_route[0] = identifier.way.path();

@@ -12,7 +12,7 @@ use crate::qp::backlog;
 use crate::qp::message::{Datagram, Endpoint, Request, Route};
 use crate::qp::multicast::Loopback;
 use crate::qp::send::{SendQueue, SendRequest};
-use crate::roce::path::{interface_towards, leads_elsewhere};
+use crate::roce::path::{NOWHERE, interface_towards, leads_elsewhere};
 use crate::shm::registry::Identity;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -44,9 +44,8 @@ impl Qp {
             let queue_key = self.datagram(request, address).qkey;
             return self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
         }
-        // Another LID is another host, and there is none.
-        if !address.is_multicast() && attributes.dlid != crate::device::LID && !address.is_global()
-        {
+        // What no port has is another host, and there is none.
+        if !address.is_multicast() && !is_reached(attributes) {
             return Outcome::Done;
         }
         let grh = address
@@ -105,7 +104,7 @@ impl Qp {
             solicited: request.is_solicited(),
             has_route: address.is_global(),
             is_multicast: address.is_multicast(),
-            lid: crate::device::LID,
+            lid: crate::device::lid(address.attributes().port_num),
             service_level: service_level(address.attributes()),
             interface: interface_towards(address.attributes()),
         }
@@ -227,6 +226,15 @@ impl Packet<'_> {
     }
 }
 
+/// Whether an address vector that leads to no other host by packets leads to a port of this one. One
+/// of an only InfiniBand port may be by any GID.
+fn is_reached(attributes: &ibv_ah_attr) -> bool {
+    if link::is_ethernet() || link::ports() > 1 {
+        return interface_towards(attributes) != NOWHERE;
+    }
+    attributes.dlid == crate::device::LID || attributes.is_global != 0
+}
+
 /// What the completion of a datagram says of its way.
 fn service_level(attributes: &ibv_ah_attr) -> u8 {
     match link::is_ethernet() {
@@ -252,7 +260,7 @@ fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
     bytes[4..6].copy_from_slice(&payload.to_be_bytes());
     bytes[6] = IB_TRANSPORT;
     bytes[7] = grh.hop_limit;
-    bytes[8..24].copy_from_slice(&crate::device::gid().bytes());
+    bytes[8..24].copy_from_slice(&crate::device::gid(attributes.port_num).bytes());
     bytes[24..].copy_from_slice(&grh.dgid.bytes());
     bytes
 }

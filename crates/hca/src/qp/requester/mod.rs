@@ -94,6 +94,9 @@ impl Qp {
         if request.length() > u64::from(crate::device::MAX_MESSAGE) {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
+        if send.is_cut {
+            return self.unless_unreadable(request, self.lost());
+        }
         if self.kind == IBV_QPT_UD {
             return self.send_datagram(send, request, psn);
         }
@@ -264,7 +267,7 @@ impl Qp {
             state & 0xff,
             IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE
         );
-        state & QpRecord::PRESENT != 0
+        state & (QpRecord::PRESENT | QpRecord::CUT) == QpRecord::PRESENT
             && receives
             && state >> 8 & 0xff == wanted
             && record.destination.load(Ordering::Relaxed) == self.number

@@ -46,6 +46,7 @@ impl Qp {
             || request.flags & !FLAGS != 0
             || length > most.min(send.mtu)
             || length == 0
+            || send.is_cut
             || capture::is_on()
         {
             return None;

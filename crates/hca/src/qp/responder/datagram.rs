@@ -43,8 +43,10 @@ impl Call<'_> {
                 .copy_from_nonoverlapping(self.record.payload, ROUTE)
         };
         let group = destination(&header).octets();
-        for queue_pair in self.process.groups.members(port, &group) {
-            self.take_datagram(&queue_pair, port, datagram, route);
+        for port in link::ports_that_hear(port) {
+            for queue_pair in self.process.groups.members(port, &group) {
+                self.take_datagram(&queue_pair, port, datagram, route);
+            }
         }
     }
 
@@ -56,6 +58,7 @@ impl Call<'_> {
             || !queue_pair.receives()
             || receive_queue.qkey != datagram.qkey
             || receive_queue.port != port
+            || link::is_down(port)
         {
             return;
         }

@@ -179,7 +179,7 @@ impl Qp {
             scope: 0,
         };
         let source = device::gid_at(vector.port_num, vector.grh.sgid_index.into());
-        let source = source.unwrap_or(device::gid());
+        let source = source.unwrap_or(device::gid(vector.port_num));
         // A route by LID leads to the port that it comes from.
         let destination = match vector.is_global {
             0 => source,

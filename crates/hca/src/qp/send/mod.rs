@@ -90,6 +90,8 @@ pub struct SendQueue {
     pub(super) interfaces: Interfaces,
     /// The port that datagrams leave from.
     pub(super) port: u8,
+    /// Whether that port is down.
+    pub(super) is_cut: bool,
     pub(super) max_rd_atomic: u8,
     pub(super) reads_in_flight: u32,
     pub(super) notify_drained: bool,
@@ -132,6 +134,7 @@ impl SendQueue {
             vector: ibv_ah_attr::default(),
             interfaces: Interfaces::default(),
             port: 0,
+            is_cut: false,
             max_rd_atomic: 0,
             reads_in_flight: 0,
             notify_drained: false,

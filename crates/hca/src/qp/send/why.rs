@@ -95,8 +95,9 @@ impl Qp {
             let port = address.attributes().port_num;
             if port != send.port {
                 return format!(
-                    "the address handle is of port {port}, and the queue pair at port {}: make one of its port",
-                    send.port
+                    "the address handle is of {}, and the queue pair at {}: make one of its port",
+                    device::port_name(port),
+                    device::port_name(send.port)
                 );
             }
         }

@@ -21,7 +21,7 @@ pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
 /// Changes with whatever is said below; 1 was the layout of version 0.1.
-const LAYOUT: u64 = 2;
+const LAYOUT: u64 = 3;
 
 const MAGIC_AT: usize = 0;
 /// Where to look first for a free block.
@@ -30,6 +30,8 @@ const BLOCK_HINT: usize = 8;
 const SLOT_HINT: usize = 12;
 /// Behind the last slot that was ever used, so that nobody need look at all of them.
 const SLOTS_USED: usize = 16;
+/// The InfiniBand ports that were taken down, a bit each.
+const PORTS_DOWN: usize = 24;
 const HEADER: usize = 64;
 
 const SLOT: usize = 64;
@@ -97,6 +99,11 @@ impl Table {
     fn word(&self, slot: u32, field: usize) -> &AtomicU32 {
         self.mapping
             .word32(HEADER + slot as usize % SLOTS * SLOT + field)
+    }
+
+    /// The InfiniBand ports that were taken down ([`crate::link::bit`]).
+    pub(super) fn ports_down(&self) -> &AtomicU64 {
+        self.mapping.word64(PORTS_DOWN)
     }
 
     /// The life of a slot.

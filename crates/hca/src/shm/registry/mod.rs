@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// In a slot's flags: the process has queue pairs attached to multicast groups.
@@ -111,6 +111,10 @@ impl Registry {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let registry = Registry::open(directory)?;
+            if registry.ports_down().load(Ordering::SeqCst) != 0 {
+                // Of processes that live; those of the dead end with the registry.
+                registry.sweep();
+            }
             match registry.join() {
                 Ok((identity, listener)) => return Ok((registry, identity, listener)),
                 // The last process out removed it after we had opened it, or is about to.
@@ -297,6 +301,11 @@ impl Registry {
     /// Flags of a process.
     pub fn flags(&self, identity: Identity) -> u32 {
         self.table.flags(identity.slot).load(Ordering::Acquire)
+    }
+
+    /// The InfiniBand ports that were taken down, a bit each ([`crate::link::bit`]).
+    pub fn ports_down(&self) -> &AtomicU64 {
+        self.table.ports_down()
     }
 
     /// Where whoever captures all processes is called.

@@ -1,0 +1,91 @@
+//! `verbena port DEVICE down|up`: takes an InfiniBand port of the adapter down or up, for all
+//! processes of this user that are on it.
+
+use verbena_hca::device::Device;
+use verbena_hca::errno::{Errno, Result as Answer};
+use verbena_hca::link;
+use verbena_hca::shm::registry;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::outln;
+
+/// The arguments of `verbena port`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Device whose port it is, such as verbena0
+    device: String,
+
+    /// State to bring the port to
+    #[arg(value_enum)]
+    state: State,
+}
+
+/// Of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum State {
+    /// Nothing is sent or received; programs get IBV_EVENT_PORT_ERR
+    Down,
+    /// It works again; programs get IBV_EVENT_PORT_ACTIVE
+    Up,
+}
+
+/// Changes the port, and says which processes have taken note.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let (index, most) = (index(&arguments.device), link::MOST_DEVICES);
+    let Some(device) = index.and_then(Device::at) else {
+        return Err(Failure::Input(format!(
+            "no device {}: they are verbena0 to verbena{}",
+            arguments.device,
+            most - 1
+        )));
+    };
+    let directory = registry::directory();
+    let changed = link::down::set(&directory, device, arguments.state == State::Down);
+    let processes = match changed {
+        Ok(processes) => processes,
+        Err(Errno::ENOENT) => {
+            return Err(Failure::Input(format!(
+                "no process is on the adapter ({}): start the program first, a port is down as \
+                 long as one runs",
+                directory.display()
+            )));
+        }
+        Err(source) => {
+            return Err(Failure::Registry {
+                path: directory,
+                source,
+            });
+        }
+    };
+    let mut exit = Exit::Success;
+    for (pid, answer) in processes {
+        match said(answer) {
+            Ok(()) => outln!("process {pid} has taken note"),
+            Err(why) => {
+                eprintln!("verbena: process {pid}: {why}");
+                exit = Exit::Environment;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn said(answer: Answer<()>) -> Result<(), String> {
+    match answer {
+        Ok(()) => Ok(()),
+        Err(Errno::EOPNOTSUPP) => {
+            Err("its ports are Ethernet: take the interface down, `ip link set IFACE down`".into())
+        }
+        Err(Errno::EAGAIN) => Err("it does not answer; it may be stopped".into()),
+        Err(other) => Err(format!("it does not answer: {other}")),
+    }
+}
+
+fn index(name: &str) -> Option<u8> {
+    let digits = name.strip_prefix(verbena_hca::device::NAME)?;
+    digits
+        .parse()
+        .ok()
+        .filter(|index: &u8| index.to_string() == digits)
+}

@@ -1,0 +1,95 @@
+//! InfiniBand ports that were taken down (`verbena port`). An Ethernet port goes down with its
+//! interface.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Change, is_ethernet, ports};
+use crate::device::{Device, FIRST_PORT};
+use crate::errno::Result;
+use crate::process::message;
+use crate::shm::registry::Registry;
+
+/// A bit for each port, that of the first the lowest, as this process has learned it.
+static DOWN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether an InfiniBand port was taken down.
+#[inline]
+pub fn is_down(port: u8) -> bool {
+    DOWN.load(Ordering::Relaxed) & bit(port) != 0
+}
+
+/// The bit of a port in the registry's word.
+pub fn bit(port: u8) -> u64 {
+    1u64.checked_shl(u32::from(port.max(FIRST_PORT) - FIRST_PORT))
+        .unwrap_or(0)
+}
+
+/// Takes the registry's word. Returns what has changed since the last call, and of which port.
+pub fn learn_down(word: u64) -> Vec<(u8, Change)> {
+    if is_ethernet() {
+        return Vec::new();
+    }
+    let before = DOWN.swap(word, Ordering::Relaxed);
+    let changed = |port: &u8| (before ^ word) & bit(*port) != 0;
+    let change = |port| match word & bit(port) {
+        0 => (port, Change::Active),
+        _ => (port, Change::Down),
+    };
+    (FIRST_PORT..=ports()).filter(changed).map(change).collect()
+}
+
+/// The word of the registry at `directory`; 0 where there is none in which a process lives.
+pub fn now(directory: &Path) -> u64 {
+    let word = || {
+        let registry = Registry::open_existing(directory).ok()?;
+        let word = registry.ports_down().load(Ordering::SeqCst);
+        Some((registry, word))
+    };
+    match word() {
+        Some((_, 0)) | None => 0,
+        Some((registry, _)) => {
+            registry.sweep();
+            word().map_or(0, |(_, word)| word)
+        }
+    }
+}
+
+/// Takes the port of an InfiniBand device down or up for all processes of the registry at
+/// `directory`. Returns each process with whether it has taken note.
+///
+/// # Errors
+/// ENOENT where no process has made a registry, and others that keep it from being read.
+pub fn set(directory: &Path, device: Device, is_down: bool) -> Result<Vec<(u32, Result<()>)>> {
+    let registry = Registry::open_existing(directory)?;
+    let port = FIRST_PORT + device.index();
+    match is_down {
+        true => registry.ports_down().fetch_or(bit(port), Ordering::SeqCst),
+        false => registry
+            .ports_down()
+            .fetch_and(!bit(port), Ordering::SeqCst),
+    };
+    registry.sweep();
+    let ask = |(identity, pid)| {
+        let asked = registry
+            .connect(identity)
+            .and_then(|socket| message::ask_to_look_at_ports(&socket));
+        // One that has ended meanwhile needs no port.
+        (asked.is_ok() || registry.is_alive(identity)).then_some((pid, asked))
+    };
+    Ok(registry.processes().into_iter().filter_map(ask).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_changes_is_reported_once() {
+        assert_eq!(learn_down(bit(FIRST_PORT)), [(FIRST_PORT, Change::Down)]);
+        assert!(is_down(FIRST_PORT));
+        assert_eq!(learn_down(bit(FIRST_PORT)), []);
+        assert_eq!(learn_down(0), [(FIRST_PORT, Change::Active)]);
+        assert!(!is_down(FIRST_PORT));
+    }
+}
