@@ -37,6 +37,7 @@ fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
         source: gid(source),
         index: 1,
         destination: gid(destination),
+        lid: 0,
         mtu: 5,
         ack_timeout: 15,
     }

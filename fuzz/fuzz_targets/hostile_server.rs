@@ -13,8 +13,8 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::client::copy::list;
-use verbena_rfio::client::options::{Checksums, Fabric};
 use verbena_rfio::client::exchange::{Errand, SharedFile};
+use verbena_rfio::client::options::{Checksums, Fabric};
 use verbena_rfio::client::{Address, Exchange, Options, RemoteFile, Session};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
@@ -84,18 +84,40 @@ fn use_server_at_once(address: &Address) -> Option<()> {
     let exchange = Exchange::connect(address, &options()).ok()?;
     let handle = Handle(1);
     let read = |offset| Errand::Read { handle, offset };
-    let ranges = vec![Range { offset: 0, length: 100 }, Range { offset: 4000, length: 1 }];
+    let ranges = vec![
+        Range {
+            offset: 0,
+            length: 100,
+        },
+        Range {
+            offset: 4000,
+            length: 1,
+        },
+    ];
     let first = exchange.begin(read(10), vec![0; 3000]).ok()?;
-    let second = exchange.begin(Errand::Vector { handle, ranges }, vec![0; 101]).ok()?;
+    let second = exchange
+        .begin(Errand::Vector { handle, ranges }, vec![0; 101])
+        .ok()?;
     let third = exchange.begin(read(5000), vec![0; 10]).ok()?;
-    let fourth = exchange.begin(Errand::Write { handle, offset: 5 }, vec![1; 50]).ok()?;
+    let fourth = exchange
+        .begin(Errand::Write { handle, offset: 5 }, vec![1; 50])
+        .ok()?;
     let _ = third.cancel();
     drop(first);
     for ticket in [fourth, second, third] {
         let _ = ticket.wait();
     }
     let file = SharedFile::open(exchange, &Path::new("/f")?, 1, 0).ok()?;
-    let ranges = [Range { offset: 0, length: 100 }, Range { offset: 4000, length: 9000 }];
+    let ranges = [
+        Range {
+            offset: 0,
+            length: 100,
+        },
+        Range {
+            offset: 4000,
+            length: 9000,
+        },
+    ];
     let mut packed = Vec::new();
     if let Ok(lengths) = file.read_packed(&ranges, &mut packed) {
         let whole: u32 = lengths.iter().sum();

@@ -27,6 +27,7 @@ use libfuzzer_sys::fuzz_target;
 use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::device::Device;
 use verbena_hca::memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
@@ -105,7 +106,7 @@ impl Target {
             std::env::set_var("VERBENA_LINK", "roce");
             std::env::set_var("VERBENA_INTERFACE", "lo");
         }
-        let context = Context::open().expect("a device");
+        let context = Context::open(Device::FIRST).expect("a device");
         let pd = Pd::allocate(&context).expect("a domain");
         let cq = Cq::create(&context, 4096, None, Timestamps::Off).expect("a completion queue");
         let memory = vec![0u8; ROOM].leak().as_ptr() as usize;

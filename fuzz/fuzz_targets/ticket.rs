@@ -24,7 +24,11 @@ fuzz_target!(|input: &[u8]| {
     let Ok(claims) = Claims::decode(input) else {
         return;
     };
-    assert_eq!(claims.encode(), input, "what is accepted encodes to the same bytes");
+    assert_eq!(
+        claims.encode(),
+        input,
+        "what is accepted encodes to the same bytes"
+    );
     let ticket = Ticket::sign(SECRET, claims.clone());
     assert_eq!(ticket.to_string().parse(), Ok(ticket.clone()));
 
@@ -36,7 +40,13 @@ fuzz_target!(|input: &[u8]| {
     // Whenever it is shown, it is taken once at most.
     let issuers = Secrets::parse("xrootd:0123456789abcdef").expect("a good line");
     let tickets = Tickets::of(issuers, Duration::from_secs(5));
-    let times = [claims.issued, claims.expires, i64::MIN, i64::MAX, claims.issued];
+    let times = [
+        claims.issued,
+        claims.expires,
+        i64::MIN,
+        i64::MAX,
+        claims.issued,
+    ];
     let taken = times.map(|time| tickets.redeem(&claims, time).is_ok());
     assert!(taken.into_iter().filter(|&taken| taken).count() <= 1);
 
@@ -51,7 +61,10 @@ fuzz_target!(|input: &[u8]| {
         });
         if session.admit(&open).is_ok() {
             opened.insert(flags & 0x7f);
-            assert!(session.admit(&open).is_err(), "a ticket opens its file once");
+            assert!(
+                session.admit(&open).is_err(),
+                "a ticket opens its file once"
+            );
         }
     }
     assert!(opened.iter().all(|flags| flags & !claims.access == 0));

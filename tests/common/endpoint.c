@@ -35,7 +35,7 @@ struct ibv_context *device_open(void)
 	struct ibv_device **devices = ibv_get_device_list(&count);
 	CHECK_POINTER(devices);
 	if (chosen < 0) {
-		const char *other = getenv("VERBENA_TEST_DEVICE");
+		const char *other = getenv("RDMA_TEST_DEVICE");
 		chosen = other == NULL ? 0 : atoi(other);
 	}
 	CHECK(count > chosen);

@@ -60,7 +60,7 @@ struct window {
 };
 
 /* Which device is opened from now on, by its place in the list; the first, or
- * VERBENA_TEST_DEVICE, unless this says otherwise. */
+ * RDMA_TEST_DEVICE, unless this says otherwise. */
 void device_choose(int index);
 
 /* Opens the chosen device. */

@@ -19,11 +19,11 @@
 typedef void flush_function(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t address, size_t length, uint8_t type,
 			    uint8_t level);
 
-/* The slot behind the last one that this header knows, which is ibv_wr_atomic_write's. */
+/* The slot behind ibv_wr_atomic_write's, which is the last one that headers of version 44 know. */
 static inline flush_function *flush_of(struct ibv_qp_ex *qp)
 {
 	flush_function *function;
-	memcpy(&function, (char *)qp + sizeof(*qp), sizeof(function));
+	memcpy(&function, (char *)qp + offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(function), sizeof(function));
 	return function;
 }
 

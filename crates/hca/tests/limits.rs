@@ -4,7 +4,7 @@ use std::sync::Arc;
 use verbena_abi::ibv_ah_attr;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::context::{Context, Pd};
-use verbena_hca::device::{FIRST_PORT, attributes};
+use verbena_hca::device::{Device, FIRST_PORT};
 use verbena_hca::errno::{Errno, Result};
 
 /// Makes objects until the adapter refuses.
@@ -23,9 +23,9 @@ fn all<T>(mut make: impl FnMut() -> Result<T>) -> Vec<T> {
 
 #[test]
 fn as_many_as_advertised() {
-    let context = Context::open().unwrap();
+    let context = Context::open(Device::FIRST).unwrap();
     let domains: Vec<Arc<Pd>> = all(|| Pd::allocate(&context));
-    assert_eq!(domains.len(), attributes().max_pd as usize);
+    assert_eq!(domains.len(), Device::FIRST.attributes().max_pd as usize);
     domains[0].retain();
     assert_eq!(domains[0].deallocate(), Err(Errno::EBUSY));
     domains[0].release();
@@ -39,7 +39,7 @@ fn as_many_as_advertised() {
         ..Default::default()
     };
     let handles = all(|| AddressHandle::create(&again, &attribute));
-    assert_eq!(handles.len(), attributes().max_ah as usize);
+    assert_eq!(handles.len(), Device::FIRST.attributes().max_ah as usize);
     handles[7].destroy();
     handles[7].destroy();
     let another = AddressHandle::create(&again, &attribute).unwrap();

@@ -8,7 +8,8 @@
 //! rdma-core renames the private node when the interface changes: 34 is of v34 to v56, 57 of v57
 //! and v58, 59 of v59 to v63, 64 of v64, 65 of v65. The linker binds a symbol called `NAME@NODE`
 //! to that node, so one function can be at several; with `@@` the node is the one that linking
-//! against the library takes. Every name is at every newer node, which is more than some had.
+//! against the library takes. Every name is at every newer node, which is more than some had; node
+//! 34 has also what came while it was the newest (`ibv_cmd_create_cq_ex2` in v52).
 //!
 //! The commands take many arguments. None is looked at, and on the ABIs that we build for the
 //! caller cleans up, so each is declared without any. `__verbs_log` is variadic: `variadic.c`
@@ -86,6 +87,7 @@ commands! { all
     ibv_cmd_create_counters
     ibv_cmd_create_cq
     ibv_cmd_create_cq_ex
+    ibv_cmd_create_cq_ex2
     ibv_cmd_create_flow
     ibv_cmd_create_flow_action_esp
     ibv_cmd_create_qp
@@ -208,7 +210,6 @@ at_nodes! { all
 commands! { newer
     ibv_cmd_alloc_dmah
     ibv_cmd_create_comp_cntr
-    ibv_cmd_create_cq_ex2
     ibv_cmd_destroy_comp_cntr
     ibv_cmd_export_dmabuf_fd
     ibv_cmd_free_dmah
@@ -232,4 +233,4 @@ no_objects! { newer
 at_nodes! { newer ibv_dmabuf_heap_destroy() {} }
 at_nodes! { newer ibv_dmabuf_heap_free() {} }
 
-at_nodes! { newer ibv_wr_opcode_str(opcode: c_uint) -> *const c_char { wr_opcode(opcode) } }
+at_nodes! { all ibv_wr_opcode_str(opcode: c_uint) -> *const c_char { wr_opcode(opcode) } }

@@ -122,29 +122,6 @@ pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char {
     name(&STATUSES, status)
 }
 
-/// A work request's opcode in words (private to rdma-core's own libraries).
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_wr_opcode_str(opcode: ibv_wr_opcode) -> *const c_char {
-    match opcode {
-        IBV_WR_RDMA_WRITE => c"rdma-write",
-        IBV_WR_RDMA_WRITE_WITH_IMM => c"rdma-write-with-imm",
-        IBV_WR_SEND => c"send",
-        IBV_WR_SEND_WITH_IMM => c"send-with-imm",
-        IBV_WR_RDMA_READ => c"rdma-read",
-        IBV_WR_ATOMIC_CMP_AND_SWP => c"atomic-cmp-and-swp",
-        IBV_WR_ATOMIC_FETCH_AND_ADD => c"atomic-fetch-and-add",
-        IBV_WR_LOCAL_INV => c"local-inv",
-        IBV_WR_BIND_MW => c"bind-mw",
-        IBV_WR_SEND_WITH_INV => c"send-with-inv",
-        IBV_WR_TSO => c"tso",
-        IBV_WR_DRIVER1 => c"driver1",
-        IBV_WR_FLUSH => c"flush",
-        IBV_WR_ATOMIC_WRITE => c"atomic-write",
-        _ => UNKNOWN,
-    }
-    .as_ptr()
-}
-
 fn name(names: &[&'static CStr], value: c_uint) -> *const c_char {
     names.get(value as usize).unwrap_or(&UNKNOWN).as_ptr()
 }
@@ -176,6 +153,6 @@ mod tests {
             "InfiniBand channel adapter"
         );
         assert_eq!(text(ibv_node_type_str(IBV_NODE_UNKNOWN)), "unknown");
-        assert_eq!(text(ibv_wr_opcode_str(IBV_WR_FLUSH)), "flush");
+        assert_eq!(text(wr_opcode(IBV_WR_FLUSH)), "flush");
     }
 }

@@ -1,9 +1,10 @@
 use super::*;
+use crate::device::Device;
 use crate::errno::Errno;
 use std::time::Duration;
 
 fn queue(init: CqInit) -> Arc<Cq> {
-    Cq::create_with(&Context::open().unwrap(), init).unwrap()
+    Cq::create_with(&Context::open(Device::FIRST).unwrap(), init).unwrap()
 }
 
 fn small(entries: u32) -> CqInit {
@@ -198,7 +199,7 @@ fn a_queue_keeps_what_it_holds_when_it_is_resized() {
 
 #[test]
 fn an_event_is_raised_once_for_what_was_asked() {
-    let context = Context::open().unwrap();
+    let context = Context::open(Device::FIRST).unwrap();
     let channel = Arc::new(CompletionChannel::new().unwrap());
     let init = CqInit {
         channel: Some(channel.clone()),

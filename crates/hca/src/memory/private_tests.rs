@@ -228,6 +228,8 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..60),
         ordinary in any::<bool>(),
     ) {
+        // What an ordinary user asks for is that of an ordinary user in any case.
+        let ordinary = ordinary || UserFault::with_rights(Rights::Full).is_err();
         let host = match ordinary {
             true => Host::of_ordinary_user(),
             false => Host::new(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::device::Device;
 use verbena_hca::memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
@@ -36,7 +37,7 @@ pub fn pages(length: usize) -> &'static mut [u8] {
 
 impl Side {
     pub fn new(kind: ibv_qp_type, access: u32) -> Side {
-        let context = Context::open().unwrap();
+        let context = Context::open(Device::FIRST).unwrap();
         let pd = Pd::allocate(&context).unwrap();
         let cq = Cq::create(&context, 256, None, Timestamps::Off).unwrap();
         let cap = ibv_qp_cap {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::device::Device;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::shm::registry::{self, Registry};
@@ -94,7 +95,7 @@ pub struct Adapter {
 
 impl Adapter {
     pub fn open() -> Adapter {
-        let context = Context::open().unwrap();
+        let context = Context::open(Device::FIRST).unwrap();
         Adapter {
             pd: Pd::allocate(&context).unwrap(),
             cq: Cq::create(&context, 1024, None, Timestamps::Off).unwrap(),

@@ -14,6 +14,7 @@ fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
         destination: std::net::Ipv4Addr::from(destination)
             .to_ipv6_mapped()
             .octets(),
+        lid: 0,
         mtu: 5,
         ack_timeout: 15,
     }
