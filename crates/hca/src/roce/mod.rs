@@ -36,6 +36,7 @@ pub mod group;
 pub mod header;
 pub mod inquiry;
 pub mod management;
+pub mod pace;
 pub mod path;
 pub mod pool;
 pub mod port;

@@ -3,6 +3,7 @@
 use super::group::Memberships;
 use super::inquiry::Neighbours;
 use super::management::Interface;
+use super::pace::Pace;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
 use super::residence::Residence;
@@ -25,6 +26,8 @@ pub struct Port {
     /// Which slot is ours, once there are numbers of it.
     slot: OnceLock<u32>,
     pub(super) inbox: Lock<Inbox>,
+    /// When polls look at the sockets.
+    pub(super) pace: Pace,
     /// Queue pairs that have something to answer.
     talkative: Mutex<Vec<u32>>,
     /// How often they were noted, so that looking costs nothing.
@@ -55,6 +58,7 @@ impl Port {
             pool,
             slot: OnceLock::new(),
             inbox: Lock::default(),
+            pace: Pace::default(),
             talkative: Mutex::default(),
             talking: AtomicU32::new(0),
             senders: Senders::that_forget_failures(residence, &tunnels),
@@ -120,10 +124,16 @@ impl Port {
         self.pool.slot(*self.slot.get()?)
     }
 
+    /// Whether an answer is owed.
+    #[inline]
+    pub(super) fn has_to_answer(&self) -> bool {
+        self.talking.load(Ordering::Acquire) > 0
+    }
+
     /// Whether a packet waits, or an answer that is owed.
     pub(super) fn has_some(&self) -> bool {
         let groups = self.groups.as_fd();
-        self.talking.load(Ordering::Acquire) > 0
+        self.has_to_answer()
             || self
                 .socket()
                 .is_some_and(|socket| is_ready([socket.as_fd(), groups]))

@@ -75,9 +75,16 @@ impl Process {
         let Some(port) = self.roce.get() else {
             return false;
         };
+        if !port.has_to_answer() && !port.pace.is_due(clock::now()) {
+            return false;
+        }
         // Another thread that is at it does it for us.
         match port.inbox.try_lock() {
-            Some(mut inbox) => self.receive_from(port, &mut inbox),
+            Some(mut inbox) => {
+                let worked = self.receive_from(port, &mut inbox);
+                port.pace.looked(clock::now(), worked);
+                worked
+            }
             None => false,
         }
     }

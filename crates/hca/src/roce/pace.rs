@@ -1,0 +1,86 @@
+//! How often polls look at the sockets. A look is a system call of a microsecond, and a program that
+//! waits polls several queues in a circle: UCX looks at four, and MPI libraries at UCX a hundred times
+//! before they look at anything else.
+//!
+//! After a look that found nothing, polls do not look again for a part of the time in which nothing
+//! has come. So a packet is found later by that part of the wait at most, and by [`MOST`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The part of the time without packets: one in so many.
+const PART: u64 = 32;
+/// Longest time between two looks, in nanoseconds.
+const MOST: u64 = 10_000;
+
+/// When polls look. All times are of [`crate::sys::clock::now`].
+#[derive(Default)]
+pub struct Pace {
+    found_at: AtomicU64,
+    look_at: AtomicU64,
+}
+
+impl Pace {
+    /// Whether a poll is to look now.
+    pub fn is_due(&self, now: u64) -> bool {
+        now >= self.look_at.load(Ordering::Relaxed)
+    }
+
+    /// A look ended now, and has found something or not.
+    pub fn looked(&self, now: u64, found: bool) {
+        if found {
+            self.found_at.store(now, Ordering::Relaxed);
+            self.look_at.store(now, Ordering::Relaxed);
+        } else {
+            let idle = now.saturating_sub(self.found_at.load(Ordering::Relaxed));
+            let rest = (idle / PART).min(MOST);
+            self.look_at.store(now + rest, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_found_later_by_a_part_of_the_wait_at_most() {
+        for comes_after in [100, 5_000, 64_000, 10_000_000] {
+            let pace = Pace::default();
+            pace.looked(1_000_000, true);
+            let comes_at = 1_000_000 + comes_after;
+            let found_at = (1_000_000..)
+                .step_by(10)
+                .find(|now| {
+                    let found = *now >= comes_at;
+                    let due = pace.is_due(*now);
+                    if due {
+                        pace.looked(*now, found);
+                    }
+                    due && found
+                })
+                .unwrap();
+            let late = found_at - comes_at;
+            assert!(
+                late <= (comes_after / PART).min(MOST) + 10,
+                "{late} of {comes_after}"
+            );
+        }
+    }
+
+    #[test]
+    fn few_polls_look_while_nothing_comes() {
+        let pace = Pace::default();
+        pace.looked(0, true);
+        let polls = (0..10_000_000).step_by(50);
+        let looks = polls
+            .filter(|now| {
+                let due = pace.is_due(*now);
+                if due {
+                    pace.looked(*now, false);
+                }
+                due
+            })
+            .count();
+        assert!((1_000..1_500).contains(&looks), "{looks} of 200000");
+    }
+}
