@@ -10,6 +10,7 @@ use crate::errno::{Errno, Result};
 use crate::sys::mapping::{Mapping, Rights};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Processes that a host can have at once.
@@ -62,6 +63,14 @@ impl Life {
     fn word(self) -> u64 {
         u64::from(self.generation) << 1 | u64::from(self.lasts)
     }
+}
+
+/// Whether a file is a registry, of whichever version: version 0.1 had the magic number first.
+pub(super) fn is_a_registry(file: &File) -> bool {
+    let mut word = [0; 8];
+    let read = file.read_exact_at(&mut word, 0);
+    let word = u64::from_le_bytes(word);
+    read.is_ok() && (word >> 32 == MAGIC || word & 0xffff_ffff == MAGIC)
 }
 
 /// The mapped file.

@@ -91,7 +91,16 @@ impl Registry {
     pub fn open(directory: &Path) -> Result<Registry> {
         loop {
             if let Some((directory, file)) = Directory::open(directory)? {
-                let table = Table::of(&file)?;
+                let table = match Table::of(&file) {
+                    // Of another version, whose processes may all be dead.
+                    Err(Errno::EPROTO)
+                        if layout::is_a_registry(&file) && presence::nobody_lives(&file) =>
+                    {
+                        directory.remove();
+                        continue;
+                    }
+                    table => table?,
+                };
                 return Ok(Registry {
                     directory,
                     file,

@@ -87,6 +87,14 @@ pub(super) fn is_held(file: &File, slot: u32) -> bool {
     obstacle(file, slot, 1).map_or(true, |lock| lock.is_some())
 }
 
+/// Whether no process holds anything of a registry, whatever its layout. Nobody can enter meanwhile
+/// who does not find it removed afterwards: he waits for the lock, or sees that the file has no name.
+pub(super) fn nobody_lives(file: &File) -> bool {
+    let mut everything = range(Kind::Exclusive, 0, 0);
+    everything.l_start = 0;
+    control(file, libc::F_OFD_SETLK, &mut everything).is_ok()
+}
+
 /// All slots, held so that nobody else can enter; None while anybody lives.
 pub(super) struct Alone<'a>(&'a File);
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("verbena-registry-{}-{name}", std::process::id()))
@@ -256,11 +256,23 @@ fn a_file_that_is_no_registry_is_refused() {
     DirBuilder::new().mode(0o700).create(&path).unwrap();
     fs::write(path.join(FILE), b"something else").unwrap();
     assert_eq!(Registry::open(&path).err(), Some(Errno::EPROTO));
-    // As long as one of ours, and of the version before: magic and layout were 32 bits each.
-    let mut old = vec![0u8; layout::LENGTH];
-    old[..4].copy_from_slice(&0x5665_7262u32.to_le_bytes());
-    old[4..8].copy_from_slice(&1u32.to_le_bytes());
-    fs::write(path.join(FILE), &old).unwrap();
-    assert_eq!(Registry::open(&path).err(), Some(Errno::EPROTO));
+    assert!(path.join(FILE).exists());
     fs::remove_dir_all(&path).unwrap();
+}
+
+#[test]
+fn a_registry_of_another_version_stays_while_its_processes_live() {
+    let path = scratch("version");
+    let member = enter(&path);
+    // Of the version before: magic and layout were 32 bits each.
+    let old = [0x5665_7262u32.to_le_bytes(), 1u32.to_le_bytes()].concat();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(path.join(FILE))
+        .unwrap();
+    file.write_all_at(&old, 0).unwrap();
+    assert_eq!(Registry::open(&path).err(), Some(Errno::EPROTO));
+    // Killed: its locks end with it, and what it has left is in nobody's way.
+    drop(member);
+    enter(&path).leave();
 }
