@@ -30,12 +30,12 @@ LIBRARIES = [Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib/aarch64-linux-gnu
 
 
 def fio(verb: str) -> Callable[[Ground], Outcome]:
-    """A client that moves blocks by a verb. Its server has more receives than the client has sends: fio asks for no retry of a
-    send that finds none."""
+    """A client that moves blocks by a verb. Its server has a receive for each of them: fio asks for no retry of a send that
+    finds none."""
     def run(ground: Ground) -> Outcome:
         common = ["fio", "--ioengine=rdma", f"--port={ground.port}", f"--bs={BLOCK}", f"--size={MEBIBYTES}m",
                   "--output-format=json"]
-        serving, is_ready = started(ground, "server", [*common, "--name=server", "--rw=read", "--iodepth=32"], manages, SECONDS)
+        serving, is_ready = started(ground, "server", [*common, "--name=server", "--rw=read", f"--iodepth={BLOCKS}"], manages, SECONDS)
         if not is_ready:
             return Exchange(serving.finish(time.monotonic()), None).outcome()
         asking = ground.client.start("client", *common, "--name=client", f"--hostname={ground.address}", f"--verb={verb}",
