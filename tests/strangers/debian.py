@@ -12,7 +12,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.pair import Exchange, finish
 from harness.requirement import Tool
 
-from .ground import Ground
+from .ground import INFINIBAND, Ground
 from .program import Program, judged, listens, manages, pair, started
 
 SECONDS = 60
@@ -21,11 +21,13 @@ BLOCKS = (MEBIBYTES << 20) // BLOCK
 FIO = Tool("fio", "fio")
 QPERF = Tool("qperf", "qperf")
 PINGPONG = Tool("ibv_rc_pingpong", "ibverbs-utils")
-# Of every transport and operation that qperf has; the `ver_` tests compare what they get.
+# Of every transport and operation that qperf has; the `ver_` tests compare what they get. Over Ethernet qperf connects by the
+# connection manager alone, and that only RC.
 QPERF_TESTS = ["rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_rdma_write_bw",
                "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add",
                "uc_lat", "uc_bw", "uc_bi_bw", "uc_rdma_write_lat", "uc_rdma_write_bw", "uc_rdma_write_poll_lat",
                "ud_lat", "ud_bw", "ud_bi_bw"]
+OVER_ETHERNET = [test for test in QPERF_TESTS if test.startswith(("rc_", "ver_rc_"))]
 LIBRARIES = [Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib/aarch64-linux-gnu")]
 
 
@@ -65,11 +67,12 @@ def job_of(output: str) -> Optional[dict]:
 def qperf(ground: Ground) -> Outcome:
     """Each test prints a result; then the client ends the server."""
     options = ["-lp", ground.port]
+    tests, connected = (QPERF_TESTS, []) if ground.link == INFINIBAND else (OVER_ETHERNET, ["-cm", 1])
     serving, is_ready = started(ground, "server", ["qperf", *options], listens, SECONDS)
     if not is_ready:
         return failed("the server is not ready", serving.finish(time.monotonic()).evidence())
-    for test in QPERF_TESTS:
-        asked = ground.client.run(test, SECONDS, "qperf", *options, "-t", 1, ground.address, test)
+    for test in tests:
+        asked = ground.client.run(test, SECONDS, "qperf", *options, *connected, "-t", 1, ground.address, test)
         if wrong := judged(asked, r"(latency|bw|msg_rate) += +[1-9]"):
             return failed(f"{test}: {wrong}", "\n".join([asked.evidence(), serving.finish(time.monotonic()).evidence()]))
     quit_ = ground.client.run("quit", SECONDS, "qperf", *options, ground.address, "quit")

@@ -152,10 +152,11 @@ impl Udp {
     pub fn choose_by(&self, program: &[Instruction]) -> Result<()> {
         let mut program: Vec<libc::sock_filter> =
             program.iter().map(Instruction::of_the_kernel).collect();
-        let filter = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_mut_ptr(),
-        };
+        // The kernel copies the padding, too, which valgrind wants to have a value.
+        // SAFETY: zeroes are a program of no instructions.
+        let mut filter: libc::sock_fprog = unsafe { mem::zeroed() };
+        filter.len = program.len() as u16;
+        filter.filter = program.as_mut_ptr();
         // SAFETY: `filter` names a program of the length that it says, for the call.
         let answer = unsafe {
             libc::setsockopt(
