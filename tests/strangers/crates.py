@@ -27,11 +27,12 @@ def example(crate: str, name: str) -> Path:
     return KEPT / "build" / crate / profile / "examples" / name
 
 
-def program(crate: str, what: str, run: Callable, links: Sequence[str] = (INFINIBAND, ROCE)) -> Program:
+def program(crate: str, what: str, run: Callable, links: Sequence[str] = (INFINIBAND, ROCE), *,
+            moves: bool = True) -> Program:
     """A row for a crate that was compiled."""
     package = f"{crate} {VERSIONS[crate]}"
     built = Tool(str(KEPT / "build" / crate / "made"), "setup/strangers")
-    return Program(f"{crate} (crate): {what}", package, [*NEEDS_LIBCLANG, built], run, links)
+    return Program(f"{crate} (crate): {what}", package, [*NEEDS_LIBCLANG, built], run, links, moves)
 
 
 def tests(crate: str, *options: object) -> Callable:
@@ -52,10 +53,10 @@ def pingpong(name: str) -> Program:
 
 
 PROGRAMS = [
-    program("ibverbs", "its tests", tests("ibverbs", "--lib", "--tests")),
+    program("ibverbs", "its tests", tests("ibverbs", "--lib", "--tests"), moves=False),
     # It takes the GID of index 1, which InfiniBand's one GID is not.
     program("ibverbs", "loopback", alone(of("ibverbs", "loopback"), r"received"), [ROCE]),
-    program("rdma-sys", "its tests", tests("rdma-sys", "--lib")),
+    program("rdma-sys", "its tests", tests("rdma-sys", "--lib"), moves=False),
     program("rdma-sys", "server and client",
             pair(of("rdma-sys", "server"), lambda at: [example("rdma-sys", "client"), at.address, MANAGED_PORT], manages,
                  ("rdma_server: end", "rdma_client: end"))),
@@ -63,8 +64,8 @@ PROGRAMS = [
             tests("sideway", "--lib", "--test", "test_cq", "--test", "test_mr_and_cq", "--test", "test_post_send", "--test", "test_qp")),
     # InfiniBand's GID is link-local, which this test passes over, and it has no network interface, which show_gids asks for.
     program("sideway", "its test of atomics", tests("sideway", "--test", "test_atomic"), [ROCE]),
-    program("sideway", "show_gids", alone(of("sideway", "show_gids"), f"{DEVICE}.*RoCEv2"), [ROCE]),
-    program("sideway", "ibv_devinfo", alone(of("sideway", "ibv_devinfo"), r"Active \(4\)")),
+    program("sideway", "show_gids", alone(of("sideway", "show_gids"), f"{DEVICE}.*RoCEv2"), [ROCE], moves=False),
+    program("sideway", "ibv_devinfo", alone(of("sideway", "ibv_devinfo"), r"Active \(4\)"), moves=False),
     pingpong("rc_pingpong"),
     pingpong("rc_pingpong_split"),
     program("sideway", "cmtime",

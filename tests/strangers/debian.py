@@ -20,6 +20,7 @@ MEBIBYTES, BLOCK = 16, 64 << 10
 BLOCKS = (MEBIBYTES << 20) // BLOCK
 FIO = Tool("fio", "fio")
 QPERF = Tool("qperf", "qperf")
+GLOO = Path(__file__).resolve().parent / "programs/gloo_allreduce.cc"
 PINGPONG = Tool("ibv_rc_pingpong", "ibverbs-utils")
 # Of every transport and operation that qperf has; the `ver_` tests compare what they get. Over Ethernet qperf connects by the
 # connection manager alone, and that only RC.
@@ -88,6 +89,19 @@ def pingpong(before: list[object], **environment: str) -> Callable[[Ground], Out
     return pair(words, lambda at: words(at, at.address), listens, ("300 iters in", "300 iters in"), **environment)
 
 
+def gloo(ground: Ground) -> Outcome:
+    """Two processes sum vectors over gloo's transport of verbs, which meet by files."""
+    made = ground.place.directory / "gloo_allreduce"
+    compiled = ground.place.run("compile", ["c++", "-O1", str(GLOO), "-o", str(made), "-lgloo", "-libverbs", "-pthread"], SECONDS)
+    if not compiled.succeeded:
+        return failed("does not compile", compiled.evidence())
+    store = ground.place.directory / "store"
+    store.mkdir()
+    words = [made, store, DEVICE, ground.gid]
+    return pair(lambda _at: [*words, 0], lambda _at: [*words, 1], lambda _at, process: process.running,
+                ("^rank 0: every sum is right$", "^rank 1: every sum is right$"), SECONDS)(ground)
+
+
 def library(name: str) -> str:
     """The path of a library, or its name if it is not there."""
     return next((str(folder / name) for folder in LIBRARIES if (folder / name).exists()), name)
@@ -103,6 +117,8 @@ def preloaded(name: str, package: str) -> Program:
 PROGRAMS = [
     *[Program(f"fio ioengine=rdma, verb={verb}", "fio", [FIO], fio(verb)) for verb in ("write", "read", "send")],
     Program("qperf", "qperf", [QPERF], qperf),
+    Program("gloo: allreduce over ibverbs", "libgloo0", [Tool("/usr/include/gloo/transport/ibverbs/device.h", "libgloo-dev"),
+                                                         Tool("c++", "g++")], gloo),
     preloaded("libjemalloc.so.2", "libjemalloc2"),
     preloaded("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
     Program("ibv_rc_pingpong under valgrind", "valgrind", [PINGPONG, Tool("valgrind", "valgrind")],
