@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Sequence
 
 from harness import counters
-from harness.outcome import Outcome, failed, passed, skipped
+from harness.outcome import Outcome, failed, passed, refused, skipped
 from harness.pair import Exchange, finish
 from harness.place import Place
 from harness.process import Ended, Process, wait_for_any
@@ -121,6 +121,14 @@ def served(server: Words, client: Words, ready: Ready, says: str, seconds: float
         wrong = judged(asked, says)
         return failed(wrong, "\n".join([asked.evidence(), ended.evidence()])) if wrong else passed()
     return run
+
+
+def unfit(run: Callable[[Ground], Outcome], where: str, why: str) -> Callable[[Ground], Outcome]:
+    """A program that ends at a place of its own source, for a reason that is no fault of the adapter's."""
+    def judge(ground: Ground) -> Outcome:
+        outcome = run(ground)
+        return refused(why) if where in outcome.evidence else outcome
+    return judge
 
 
 def near(run: Callable[[Ground], Outcome]) -> Callable[[Ground], Outcome]:

@@ -2,8 +2,12 @@
 //
 //     gloo_allreduce STORE DEVICE GID_INDEX RANK
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include <gloo/allreduce_ring.h>
@@ -23,19 +27,23 @@ int main(int, char **words)
 	auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
 	context->connectFullMesh(store, device);
 
+	// Their buffers must not end before the thread of the transport has seen the last send complete.
+	std::vector<std::unique_ptr<gloo::AllreduceRing<float>>> sums;
+	std::deque<std::vector<float>> kept;
 	for (size_t count : {1, 1000, 100000}) {
-		std::vector<float> values(count);
+		std::vector<float> &values = kept.emplace_back(count);
 		for (size_t place = 0; place < count; place++)
 			values[place] = float(place % 1000) * float(rank + 1);
 		// One of the algorithms that this transport has: it knows no unbound buffers.
-		gloo::AllreduceRing<float> sum(context, {values.data()}, int(count));
-		sum.run();
+		sums.push_back(std::make_unique<gloo::AllreduceRing<float>>(context, std::vector<float *>{values.data()}, int(count)));
+		sums.back()->run();
 		for (size_t place = 0; place < count; place++)
 			if (values[place] != float(place % 1000) * 3) {
 				std::printf("rank %d: element %zu of %zu is %f\n", rank, place, count, values[place]);
 				return 1;
 			}
 	}
+	std::this_thread::sleep_for(std::chrono::seconds(1));
 	std::printf("rank %d: every sum is right\n", rank);
 	return 0;
 }
