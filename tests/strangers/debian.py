@@ -36,7 +36,8 @@ def fio(verb: str) -> Callable[[Ground], Outcome]:
     """A client that moves blocks by a verb. Its server has a receive for each of them: fio asks for no retry of a send that
     finds none."""
     def run(ground: Ground) -> Outcome:
-        common = ["fio", "--ioengine=rdma", f"--port={ground.port}", f"--bs={BLOCK}", f"--size={MEBIBYTES}m",
+        # As threads: fio's own processes leave the session, by which the harness ends what hangs.
+        common = ["fio", "--thread", "--ioengine=rdma", f"--port={ground.port}", f"--bs={BLOCK}", f"--size={MEBIBYTES}m",
                   "--output-format=json"]
         serving, is_ready = started(ground, "server", [*common, "--name=server", "--rw=read", f"--iodepth={BLOCKS}"], manages, SECONDS)
         if not is_ready:
@@ -44,7 +45,7 @@ def fio(verb: str) -> Callable[[Ground], Outcome]:
         asking = ground.client.start("client", *common, "--name=client", f"--hostname={ground.address}", f"--verb={verb}",
                                      "--rw=write", "--iodepth=2")
         done = finish(serving, asking, time.monotonic() + SECONDS)
-        # fio leaves by _exit, as a killed process does.
+        # fio leaves its connection manager's socket behind, as a killed process does.
         ground.sweep()
         outcome = done.outcome()
         if outcome.evidence:
