@@ -113,5 +113,5 @@ clean:
 
 # Sanitizers over the C interface, fuzzing, properties and models at length.
 nightly: testable
-	@setup/machine nightly test
+	@setup/machine nightly strangers test
 	tests/nightly

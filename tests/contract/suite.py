@@ -41,6 +41,7 @@ peers           a peer's doorbell is a pipe or a descriptor that blocks or kills
                 memory holds one value hangs who posts to it
 ends            what a peer had acknowledged when it ended fails
 settled         what a peer has served is flushed by a transition to the error state
+answers         a request completes after the peer's answer to it
 fault_rows      a fault of the responder has other consequences on one path than on another
 rings           a reader goes on for as long as its peer writes
 flush           a FLUSH is asked of no bytes whatever its arguments are, needs a right of the queue pair, or is refused
@@ -78,7 +79,7 @@ HERE = Path(__file__).resolve().parent
 SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking", "armed",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
-            "sizes", "registration", "batches", "settled", "fault_rows")
+            "sizes", "registration", "batches", "settled", "answers", "fault_rows")
 # What asks the library and no other process: one path is as good as another.
 ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables")
 # Linked against the adapter's library, for the distribution's lacks the names.

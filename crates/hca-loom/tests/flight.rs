@@ -88,10 +88,11 @@ impl Channel {
         }
         let mut sending = self.sending.lock().unwrap();
         sending.completed = head;
-        self.flight.note_acknowledged(head);
         if std::mem::take(&mut sending.starving) {
             assert!(self.push(&mut sending, announce), "there is room now");
         }
+        // Last, when what was dealt with is complete.
+        self.flight.note_acknowledged(head);
         true
     }
 }

@@ -39,10 +39,14 @@ impl Flight {
         self.pushed.load(Ordering::Relaxed)
     }
 
-    /// Requester, under the same lock: everything up to the responder's position `head` has been taken.
+    /// Requester, under the lock that it completes under: everything up to the responder's position `head` is complete.
+    ///
+    /// Only then: who serves a request of the same peer completes first what that has acknowledged, and looks no further
+    /// where the channel is idle.
     #[inline]
     pub fn note_acknowledged(&self, head: u64) {
-        self.acknowledged.store(head, Ordering::Relaxed);
+        // SYNC POINT complete: whoever sees the channel idle sees the completions, too.
+        self.acknowledged.store(head, Ordering::Release);
     }
 
     /// The responder is dead: nothing will be acknowledged any more, and nothing is to be looked for.
@@ -64,6 +68,8 @@ impl Flight {
     /// Whether there is nothing to wait for.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.pushed.load(Ordering::Relaxed) == self.acknowledged.load(Ordering::Relaxed)
+        // SYNC POINT complete: see [`Flight::note_acknowledged`].
+        let acknowledged = self.acknowledged.load(Ordering::Acquire);
+        self.pushed.load(Ordering::Relaxed) == acknowledged
     }
 }

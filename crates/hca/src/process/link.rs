@@ -259,6 +259,12 @@ impl Outbound {
         self.flight.has_news(head)
     }
 
+    /// All that the responder has dealt with up to `head` is complete. Under the lock of those who complete.
+    #[inline]
+    pub(crate) fn note_complete(&self, head: u64) {
+        self.flight.note_acknowledged(head);
+    }
+
     /// Takes what the responder has dealt with up to `head`, in order, and those who wait for room.
     ///
     /// # Errors
@@ -279,7 +285,6 @@ impl Outbound {
             completing.done.push(*first);
             sending.in_flight.remove_front();
         }
-        self.flight.note_acknowledged(head);
         if !sending.starving.is_empty() {
             completing.starving.append(&mut sending.starving);
         }

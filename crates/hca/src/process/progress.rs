@@ -305,6 +305,7 @@ impl Process {
             }
         }
         completing.done.clear();
+        outbound.note_complete(head);
         if !completing.starving.is_empty() {
             for queue_pair in std::mem::take(&mut completing.starving) {
                 queue_pair.wake();

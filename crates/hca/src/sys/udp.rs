@@ -53,6 +53,18 @@ const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
+/// `struct sock_fprog`, with a value for its padding: the kernel copies that, too, and valgrind
+/// reports bytes without a value.
+#[repr(C)]
+struct Program {
+    length: u16,
+    padding: [u8; PROGRAM_PADDING],
+    instructions: *mut libc::sock_filter,
+}
+
+const PROGRAM_PADDING: usize = mem::offset_of!(libc::sock_fprog, filter) - mem::size_of::<u16>();
+const _: () = assert!(mem::size_of::<Program>() == mem::size_of::<libc::sock_fprog>());
+
 impl Udp {
     fn new(family: libc::c_int) -> Result<Udp> {
         inet::open(family, libc::SOCK_DGRAM).map(Udp::of)
@@ -152,9 +164,10 @@ impl Udp {
     pub fn choose_by(&self, program: &[Instruction]) -> Result<()> {
         let mut program: Vec<libc::sock_filter> =
             program.iter().map(Instruction::of_the_kernel).collect();
-        let filter = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_mut_ptr(),
+        let filter = Program {
+            length: program.len() as u16,
+            padding: [0; PROGRAM_PADDING],
+            instructions: program.as_mut_ptr(),
         };
         // SAFETY: `filter` names a program of the length that it says, for the call.
         let answer = unsafe {
