@@ -32,6 +32,8 @@ def cases() -> list[Case]:
             Case("a program under valgrind", "", valgrind),
             Case("AddressSanitizer with options of the user's", "", options_are_kept),
             Case("a tracer that the user preloads", "", traced),
+            *(Case(f"a library out of reach by {way}", "", partial(out_of_reach, way)) for way in ("deepbind", "dlmopen")),
+            Case("a program that is linked statically", "", static),
             Case("a plug-in finds what lies beside it", "", plugin)]
 
 
@@ -149,3 +151,33 @@ def plugin(place: Place) -> Outcome:
     made = compiled(place, "plugin.c", "plugin/plugin.so", "-shared", "-fPIC", library, "-Wl,-rpath,$ORIGIN")
     program = compiled(place, "devices.c", "devices", "-libverbs", "-rdynamic")
     return lists(place, [program, "plugin", made])
+
+
+def out_of_reach(way: str, place: Place) -> Outcome:
+    """Where the adapter cannot take another library's place, that library is named, once; and only then."""
+    library = foreign(place, f"plugin/{PRIVATE}")
+    compiled(place, "foreign.c", "plugin/libbeside-of-plugin.so", "-shared", "-fPIC")
+    with_verbs = compiled(place, "plugin.c", "plugin/plugin.so", "-shared", "-fPIC", library, "-Wl,-rpath,$ORIGIN")
+    without = place.directory / "plugin/libbeside-of-plugin.so"
+    program = compiled(place, "out_of_reach.c", "out_of_reach")
+    warning = f"verbena: {library.resolve()} was loaded by RTLD_DEEPBIND or dlmopen"
+    for how, opened, times in ((way, with_verbs, 1), (way, without, 0), ("plain", with_verbs, 0)):
+        ended = place.run("run", run(program, how, opened), SECONDS)
+        if not ended.succeeded or ended.output.count(warning) != times or ended.output.count("did not reach") != times:
+            return failed(f"{how} of {opened.name}: not named {times} times", ended.evidence())
+    return passed()
+
+
+def static(place: Place) -> Outcome:
+    """The launcher says that it cannot reach it, and starts it."""
+    source = place.directory / "empty.c"
+    source.write_text('#include <stdio.h>\nint main(void) { puts("started"); return 0; }\n')
+    for flag in ("-static", "-static-pie"):
+        program = place.directory / f"program{flag}"
+        subprocess.run(["cc", flag, "-o", program, source], check=True, capture_output=True)
+        ended = place.run("run", run(program), SECONDS)
+        if not ended.succeeded or f"verbena: {program} is linked statically: it does not use the adapter" not in ended.output:
+            return failed(f"{flag}: not said", ended.evidence())
+        if "started" not in ended.output:
+            return failed(f"{flag}: not started", ended.evidence())
+    return passed()

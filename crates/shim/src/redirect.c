@@ -10,6 +10,7 @@
    and jemalloc's no longer fit), and valgrind reports the linker's own memory as freed wrongly. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -87,10 +88,15 @@ struct opening {
 	open_function *next;
 };
 
-__attribute__((visibility("hidden"))) struct opening verbena_shim_opening(const char *file)
+/* A library was opened so that the names defined here do not come first in what it loads. */
+static atomic_bool out_of_reach;
+
+__attribute__((visibility("hidden"))) struct opening verbena_shim_opening(const char *file, int flags)
 {
 	struct opening opening = { file, next_dlopen() };
 
+	if (flags & RTLD_DEEPBIND)
+		atomic_store_explicit(&out_of_reach, 1, memory_order_relaxed);
 	if (file != NULL && is_libibverbs(file))
 		opening.file = library_path();
 	return opening;
@@ -218,3 +224,43 @@ __asm__(".section .data\n.balign 8\n.hidden verbena_shim_targets\n"
 #include "names.h"
 #undef NAME
 	".text\n");
+
+/* Other names in a namespace of its own: nothing of this object is there. */
+typedef void *open_in_namespace_function(Lmid_t, const char *, int);
+
+void *dlmopen(Lmid_t namespace, const char *file, int flags)
+{
+	open_in_namespace_function *next = (open_in_namespace_function *)dlsym(RTLD_NEXT, "dlmopen");
+
+	if (namespace != LM_ID_BASE)
+		atomic_store_explicit(&out_of_reach, 1, memory_order_relaxed);
+	return next(namespace, file, flags);
+}
+
+/* The process ends: where a library may have been out of reach, names each libibverbs that is loaded beside ours. It may
+   have found no device, or the machine's own adapter. */
+__attribute__((destructor)) static void name_other_libraries(void)
+{
+	char line[PATH_MAX + 128], last[PATH_MAX] = "";
+	FILE *maps;
+
+	if (!atomic_load_explicit(&out_of_reach, memory_order_relaxed))
+		return;
+	maps = fopen("/proc/self/maps", "re");
+	while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+		char *path = strchr(line, '/');
+
+		if (path == NULL)
+			continue;
+		path[strcspn(path, "\n")] = '\0';
+		if (!is_libibverbs(path) || strcmp(path, library_path()) == 0 || strcmp(path, last) == 0)
+			continue;
+		strncpy(last, path, sizeof last - 1);
+		fprintf(stderr,
+			"verbena: %s was loaded by RTLD_DEEPBIND or dlmopen, where the adapter cannot take its place: calls to it "
+			"did not reach the adapter\n",
+			path);
+	}
+	if (maps != NULL)
+		fclose(maps);
+}

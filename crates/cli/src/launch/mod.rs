@@ -3,4 +3,5 @@
 pub mod environment;
 pub mod libraries;
 pub mod options;
+mod reach;
 pub mod supervise;

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::failure::Failure;
 use crate::launch::environment::{Environment, Link, Pages, Path, Tunnels};
 use crate::launch::libraries::Libraries;
+use crate::launch::reach;
 use verbena_hca::link::MOST_DEVICES;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
@@ -81,6 +82,9 @@ pub fn command(
     if name(words).starts_with('-') {
         let option = name(words);
         return Err(Failure::UnknownOption { subcommand, option });
+    }
+    if let Some(obstacle) = reach::obstacle(&words[0]) {
+        eprintln!("verbena: {obstacle}: it does not use the adapter");
     }
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(environment.variables());

@@ -1,0 +1,111 @@
+//! Programs that the adapter cannot be put under: the dynamic linker of a program loads it, so one
+//! that has none, or whose linker ignores the environment, never meets it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
+
+/// Bytes of a file that tell: the header, and the program headers that linkers put behind it.
+const BEGINNING: u64 = 4096;
+/// Type of the program header that names the dynamic linker (elf(5), PT_INTERP).
+const INTERPRETER: u32 = 3;
+
+/// Bits of a file's mode (inode(7)).
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
+
+/// Why the program `name` does not use the adapter, if it cannot.
+pub fn obstacle(name: &OsStr) -> Option<String> {
+    let path = found(name)?;
+    let file = File::open(&path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let mode = metadata.permissions().mode();
+    let changes_user = mode & SETUID != 0 && metadata.uid() != geteuid().as_raw();
+    let changes_group = mode & SETGID != 0 && metadata.gid() != getegid().as_raw();
+    if changes_user || changes_group {
+        return Some(format!(
+            "{} changes its user (setuid), so the linker ignores LD_PRELOAD",
+            path.display()
+        ));
+    }
+    let mut beginning = Vec::new();
+    file.take(BEGINNING).read_to_end(&mut beginning).ok()?;
+    is_static(&beginning).then(|| format!("{} is linked statically", path.display()))
+}
+
+/// Where execvp(3) would find the program.
+fn found(name: &OsStr) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata()
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether these are the first bytes of a 64-bit program without a dynamic linker. A script is none.
+fn is_static(beginning: &[u8]) -> bool {
+    let half = |at: usize| {
+        let bytes = beginning.get(at..at + 2)?;
+        Some(usize::from(u16::from_le_bytes(bytes.try_into().ok()?)))
+    };
+    let kind = |at: usize| {
+        let bytes = beginning.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    // Magic number, 64 bits, little-endian.
+    if !beginning.starts_with(b"\x7fELF\x02\x01") {
+        return false;
+    }
+    // e_phoff, of which no linker needs more than four bytes; e_phentsize; e_phnum.
+    let (Some(at), Some(size), Some(count)) = (kind(32), half(54), half(56)) else {
+        return false;
+    };
+    let headers = (0..count).map(|index| kind(at as usize + index * size));
+    // Headers that are not in the beginning cannot be judged.
+    headers
+        .map(|kind| kind.unwrap_or(INTERPRETER))
+        .all(|kind| kind != INTERPRETER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program with one header of a type.
+    fn program(kind: u32) -> Vec<u8> {
+        let mut bytes = vec![0; 64 + 56];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[32] = 64;
+        bytes[54] = 56;
+        bytes[56] = 1;
+        bytes[64..68].copy_from_slice(&kind.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn only_a_program_without_a_linker_is_static() {
+        assert!(is_static(&program(1)));
+        assert!(!is_static(&program(INTERPRETER)));
+        assert!(!is_static(b"#!/bin/sh\n"));
+        assert!(!is_static(&program(1)[..70]));
+        assert!(!is_static(b""));
+    }
+
+    #[test]
+    fn the_shell_is_within_reach() {
+        assert_eq!(obstacle(OsStr::new("sh")), None);
+        assert_eq!(obstacle(OsStr::new("/bin/sh")), None);
+        assert_eq!(obstacle(OsStr::new("no-such-program")), None);
+    }
+}
