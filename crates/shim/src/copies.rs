@@ -163,6 +163,7 @@ pub unsafe extern "C-unwind" fn recvmsg(
 
 /// # Safety
 /// `message` was filled in by recvmsg.
+#[allow(clippy::unnecessary_cast)] // musl's `cmsg_len` has 32 bits
 unsafe fn look_for_channels(message: *mut msghdr) {
     const SIZE: usize = mem::size_of::<c_int>();
     // SAFETY: walks what the kernel has filled in, by the macros for that.
