@@ -9,16 +9,18 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from harness import c_program
 from harness.build_tree import DEVICE, TARGET, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
-from harness.requirement import Tool
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 from pyverbs import results
 from pyverbs.suite import huge_pages
 
 TITLE = "the newest rdma-core, in a root of Debian unstable"
-REQUIRES = [Tool("mmdebstrap", "mmdebstrap"), Tool("unshare", "util-linux"), Tool("ip", "iproute2")]
+REQUIRES = [Tool("mmdebstrap", "mmdebstrap"), Tool("unshare", "util-linux"), Tool("ip", "iproute2"), COMPILER, VERBS_HEADERS,
+            Tool("/usr/include/rdma/rdma_cma.h", "librdmacm-dev")]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 200
@@ -45,6 +47,12 @@ PAIRS = {
     "ib_write_bw": ("ib_write_bw -F -n 500", "ib_write_bw -F -n 500 {at}"),
     "ib_send_lat -R": ("ib_send_lat -R -F -n 500", "ib_send_lat -R -F -n 500 {at}"),
 }
+# Our own programs, against its libraries, and over which links.
+PROGRAMS = {
+    "rdmacm/newest.c": (("-lrdmacm", "-libverbs", "-pthread"), tuple(LINKS)),
+    "rdmacm/descriptors.c": (("-lrdmacm", "-libverbs", "-pthread"), tuple(LINKS)),
+    "contract/buffers.c": (("-libverbs",), ("InfiniBand",)),
+}
 
 
 def cases() -> list[Case]:
@@ -57,6 +65,8 @@ def cases() -> list[Case]:
             command = program + gid
             found.append(Case(program, link, partial(pair, command, command + " {at}", link)))
         found += [Case(name, link, partial(pair, *commands, link)) for name, commands in PAIRS.items()]
+        found += [Case(source, link, partial(ours, source, libraries, link))
+                  for source, (libraries, links) in PROGRAMS.items() if link in links]
         found.append(Case("rdma-core's own tests", link, partial(own_tests, link)))
     return found
 
@@ -106,6 +116,22 @@ def pair(server: str, client: str, link: str, place: Place) -> Outcome:
     """A server and its client."""
     _options, at = LINKS[link]
     return outcome(place, "pair", link, f"pair $run {server.format(at=at)} + $run {client.format(at=at)}")
+
+
+def ours(source: str, libraries: tuple[str, ...], link: str, place: Place) -> Outcome:
+    """Each test of a program of ours, compiled here."""
+    if not Root.made():
+        return skipped(Root.missing)
+    try:
+        program = c_program.compile_program(HERE.parent / source, libraries)
+    except c_program.DoesNotCompile as words:
+        return failed("does not compile", str(words))
+    shutil.copy(program, Root.path / "opt")
+    return outcome(place, "test", link, f"""
+        for test in $(/opt/{program.name} --list); do
+            status=0; $run /opt/{program.name} $test || status=$?
+            [ $status = 0 ] || [ $status = {c_program.EXIT_SKIPPED} ] || {{ echo "$test: status $status"; exit 1; }}
+        done""")
 
 
 def own_tests(link: str, place: Place) -> Outcome:

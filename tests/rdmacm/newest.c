@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -180,9 +182,52 @@ static void an_event_wakes_a_thread_that_waits(void)
 	CHECK_EQUAL(destroy(written), 1);
 }
 
+/* A port of the adapter is one of Ethernet. */
+static int is_ethernet(void)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	CHECK_POINTER(devices);
+	struct ibv_context *context = ibv_open_device(devices[0]);
+	struct ibv_port_attr attributes;
+	CHECK_POINTER(context);
+	CHECK_CALL(ibv_query_port(context, 1, &attributes));
+	CHECK_CALL(ibv_close_device(context));
+	ibv_free_device_list(devices);
+	return attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+/* An IPv4 address of this host that is no loopback's. */
+static in_addr_t own_address(void)
+{
+	struct ifaddrs *all;
+	in_addr_t found = 0;
+	CHECK_CALL(getifaddrs(&all));
+	for (struct ifaddrs *at = all; at != NULL && found == 0; at = at->ifa_next)
+		if (at->ifa_addr != NULL && at->ifa_addr->sa_family == AF_INET && !(at->ifa_flags & IFF_LOOPBACK))
+			found = ntohl(((struct sockaddr_in *)at->ifa_addr)->sin_addr.s_addr);
+	freeifaddrs(all);
+	return found;
+}
+
+/* Ethernet has no subnet administration to ask (rdma_cap_ib_sa). */
+static void no_service_is_looked_for_over_ethernet(void)
+{
+	if (!is_ethernet())
+		check_skip("the port's link is InfiniBand");
+	begin();
+	uint32_t id = create(0x79);
+	bind_to(id, own_address());
+	CHECK_EQUAL(resolve(id, BY_NAME, "storage"), EOPNOTSUPP);
+	CHECK_EQUAL(is_readable(), 0);
+	CHECK_EQUAL(query(id, QUERY_IB_SERVICE, 512), ENODATA);
+	CHECK_EQUAL(destroy(id), 0);
+}
+
 /* The subnet of the adapter has no records of services: what a kernel makes of an empty table. */
 static void no_service_is_found(void)
 {
+	if (is_ethernet())
+		check_skip("the port's link is Ethernet");
 	begin();
 	uint32_t id = create(0x77);
 	CHECK_EQUAL(resolve(id, BY_NAME, "storage"), EINVAL);
@@ -213,5 +258,6 @@ const struct test tests[] = {
 	{ "other_events_are_not_written", other_events_are_not_written },
 	{ "an_event_wakes_a_thread_that_waits", an_event_wakes_a_thread_that_waits },
 	{ "no_service_is_found", no_service_is_found },
+	{ "no_service_is_looked_for_over_ethernet", no_service_is_looked_for_over_ethernet },
 	{ 0 },
 };
