@@ -1,9 +1,9 @@
-//! Copies of descriptors: `dup`, `dup2`, `dup3`, `fcntl` with F_DUPFD and F_DUPFD_CLOEXEC, and
-//! `recvmsg`, which brings those that a process has sent. A copy is of the same kind.
+//! Copies of descriptors: `dup`, `dup2`, `dup3`, and for `blocking.c` those that `fcntl` makes and
+//! those that `recvmsg` brings. A copy is of the same kind.
 
 use std::mem;
 
-use libc::{c_int, c_void, msghdr, ssize_t};
+use libc::{c_int, msghdr};
 
 use crate::channel;
 use crate::kinds::{self, Kind};
@@ -12,8 +12,6 @@ use crate::next::Next;
 type DupFn = unsafe extern "C" fn(c_int) -> c_int;
 type Dup2Fn = unsafe extern "C" fn(c_int, c_int) -> c_int;
 type Dup3Fn = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
-type FcntlFn = unsafe extern "C" fn(c_int, c_int, ...) -> c_int;
-type ReceiveFn = unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t;
 
 // SAFETY: this name and those below have these signatures in every C library.
 static DUP: Next<DupFn> = unsafe { Next::new(c"dup") };
@@ -21,10 +19,6 @@ static DUP: Next<DupFn> = unsafe { Next::new(c"dup") };
 static DUP2: Next<Dup2Fn> = unsafe { Next::new(c"dup2") };
 // SAFETY: as above.
 static DUP3: Next<Dup3Fn> = unsafe { Next::new(c"dup3") };
-// SAFETY: as above. `fcntl64` is the same function where file offsets have 64 bits.
-static FCNTL: Next<FcntlFn> = unsafe { Next::new(c"fcntl") };
-// SAFETY: as above.
-static RECEIVE: Next<ReceiveFn> = unsafe { Next::new(c"recvmsg") };
 
 /// Finds the next functions before the program runs.
 #[used]
@@ -34,8 +28,6 @@ static PREPARE: extern "C" fn() = {
         DUP.get();
         DUP2.get();
         DUP3.get();
-        FCNTL.get();
-        RECEIVE.get();
     }
     prepare
 };
@@ -113,58 +105,19 @@ pub unsafe extern "C" fn dup3(original: c_int, number: c_int, flags: c_int) -> c
     copied(original, copy)
 }
 
-/// `fcntl` and `fcntl64`, from `variadic.c`.
-///
-/// # Safety
-/// As the C function with this argument, which commands without one do not look at.
+/// `copy`, which fcntl has made of `original`, or a failure.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn verbena_shim_fcntl(
-    descriptor: c_int,
-    command: c_int,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: passes the caller's own arguments on.
-    let result = unsafe {
-        match FCNTL.found() {
-            Some(next) => next(descriptor, command, argument),
-            None => libc::syscall(libc::SYS_fcntl, descriptor, command, argument) as c_int,
-        }
-    };
-    match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => copied(descriptor, result),
-        _ => result,
-    }
+pub extern "C" fn verbena_shim_copied(original: c_int, copy: c_int) -> c_int {
+    copied(original, copy)
 }
 
-/// As in C; a channel of the connection manager may come with the message.
+/// Looks for channels of the connection manager that came with a message.
 ///
-/// # Safety
-/// As the C function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recvmsg(
-    socket: c_int,
-    message: *mut msghdr,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: passes the caller's own arguments on.
-    let result = unsafe {
-        match RECEIVE.found() {
-            Some(next) => next(socket, message, flags),
-            None => libc::syscall(libc::SYS_recvmsg, socket, message, flags) as ssize_t,
-        }
-    };
-    // SAFETY: the call has succeeded, so the message is valid and filled in.
-    if result >= 0 && unsafe { (*message).msg_controllen } > 0 {
-        // SAFETY: as above.
-        unsafe { look_for_channels(message) };
-    }
-    result
-}
-
 /// # Safety
 /// `message` was filled in by recvmsg.
 #[allow(clippy::unnecessary_cast)] // musl's `cmsg_len` has 32 bits
-unsafe fn look_for_channels(message: *mut msghdr) {
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbena_shim_received(message: *mut msghdr) {
     const SIZE: usize = mem::size_of::<c_int>();
     // SAFETY: walks what the kernel has filled in, by the macros for that.
     unsafe {

@@ -19,10 +19,11 @@
 //! their like), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`,
 //! `scandir`, `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of
 //! the connection manager's descriptors), [`copies`] (`dup` and its like, `recvmsg`: noted and passed
-//! on), [`reading`] (`read` of descriptors of events), [`splicing`] (`vmsplice`, noted and passed
-//! on). In C: `redirect.c` (`dlopen`, and the names of libibverbs).
+//! on), [`reading`] (which reads of events are too short), [`splicing`] (`vmsplice`, noted and passed
+//! on). In C: `blocking.c` (`read`, `recvmsg`, `fcntl`: a thread may be cancelled in them), `redirect.c`
+//! (`dlopen`, and the names of libibverbs).
 //!
-//! **Build.** `cargo build` makes a static library; `link.sh` links it with `variadic.c` and the
+//! **Build.** `cargo build` makes a static library; `link.sh` links it with the files in C and the
 //! list of exported names.
 
 pub mod channel;

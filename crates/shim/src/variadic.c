@@ -10,10 +10,7 @@
 
 #undef open64
 #undef openat64
-#undef fcntl64
 
-/* In copies.rs. */
-int verbena_shim_fcntl(int descriptor, int command, void *argument);
 /* In opening.rs. */
 int verbena_shim_open(const char *path, int flags, mode_t mode);
 int verbena_shim_open64(const char *path, int flags, mode_t mode);
@@ -23,7 +20,6 @@ int verbena_shim_openat64(int directory, const char *path, int flags, mode_t mod
 /* musl before 1.2.4 has them as macros only. */
 int open64(const char *path, int flags, ...);
 int openat64(int directory, const char *path, int flags, ...);
-int fcntl64(int descriptor, int command, ...);
 
 static mode_t mode_of(int flags, va_list arguments)
 {
@@ -74,27 +70,4 @@ int openat64(int directory, const char *path, int flags, ...)
 	mode = mode_of(flags, arguments);
 	va_end(arguments);
 	return verbena_shim_openat64(directory, path, flags, mode);
-}
-
-/* Whatever the argument is, it is passed on as it came; commands without one do not look at it. */
-int fcntl(int descriptor, int command, ...)
-{
-	va_list arguments;
-	void *argument;
-
-	va_start(arguments, command);
-	argument = va_arg(arguments, void *);
-	va_end(arguments);
-	return verbena_shim_fcntl(descriptor, command, argument);
-}
-
-int fcntl64(int descriptor, int command, ...)
-{
-	va_list arguments;
-	void *argument;
-
-	va_start(arguments, command);
-	argument = va_arg(arguments, void *);
-	va_end(arguments);
-	return verbena_shim_fcntl(descriptor, command, argument);
 }

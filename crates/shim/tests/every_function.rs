@@ -26,7 +26,7 @@ fn setup() -> &'static Setup {
         fs::copy(shim(), &beside).unwrap();
         let library = library_directory.join("libibverbs.so.1");
         compile(&sources.join("library.c"), &["-shared", "-fPIC"], &library);
-        compile(&sources.join("paths.c"), &[], &program);
+        compile(&sources.join("paths.c"), &["-pthread"], &program);
         Setup {
             shim: beside,
             program,
@@ -167,6 +167,11 @@ functions! {
 #[test]
 fn before_constructors_and_after_fork() {
     check("start-and-fork");
+}
+
+#[test]
+fn threads_that_wait_are_cancelled() {
+    check("cancel");
 }
 
 #[test]

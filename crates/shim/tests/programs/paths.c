@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -543,6 +544,69 @@ static void check_read(ssize_t (*call)(int, void *, size_t))
 	CHECK(call(-1, bytes, 1) == -1 && errno == EBADF);
 }
 
+static int waits[2], carrier[2], locked;
+static int cancelled;
+
+static void note(void *unused)
+{
+	(void)unused;
+	cancelled++;
+}
+
+static void *wait_in_read(void *unused)
+{
+	char byte;
+
+	pthread_cleanup_push(note, NULL);
+	CHECK(read(waits[0], &byte, 1) != 0);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *wait_in_recvmsg(void *unused)
+{
+	char byte;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+
+	pthread_cleanup_push(note, NULL);
+	CHECK(recvmsg(carrier[0], &message, 0) != 0);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *wait_in_fcntl(void *unused)
+{
+	struct flock lock = { .l_type = F_WRLCK };
+
+	pthread_cleanup_push(note, NULL);
+	CHECK(fcntl(locked, F_OFD_SETLKW, &lock) != 0);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+/* A thread that waits in a call is cancelled as without the shim. */
+static void check_cancel(void)
+{
+	static void *(*const calls[])(void *) = { wait_in_read, wait_in_recvmsg, wait_in_fcntl };
+	char path[] = "/tmp/verbena-shim-XXXXXX";
+	struct flock lock = { .l_type = F_WRLCK };
+	int holder = mkstemp(path);
+
+	locked = open(path, O_RDWR);
+	unlink(path);
+	CHECK(fcntl(holder, F_OFD_SETLK, &lock) == 0);
+	CHECK(pipe(waits) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, carrier) == 0);
+	for (int i = 0; i < 3; i++) {
+		pthread_t thread;
+		void *result;
+		CHECK(pthread_create(&thread, NULL, calls[i], NULL) == 0);
+		usleep(20000);
+		CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
+		CHECK(result == PTHREAD_CANCELED && cancelled == i + 1);
+	}
+}
+
 typedef int (*fstat_like)(int, struct stat *);
 
 static int call_fstat64(int fd, struct stat *s) { return fstat64(fd, (struct stat64 *)s); }
@@ -709,6 +773,8 @@ int main(int argc, char **argv)
 			check_copies(copiers[i].call, copiers[i].replaces), ran++;
 	if (!strcmp(name, "dup2"))
 		check_dup2_of_itself();
+	if (!strcmp(name, "cancel"))
+		check_cancel(), ran++;
 	if (!strcmp(name, "recvmsg"))
 		check_recvmsg(), ran++;
 	if (!strcmp(name, "read") || !strcmp(name, "verbena_event_descriptor"))
