@@ -232,7 +232,8 @@ impl<T> Waiting<T> {
     }
 }
 
-/// Tells the preloaded shim, if there is one, that records of so many bytes are read from a descriptor.
+/// Tells the preloaded shim, if there is one, that records of so many bytes are read from a
+/// descriptor.
 fn tell_shim(descriptor: RawFd, length: usize) {
     type Tell = extern "C" fn(libc::c_int, usize);
     static SHIM: OnceLock<Option<Tell>> = OnceLock::new();

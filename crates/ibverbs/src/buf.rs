@@ -1,5 +1,5 @@
-//! Buffers that the library allocates: ibv_alloc_buf(3), newer than v44. The adapter registers any memory, so a buffer is ordinary
-//! memory of whole pages, and no DMA buffer stands behind it.
+//! Buffers that the library allocates: ibv_alloc_buf(3), newer than v44. The adapter registers any
+//! memory, so a buffer is ordinary memory of whole pages, and no DMA buffer stands behind it.
 
 use std::alloc::{self, Layout};
 

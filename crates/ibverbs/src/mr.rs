@@ -212,7 +212,8 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     unsafe { register("ibv_reg_mr_ex", pd, asked.addr, asked.length, iova, access) }
 }
 
-/// Checks which members the structure says to be there; gives it with the address to register under.
+/// Checks which members the structure says to be there; gives it with the address to register
+/// under.
 fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
     let mask = asked.comp_mask;
     if mask & !(WITH_IOVA | WITH_ADDRESS | WITH_BUFFER) != 0 {
@@ -234,7 +235,8 @@ fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
     Ok((asked, iova))
 }
 
-/// Checks memory that is part of a buffer of the library. A descriptor beside it is refused as rdma-core does.
+/// Checks memory that is part of a buffer of the library. A descriptor beside it is refused as
+/// rdma-core does.
 ///
 /// # Safety
 /// `buffer` is null or a pointer from us.

@@ -128,8 +128,9 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
 }
 
 /// The slot behind ibv_alloc_parent_domain. The adapter's queues are not made of memory that the
-/// program could provide, so custom allocators are accepted and never called. Nothing but processors
-/// reaches memory here, so the leave to keep it outside a confidential guest's is accepted and unused.
+/// program could provide, so custom allocators are accepted and never called. Nothing but
+/// processors reaches memory here, so the leave to keep it outside a confidential guest's is
+/// accepted and unused.
 ///
 /// # Safety
 /// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.

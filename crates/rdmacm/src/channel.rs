@@ -198,8 +198,8 @@ fn fill(end: &UnixStream) -> Result<()> {
     }
 }
 
-/// Gives our end a name, by which the shim of a process that got the program's end from another knows that it is a channel
-/// (`getpeername`). Without a name nothing else is lost.
+/// Gives our end a name, by which the shim of a process that got the program's end from another
+/// knows that it is a channel (`getpeername`). Without a name nothing else is lost.
 fn name(signal: &UnixStream) {
     const ATTEMPTS: usize = 4;
     for _ in 0..ATTEMPTS {

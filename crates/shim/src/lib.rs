@@ -18,10 +18,10 @@
 //! **Exported functions**, one family a file: [`paths`] (`stat`, `access`, `readlink`, `chdir` and
 //! their like), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`,
 //! `scandir`, `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of
-//! the connection manager's descriptors), [`copies`] (`dup` and its like, `recvmsg`: noted and passed
-//! on), [`reading`] (which reads of events are too short), [`splicing`] (`vmsplice`, noted and passed
-//! on). In C: `blocking.c` (`read`, `recvmsg`, `fcntl`: a thread may be cancelled in them), `redirect.c`
-//! (`dlopen`, and the names of libibverbs).
+//! the connection manager's descriptors), [`copies`] (`dup` and its like, noted and passed on),
+//! [`reading`] (which reads of events are too short), [`splicing`] (`vmsplice`, noted and passed
+//! on). In C: `blocking.c` (`read`, `recvmsg` and `fcntl`, in which a thread may be cancelled),
+//! `redirect.c` (`dlopen`, and the names of libibverbs).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with the files in C and the
 //! list of exported names.

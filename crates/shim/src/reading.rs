@@ -1,5 +1,5 @@
-//! `read` of a descriptor of events: fewer bytes than an event has are refused, and the event stays,
-//! as by the kernel's `ib_uverbs_event_read`. The descriptor is the reading end of a pipe of
+//! `read` of a descriptor of events: fewer bytes than an event has are refused, and the event
+//! stays, as by the kernel's `ib_uverbs_event_read`. The descriptor is the reading end of a pipe of
 //! packets, of which a short read would lose the rest. `read` itself is in `blocking.c`.
 
 use libc::c_int;

@@ -39,7 +39,8 @@ pub unsafe fn destroy(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// Moves an identifier, and its waiting events, to the channel that the command is written to.
 ///
 /// # Errors
-/// ENOENT when there is no descriptor of that number or no such identifier, EINVAL when it is no channel's.
+/// ENOENT when there is no descriptor of that number or no such identifier, EINVAL when it is no
+/// channel's.
 ///
 /// # Safety
 /// As for [`super::execute`].

@@ -72,7 +72,8 @@ fn report(state: &mut State, waiting: &Waiting) -> EventAnswer {
 /// Puts an event of the program's own into the channel of an identifier.
 ///
 /// # Errors
-/// EINVAL for other kinds than programs (RDMA_CM_EVENT_USER) and librdmacm (RDMA_CM_EVENT_INTERNAL) may write.
+/// EINVAL for other kinds than programs (RDMA_CM_EVENT_USER) and librdmacm (RDMA_CM_EVENT_INTERNAL)
+/// may write.
 pub fn write(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: WriteCmEvent = command.read()?;
     let kinds = [Kind::User, Kind::Internal];

@@ -31,7 +31,8 @@ pub fn open() -> Result<RawFd> {
     Ok(descriptor)
 }
 
-/// The program has another descriptor of what may be a channel: a copy by dup(2), or one that a process has sent.
+/// The program has another descriptor of what may be a channel: a copy by dup(2), or one that a
+/// process has sent.
 pub fn copied(descriptor: RawFd) {
     let (Some(service), Ok(id)) = (Service::existing(), ChannelId::at(descriptor)) else {
         return;
@@ -41,8 +42,8 @@ pub fn copied(descriptor: RawFd) {
     }
 }
 
-/// The program closes `descriptor`: if it is the last of a channel, everything on the channel ends. That it is another file
-/// already does not matter.
+/// The program closes `descriptor`: if it is the last of a channel, everything on the channel ends.
+/// That it is another file already does not matter.
 pub fn close(descriptor: RawFd) {
     let Some(service) = Service::existing() else {
         return;

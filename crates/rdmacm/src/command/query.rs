@@ -38,11 +38,12 @@ pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
     unsafe { command.answer(wanted.response, &answer, least) }
 }
 
-/// The newer form of the query. Records of services are the only option here: the others are of AF_IB addresses.
+/// The newer form of the query. Records of services are the only option here: the others are of
+/// AF_IB addresses.
 ///
 /// # Errors
-/// ENODATA, for no identifier has found a service ([`super::service`]); ENOSPC without room for an answer; ENOSYS for other
-/// options.
+/// ENODATA, for no identifier has found a service ([`super::service`]); ENOSPC without room for an
+/// answer; ENOSYS for other options.
 pub fn by_option(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Query = command.read()?;
     state.identifier(command.channel, wanted.id)?;

@@ -9,11 +9,13 @@ use verbena_hca::errno::Result;
 use verbena_hca::link;
 use verbena_hca::refused;
 
-/// Looks for a service's records. The subnet of this host has none, so the answer is that of a kernel whose subnet
-/// administration knows no such service (`ib_sa_service_rec_callback`): an event with ENODATA.
+/// Looks for a service's records. The subnet of this host has none, so the answer is that of a
+/// kernel whose subnet administration knows no such service (`ib_sa_service_rec_callback`): an
+/// event with ENODATA.
 ///
 /// # Errors
-/// EINVAL unless the identifier is bound to the device and no further; EOPNOTSUPP over RoCE, which has no subnet administration.
+/// EINVAL unless the identifier is bound to the device and no further; EOPNOTSUPP over RoCE, which
+/// has no subnet administration.
 pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveIbService = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
