@@ -210,10 +210,9 @@ static inline void a_child_sees_the_events(const struct descriptor *of)
 	is_empty(of);
 }
 
-static inline void it_can_be_sent(const struct descriptor *of)
+/* Sends a descriptor over a socket. */
+static inline void send_descriptor(int socket, int fd)
 {
-	int ends[2];
-	CHECK_CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	union {
 		struct cmsghdr header;
 		char space[CMSG_SPACE(sizeof(int))];
@@ -221,11 +220,32 @@ static inline void it_can_be_sent(const struct descriptor *of)
 	char byte = 1;
 	struct iovec data = { &byte, 1 };
 	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
-	memcpy(CMSG_DATA(&control.header), &of->fd, sizeof of->fd);
-	CHECK_EQUAL(sendmsg(ends[0], &message, 0), 1);
-	CHECK_EQUAL(recvmsg(ends[1], &message, 0), 1);
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+	CHECK_EQUAL(sendmsg(socket, &message, 0), 1);
+}
+
+/* Receives one. */
+static inline int receive_descriptor(int socket)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+	CHECK_EQUAL(recvmsg(socket, &message, 0), 1);
 	int received;
 	memcpy(&received, CMSG_DATA(&control.header), sizeof received);
+	return received;
+}
+
+static inline void it_can_be_sent(const struct descriptor *of)
+{
+	int ends[2];
+	CHECK_CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	send_descriptor(ends[0], of->fd);
+	int received = receive_descriptor(ends[1]);
 	CHECK_EQUAL(poll_mask(received), 0);
 	of->raise();
 	CHECK_EQUAL(poll_mask(received), READABLE);
@@ -249,6 +269,37 @@ static inline void a_read_is_one_event(const struct descriptor *of)
 	is_empty(of);
 }
 
+/* Fewer bytes than an event has are refused when there is one (ib_uverbs_event_read), and it stays. */
+static inline void a_shorter_read_is_refused(const struct descriptor *of)
+{
+	if (of->record == 0)
+		return;
+	char bytes[256];
+	int flags = fcntl(of->fd, F_GETFL), copy = dup(of->fd);
+	CHECK(copy >= 0);
+	CHECK_CALL(fcntl(of->fd, F_SETFL, flags | O_NONBLOCK));
+	CHECK_EQUAL(read(of->fd, bytes, 1), -1);
+	CHECK_EQUAL(errno, EAGAIN);
+	CHECK_CALL(fcntl(of->fd, F_SETFL, flags));
+	of->raise();
+	for (ssize_t length = 0; length < of->record; length++) {
+		CHECK_EQUAL(read(length % 2 ? copy : of->fd, bytes, (size_t)length), -1);
+		CHECK_EQUAL(errno, EINVAL);
+	}
+	CHECK_EQUAL(poll_mask(of->fd), READABLE);
+	CHECK_EQUAL(of->take(), 0);
+	is_empty(of);
+	CHECK_CALL(close(copy));
+	/* Another file under the number of the copy. */
+	int ends[2];
+	CHECK_CALL(pipe2(ends, O_DIRECT));
+	CHECK(ends[0] == copy || ends[1] == copy);
+	CHECK_EQUAL(write(ends[1], "1234", 4), 4);
+	CHECK_EQUAL(read(ends[0], bytes, 4), 4);
+	CHECK_CALL(close(ends[0]));
+	CHECK_CALL(close(ends[1]));
+}
+
 /* Of all rows the last is the one whose events the library still holds. */
 static void (*const rows[])(const struct descriptor *) = {
 	poll_answers_readable_alone,
@@ -262,6 +313,7 @@ static void (*const rows[])(const struct descriptor *) = {
 	epoll_once_reports_once,
 	a_child_sees_the_events,
 	it_can_be_sent,
+	a_shorter_read_is_refused,
 	a_read_is_one_event,
 };
 

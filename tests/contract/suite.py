@@ -49,6 +49,7 @@ flush           a FLUSH is asked of no bytes whatever its arguments are, needs a
 sizes           a completion is lost or doubled when its queue is resized; a shared queue that could not be resized has
                 another limit
 registration    a region under another address is reached at its own; a region of no memory is written
+buffers         a part of a buffer of the library is not registered, or one outside it is, or in another domain
 batches         an operation of the extended interface, or a field of the extended completion queue, is another than that
                 of the classic one
 nodes           a program that was built against rdma-core 57 to 65 and asks for a private name does not start
@@ -79,7 +80,7 @@ HERE = Path(__file__).resolve().parent
 SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking", "armed",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
-            "sizes", "registration", "batches", "settled", "answers", "fault_rows")
+            "sizes", "registration", "buffers", "batches", "settled", "answers", "fault_rows")
 # What asks the library and no other process: one path is as good as another.
 ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables")
 # Linked against the adapter's library, for the distribution's lacks the names.

@@ -31,6 +31,7 @@ WANTED = 144
 # What a skip says that is the machine's doing and not the adapter's.
 LACKING = "There are no huge pages"
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+ENOUGH_PAGES = 64
 OTHER_DEVICES = re.compile(r"test_(mlx5|efa|cuda)")
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 TEST_DEFINITION = re.compile(r"^class (\w+)|^    def (test_\w+)", re.MULTILINE)
@@ -82,11 +83,14 @@ def whole_run(place: Place) -> Ended:
 
 @contextmanager
 def huge_pages() -> Iterator[None]:
-    """Sets some aside for as long as they are needed, where there are none and we may."""
+    """Sets some aside for as long as they are needed, where there are none and we may. Memory in fragments may have room for fewer,
+    with which tests begin and then fail: then there are none."""
     before = HUGE_PAGES.read_text()
     try:
         if int(before) == 0:
-            HUGE_PAGES.write_text("64")
+            HUGE_PAGES.write_text(str(ENOUGH_PAGES))
+            if int(HUGE_PAGES.read_text()) < ENOUGH_PAGES:
+                HUGE_PAGES.write_text(before)
     except OSError:
         pass
     try:

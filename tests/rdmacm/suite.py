@@ -79,7 +79,7 @@ def cases() -> list[Case]:
                                                   ["udpong", "-S", "64", "-C", str(UDPONG_BURST), "-s", HERE],
                                                   path)))
     # The connection manager's own doing: which path data would take does not matter.
-    for source in ("timewait.c", "closing.c", "descriptors.c", "families.c"):
+    for source in ("timewait.c", "closing.c", "descriptors.c", "families.c", "newest.c"):
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
     return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),

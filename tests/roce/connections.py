@@ -70,6 +70,9 @@ LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
     "ibv_rc_pingpong": (["ibv_rc_pingpong", "-g", "1"], Host.listens),
 }
 
+# Tests of tests/rdmacm that are others over this link.
+NEWEST = ("events_of_the_program_come_in_order", "no_service_is_looked_for_over_ethernet")
+
 # Of these the server never ends by itself.
 ENDLESS: dict[str, tuple[list[str], list[str]]] = {
     "cmtime": (["cmtime", "-b", "{}"], ["cmtime", "-c", "20", "-s", "{}"]),
@@ -114,6 +117,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     return found + [
         Case("different MTUs of the hosts", "", on_hosts(narrower)),
         Case("rping within a host", "", on_hosts(at_home)),
+        *[Case(f"newest: {test}", "", on_hosts(partial(newest, test))) for test in NEWEST],
         Case("connection requests are for all processes", "", on_hosts(many)),
         Case("connection requests pass by who is stopped", "", on_hosts(past_the_stopped)),
         Case("nobody listens", "", on_hosts(nobody)),
@@ -194,6 +198,15 @@ def datagram_sockets(hosts: Hosts) -> Outcome:
     if asked.succeeded or "ah_attr.is_global is 0" not in asked.output:
         return failed("an address handle without a GID is not refused", f"{asked.evidence()}\n{ended.evidence()}")
     return passed()
+
+
+def newest(test: str, hosts: Hosts) -> Outcome:
+    """A test of the newest calls on one host."""
+    tool = c_program.compile_program(Path(__file__).resolve().parents[1] / "rdmacm" / "newest.c",
+                                     ("-lrdmacm", "-libverbs", "-pthread"))
+    host = hosts.members[0]
+    ended = hosts.run(host, "newest", host.on_adapter(tool, test), SECONDS)
+    return passed() if ended.succeeded else failed(ended.describe(), ended.evidence())
 
 
 def message(kind: str, hosts: Hosts) -> Outcome:

@@ -30,6 +30,12 @@ constants! {
     }
 }
 
+constants! {
+    newer than v44: u32 {
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2,
+    }
+}
+
 pub type ibv_parent_domain_alloc = unsafe extern "C" fn(
     pd: *mut ibv_pd,
     pd_context: *mut c_void,

@@ -4,8 +4,8 @@
 //! (`drivers/infiniband/core/uverbs_main.c`): readable exactly while the queue is not empty, never
 //! writable, opened for reading alone, closed on exec. Each event wakes those who wait, and is one
 //! read(2) of the record that the kernel would give: 8 bytes of a completion event, 16 of an
-//! asynchronous one. It is the reading end of a pipe of packets. One difference remains: a read of
-//! fewer bytes gives these instead of EINVAL.
+//! asynchronous one. It is the reading end of a pipe of packets. A read of fewer bytes, which would
+//! lose the rest of a packet, is refused by the preloaded shim, which is told of the descriptor.
 //!
 //! Elements are the application's handles ("cookies"), which this crate only passes through.
 
@@ -14,14 +14,15 @@ use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
 
 /// What a program reads from the descriptor.
 pub trait Record {
-    /// The bytes of the event, as `struct ib_uverbs_comp_event_desc` or
-    /// `ib_uverbs_async_event_desc`.
-    fn record(&self) -> ([u8; RECORD], usize);
+    /// How many bytes an event has.
+    const LENGTH: usize;
+    /// These, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
+    fn record(&self) -> [u8; RECORD];
 }
 
 /// The length of the longer record.
@@ -41,19 +42,21 @@ struct Waiting<T> {
 }
 
 impl Record for usize {
-    fn record(&self) -> ([u8; RECORD], usize) {
+    const LENGTH: usize = 8;
+    fn record(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
         bytes[..8].copy_from_slice(&(*self as u64).to_ne_bytes());
-        (bytes, 8)
+        bytes
     }
 }
 
 impl Record for AsyncEvent {
-    fn record(&self) -> ([u8; RECORD], usize) {
+    const LENGTH: usize = RECORD;
+    fn record(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
         bytes[..8].copy_from_slice(&(self.element as u64).to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.kind.to_ne_bytes());
-        (bytes, RECORD)
+        bytes
     }
 }
 
@@ -79,6 +82,7 @@ impl<T: Record> EventQueue<T> {
         }
         // SAFETY: just made, owned by nobody else.
         let [fd, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        tell_shim(fd.as_raw_fd(), T::LENGTH);
         Ok(EventQueue {
             fd,
             writer: lasting_writer(writer)?,
@@ -105,7 +109,7 @@ impl<T: Record> EventQueue<T> {
 
     /// Puts a packet into the pipe; false if it is full.
     fn send(&self, event: &T) -> bool {
-        let (bytes, length) = event.record();
+        let (bytes, length) = (event.record(), T::LENGTH);
         let write = || {
             // SAFETY: so many bytes are readable.
             unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), length) > 0 }
@@ -127,7 +131,7 @@ impl<T: Record> EventQueue<T> {
     fn catch_up(&self, waiting: &mut Waiting<T>) {
         while waiting.unsent > 0 {
             let first = waiting.events.len() - waiting.unsent;
-            let (bytes, length) = waiting.events[first].record();
+            let (bytes, length) = (waiting.events[first].record(), T::LENGTH);
             // SAFETY: so many bytes are readable.
             if unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), length) } < 0 {
                 return;
@@ -225,6 +229,23 @@ impl<T> Waiting<T> {
         let first = self.events.pop_front();
         self.unsent = self.unsent.min(self.events.len());
         first
+    }
+}
+
+/// Tells the preloaded shim, if there is one, that records of so many bytes are read from a
+/// descriptor.
+fn tell_shim(descriptor: RawFd, length: usize) {
+    type Tell = extern "C" fn(libc::c_int, usize);
+    static SHIM: OnceLock<Option<Tell>> = OnceLock::new();
+    let shim = SHIM.get_or_init(|| {
+        let name = c"verbena_event_descriptor";
+        // SAFETY: the name is a C string; RTLD_DEFAULT means all that the program was loaded with.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        // SAFETY: only the shim has this name, with this signature.
+        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Tell>(found) })
+    });
+    if let Some(tell) = shim {
+        tell(descriptor, length);
     }
 }
 

@@ -41,6 +41,8 @@ pub unsafe extern "C" fn verbena_cm_write(
     };
     match outcome {
         Ok(length) => length as ssize_t,
+        // No channel of this process: the shim looks what it is.
+        Err(error) if error.0 == libc::EBADF => -(error.0 as ssize_t),
         Err(error) => {
             // SAFETY: by the caller's promise.
             let bytes = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), length) };
@@ -50,7 +52,13 @@ pub unsafe extern "C" fn verbena_cm_write(
     }
 }
 
-/// The descriptor is about to be closed.
+/// The descriptor may be another one of a channel: a copy, or one that a process has sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn verbena_cm_copied(descriptor: c_int) {
+    command::copied(descriptor);
+}
+
+/// The descriptor is about to be closed, or has just become another file.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_cm_close(descriptor: c_int) {
     command::close(descriptor);

@@ -11,7 +11,7 @@
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with the version script.
 //!
-//! An object a file: [`device`], [`context`], [`query`], [`pd`], [`mr`], [`mw`], [`dm`],
+//! An object a file: [`device`], [`context`], [`query`], [`pd`], [`mr`], [`buf`], [`mw`], [`dm`],
 //! [`channel`], [`cq`] with [`cq_ex`], [`srq`], [`qp`] with [`post`], [`qp_ex`] and its [`batch`], [`ah`],
 //! [`xrcd`], [`event`].
 
@@ -19,6 +19,7 @@ pub mod acknowledge;
 pub mod ah;
 pub mod attributes;
 pub mod batch;
+pub mod buf;
 pub mod channel;
 pub mod cm;
 pub mod context;

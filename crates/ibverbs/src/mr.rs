@@ -1,5 +1,5 @@
 //! Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_advise_mr(3), ibv_alloc_null_mr(3),
-//! ibv_import_mr(3), ibv_reg_mr_ex.
+//! ibv_import_mr(3), ibv_reg_mr_ex(3), ibv_reg_buf_mr(3).
 
 use std::ptr;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use verbena_hca::errno::Result;
 use verbena_hca::memory::region::{Change, Region};
 use verbena_hca::refused;
 
+use crate::buf::{self, ibv_buf};
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
 use crate::{door, outcome, pd};
@@ -171,6 +172,17 @@ pub struct MrInitAttr {
     dmah: *mut c_void,
 }
 
+/// The same since v63: the buffer stands behind it, where `comp_mask` says so.
+#[repr(C)]
+struct MrInitAttrOfBuffer {
+    head: MrInitAttr,
+    buf: *mut ibv_buf,
+}
+
+const WITH_IOVA: u64 = 1 << 0;
+const WITH_ADDRESS: u64 = 1 << 1;
+const WITH_BUFFER: u64 = 1 << 5;
+
 /// Registers memory, with all the variants in one structure. Those of DMA buffers and DMA handles
 /// are not supported.
 ///
@@ -181,46 +193,85 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     pd: *mut ibv_pd,
     attributes: *mut MrInitAttr,
 ) -> *mut ibv_mr {
-    const IOVA: u64 = 1 << 0;
-    const ADDRESS: u64 = 1 << 1;
     // SAFETY: as promised to us.
-    let attributes = match unsafe { door::input(attributes) } {
-        Ok(attributes) => attributes,
+    let checked = unsafe { door::input(attributes) }.and_then(|asked| {
+        if asked.comp_mask & WITH_BUFFER != 0 {
+            // SAFETY: the bit says that the structure is the longer one.
+            let buffer = unsafe { (*attributes.cast::<MrInitAttrOfBuffer>()).buf };
+            // SAFETY: as promised to us.
+            unsafe { inside_buffer(pd, buffer, asked)? };
+        }
+        what_to_register(asked)
+    });
+    let (asked, iova) = match checked {
+        Ok(checked) => checked,
         Err(error) => return outcome::pointer("ibv_reg_mr_ex", Err(error)),
     };
-    if attributes.comp_mask & !(IOVA | ADDRESS) != 0 {
-        let error = refused!(
-            EOPNOTSUPP,
-            "comp_mask is {:#x}: buffers by descriptor (fd) and DMA handles need a bus, so give addr, and iova if you like",
-            attributes.comp_mask
-        );
-        return outcome::pointer("ibv_reg_mr_ex", Err(error));
-    }
-    if attributes.comp_mask & ADDRESS == 0 {
-        let error = refused!(
-            EINVAL,
-            "comp_mask is {:#x} and lacks IBV_REG_MR_MASK_ADDR: set it, and addr",
-            attributes.comp_mask
-        );
-        return outcome::pointer("ibv_reg_mr_ex", Err(error));
-    }
-    let own = attributes.addr as u64;
-    let iova = if attributes.comp_mask & IOVA != 0 {
-        attributes.iova
-    } else {
-        own
-    };
+    let access = asked.access as c_uint;
     // SAFETY: as promised to us.
-    unsafe {
-        register(
-            "ibv_reg_mr_ex",
-            pd,
-            attributes.addr,
-            attributes.length,
-            iova,
-            attributes.access as c_uint,
-        )
+    unsafe { register("ibv_reg_mr_ex", pd, asked.addr, asked.length, iova, access) }
+}
+
+/// Checks which members the structure says to be there; gives it with the address to register
+/// under.
+fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
+    let mask = asked.comp_mask;
+    if mask & !(WITH_IOVA | WITH_ADDRESS | WITH_BUFFER) != 0 {
+        return Err(refused!(
+            EOPNOTSUPP,
+            "comp_mask is {mask:#x}: buffers by descriptor (fd) and DMA handles need a bus, so give addr, and iova if you like"
+        ));
     }
+    if mask & WITH_ADDRESS == 0 {
+        return Err(refused!(
+            EINVAL,
+            "comp_mask is {mask:#x} and lacks IBV_REG_MR_MASK_ADDR: set it, and addr"
+        ));
+    }
+    let iova = match mask & WITH_IOVA != 0 {
+        true => asked.iova,
+        false => asked.addr as u64,
+    };
+    Ok((asked, iova))
+}
+
+/// Checks memory that is part of a buffer of the library. A descriptor beside it is refused as
+/// rdma-core does.
+///
+/// # Safety
+/// `buffer` is null or a pointer from us.
+unsafe fn inside_buffer(pd: *mut ibv_pd, buffer: *mut ibv_buf, asked: &MrInitAttr) -> Result<()> {
+    const WITH_DESCRIPTOR: u64 = 1 << 2 | 1 << 3;
+    if asked.comp_mask & WITH_DESCRIPTOR != 0 {
+        return Err(refused!(
+            EINVAL,
+            "comp_mask is {:#x}: a buffer of ibv_alloc_buf is given by buf and addr, without fd and fd_offset",
+            asked.comp_mask
+        ));
+    }
+    // SAFETY: as promised to us.
+    unsafe { buf::check_range(buffer, pd, asked.addr, asked.length) }
+}
+
+/// Registers a part of a buffer that [`buf::ibv_alloc_buf`] has made.
+///
+/// # Safety
+/// `pd` and `buffer` are null or pointers from us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_buf_mr(
+    pd: *mut ibv_pd,
+    buffer: *mut ibv_buf,
+    address: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to us.
+    if let Err(error) = unsafe { buf::check_range(buffer, pd, address, length) } {
+        return outcome::pointer("ibv_reg_buf_mr", Err(error));
+    }
+    let (own, access) = (address as u64, access as c_uint);
+    // SAFETY: as promised to us.
+    unsafe { register("ibv_reg_buf_mr", pd, address, length, own, access) }
 }
 
 /// Registers a DMA buffer: not supported, there is no device that could own one.

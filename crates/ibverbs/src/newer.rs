@@ -1,13 +1,12 @@
 //! Verbs newer than v44 that the software adapter does not support: DMA handles and DMA buffers
-//! (there is no bus), buffers that a provider allocates, hardware completion counters. Each answers
-//! EOPNOTSUPP in its own convention. Those it does support stand with their objects.
+//! (there is no bus), hardware completion counters. Each answers EOPNOTSUPP in its own convention.
+//! Those it does support stand with their objects.
 //!
-//! Source: rdma-core's man pages ibv_alloc_dmah(3), ibv_dm_export_dmabuf_fd(3), ibv_alloc_buf(3),
+//! Source: rdma-core's man pages ibv_alloc_dmah(3), ibv_dm_export_dmabuf_fd(3),
 //! ibv_create_comp_cntr(3), ibv_qp_attach_comp_cntr(3), ibv_query_comp_cntr_caps(3). Arguments are
 //! not looked at, so none is declared.
 
 use libc::{c_int, c_void};
-use verbena_abi::ibv_mr;
 
 use crate::outcome;
 use crate::unsupported::not_offered;
@@ -25,10 +24,8 @@ macro_rules! objects {
 }
 
 objects! {
-    ibv_alloc_buf -> c_void
     ibv_alloc_dmah -> c_void
     ibv_create_comp_cntr -> c_void
-    ibv_reg_buf_mr -> ibv_mr
 }
 
 macro_rules! actions {
@@ -47,7 +44,6 @@ actions! {
     _ibv_query_comp_cntr_caps
     ibv_dealloc_dmah
     ibv_destroy_comp_cntr
-    ibv_free_buf
     ibv_inc_comp_cntr
     ibv_inc_err_comp_cntr
     ibv_qp_attach_comp_cntr
@@ -55,12 +51,6 @@ actions! {
     ibv_read_err_comp_cntr
     ibv_set_comp_cntr
     ibv_set_err_comp_cntr
-}
-
-/// Not supported: -1 with EOPNOTSUPP.
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_export_buf_dmabuf_fd() -> c_int {
-    outcome::number("ibv_export_buf_dmabuf_fd", Err(not_offered()))
 }
 
 /// Not supported: -1 with EOPNOTSUPP.

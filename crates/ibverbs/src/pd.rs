@@ -128,7 +128,9 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
 }
 
 /// The slot behind ibv_alloc_parent_domain. The adapter's queues are not made of memory that the
-/// program could provide, so custom allocators are accepted and never called.
+/// program could provide, so custom allocators are accepted and never called. Nothing but
+/// processors reaches memory here, so the leave to keep it outside a confidential guest's is
+/// accepted and unused.
 ///
 /// # Safety
 /// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
@@ -136,8 +138,9 @@ pub unsafe extern "C" fn alloc_parent_domain(
     context: *mut ibv_context,
     attributes: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
-    const KNOWN: u32 =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    const KNOWN: u32 = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS
+        | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT
+        | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
     // SAFETY: as promised to us.
     outcome::pointer("ibv_alloc_parent_domain", unsafe {
         context::of(context).and_then(|_| {
@@ -145,7 +148,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
             if attributes.comp_mask & !KNOWN != 0 {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "comp_mask is {:#x}, and only IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS and _PD_CONTEXT are known",
+                    "comp_mask is {:#x}, and only IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, _PD_CONTEXT and _ALLOW_CC_UNPROTECTED_ALLOC are known",
                     attributes.comp_mask
                 ));
             }

@@ -31,7 +31,10 @@ pub mod code {
     pub const JOIN_IP_MCAST: u32 = 16;
     pub const LEAVE_MCAST: u32 = 17;
     pub const MIGRATE_ID: u32 = 18;
+    pub const QUERY: u32 = 19;
     pub const BIND: u32 = 20;
+    pub const RESOLVE_IB_SERVICE: u32 = 23;
+    pub const WRITE_CM_EVENT: u32 = 24;
 }
 
 macro_rules! structures {
@@ -71,7 +74,7 @@ structures! {
     ResolveIp { src_addr: SocketAddress, dst_addr: SocketAddress, id: u32, timeout_ms: u32, }
     /// rdma_resolve_route(3).
     ResolveRoute { id: u32, timeout_ms: u32, }
-    /// Asks for [`RouteAnswer`].
+    /// Asks for [`RouteAnswer`], or for what `option` says.
     Query { response: u64, id: u32, option: u32, }
     /// `struct ib_user_path_rec` of `<rdma/ib_user_sa.h>`; 16-bit fields in network order.
     PathRecord {
@@ -127,6 +130,12 @@ structures! {
     EventAnswer { uid: u64, id: u32, event: u32, status: u32, param: [u8; 304], reserved: u32, ece: Ece, }
     /// rdma_set_option(3).
     SetOption { optval: u64, id: u32, level: u32, optname: u32, optlen: u32, }
+    /// rdma_resolve_addrinfo(3) with RAI_SA. `reserved` is the padding of C.
+    ResolveIbService {
+        id: u32, reserved: u32, service_id: u64, service_name: [u8; 64], flags: u32, reserved1: u32,
+    }
+    /// rdma_write_cm_event(3). More of a union follows, of which only `arg` is used.
+    WriteCmEvent { id: u32, reserved: u32, event: u32, status: u32, arg: u64, }
     /// rdma_migrate_id(3).
     MigrateId { response: u64, id: u32, fd: u32, }
     /// `struct ib_uverbs_qp_attr` of `<rdma/ib_user_verbs.h>`.
@@ -159,6 +168,7 @@ mod tests {
         assert_eq!(size_of::<Accept>(), 296);
         assert_eq!(size_of::<JoinIpMulticast>(), 48);
         assert_eq!(size_of::<EventAnswer>(), 336);
+        assert_eq!(size_of::<ResolveIbService>(), 88);
         assert_eq!(size_of::<QueuePairAttributes>(), 144);
     }
 }

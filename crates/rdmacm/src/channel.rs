@@ -4,8 +4,11 @@
 //! waits, so poll(2), epoll(7) and O_NONBLOCK work on it as on the device (`ucma_poll` of the
 //! kernel): readable while events wait, woken by each, and never writable, for its own buffer is
 //! kept full.
+//!
+//! A channel is its file: the program may copy the descriptor, and use its number again.
 
 use crate::event::Event;
+use crate::port::random_word;
 use rustix::net::{self, RecvFlags};
 use std::collections::VecDeque;
 use std::io::Write;
@@ -28,13 +31,38 @@ pub struct Waiting {
     pub event: Event,
 }
 
+/// Which channel: the device and inode numbers of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChannelId(u64, u64);
+
+impl ChannelId {
+    /// That of the file at a descriptor, whether it is a channel or not.
+    ///
+    /// # Errors
+    /// EBADF for none.
+    pub fn at(descriptor: RawFd) -> Result<ChannelId> {
+        if descriptor < 0 {
+            return Err(Errno(libc::EBADF));
+        }
+        // SAFETY: only used for this call, which refuses a number that is not open.
+        ChannelId::of(unsafe { BorrowedFd::borrow_raw(descriptor) })
+    }
+
+    fn of(descriptor: impl AsFd) -> Result<ChannelId> {
+        let status = rustix::fs::fstat(descriptor).map_err(|error| Errno(error.raw_os_error()))?;
+        Ok(ChannelId(status.st_dev, status.st_ino))
+    }
+}
+
 /// A channel.
 pub struct Channel {
+    /// The program's descriptors of it.
+    pub descriptors: Vec<RawFd>,
     signal: UnixStream,
     /// The program's end once more, for threads that wait: they must not be led astray when the program closes its
     /// descriptor and opens another file under the same number.
     end: Arc<OwnedFd>,
-    inode: u64,
+    id: ChannelId,
     waiting: VecDeque<Waiting>,
     /// Bytes in the program's end: as many as events wait, or as many as fit.
     bytes: usize,
@@ -54,22 +82,25 @@ impl Channel {
         signal.set_nonblocking(true)?;
         fill(&theirs)?;
         let end = Arc::new(OwnedFd::from(theirs.try_clone()?));
-        let inode = inode(&theirs)?;
+        let id = ChannelId::of(&theirs)?;
+        name(&signal);
+        let theirs = theirs.into_raw_fd();
         let channel = Channel {
+            descriptors: vec![theirs],
             signal,
             end,
-            inode,
+            id,
             waiting: VecDeque::new(),
             bytes: 0,
             waiters: 0,
             taker: None,
         };
-        Ok((theirs.into_raw_fd(), channel))
+        Ok((theirs, channel))
     }
 
-    /// Whether `descriptor` still is the program's end, and not another file under the same number.
-    pub fn is_at(&self, descriptor: BorrowedFd<'_>) -> bool {
-        inode(descriptor) == Ok(self.inode)
+    /// Which it is.
+    pub fn id(&self) -> ChannelId {
+        self.id
     }
 
     /// A thread begins to wait, on the descriptor given.
@@ -167,9 +198,18 @@ fn fill(end: &UnixStream) -> Result<()> {
     }
 }
 
-fn inode(descriptor: impl std::os::fd::AsFd) -> Result<u64> {
-    let status = rustix::fs::fstat(descriptor).map_err(|error| Errno(error.raw_os_error()))?;
-    Ok(status.st_ino)
+/// Gives our end a name, by which the shim of a process that got the program's end from another
+/// knows that it is a channel (`getpeername`). Without a name nothing else is lost.
+fn name(signal: &UnixStream) {
+    const ATTEMPTS: usize = 4;
+    for _ in 0..ATTEMPTS {
+        let text = format!("verbena-cm/{:08x}{:08x}", random_word(), random_word());
+        let bound = net::SocketAddrUnix::new_abstract_name(text.as_bytes())
+            .and_then(|address| net::bind(signal, &address));
+        if bound != Err(rustix::io::Errno::ADDRINUSE) {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -227,9 +267,19 @@ mod tests {
     }
 
     #[test]
-    fn another_file_under_its_number_is_not_it() {
+    fn a_copy_is_the_same_channel_and_another_file_is_not() {
         let (end, channel) = opened();
-        assert!(channel.is_at(end.as_fd()));
-        assert!(!channel.is_at(opened().0.as_fd()));
+        let copy = end.try_clone().unwrap();
+        assert_eq!(ChannelId::of(&copy), Ok(channel.id()));
+        assert_ne!(ChannelId::of(&opened().0), Ok(channel.id()));
+        assert_eq!(ChannelId::at(-1), Err(Errno(libc::EBADF)));
+    }
+
+    #[test]
+    fn the_peer_of_a_descriptor_has_a_name() {
+        let (end, _channel) = opened();
+        let peer = rustix::net::getpeername(&end).unwrap().unwrap();
+        let peer = rustix::net::SocketAddrUnix::try_from(peer).unwrap();
+        assert!(peer.abstract_name().unwrap().starts_with(b"verbena-cm/"));
     }
 }

@@ -19,6 +19,9 @@ pub enum Kind {
     Disconnected = 10,
     MulticastJoin = 12,
     TimewaitExit = 15,
+    AddrinfoError = 17,
+    User = 18,
+    Internal = 19,
 }
 
 /// What an event says beyond its kind.
@@ -30,6 +33,8 @@ pub enum Parameters {
     Connection(Box<ConnectionParameters>),
     /// Of a datagram service or multicast group.
     Datagram(Box<DatagramParameters>),
+    /// What a program has written itself.
+    Argument(u64),
 }
 
 /// What happened to an identifier.
@@ -64,6 +69,7 @@ impl Event {
         };
         let bytes = match &self.parameters {
             Parameters::None => &[][..],
+            Parameters::Argument(argument) => argument.as_bytes(),
             Parameters::Connection(connection) => connection.as_bytes(),
             Parameters::Datagram(datagram) => datagram.as_bytes(),
         };

@@ -1,13 +1,13 @@
 //! An identifier (`struct rdma_cm_id`): one end of a connection, one listener, or one datagram service.
 
 use crate::address;
+use crate::channel::ChannelId;
 use crate::line::Line;
 use crate::message::Message;
 use crate::port::Port;
 use crate::stage::Stage;
 use crate::way::Way;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::os::unix::net::UnixListener;
 use verbena_abi::{IBV_QPT_UC, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use verbena_hca::errno::{Errno, Result};
@@ -152,8 +152,8 @@ pub struct Listening {
 pub struct Identifier {
     /// The library's name for it; 0 until it has one.
     pub uid: u64,
-    /// Descriptor of its channel.
-    pub channel: RawFd,
+    /// Its channel.
+    pub channel: ChannelId,
     /// Its port space.
     pub space: Space,
     /// What its queue pair is, if it is for connections.
@@ -189,7 +189,7 @@ pub struct Identifier {
 impl Identifier {
     /// A new one, of `channel`.
     pub fn new(
-        channel: RawFd,
+        channel: ChannelId,
         space: Space,
         queue_pair_kind: QueuePairKind,
         uid: u64,

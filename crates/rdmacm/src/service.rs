@@ -1,7 +1,7 @@
 //! The connection manager of a process: its channels and identifiers, under one lock.
 
 use crate::alarm::{Alarm, Alarms};
-use crate::channel::{Channel, Waiting};
+use crate::channel::{Channel, ChannelId, Waiting};
 use crate::conversation::Conversation;
 use crate::device::TIME_WAIT;
 use crate::event::{Event, Kind};
@@ -17,7 +17,6 @@ use crate::stage::Stage;
 use crate::table::Table;
 use crate::thread::{Source, Watch};
 use std::collections::HashMap;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
@@ -52,8 +51,8 @@ pub struct Caller {
 
 /// All that changes.
 pub struct State {
-    /// Channels by the program's descriptors.
-    pub channels: HashMap<RawFd, Channel>,
+    /// Channels of this process.
+    pub channels: HashMap<ChannelId, Channel>,
     /// Identifiers by number.
     pub identifiers: Table<Identifier>,
     /// Groups by number.
@@ -165,13 +164,13 @@ impl Service {
 }
 
 impl State {
-    /// The identifier `number`, which must belong to the channel at `descriptor`.
+    /// The identifier `number`, which must belong to `channel`.
     ///
     /// # Errors
     /// ENOENT when there is none, EINVAL when it is another channel's.
-    pub fn identifier(&mut self, descriptor: RawFd, number: u32) -> Result<&mut Identifier> {
+    pub fn identifier(&mut self, channel: ChannelId, number: u32) -> Result<&mut Identifier> {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
-        if identifier.channel == descriptor {
+        if identifier.channel == channel {
             Ok(identifier)
         } else {
             Err(Errno::EINVAL)
@@ -186,7 +185,14 @@ impl State {
 
     /// Raises an event of an identifier. One whose name the library has not told yet cannot have any.
     pub fn raise(&mut self, number: u32, event: Event) {
-        let Some(identifier) = self.identifiers.get(number).filter(|of| of.uid != 0) else {
+        if self.identifiers.get(number).is_some_and(|of| of.uid != 0) {
+            self.deliver(number, event);
+        }
+    }
+
+    /// Puts an event into the channel of an identifier.
+    pub fn deliver(&mut self, number: u32, event: Event) {
+        let Some(identifier) = self.identifiers.get(number) else {
             return;
         };
         if let Some(channel) = self.channels.get_mut(&identifier.channel) {
@@ -251,10 +257,10 @@ impl State {
     /// Takes waiting events out of a channel.
     pub fn take_events(
         &mut self,
-        descriptor: RawFd,
+        channel: ChannelId,
         chosen: impl FnMut(&Waiting) -> bool,
     ) -> Vec<Waiting> {
-        let Some(channel) = self.channels.get_mut(&descriptor) else {
+        let Some(channel) = self.channels.get_mut(&channel) else {
             return Vec::new();
         };
         channel.take(chosen)

@@ -2,15 +2,16 @@
 //!
 //! librdmacm writes commands to such a descriptor and asks whether it is a character device. The
 //! library that plays the device made it and carries the commands out; this knows only which
-//! descriptors are meant, one bit each. Every `write` and `close` of a program comes by here, also
-//! from signal handlers, so what is not ours goes on after a look at that bit, and nothing is
-//! looked up on the way: the next functions in line are found when the shim is loaded.
+//! descriptors are meant ([`kinds`]). Every `write` and `close` of a program comes by here, also
+//! from signal handlers, so what is not ours goes on after a look at that, and nothing is looked up
+//! on the way: the next functions in line are found when the shim is loaded.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem;
 
-use libc::{c_int, c_void, ssize_t, stat as Stat};
+use libc::{c_int, c_void, sockaddr_un, socklen_t, ssize_t, stat as Stat};
 
 use crate::errno;
+use crate::kinds::{self, Kind};
 use crate::library::Function;
 use crate::next::Next;
 
@@ -27,19 +28,64 @@ static CARRY_OUT: Function<WriteFn> = unsafe { Function::new(c"verbena_cm_write"
 // SAFETY: as above.
 static END: Function<unsafe extern "C" fn(c_int)> = unsafe { Function::new(c"verbena_cm_close") };
 
-/// Descriptors that can be channels: below this.
-const MOST: usize = 1 << 16;
-static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
-
-/// The word and the bit of a descriptor.
-fn place(descriptor: c_int) -> Option<(&'static AtomicU64, u64)> {
-    let number = usize::try_from(descriptor).ok()?;
-    Some((OURS.get(number / 64)?, 1 << (number % 64)))
-}
+// SAFETY: as above.
+static COPIED: Function<unsafe extern "C" fn(c_int)> =
+    unsafe { Function::new(c"verbena_cm_copied") };
 
 #[inline]
 fn is_ours(descriptor: c_int) -> bool {
-    place(descriptor).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    kinds::of(descriptor) == Kind::Channel
+}
+
+/// Whether the file is a channel, of whichever process: the library gives the other end of its
+/// sockets such a name.
+#[cold]
+fn is_a_channel(descriptor: c_int) -> bool {
+    const NAME: &[u8] = b"\0verbena-cm/";
+    errno::kept(|| {
+        // SAFETY: all zeros are a socket address; `length` bytes of it may be written.
+        let (result, peer) = unsafe {
+            let mut peer: sockaddr_un = mem::zeroed();
+            let mut length = mem::size_of::<sockaddr_un>() as socklen_t;
+            let to = (&raw mut peer).cast();
+            (libc::getpeername(descriptor, to, &mut length), peer)
+        };
+        let begins = peer.sun_path.iter().zip(NAME);
+        result == 0
+            && c_int::from(peer.sun_family) == libc::AF_UNIX
+            && begins.into_iter().all(|(one, other)| *one as u8 == *other)
+    })
+}
+
+/// Another descriptor of a channel: the library counts them, for the channel ends with the last.
+pub fn copied(descriptor: c_int) {
+    if let Some(copied) = COPIED.get() {
+        // SAFETY: it takes any number.
+        errno::kept(|| unsafe { copied(descriptor) });
+    }
+}
+
+/// A descriptor that a process has sent.
+pub fn received(descriptor: c_int) {
+    if is_a_channel(descriptor) && kinds::set(descriptor, Kind::Channel) {
+        copied(descriptor);
+    }
+}
+
+/// A descriptor is closed.
+pub fn closed(descriptor: c_int) {
+    let kind = kinds::of(descriptor);
+    if kind == Kind::None {
+        return;
+    }
+    if kind == Kind::Channel
+        && let Some(end) = END.get()
+    {
+        // SAFETY: it takes any number.
+        errno::kept(|| unsafe { end(descriptor) });
+    }
+    // Not before: what another thread writes until the channel has ended is a command still.
+    kinds::set(descriptor, Kind::None);
 }
 
 /// Opens a channel. It is closed on exec whatever the flags say, for it means nothing to another
@@ -53,16 +99,15 @@ pub fn open(flags: c_int) -> c_int {
     if descriptor < 0 {
         return errno::fail(-descriptor);
     }
-    let Some((word, bit)) = place(descriptor) else {
+    if !kinds::set(descriptor, Kind::Channel) {
         // SAFETY: our own descriptor, which nobody has seen.
         unsafe { libc::close(descriptor) };
         return errno::fail(libc::EMFILE);
-    };
+    }
     if flags & libc::O_NONBLOCK != 0 {
         // SAFETY: as above.
         unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) };
     }
-    word.fetch_or(bit, Ordering::Relaxed);
     descriptor
 }
 
@@ -96,7 +141,16 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
         if outcome >= 0 {
             return outcome;
         }
-        return errno::fail(-outcome as c_int) as ssize_t;
+        if outcome != -(libc::EBADF as ssize_t) {
+            return errno::fail(-outcome as c_int) as ssize_t;
+        }
+        // No channel of this process. A kernel takes commands from who has opened it alone
+        // (ib_safe_file_access), and not from a child or from whom it was sent to.
+        if is_a_channel(descriptor) {
+            return errno::fail(libc::EACCES) as ssize_t;
+        }
+        // Another file by now.
+        kinds::set(descriptor, Kind::None);
     }
     // SAFETY: passes the caller's own arguments on.
     unsafe {
@@ -113,16 +167,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
 /// As the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
-    if is_ours(descriptor) {
-        if let Some(end) = END.get() {
-            // SAFETY: it takes any number.
-            errno::kept(|| unsafe { end(descriptor) });
-        }
-        // Not before: what another thread writes until the channel has ended is a command still.
-        if let Some((word, bit)) = place(descriptor) {
-            word.fetch_and(!bit, Ordering::Relaxed);
-        }
-    }
+    closed(descriptor);
     // SAFETY: passes the caller's own argument on.
     unsafe {
         match CLOSE.found() {

@@ -18,20 +18,25 @@
 //! **Exported functions**, one family a file: [`paths`] (`stat`, `access`, `readlink`, `chdir` and
 //! their like), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`,
 //! `scandir`, `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of
-//! the connection manager's descriptors), [`splicing`] (`vmsplice`, noted and passed on). In C:
+//! the connection manager's descriptors), [`copies`] (`dup` and its like, noted and passed on),
+//! [`reading`] (which reads of events are too short), [`splicing`] (`vmsplice`, noted and passed
+//! on). In C: `blocking.c` (`read`, `recvmsg` and `fcntl`, in which a thread may be cancelled),
 //! `redirect.c` (`dlopen`, and the names of libibverbs).
 //!
-//! **Build.** `cargo build` makes a static library; `link.sh` links it with `variadic.c` and the
+//! **Build.** `cargo build` makes a static library; `link.sh` links it with the files in C and the
 //! list of exported names.
 
 pub mod channel;
+pub mod copies;
 mod errno;
 mod forward;
+pub mod kinds;
 mod library;
 mod next;
 pub mod opening;
 pub mod paths;
 pub mod place;
+pub mod reading;
 pub mod splicing;
 pub mod tree;
 pub mod walking;

@@ -26,7 +26,7 @@ fn setup() -> &'static Setup {
         fs::copy(shim(), &beside).unwrap();
         let library = library_directory.join("libibverbs.so.1");
         compile(&sources.join("library.c"), &["-shared", "-fPIC"], &library);
-        compile(&sources.join("paths.c"), &[], &program);
+        compile(&sources.join("paths.c"), &["-pthread"], &program);
         Setup {
             shim: beside,
             program,
@@ -147,6 +147,15 @@ functions! {
     nftw64: "nftw64"
     write: "write"
     close: "close"
+    dup: "dup"
+    dup2: "dup2"
+    dup3: "dup3"
+    fcntl: "fcntl"
+    fcntl64: "fcntl64"
+    recvmsg: "recvmsg"
+    read: "read"
+    read_chk: "__read_chk"
+    event_descriptor: "verbena_event_descriptor"
     vmsplice: "vmsplice"
     has_spliced: "verbena_has_spliced"
     fstat: "fstat"
@@ -158,6 +167,11 @@ functions! {
 #[test]
 fn before_constructors_and_after_fork() {
     check("start-and-fork");
+}
+
+#[test]
+fn threads_that_wait_are_cancelled() {
+    check("cancel");
 }
 
 #[test]

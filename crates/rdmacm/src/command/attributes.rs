@@ -14,7 +14,7 @@ pub const QUEUE_KEY: u32 = 0x0123_4567;
 /// As for [`super::execute`].
 pub unsafe fn init(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: InitQpAttr = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if !identifier.has_device() {
         return Err(Errno::EINVAL);
     }

@@ -23,7 +23,7 @@ use verbena_hca::refused;
 pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: BindIp = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
-    state.identifier(command.descriptor, wanted.id)?;
+    state.identifier(command.channel, wanted.id)?;
     bind_to(state, wanted.id, address)
 }
 
@@ -88,7 +88,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveIp = command.read()?;
     let source = address::parse(&wanted.src_addr)?;
     let destination = address::parse(&wanted.dst_addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     match (identifier.stage, source) {
         (Stage::Idle, Some(source)) if source.port() != 0 => bind_to(state, wanted.id, source)?,
         (Stage::Idle, source) => {
@@ -105,7 +105,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             ));
         }
     }
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     let bound = identifier.source_or_any();
     let event = match route(bound, destination) {
         Ok((source, destination, way)) => {
@@ -194,7 +194,7 @@ fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
 /// EINVAL before there is a destination.
 pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveRoute = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if identifier.stage != Stage::AddressResolved {
         return Err(refused!(
             EINVAL,

@@ -33,7 +33,7 @@ const COMMUNICATION_ESTABLISHED: u32 = 5;
 /// EINVAL in a later stage; EADDRNOTAVAIL or EADDRINUSE when the port is taken.
 pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Listen = command.read()?;
-    if state.identifier(command.descriptor, wanted.id)?.stage == Stage::Idle {
+    if state.identifier(command.channel, wanted.id)?.stage == Stage::Idle {
         bind::bind_to(state, wanted.id, address::ANY)?;
     }
     let State {
@@ -92,7 +92,7 @@ pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
 /// One attempt; inside, why it failed.
 fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
-    state.identifier(command.descriptor, wanted.id)?;
+    state.identifier(command.channel, wanted.id)?;
     let State {
         identifiers,
         ports,
@@ -153,7 +153,7 @@ fn write(state: &mut State, number: u32, destination: SocketAddr, request: &Mess
 /// Tells the program that its request reached nobody.
 fn unreachable(command: &Command<'_>, state: &mut State, error: Errno) -> Result<()> {
     let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     identifier.stage = Stage::Over;
     let event = match (error.0, identifier.space.is_datagram()) {
         (libc::ECONNREFUSED, false) => {
@@ -180,7 +180,7 @@ fn agree(identifier: &mut Identifier, parameters: &ConnectionParameters) {
 /// EINVAL when there is nothing to accept, or the peer has gone.
 pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Accept = command.read_lenient(size_of::<Ece>())?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if wanted.conn_param.valid == 0 {
         if identifier.stage != Stage::Replied {
             return Err(Errno::EINVAL);
@@ -200,7 +200,7 @@ pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     agree(identifier, &wanted.conn_param);
     state.tell(wanted.id, &reply)?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     identifier.uid = wanted.uid;
     identifier.stage = if datagram {
         Stage::Established
@@ -224,7 +224,7 @@ fn was_answered(state: &mut State, number: u32) {
 /// EINVAL when there is none, or for more private data than a rejection carries.
 pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Reject = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if !matches!(identifier.stage, Stage::Requested | Stage::Replied) {
         return Err(Errno::EINVAL);
     }
@@ -253,7 +253,7 @@ pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// EINVAL when there never was one.
 pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Disconnect = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     match identifier.stage {
         Stage::Accepted | Stage::Established if !identifier.space.is_datagram() => {
             identifier.stage = Stage::Disconnecting;
@@ -276,7 +276,7 @@ pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// EINVAL for another event than "communication established".
 pub fn notify(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Notify = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if wanted.event != COMMUNICATION_ESTABLISHED {
         return Err(Errno::EINVAL);
     }

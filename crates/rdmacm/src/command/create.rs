@@ -2,8 +2,10 @@
 
 use super::Command;
 use crate::abi::{CreateId, CreateIdAnswer, DestroyId, MigrateId};
+use crate::channel::ChannelId;
 use crate::identifier::{Identifier, QueuePairKind, Space};
 use crate::service::State;
+use std::os::fd::RawFd;
 use verbena_hca::errno::{Errno, Result};
 
 /// # Safety
@@ -13,7 +15,7 @@ pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
     let space = Space::of(wanted.ps)?;
     let generation = state.next_generation();
     let kind = QueuePairKind::of(wanted.qp_type.into());
-    let identifier = Identifier::new(command.descriptor, space, kind, wanted.uid, generation);
+    let identifier = Identifier::new(command.channel, space, kind, wanted.uid, generation);
     let id = state.identifiers.insert(identifier).ok_or(Errno::ENOMEM)?;
     let answer = CreateIdAnswer { id };
     // SAFETY: passed on.
@@ -28,7 +30,7 @@ pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// As for [`super::execute`].
 pub unsafe fn destroy(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: DestroyId = command.read()?;
-    state.identifier(command.descriptor, wanted.id)?;
+    state.identifier(command.channel, wanted.id)?;
     let reported = state.destroy(wanted.id).ok_or(Errno::ENOENT)?;
     // SAFETY: passed on.
     unsafe { command.answer_reported(wanted.response, reported) }
@@ -36,21 +38,28 @@ pub unsafe fn destroy(command: &Command<'_>, state: &mut State) -> Result<()> {
 
 /// Moves an identifier, and its waiting events, to the channel that the command is written to.
 ///
+/// # Errors
+/// ENOENT when there is no descriptor of that number or no such identifier, EINVAL when it is no
+/// channel's.
+///
 /// # Safety
 /// As for [`super::execute`].
 pub unsafe fn migrate(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: MigrateId = command.read()?;
-    let from = i32::try_from(wanted.fd).map_err(|_| Errno(libc::EBADF))?;
+    let from = ChannelId::at(wanted.fd as RawFd).map_err(|_| Errno::ENOENT)?;
+    if !state.channels.contains_key(&from) {
+        return Err(Errno::EINVAL);
+    }
     let identifier = state.identifier(from, wanted.id)?;
-    identifier.channel = command.descriptor;
+    identifier.channel = command.channel;
     let reported = identifier.events_reported;
     let moved = state.take_events(from, |waiting| waiting.owner == wanted.id);
     for waiting in moved {
         // Requests that wait at a listener belong to identifiers, which move with it.
         if let Some(request) = waiting.request.and_then(|of| state.identifiers.get_mut(of)) {
-            request.channel = command.descriptor;
+            request.channel = command.channel;
         }
-        if let Some(channel) = state.channels.get_mut(&command.descriptor) {
+        if let Some(channel) = state.channels.get_mut(&command.channel) {
             channel.push(waiting);
         }
     }

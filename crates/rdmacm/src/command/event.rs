@@ -1,8 +1,9 @@
-//! Taking an event: rdma_get_cm_event(3).
+//! Taking an event and writing one: rdma_get_cm_event(3), rdma_write_cm_event(3).
 
 use super::Command;
-use crate::abi::{EventAnswer, GetEvent};
+use crate::abi::{EventAnswer, GetEvent, WriteCmEvent};
 use crate::channel::{self, Channel, Waiting};
+use crate::event::{Event, Kind, Parameters};
 use crate::service::{Service, State};
 use std::mem::offset_of;
 use std::os::fd::AsFd;
@@ -21,7 +22,7 @@ pub unsafe fn get(service: &Service, command: &Command<'_>) -> Result<()> {
         let end = channel_of(&mut service.lock(), command)?.begin_waiting();
         let waited = channel::wait(end.as_fd());
         let mut state = service.lock();
-        let Some(channel) = state.channels.get_mut(&command.descriptor) else {
+        let Some(channel) = state.channels.get_mut(&command.channel) else {
             drop(state);
             return outlive();
         };
@@ -46,7 +47,7 @@ fn outlive() -> Result<()> {
 }
 
 fn channel_of<'a>(state: &'a mut State, command: &Command<'_>) -> Result<&'a mut Channel> {
-    let channel = state.channels.get_mut(&command.descriptor);
+    let channel = state.channels.get_mut(&command.channel);
     channel.ok_or(Errno(libc::EBADF))
 }
 
@@ -66,4 +67,27 @@ fn report(state: &mut State, waiting: &Waiting) -> EventAnswer {
         (uid, id) = (group.uid, number);
     }
     waiting.event.answer(uid, id)
+}
+
+/// Puts an event of the program's own into the channel of an identifier.
+///
+/// # Errors
+/// EINVAL for other kinds than programs (RDMA_CM_EVENT_USER) and librdmacm (RDMA_CM_EVENT_INTERNAL)
+/// may write.
+pub fn write(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: WriteCmEvent = command.read()?;
+    let kinds = [Kind::User, Kind::Internal];
+    let kind = kinds
+        .into_iter()
+        .find(|kind| *kind as u32 == wanted.event)
+        .ok_or(Errno::EINVAL)?;
+    state.identifier(command.channel, wanted.id)?;
+    let event = Event {
+        kind,
+        status: wanted.status as i32,
+        parameters: Parameters::Argument(wanted.arg),
+    };
+    // A kernel also delivers that of an identifier whose name the library has not told yet.
+    state.deliver(wanted.id, event);
+    Ok(())
 }

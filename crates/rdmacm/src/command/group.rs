@@ -26,7 +26,7 @@ const EVERY_MEMBER: u32 = 0xff_ffff;
 pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: JoinIpMulticast = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno::EINVAL)?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if !identifier.has_device() || !identifier.space.is_datagram() {
         return Err(Errno::EINVAL);
     }
@@ -70,7 +70,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
             parameters: Parameters::Datagram(Box::new(joined)),
         },
     };
-    if let Some(channel) = state.channels.get_mut(&command.descriptor) {
+    if let Some(channel) = state.channels.get_mut(&command.channel) {
         channel.push(waiting);
     }
     Ok(())
@@ -84,11 +84,9 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
 pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: DestroyId = command.read()?;
     let membership = *state.groups.get(wanted.id).ok_or(Errno::ENOENT)?;
-    state.identifier(command.descriptor, membership.identifier)?;
+    state.identifier(command.channel, membership.identifier)?;
     state.groups.remove(wanted.id);
-    state.take_events(command.descriptor, |waiting| {
-        waiting.group == Some(wanted.id)
-    });
+    state.take_events(command.channel, |waiting| waiting.group == Some(wanted.id));
     // SAFETY: passed on.
     unsafe { command.answer_reported(wanted.response, membership.events_reported) }
 }

@@ -9,13 +9,14 @@ pub mod group;
 pub mod option;
 pub mod query;
 mod refused;
+pub mod service;
 
 pub use refused::tell_refused;
 
 use crate::abi::{self, Header, code};
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelId};
 use crate::service::{Service, State};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use verbena_hca::errno::{Errno, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -26,41 +27,63 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub fn open() -> Result<RawFd> {
     let service = Service::current()?;
     let (descriptor, channel) = Channel::open()?;
-    service.lock().channels.insert(descriptor, channel);
+    service.lock().channels.insert(channel.id(), channel);
     Ok(descriptor)
 }
 
-/// The program is about to close `descriptor`: if it is a channel's, everything on the channel ends.
+/// The program has another descriptor of what may be a channel: a copy by dup(2), or one that a
+/// process has sent.
+pub fn copied(descriptor: RawFd) {
+    let (Some(service), Ok(id)) = (Service::existing(), ChannelId::at(descriptor)) else {
+        return;
+    };
+    if let Some(channel) = service.lock().channels.get_mut(&id) {
+        channel.descriptors.push(descriptor);
+    }
+}
+
+/// The program closes `descriptor`: if it is the last of a channel, everything on the channel ends.
+/// That it is another file already does not matter.
 pub fn close(descriptor: RawFd) {
     let Some(service) = Service::existing() else {
         return;
     };
-    wait_for_taker(service, descriptor);
-    let mut state = service.lock();
-    if !state.channels.contains_key(&descriptor) {
+    let Some(id) = forget_descriptor(&mut service.lock(), descriptor) else {
         return;
-    }
+    };
+    wait_for_taker(service, id);
+    let mut state = service.lock();
     let identifiers = state.identifiers.iter();
     let mine: Vec<u32> = identifiers
-        .filter(|(_, identifier)| identifier.channel == descriptor)
+        .filter(|(_, identifier)| identifier.channel == id)
         .map(|(number, _)| number)
         .collect();
     for number in mine {
         state.destroy(number);
     }
-    if let Some(channel) = state.channels.remove(&descriptor) {
+    if let Some(channel) = state.channels.remove(&id) {
         channel.close();
     }
+}
+
+/// Takes a descriptor from its channel, which is given if it has no other.
+fn forget_descriptor(state: &mut State, descriptor: RawFd) -> Option<ChannelId> {
+    let (id, channel) = state
+        .channels
+        .iter_mut()
+        .find(|(_, channel)| channel.descriptors.contains(&descriptor))?;
+    channel.descriptors.retain(|other| *other != descriptor);
+    channel.descriptors.is_empty().then_some(*id)
 }
 
 /// Lets a thread that has just taken an event come back and wait before the channel goes. A kernel takes its time to end
 /// what is on a channel, and programs rely on that without knowing: their event thread asks for the next event while
 /// another closes, and for the thread that comes too late the descriptor is no longer there (rping exits with an error).
-fn wait_for_taker(service: &Service, descriptor: RawFd) {
+fn wait_for_taker(service: &Service, id: ChannelId) {
     const MOST: u32 = 10;
     for _ in 0..MOST {
         let state = service.lock();
-        let channel = state.channels.get(&descriptor);
+        let channel = state.channels.get(&id);
         if !channel.is_some_and(Channel::has_a_busy_taker) {
             return;
         }
@@ -78,25 +101,22 @@ fn wait_for_taker(service: &Service, descriptor: RawFd) {
 /// # Safety
 /// Addresses inside the command (of answers and options) are what the interface says that they are.
 pub unsafe fn execute(descriptor: RawFd, bytes: &[u8]) -> Result<usize> {
-    let service = Service::existing().ok_or(Errno(libc::EBADF))?;
+    let none = Errno(libc::EBADF);
+    let service = Service::existing().ok_or(none)?;
+    let channel = ChannelId::at(descriptor)?;
+    if !service.lock().channels.contains_key(&channel) {
+        return Err(none);
+    }
     let (header, body) = Header::read_from_prefix(bytes).map_err(|_| Errno::EINVAL)?;
     if usize::from(header.r#in) > body.len() {
         return Err(Errno::EINVAL);
     }
     let body = &body[..header.r#in.into()];
     let command = Command {
-        descriptor,
+        channel,
         body,
         room: header.out.into(),
     };
-    {
-        let state = service.lock();
-        let channel = state.channels.get(&descriptor).ok_or(Errno(libc::EBADF))?;
-        // SAFETY: the program has just written to it; that it still is the same file is looked at.
-        if !channel.is_at(unsafe { BorrowedFd::borrow_raw(descriptor) }) {
-            return Err(Errno(libc::EBADF));
-        }
-    }
     match header.cmd {
         // These two may wait, so they must not hold the lock.
         // SAFETY: passed on.
@@ -110,8 +130,8 @@ pub unsafe fn execute(descriptor: RawFd, bytes: &[u8]) -> Result<usize> {
 
 /// A command and where it was written.
 pub struct Command<'a> {
-    /// The channel's descriptor.
-    pub descriptor: RawFd,
+    /// The channel.
+    pub channel: ChannelId,
     body: &'a [u8],
     room: usize,
 }
@@ -132,6 +152,9 @@ impl Command<'_> {
                 code::RESOLVE_IP => bind::resolve(self, state),
                 code::RESOLVE_ROUTE => bind::resolve_route(self, state),
                 code::QUERY_ROUTE => query::route(self, state),
+                code::QUERY => query::by_option(self, state),
+                code::RESOLVE_IB_SERVICE => service::resolve(self, state),
+                code::WRITE_CM_EVENT => event::write(self, state),
                 code::LISTEN => connect::listen(self, state),
                 code::ACCEPT => connect::accept(self, state),
                 code::REJECT => connect::reject(self, state),

@@ -21,7 +21,7 @@ const ACK_TIMEOUT: u32 = 3;
 /// As for [`super::execute`].
 pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: SetOption = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     if wanted.level != LEVEL_IDENTIFIER {
         // Paths of one's own choice, among others: there is one path.
         return Err(Errno(libc::ENOSYS));

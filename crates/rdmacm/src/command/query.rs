@@ -5,13 +5,18 @@ use crate::abi::{Query, RouteAnswer};
 use crate::service::State;
 use crate::{address, device};
 use std::mem::offset_of;
-use verbena_hca::errno::Result;
+use verbena_hca::errno::{Errno, Result};
+
+/// RDMA_USER_CM_QUERY_IB_SERVICE.
+const SERVICE_RECORDS: u32 = 3;
+/// Bytes in front of the records of the answer to it.
+const SERVICE_HEAD: usize = 8;
 
 /// # Safety
 /// As for [`super::execute`].
 pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Query = command.read()?;
-    let identifier = state.identifier(command.descriptor, wanted.id)?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
     let mut answer = RouteAnswer {
         src_addr: address::encode(identifier.source),
         dst_addr: address::encode(identifier.destination),
@@ -32,4 +37,20 @@ pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
     let least = offset_of!(RouteAnswer, ibdev_index);
     // SAFETY: passed on.
     unsafe { command.answer(wanted.response, &answer, least) }
+}
+
+/// The newer form of the query. Records of services are the only option here: the others are of
+/// AF_IB addresses.
+///
+/// # Errors
+/// ENODATA, for no identifier has found a service ([`super::service`]); ENOSPC without room for an
+/// answer; ENOSYS for other options.
+pub fn by_option(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: Query = command.read()?;
+    state.identifier(command.channel, wanted.id)?;
+    match wanted.option {
+        SERVICE_RECORDS if command.room < SERVICE_HEAD => Err(Errno(libc::ENOSPC)),
+        SERVICE_RECORDS => Err(Errno(libc::ENODATA)),
+        _ => Err(Errno(libc::ENOSYS)),
+    }
 }

@@ -39,6 +39,9 @@ fn call_of(code: u32) -> &'static str {
         code::JOIN_IP_MCAST => "rdma_join_multicast",
         code::LEAVE_MCAST => "rdma_leave_multicast",
         code::MIGRATE_ID => "rdma_migrate_id",
+        code::QUERY => "rdma_cm (query)",
+        code::RESOLVE_IB_SERVICE => "rdma_resolve_addrinfo",
+        code::WRITE_CM_EVENT => "rdma_write_cm_event",
         _ => "rdma_cm",
     }
 }

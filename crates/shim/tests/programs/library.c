@@ -76,6 +76,14 @@ __attribute__((destructor)) static void end(void)
 /* How often a channel was closed, for the program to ask. */
 int verbena_cm_closed;
 
+/* The last descriptor that became one of a channel. */
+int verbena_cm_copy = -1;
+
+void verbena_cm_copied(int descriptor)
+{
+	verbena_cm_copy = descriptor;
+}
+
 /* A pipe, which takes any write and is no character device. */
 int verbena_cm_open(void)
 {

@@ -8,15 +8,19 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stddef.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -440,6 +444,169 @@ static void check_close(void)
 	CHECK(closed && *closed == before + 1);
 }
 
+/* A number that the library has under this name, or -1. */
+static int told(const char *name)
+{
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
+	int *number = library ? dlsym(library, name) : NULL;
+
+	return number ? *number : -1;
+}
+
+static int call_dup(int fd, int to) { (void)to; return dup(fd); }
+static int call_dup2(int fd, int to) { return dup2(fd, to); }
+static int call_dup3(int fd, int to) { return dup3(fd, to, O_CLOEXEC); }
+static int call_fcntl(int fd, int to) { return fcntl(fd, F_DUPFD, to); }
+static int call_fcntl64(int fd, int to) { return fcntl64(fd, F_DUPFD_CLOEXEC, to); }
+
+/* A copy takes commands too; a number that is copied over does not any more. */
+static void check_copies(int (*call)(int, int), int replaces)
+{
+	int fd = open(MANAGER, O_RDWR | O_CLOEXEC), other = open(MANAGER, O_RDWR | O_CLOEXEC), ends[2], copy, before;
+
+	copy = call(fd, 50);
+	CHECK(copy >= 0 && copy != fd && told("verbena_cm_copy") == copy);
+	CHECK(write(copy, "another", 7) == -1 && errno == ENOSYS);
+	before = told("verbena_cm_closed");
+	CHECK(close(copy) == 0 && told("verbena_cm_closed") == before + 1);
+	CHECK(pipe(ends) == 0);
+	copy = call(ends[1], other);
+	CHECK(copy >= 0 && write(copy, "another", 7) == 7);
+	CHECK(told("verbena_cm_closed") == before + 1 + replaces);
+	CHECK(call(-1, 51) == -1 && errno == EBADF);
+	close(copy);
+	close(fd);
+	/* Other commands keep their arguments. */
+	CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 && (fcntl64(ends[0], F_GETFL) & O_NONBLOCK));
+}
+
+static void check_dup2_of_itself(void)
+{
+	int fd = open(MANAGER, O_RDWR | O_CLOEXEC), before = told("verbena_cm_closed");
+
+	CHECK(dup2(fd, fd) == fd && told("verbena_cm_closed") == before);
+	CHECK(write(fd, "command", 7) == 7);
+	close(fd);
+}
+
+/* A descriptor whose peer has the name of a channel is one; others stay what they are. */
+static void check_recvmsg(void)
+{
+	int carrier[2], ends[2], fds[2] = { -1, -1 };
+	union { struct cmsghdr header; char space[CMSG_SPACE(sizeof fds)]; } control;
+	char byte = 1;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "" };
+
+	snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena-cm/test-%d", getpid());
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, carrier) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	CHECK(bind(ends[1], (struct sockaddr *)&name, offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name.sun_path + 1)) == 0);
+	memset(&control, 0, sizeof control);
+	control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fds), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&control.header), (int[]){ carrier[0], ends[0] }, sizeof fds);
+	CHECK(sendmsg(carrier[0], &message, 0) == 1);
+	CHECK(recvmsg(carrier[1], &message, 0) == 1);
+	memcpy(fds, CMSG_DATA(&control.header), sizeof fds);
+	CHECK(told("verbena_cm_copy") == fds[1]);
+	CHECK(write(fds[1], "another", 7) == -1 && errno == ENOSYS);
+	CHECK(write(fds[0], "another", 7) == 7);
+	CHECK(recvmsg(-1, &message, 0) == -1 && errno == EBADF);
+}
+
+ssize_t __read_chk(int, void *, size_t, size_t);
+static ssize_t call_read_chk(int fd, void *b, size_t n) { return __read_chk(fd, b, n, n); }
+
+/* Of events a shorter read takes nothing. */
+static void check_read(ssize_t (*call)(int, void *, size_t))
+{
+	void (*event_descriptor)(int, size_t) = (void (*)(int, size_t))dlsym(RTLD_DEFAULT, "verbena_event_descriptor");
+	char bytes[16];
+
+	CHECK(event_descriptor != NULL);
+	for (size_t record = 8; record <= 16; record += 8) {
+		int ends[2], copy;
+		CHECK(pipe2(ends, O_DIRECT) == 0);
+		event_descriptor(ends[0], record);
+		copy = dup(ends[0]);
+		CHECK(write(ends[1], "0123456789abcdef", record) == (ssize_t)record);
+		errno = 0;
+		CHECK(call(ends[0], bytes, record - 1) == -1 && errno == EINVAL);
+		CHECK(call(copy, bytes, 1) == -1 && errno == EINVAL);
+		CHECK(call(copy, bytes, record) == (ssize_t)record && !memcmp(bytes, "0123456789abcdef", record));
+		CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+		CHECK(call(ends[0], bytes, 1) == -1 && errno == EAGAIN);
+		/* Another file under the number. */
+		CHECK(syscall(SYS_close, ends[0]) == 0 && open("/etc/passwd", O_RDONLY) == ends[0]);
+		CHECK(call(ends[0], bytes, 1) == 1);
+		close(ends[0]);
+	}
+	CHECK(call(-1, bytes, 1) == -1 && errno == EBADF);
+}
+
+static int waits[2], carrier[2], locked;
+static int cancelled;
+
+static void note(void *unused)
+{
+	(void)unused;
+	cancelled++;
+}
+
+static void *wait_in_read(void *unused)
+{
+	char byte;
+
+	pthread_cleanup_push(note, NULL);
+	CHECK(read(waits[0], &byte, 1) != 0);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *wait_in_recvmsg(void *unused)
+{
+	char byte;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+
+	pthread_cleanup_push(note, NULL);
+	CHECK(recvmsg(carrier[0], &message, 0) != 0);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *wait_in_fcntl(void *unused)
+{
+	struct flock lock = { .l_type = F_WRLCK };
+
+	pthread_cleanup_push(note, NULL);
+	CHECK(fcntl(locked, F_OFD_SETLKW, &lock) != 0);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+/* A thread that waits in a call is cancelled as without the shim. */
+static void check_cancel(void)
+{
+	static void *(*const calls[])(void *) = { wait_in_read, wait_in_recvmsg, wait_in_fcntl };
+	char path[] = "/tmp/verbena-shim-XXXXXX";
+	struct flock lock = { .l_type = F_WRLCK };
+	int holder = mkstemp(path);
+
+	locked = open(path, O_RDWR);
+	unlink(path);
+	CHECK(fcntl(holder, F_OFD_SETLK, &lock) == 0);
+	CHECK(pipe(waits) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, carrier) == 0);
+	for (int i = 0; i < 3; i++) {
+		pthread_t thread;
+		void *result;
+		CHECK(pthread_create(&thread, NULL, calls[i], NULL) == 0);
+		usleep(20000);
+		CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
+		CHECK(result == PTHREAD_CANCELED && cancelled == i + 1);
+	}
+}
+
 typedef int (*fstat_like)(int, struct stat *);
 
 static int call_fstat64(int fd, struct stat *s) { return fstat64(fd, (struct stat64 *)s); }
@@ -543,6 +710,10 @@ int main(int argc, char **argv)
 		{ "nftw", call_nftw, 6 }, { "nftw64", call_nftw64, 6 },
 		{ "ftw", call_ftw, 5 }, { "ftw64", call_ftw64, 5 },
 	};
+	static const struct { const char *name; int (*call)(int, int); int replaces; } copiers[] = {
+		{ "dup", call_dup }, { "dup2", call_dup2, 1 }, { "dup3", call_dup3, 1 },
+		{ "fcntl", call_fcntl }, { "fcntl64", call_fcntl64 },
+	};
 	const char *name = argc == 2 ? argv[1] : "";
 	int ran = 0;
 
@@ -597,6 +768,19 @@ int main(int argc, char **argv)
 		check_getcwd(), ran++;
 	if (!strcmp(name, "inotify_add_watch"))
 		check_inotify(), ran++;
+	for (size_t i = 0; i < sizeof copiers / sizeof *copiers; i++)
+		if (!strcmp(name, copiers[i].name))
+			check_copies(copiers[i].call, copiers[i].replaces), ran++;
+	if (!strcmp(name, "dup2"))
+		check_dup2_of_itself();
+	if (!strcmp(name, "cancel"))
+		check_cancel(), ran++;
+	if (!strcmp(name, "recvmsg"))
+		check_recvmsg(), ran++;
+	if (!strcmp(name, "read") || !strcmp(name, "verbena_event_descriptor"))
+		check_read(read), ran++;
+	if (!strcmp(name, "__read_chk"))
+		check_read(call_read_chk), ran++;
 	if (!strcmp(name, "write"))
 		check_write(), ran++;
 	if (!strcmp(name, "close"))

@@ -1,0 +1,36 @@
+//! Services by their records at the subnet's administration: rdma_resolve_addrinfo(3) with RAI_SA.
+
+use super::Command;
+use crate::abi::ResolveIbService;
+use crate::event::{Event, Kind};
+use crate::service::State;
+use crate::stage::Stage;
+use verbena_hca::errno::Result;
+use verbena_hca::link;
+use verbena_hca::refused;
+
+/// Looks for a service's records. The subnet of this host has none, so the answer is that of a
+/// kernel whose subnet administration knows no such service (`ib_sa_service_rec_callback`): an
+/// event with ENODATA.
+///
+/// # Errors
+/// EINVAL unless the identifier is bound to the device and no further; EOPNOTSUPP over RoCE, which
+/// has no subnet administration.
+pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
+    let wanted: ResolveIbService = command.read()?;
+    let identifier = state.identifier(command.channel, wanted.id)?;
+    if identifier.stage != Stage::Bound || !identifier.has_device() {
+        return Err(refused!(
+            EINVAL,
+            "the identifier is not bound to the device: rdma_bind_addr it to an address of this host first"
+        ));
+    }
+    if link::is_ethernet() {
+        return Err(refused!(
+            EOPNOTSUPP,
+            "an Ethernet port has no subnet administration: use RAI_DNS"
+        ));
+    }
+    state.raise(wanted.id, Event::plain(Kind::AddrinfoError, -libc::ENODATA));
+    Ok(())
+}

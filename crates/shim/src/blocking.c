@@ -1,0 +1,115 @@
+/* The exported functions in which a thread may wait and be cancelled (pthreads(7)), and that say something to the rest of the shim:
+   `read`, `recvmsg` and `fcntl`. They are C because the unwinding of a cancelled thread may not go through Rust. */
+#define _GNU_SOURCE
+/* With it the header would replace the names that are defined here. */
+#undef _FORTIFY_SOURCE
+#undef _FILE_OFFSET_BITS
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#undef fcntl64
+
+/* In reading.rs and copies.rs. */
+int verbena_shim_is_too_short(int descriptor, size_t count);
+int verbena_shim_copied(int original, int copy);
+void verbena_shim_received(struct msghdr *message);
+
+/* Reads of so many bytes are long enough for every event. */
+#define LONGEST_EVENT 16
+
+/* Not in every header. */
+int fcntl64(int descriptor, int command, ...);
+ssize_t __read_chk(int descriptor, void *buffer, size_t count, size_t room);
+
+/* The next functions in line, found before the program runs; `fcntl64` is `fcntl` where file offsets have 64 bits. */
+static ssize_t (*next_read)(int, void *, size_t);
+static ssize_t (*next_read_checked)(int, void *, size_t, size_t);
+static ssize_t (*next_recvmsg)(int, struct msghdr *, int);
+static int (*next_fcntl)(int, int, ...);
+
+__attribute__((constructor)) static void prepare(void)
+{
+	next_read = (ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+	next_read_checked = (ssize_t(*)(int, void *, size_t, size_t))dlsym(RTLD_NEXT, "__read_chk");
+	next_recvmsg = (ssize_t(*)(int, struct msghdr *, int))dlsym(RTLD_NEXT, "recvmsg");
+	next_fcntl = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl");
+}
+
+/* Fails a read when there is an event, and not before, unless the descriptor does not block. */
+static ssize_t refuse(int descriptor)
+{
+	long flags = syscall(SYS_fcntl, descriptor, F_GETFL);
+	struct pollfd wait = { .fd = descriptor, .events = POLLIN };
+	int ready = poll(&wait, 1, flags & O_NONBLOCK ? 0 : -1);
+
+	/* A signal: poll has said so. */
+	if (ready >= 0)
+		errno = ready == 0 ? EAGAIN : EINVAL;
+	return -1;
+}
+
+ssize_t read(int descriptor, void *buffer, size_t count)
+{
+	if (count < LONGEST_EVENT && verbena_shim_is_too_short(descriptor, count))
+		return refuse(descriptor);
+	if (next_read == NULL)
+		return syscall(SYS_read, descriptor, buffer, count);
+	return next_read(descriptor, buffer, count);
+}
+
+/* `read` of a program that is compiled with checks of its buffers; what exceeds the room is for the next function. */
+ssize_t __read_chk(int descriptor, void *buffer, size_t count, size_t room)
+{
+	if (next_read_checked == NULL || (count <= room && verbena_shim_is_too_short(descriptor, count)))
+		return read(descriptor, buffer, count);
+	return next_read_checked(descriptor, buffer, count, room);
+}
+
+/* A channel of the connection manager may come with the message. */
+ssize_t recvmsg(int socket, struct msghdr *message, int flags)
+{
+	ssize_t result = next_recvmsg != NULL ? next_recvmsg(socket, message, flags) : syscall(SYS_recvmsg, socket, message, flags);
+
+	if (result >= 0 && message->msg_controllen > 0)
+		verbena_shim_received(message);
+	return result;
+}
+
+/* Whatever the argument is, it is passed on as it came; commands without one do not look at it. */
+static int control(int descriptor, int command, void *argument)
+{
+	int result = next_fcntl != NULL ? next_fcntl(descriptor, command, argument)
+					: (int)syscall(SYS_fcntl, descriptor, command, argument);
+
+	if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+		return verbena_shim_copied(descriptor, result);
+	return result;
+}
+
+int fcntl(int descriptor, int command, ...)
+{
+	va_list arguments;
+	void *argument;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	return control(descriptor, command, argument);
+}
+
+int fcntl64(int descriptor, int command, ...)
+{
+	va_list arguments;
+	void *argument;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	return control(descriptor, command, argument);
+}

@@ -1,0 +1,37 @@
+//! `read` of a descriptor of events: fewer bytes than an event has are refused, and the event
+//! stays, as by the kernel's `ib_uverbs_event_read`. The descriptor is the reading end of a pipe of
+//! packets, of which a short read would lose the rest. `read` itself is in `blocking.c`.
+
+use libc::c_int;
+
+use crate::errno;
+use crate::kinds::{self, Kind};
+
+/// The longest record.
+const LONGEST: usize = 16;
+
+/// Notes that events of `record` bytes each are read from `descriptor`: told by the adapter.
+#[unsafe(no_mangle)]
+pub extern "C" fn verbena_event_descriptor(descriptor: c_int, record: usize) {
+    let kind = match record {
+        8 => Kind::Completions,
+        LONGEST => Kind::Asynchronous,
+        _ => return,
+    };
+    errno::kept(|| kinds::set_events(descriptor, kind));
+}
+
+/// Whether `count` bytes are fewer than a record of the descriptor.
+#[unsafe(no_mangle)]
+pub extern "C" fn verbena_shim_is_too_short(descriptor: c_int, count: usize) -> c_int {
+    is_too_short(descriptor, count).into()
+}
+
+fn is_too_short(descriptor: c_int, count: usize) -> bool {
+    let record = match kinds::of(descriptor) {
+        Kind::Completions => 8,
+        Kind::Asynchronous => LONGEST,
+        _ => return false,
+    };
+    count < record && errno::kept(|| kinds::is_still(descriptor))
+}
