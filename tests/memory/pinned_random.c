@@ -148,7 +148,12 @@ static const char *by_transfer(struct area *area)
 		return "io_submit";
 	}
 	struct io_event event;
-	CHECK_EQUAL(syscall(SYS_io_getevents, context, 1, 1, &event, NULL), 1);
+	long count;
+	/* Work that io_uring has for the thread interrupts it. */
+	do
+		count = syscall(SYS_io_getevents, context, 1, 1, &event, NULL);
+	while (count < 0 && errno == EINTR);
+	CHECK_EQUAL(count, 1);
 	CHECK_EQUAL(event.res, transfer.aio_nbytes);
 	memcpy(target->expected + ((uint8_t *)(uintptr_t)transfer.aio_buf - target->memory), content, transfer.aio_nbytes);
 	target->is_busy = false;
