@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
+use verbena_hca::device::Device;
+use verbena_hca::link;
 use verbena_hca::sys::interfaces::{self, Description};
 
 use super::finding::Finding;
@@ -11,7 +13,21 @@ use crate::failure::Failure;
 
 /// Interfaces, the port, and namespaces.
 pub fn findings() -> Result<Vec<Finding>, Failure> {
-    Ok(vec![interfaces(), port()?, namespaces()])
+    let mut findings = vec![interfaces(), port()?, namespaces()];
+    if link::is_shared_out() {
+        findings.insert(0, devices());
+    }
+    Ok(findings)
+}
+
+/// The devices that VERBENA_DEVICES asks for.
+fn devices() -> Finding {
+    let names: Vec<String> = Device::all().map(Device::name).collect();
+    let ports = match link::is_ethernet() {
+        true => "an interface for each port",
+        false => "an InfiniBand port each",
+    };
+    Finding::ok("devices", format!("{}, {ports}", names.join(", ")))
 }
 
 fn interfaces() -> Finding {

@@ -180,9 +180,9 @@ impl Qp {
         };
         let source = device::gid_at(vector.port_num, vector.grh.sgid_index.into());
         let source = source.unwrap_or(device::gid(vector.port_num));
-        // A route by LID leads to the port that it comes from.
+        // A route by LID leads to a port of this host.
         let destination = match vector.is_global {
-            0 => source,
+            0 => link::infiniband_port(vector).map_or(source, device::gid),
             _ => vector.grh.dgid,
         };
         route(
