@@ -17,7 +17,7 @@ from harness.process import Ended
 from harness.requirement import Tool
 from roce.hosts import NoNamespaces, PORT, SetupFailed
 
-from . import corpus, initramfs
+from . import buffers, corpus, initramfs
 from .guest import COUNTERS, QEMU, Guest
 
 TITLE = "Linux' own Soft-RoCE at the other end"
@@ -83,7 +83,8 @@ def cases() -> list[Case]:
              for name, test in TESTS.items() for direction in DIRECTIONS]
     found += [Case(name, direction, partial(with_guest, partial(connected, *commands, direction)))
               for name, commands in PROGRAMS.items() for direction in DIRECTIONS]
-    return found + [Case("the corpus of the decoders", "", partial(with_guest, captured))]
+    found += [Case("the corpus of the decoders", "", partial(with_guest, captured))]
+    return found + [Case("dma-bufs", kind, partial(buffers.registered, kind)) for kind in buffers.KINDS]
 
 
 def with_guest(body: Callable[[Guest], Outcome], place: Place) -> Outcome:
