@@ -41,11 +41,10 @@ pub struct Request {
     pub access: u32,
 }
 
-/// A part of a dma-buf in our address space, unmapped when dropped.
+/// A part of a dma-buf in our address space, with what is before it; unmapped when dropped.
 pub(super) struct DmaBuf {
     process: Arc<Process>,
     mapping: ManuallyDrop<Mapping>,
-    /// Of the part in the mapping, which begins a page.
     offset: u64,
     length: u64,
 }
@@ -123,14 +122,12 @@ fn check(request: Request) -> Result<u64> {
 
 impl DmaBuf {
     fn map(process: &Arc<Process>, fd: BorrowedFd<'_>, request: Request) -> Result<DmaBuf> {
-        let start = request.offset / PAGE * PAGE;
         let end = request.offset + request.length;
-        let length =
-            usize::try_from(end.next_multiple_of(PAGE) - start).map_err(|_| Errno::ENOMEM)?;
+        let length = usize::try_from(end.next_multiple_of(PAGE)).map_err(|_| Errno::ENOMEM)?;
         let is_denied = |error| matches!(error, Errno(libc::EACCES | libc::EPERM));
-        let mapping = match dmabuf::map(fd, start, length, Rights::ReadWrite) {
+        let mapping = match dmabuf::map(fd, length, Rights::ReadWrite) {
             Err(error) if is_denied(error) && request.access & ANY_WRITE == 0 => {
-                dmabuf::map(fd, start, length, Rights::Read)
+                dmabuf::map(fd, length, Rights::Read)
             }
             answer => answer,
         };
@@ -153,7 +150,7 @@ impl DmaBuf {
         Ok(DmaBuf {
             process: process.clone(),
             mapping: ManuallyDrop::new(mapping),
-            offset: request.offset - start,
+            offset: request.offset,
             length: request.length,
         })
     }

@@ -47,12 +47,13 @@ pub fn nature(fd: RawFd) -> Nature {
     }
 }
 
-/// Maps `length` bytes from `offset` on, which begins a page.
+/// Maps the first `length` bytes. Not others: graphics drivers (`drm_gem_shmem_fault` of Linux 6.12) map the beginning of
+/// a buffer whatever the offset.
 ///
 /// # Errors
 /// EACCES for rights that the descriptor does not have; EINVAL for a buffer that the processor cannot reach.
-pub fn map(fd: BorrowedFd<'_>, offset: u64, length: usize, rights: Rights) -> Result<Mapping> {
-    let mapping = Mapping::of_part(fd, offset, length, rights)?;
+pub fn map(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
+    let mapping = Mapping::of_fd(fd, length, rights)?;
     // Waits for devices that still write to the buffer, and brings it where the processor sees it. It stays there
     // where processors and devices see the same memory; a driver that has nothing to do may refuse.
     for end in [0, SYNC_END] {

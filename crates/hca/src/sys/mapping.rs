@@ -39,16 +39,6 @@ impl Mapping {
 
     /// Maps the first `length` bytes of a file.
     pub fn of_fd(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
-        Mapping::of_part(fd, 0, length, rights)
-    }
-
-    /// Maps `length` bytes of a file from `offset` on, which begins a page.
-    pub fn of_part(
-        fd: BorrowedFd<'_>,
-        offset: u64,
-        length: usize,
-        rights: Rights,
-    ) -> Result<Mapping> {
         let protection = match rights {
             Rights::Read => libc::PROT_READ,
             Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
@@ -61,7 +51,7 @@ impl Mapping {
                 protection,
                 libc::MAP_SHARED | libc::MAP_NORESERVE,
                 fd.as_raw_fd(),
-                offset,
+                0,
             )
         }?;
         // A child that forks must neither keep our shared state alive nor write to it.
