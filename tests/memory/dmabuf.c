@@ -43,7 +43,7 @@ struct drm_prime_handle {
 #define DRM_IOCTL_PRIME_HANDLE_TO_FD _IOWR('d', 0x2d, struct drm_prime_handle)
 #define DRM_IOCTL_MODE_CREATE_DUMB _IOWR('d', 0xb2, struct drm_mode_create_dumb)
 
-static ino_t stand_ins[16];
+static struct stat stand_ins[16];
 static unsigned stand_in_count;
 
 /* In place of the C library's, for the adapter too: stand-ins are dma-bufs. */
@@ -53,7 +53,7 @@ int fstatfs(int fd, struct statfs *found)
 	int answer = (int)syscall(SYS_fstatfs, fd, found);
 	if (answer == 0 && fstat(fd, &file) == 0)
 		for (unsigned number = 0; number < stand_in_count; number++)
-			if (stand_ins[number] == file.st_ino && found->f_type == TMPFS_MAGIC)
+			if (stand_ins[number].st_ino == file.st_ino && stand_ins[number].st_dev == file.st_dev)
 				found->f_type = DMA_BUF_MAGIC;
 	return answer;
 }
@@ -114,14 +114,17 @@ static bool from_vgem(struct buffer *buffer, size_t length)
 	return true;
 }
 
+static void stand_in(int fd)
+{
+	CHECK(stand_in_count < sizeof stand_ins / sizeof *stand_ins);
+	CHECK_CALL(fstat(fd, &stand_ins[stand_in_count++]));
+}
+
 static bool from_memfd(struct buffer *buffer, size_t length)
 {
-	struct stat file;
 	buffer->fd = memory_file(length);
 	buffer->view = view_of(buffer->fd, length);
-	CHECK_CALL(fstat(buffer->fd, &file));
-	CHECK(stand_in_count < sizeof stand_ins / sizeof *stand_ins);
-	stand_ins[stand_in_count++] = file.st_ino;
+	stand_in(buffer->fd);
 	return true;
 }
 
@@ -555,6 +558,46 @@ static void other_descriptors_are_refused(void)
 	endpoint_close(&endpoint);
 }
 
+/* By stand-ins: udmabuf makes no such descriptors. */
+static void a_descriptor_for_reading_allows_no_writes(void)
+{
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	endpoint_connect(&endpoint, endpoint_address(&endpoint));
+	struct buffer buffer;
+	char name[64];
+	CHECK(from_memfd(&buffer, LENGTH));
+	snprintf(name, sizeof name, "/proc/self/fd/%d", buffer.fd);
+	int fd = open(name, O_RDONLY);
+	CHECK(fd >= 0);
+	refused(ibv_reg_dmabuf_mr(endpoint.pd, 0, LENGTH, IOVA, fd, IBV_ACCESS_LOCAL_WRITE), EACCES);
+	struct ibv_mr *source = ibv_reg_dmabuf_mr(endpoint.pd, 0, LENGTH, IOVA, fd, IBV_ACCESS_REMOTE_READ);
+	CHECK_POINTER(source);
+	uint8_t *memory = private_pages(LENGTH);
+	struct ibv_mr *target = region(&endpoint, memory, LENGTH, ALL_ACCESS);
+	pattern_fill(buffer.view, LENGTH, 1);
+	post_read(&endpoint, 1, piece_of(target, 0, LENGTH), IOVA, source->rkey);
+	expect(&endpoint, 1, IBV_WC_SUCCESS);
+	pattern_check(memory, LENGTH, 1);
+	CHECK_CALL(ibv_dereg_mr(source));
+	CHECK_CALL(ibv_dereg_mr(target));
+	close(fd);
+	buffer_free(&buffer, LENGTH);
+	endpoint_close(&endpoint);
+}
+
+/* A file of sysfs stands in for the buffer of a GPU: it has a length, and mmap(2) refuses it. */
+static void a_buffer_that_cannot_be_mapped_is_refused(void)
+{
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	int fd = open("/sys/devices/system/cpu/online", O_RDONLY);
+	if (fd < 0)
+		check_skip("no sysfs here: %s", strerror(errno));
+	stand_in(fd);
+	refused(ibv_reg_dmabuf_mr(endpoint.pd, 0, 1, 0, fd, IBV_ACCESS_REMOTE_READ), EOPNOTSUPP);
+	close(fd);
+	endpoint_close(&endpoint);
+}
+
 /* `struct ibv_mr_init_attr` of rdma-core 59 and later. */
 struct region_attributes {
 	size_t length;
@@ -568,12 +611,12 @@ struct region_attributes {
 
 static void by_the_extended_call(void)
 {
-	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct region_attributes *) =
+	struct ibv_mr *(*ibv_reg_mr_ex)(struct ibv_pd *, struct region_attributes *) =
 		(struct ibv_mr *(*)(struct ibv_pd *, struct region_attributes *))newer_call("ibv_reg_mr_ex", "IBVERBS_1.15");
 	struct bench bench = bench_open();
 	struct region_attributes asked = { .length = LENGTH - PAGE, .access = ALL_ACCESS, .comp_mask = 1 | 4 | 8,
 					   .iova = IOVA, .fd = bench.buffer.fd, .fd_offset = PAGE };
-	struct ibv_mr *mr = reg_mr_ex(bench.endpoint.pd, &asked);
+	struct ibv_mr *mr = ibv_reg_mr_ex(bench.endpoint.pd, &asked);
 	CHECK_POINTER(mr);
 	CHECK_EQUAL(told(&bench, 'w', mr, IOVA, LENGTH - PAGE, 1), IBV_WC_SUCCESS);
 	pattern_check(bench.buffer.view + PAGE, LENGTH - PAGE, 1);
@@ -582,7 +625,7 @@ static void by_the_extended_call(void)
 		if (mask != (1 | 4 | 8)) {
 			asked.comp_mask = mask;
 			asked.addr = bench.buffer.view;
-			refused(reg_mr_ex(bench.endpoint.pd, &asked), EINVAL);
+			refused(ibv_reg_mr_ex(bench.endpoint.pd, &asked), EINVAL);
 		}
 	bench_close(&bench);
 }
@@ -601,6 +644,8 @@ const struct test tests[] = {
 	{ "forks", forks },
 	{ "wrong_arguments_are_refused", wrong_arguments_are_refused },
 	{ "other_descriptors_are_refused", other_descriptors_are_refused },
+	{ "a_descriptor_for_reading_allows_no_writes", a_descriptor_for_reading_allows_no_writes },
+	{ "a_buffer_that_cannot_be_mapped_is_refused", a_buffer_that_cannot_be_mapped_is_refused },
 	{ "by_the_extended_call", by_the_extended_call },
 	{ 0 },
 };

@@ -443,6 +443,19 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_of_the_adapter_is_one_piece() {
+        let record = record([none(), none(), none()]);
+        record.access.store(3 | ACCESS_OWN_MAPPING, Relaxed);
+        let place = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
+        let piece = Piece::Mapping {
+            address: 0x7000_0110,
+            length: 0x20,
+        };
+        assert_eq!(place.sole(), Some(piece));
+        assert_eq!(place.pieces().collect::<Vec<_>>(), [piece]);
+    }
+
+    #[test]
     fn nothing_has_no_pieces() {
         let record = record([none(), none(), none()]);
         assert_eq!(
